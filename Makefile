@@ -1,0 +1,108 @@
+# ctsql: every job is one word. Needs Python 3.11+, Java 17+ and make; all else goes into .venv.
+#
+#   make demo     set up, then run the upsert and the audit-log recipe on real data
+#   make test     set up, then everything that must be green: lint, types, contracts, tests
+#   make check    the same without Java: for the edit loop
+#   make venv     set up only          make slow    the tests that take minutes
+#   make bench    the benchmarks       make clean   remove what make made
+#
+# PYTHON=python3.12 make ...  picks the interpreter;  VENV=/some/folder  puts the environment there.
+
+SHELL := /bin/bash
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test check lint slow bench venv java clean
+
+help:
+	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
+
+venv: $(STAMP)
+
+# The stamp is as new as pyproject.toml once everything it names is installed.
+# MAKEFLAGS is cleared for pip: build backends run make of their own.
+$(STAMP): export PYTHON_WANTED := $(PYTHON)
+$(STAMP): pyproject.toml
+	@set -u; \
+	say() { printf '%s\n' "$$@" >&2; }; \
+	python=; \
+	for candidate in $$PYTHON_WANTED python3 python3.14 python3.13 python3.12 python3.11; do \
+	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    python=$$candidate; break; \
+	  fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	  say "ctsql needs Python 3.11 or newer; none was found." \
+	      "Type: sudo apt install python3.11 python3.11-venv   (macOS: brew install python@3.12)"; \
+	  exit 1; \
+	fi; \
+	if ! "$$python" -c 'import venv, ensurepip' 2>/dev/null; then \
+	  version=$$("$$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	  say "Python $$version is here, but its venv module is not." \
+	      "Type: sudo apt install python$$version-venv"; \
+	  exit 1; \
+	fi; \
+	if ! "$(BIN)/python" -c 'import pip' 2>/dev/null; then \
+	  echo "Creating $(VENV) with $$("$$python" --version)"; \
+	  rm -rf "$(VENV)"; \
+	  if ! problem=$$("$$python" -m venv "$(VENV)" 2>&1); then \
+	    say "The virtual environment $(VENV) could not be created: $$(tail -n 1 <<<"$$problem")" \
+	        "Type: VENV=/a/folder/you/can/write make venv"; \
+	    exit 1; \
+	  fi; \
+	fi; \
+	log="$(VENV)/install.log"; \
+	echo "Installing ctsql and its tools into $(VENV) (the first time about 600 MB, some minutes)"; \
+	if ! { MAKEFLAGS= "$(BIN)/python" -m pip install --upgrade 'pip>=25.1' && \
+	       MAKEFLAGS= "$(BIN)/python" -m pip install --editable . --group dev; } >"$$log" 2>&1; then \
+	  if grep -q -i -E 'connection|resolve|timed out|proxy|ssl|no matching distribution' "$$log"; then \
+	    say "pip could not fetch what ctsql needs: the package index did not answer." \
+	        "Check the network; behind a proxy type: HTTPS_PROXY=http://host:port make venv"; \
+	  else \
+	    say "pip could not install ctsql: $$(grep -i '^ *error' "$$log" | tail -n 1)" \
+	        "Type: make clean venv"; \
+	  fi; \
+	  say "What pip said is in $$log"; \
+	  exit 1; \
+	fi; \
+	touch "$@"
+
+# Asked before anything is installed: the check needs only Python's standard library.
+java:
+	@for candidate in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
+	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    exec "$$candidate" -m ctsql.runtime.environment; \
+	  fi; \
+	done
+
+demo: java venv
+	@"$(BIN)/python" -m ctsql.demo
+
+# Cheap first, stop at the first red.
+lint: venv
+	@"$(BIN)/ruff" format --check --quiet . || \
+	  { echo "Some files are not formatted. Type: $(BIN)/ruff format ." >&2; exit 1; }
+	@"$(BIN)/ruff" check --quiet .
+	@"$(BIN)/mypy"
+	@"$(BIN)/lint-imports" --no-logo
+
+check: lint
+	@"$(BIN)/python" -m pytest -m "not spark and not slow"
+
+test: java lint
+	@"$(BIN)/python" -m pytest -m "not spark and not slow"
+	@"$(BIN)/python" -m pytest -m "spark and not slow"
+
+slow: java venv
+	@"$(BIN)/python" -m pytest -m slow
+
+bench: java venv
+	@"$(BIN)/python" -m benchmarks.tick
+
+clean:
+	rm -rf "$(VENV)" build dist ctsql.egg-info demo-warehouse spark-warehouse metastore_db derby.log
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

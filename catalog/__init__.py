@@ -1,0 +1,1 @@
+"""What exists: names, columns, objects and their definitions. Imports nothing of ours."""

@@ -1,0 +1,234 @@
+"""What exists: tables, views, materialized views and continual tasks, and how they depend.
+
+An item keeps its definition as the user typed it. Names in a definition are resolved once, when
+the object is created, and kept by object id (``reads``): a later rename changes nothing.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
+from ctsql.catalog.schemas import Column
+from ctsql.catalog.spans import Span
+
+
+class ObjectKind(Enum):
+    """The kinds of objects, with the words a statement and a message use for them."""
+
+    TABLE = "table"
+    VIEW = "view"
+    MATERIALIZED_VIEW = "materialized view"
+    CONTINUAL_TASK = "continual task"
+    SCHEMA = "schema"
+
+    @property
+    def keyword(self) -> str:
+        """As a statement spells it: ``CONTINUAL TASK``."""
+        return self.value.upper()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A relation that a definition reads: what it is called there, and what that is.
+
+    Attributes:
+        name: the name as resolved when the object was created.
+        object_id: the object it is. columns: the columns it had then; a column added to it
+            later is not seen by ``SELECT *`` in the definition.
+    """
+
+    name: Name
+    object_id: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One object.
+
+    Attributes:
+        id: never changes and is never used again.
+        definition: the statement that made it, as typed; empty for an attached table.
+        search_schema: the schema in which unqualified names of the definition were looked up.
+        location: the Delta table that holds its rows; None for a view.
+        managed: the folder is ours and goes with the object.
+        created: for a task or materialized view the time I from which it follows its inputs.
+    """
+
+    id: str
+    kind: ObjectKind
+    name: Name
+    columns: tuple[Column, ...]
+    definition: str = ""
+    search_schema: str = DEFAULT_SCHEMA
+    reads: tuple[Reading, ...] = ()
+    location: str | None = None
+    managed: bool = True
+    created: int = 0
+    comment: str | None = None
+
+    @property
+    def is_output(self) -> bool:
+        """Is it written by ctsql alone?"""
+        return self.kind in (ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK)
+
+    @property
+    def app(self) -> str:
+        """The application id under which its commits are made."""
+        return f"ctsql:{self.id}"
+
+    def to_json(self) -> str:
+        """The item as text for the store."""
+        return json.dumps(
+            {
+                "id": self.id,
+                "kind": self.kind.value,
+                "schema": self.name.schema,
+                "name": self.name.name,
+                "columns": [c.to_json() for c in self.columns],
+                "definition": self.definition,
+                "search_schema": self.search_schema,
+                "reads": [
+                    [r.name.schema, r.name.name, r.object_id, list(r.columns)] for r in self.reads
+                ],
+                "location": self.location,
+                "managed": self.managed,
+                "created": self.created,
+                "comment": self.comment,
+            }
+        )
+
+    @staticmethod
+    def from_json(text: str) -> "Item":
+        """The item from its text; raises STORED_DATA_INVALID when it is none."""
+        try:
+            raw: dict[str, Any] = json.loads(text)
+            return Item(
+                id=raw["id"],
+                kind=ObjectKind(raw["kind"]),
+                name=Name(raw["schema"], raw["name"]),
+                columns=tuple(Column.from_json(c) for c in raw["columns"]),
+                definition=raw["definition"],
+                search_schema=raw["search_schema"],
+                reads=tuple(
+                    Reading(name=Name(s, n), object_id=i, columns=tuple(c))
+                    for s, n, i, c in raw["reads"]
+                ),
+                location=raw["location"],
+                managed=raw["managed"],
+                created=raw["created"],
+                comment=raw["comment"],
+            )
+        except (ValueError, KeyError, TypeError) as problem:
+            raise error(
+                "STORED_DATA_INVALID",
+                what="an entry of the catalog",
+                detail=f"{type(problem).__name__}: {problem}.",
+                hint="Restore the warehouse's _ctsql/catalog table to an earlier version.",
+                cause=problem,
+            ) from problem
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """All objects at one version of the catalog. Changes give a new value."""
+
+    items: Mapping[str, Item]
+    schemas: Mapping[str, str]  # folded name -> name as typed
+
+    @staticmethod
+    def of(items: Iterable[Item], schemas: Iterable[str] = ()) -> "Catalog":
+        """A catalog with these items; the default schema is always there."""
+        names = {DEFAULT_SCHEMA: DEFAULT_SCHEMA} | {fold(s): s for s in schemas}
+        return Catalog({i.id: i for i in items}, names)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.items.values())
+
+    def find(self, name: Name) -> Item | None:
+        """The object of a name, None if there is none."""
+        return next((i for i in self if i.name == name), None)
+
+    def get(self, name: Name, *, span: Span | None = None, kind: str = "relation") -> Item:
+        """The object of a name; UNKNOWN_SCHEMA or UNKNOWN_RELATION with near names."""
+        found = self.find(name)
+        if found is not None:
+            return found
+        if fold(name.schema) not in self.schemas:
+            hint = did_you_mean(name.schema, self.schemas.values())
+            raise error("UNKNOWN_SCHEMA", span=span, name=name.schema, hint=hint)
+        known = {i.name.name: str(i.name) for i in self}
+        nearby = [n for n in known]
+        hint = did_you_mean(name.name, nearby, otherwise="SHOW OBJECTS lists what there is.")
+        elsewhere = [i for i in self if fold(i.name.name) == fold(name.name)]
+        if elsewhere:
+            hint = f'Did you mean "{elsewhere[0].name.qualified()}"?'
+        raise error("UNKNOWN_RELATION", span=span, kind=kind, name=str(name), hint=hint)
+
+    def readers(self, object_id: str) -> list[Item]:
+        """The objects whose definitions read this one directly, in order of name."""
+        found = [
+            i
+            for i in self
+            if i.id != object_id and any(r.object_id == object_id for r in i.reads)
+        ]
+        return sorted(found, key=lambda i: i.name.key)
+
+    def all_readers(self, object_id: str) -> list[Item]:
+        """The objects that read this one directly or through others, nearest first."""
+        found: dict[str, Item] = {}
+        queue = [object_id]
+        while queue:
+            for item in self.readers(queue.pop(0)):
+                if item.id not in found:
+                    found[item.id] = item
+                    queue.append(item.id)
+        return list(found.values())
+
+    def closure(self, object_ids: Iterable[str]) -> list[Item]:
+        """The objects and all they read, each after what it reads (a topological order)."""
+        done: dict[str, Item] = {}
+
+        def visit(object_id: str) -> None:
+            if object_id in done:
+                return
+            item = self.items[object_id]
+            for reading in item.reads:
+                if reading.object_id != object_id:
+                    visit(reading.object_id)
+            done[object_id] = item
+
+        for object_id in object_ids:
+            visit(object_id)
+        return list(done.values())
+
+    def sources(self) -> list[Item]:
+        """The tables that are not outputs: those whose commits get Ts."""
+        return [i for i in self if i.kind is ObjectKind.TABLE]
+
+    def with_item(self, item: Item) -> "Catalog":
+        """The catalog with an item added or replaced."""
+        return Catalog({**self.items, item.id: item}, self.schemas)
+
+    def without(self, object_ids: Iterable[str]) -> "Catalog":
+        """The catalog without some items."""
+        gone = set(object_ids)
+        return Catalog({k: v for k, v in self.items.items() if k not in gone}, self.schemas)
+
+    def with_schema(self, schema: str) -> "Catalog":
+        """The catalog with a schema added."""
+        return Catalog(self.items, {**self.schemas, fold(schema): schema})
+
+    def without_schema(self, schema: str) -> "Catalog":
+        """The catalog without a schema."""
+        return Catalog(
+            self.items, {k: v for k, v in self.schemas.items() if k != fold(schema)}
+        )
+
+    def renamed(self, item: Item, name: Name) -> "Catalog":
+        """The catalog with an item under another name."""
+        return self.with_item(replace(item, name=name))

@@ -1,0 +1,66 @@
+"""Names of objects: parts, quoting, qualification and near misses.
+
+Case follows Spark: names are kept as they were typed and compared without regard to case.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+DEFAULT_SCHEMA = "default"
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def quote(part: str) -> str:
+    """An identifier as it must be typed: bare when it can be, else in backticks."""
+    return part if _PLAIN.fullmatch(part) else "`" + part.replace("`", "``") + "`"
+
+
+def fold(part: str) -> str:
+    """What a name is compared by: equal for names that differ in case only."""
+    return part.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A qualified name, ``schema.name``; equality ignores case."""
+
+    schema: str
+    name: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What the name is compared and looked up by."""
+        return fold(self.schema), fold(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Name) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __str__(self) -> str:
+        if fold(self.schema) == DEFAULT_SCHEMA:
+            return quote(self.name)
+        return f"{quote(self.schema)}.{quote(self.name)}"
+
+    def qualified(self) -> str:
+        """``schema.name`` in full, quoted where needed."""
+        return f"{quote(self.schema)}.{quote(self.name)}"
+
+
+def near(wanted: str, known: Iterable[str]) -> list[str]:
+    """Up to three known names that look like the wanted one, nearest first."""
+    by_fold = {fold(k): k for k in known}
+    found = difflib.get_close_matches(fold(wanted), list(by_fold), n=3, cutoff=0.6)
+    return [by_fold[f] for f in found]
+
+
+def did_you_mean(wanted: str, known: Iterable[str], *, otherwise: str = "") -> str:
+    """A hint naming near misses, or ``otherwise`` when nothing is near."""
+    found = near(wanted, known)
+    if not found:
+        return otherwise
+    return "Did you mean " + " or ".join(f'"{n}"' for n in found) + "?"

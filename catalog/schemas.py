@@ -1,0 +1,130 @@
+"""Columns: names, types by name, and what may be asked of a list of them.
+
+A type is a text in Spark's spelling (``bigint``, ``struct<a:int>``): the catalog does not know
+types, it keeps and compares what Spark said. Names keep their case and are compared without it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.names import did_you_mean, fold, quote
+from ctsql.catalog.spans import Span
+
+# The spellings people bring from PostgreSQL, in upper case, and Spark's names for them. Where
+# the two differ in meaning, the wider one: a Spark STRING has no length, as TEXT has none.
+POSTGRES_TYPES = {
+    "BOOL": "BOOLEAN",
+    "BYTEA": "BINARY",
+    "FLOAT4": "FLOAT",
+    "FLOAT8": "DOUBLE",
+    "INT2": "SMALLINT",
+    "INT4": "INT",
+    "INT8": "BIGINT",
+    "TEXT": "STRING",
+    "TIMESTAMPTZ": "TIMESTAMP",
+}
+
+
+def spark_type(name: str) -> str:
+    """Spark's spelling of a type's name; a name that is not PostgreSQL's comes back as it is.
+
+    >>> spark_type("int8"), spark_type("decimal")
+    ('BIGINT', 'decimal')
+    """
+    return POSTGRES_TYPES.get(name.upper(), name)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its name as typed, its type in Spark's spelling, NOT NULL, its comment."""
+
+    name: str
+    type: str
+    nullable: bool = True
+    comment: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The column as a value JSON can hold; what is as usual is left out."""
+        kept: dict[str, Any] = {"name": self.name, "type": self.type}
+        if not self.nullable:
+            kept["nullable"] = False
+        if self.comment is not None:
+            kept["comment"] = self.comment
+        return kept
+
+    @staticmethod
+    def from_json(kept: dict[str, Any]) -> "Column":
+        """The column from :meth:`to_json`'s value.
+
+        Raises:
+            KeyError: the name or the type is missing. TypeError: it is no mapping.
+        """
+        return Column(kept["name"], kept["type"], kept.get("nullable", True), kept.get("comment"))
+
+    def ddl(self) -> str:
+        """The column as CREATE TABLE takes it.
+
+        >>> Column("odd name", "int", nullable=False, comment="odd").ddl()
+        "`odd name` int NOT NULL COMMENT 'odd'"
+        """
+        text = f"{quote(self.name)} {self.type}"
+        if not self.nullable:
+            text += " NOT NULL"
+        if self.comment is not None:
+            text += " COMMENT '" + self.comment.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return text
+
+
+Schema = tuple[Column, ...]
+
+
+def names(columns: Iterable[Column]) -> tuple[str, ...]:
+    """The columns' names, in order."""
+    return tuple(column.name for column in columns)
+
+
+def find(columns: Iterable[Column], name: str) -> Column | None:
+    """The column of that name whatever its case, or None."""
+    wanted = fold(name)
+    return next((column for column in columns if fold(column.name) == wanted), None)
+
+
+def get(columns: Sequence[Column], name: str, *, span: Span | None = None) -> Column:
+    """The column of that name whatever its case.
+
+    Raises:
+        UNKNOWN_COLUMN: there is none; lists what there is.
+    """
+    column = find(columns, name)
+    if column is None:
+        listed = ", ".join(quote(known) for known in names(columns))
+        raise error(
+            "UNKNOWN_COLUMN",
+            span=span,
+            column=name,
+            detail=f"The columns are: {listed}.",
+            hint=did_you_mean(name, names(columns)),
+        )
+    return column
+
+
+def check_unique(columns: Sequence[Column], spans: Sequence[Span]) -> Schema:
+    """The columns, when no two of them have the same name.
+
+    Args:
+        columns: what to check. spans: where each stands; where there are fewer spans than
+            columns, the last stands for the rest (a query that names them all, say).
+
+    Raises:
+        DUPLICATE_COLUMN: two have names that differ in case at most; points at the second.
+    """
+    seen: set[str] = set()
+    for index, column in enumerate(columns):
+        key = fold(column.name)
+        if key in seen:
+            span = spans[min(index, len(spans) - 1)] if spans else None
+            raise error("DUPLICATE_COLUMN", span=span, column=column.name)
+        seen.add(key)
+    return tuple(columns)

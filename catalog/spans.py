@@ -1,0 +1,61 @@
+"""Pieces of the user's text: where a statement, a name or a mistake stands.
+
+A span points into the whole text the user gave (a script, a line typed in the REPL), so that an
+error can show the file, the line and a caret however deep in a body the mistake is.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text and what to call it: a file's path, or a name such as ``<stdin>``."""
+
+    text: str
+    name: str = "<statement>"
+
+    def whole(self) -> "Span":
+        """The span of the whole text."""
+        return Span(self, 0, len(self.text))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters ``start`` (inclusive) to ``stop`` (exclusive) of a source, counted from 0."""
+
+    source: Source
+    start: int
+    stop: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start <= self.stop <= len(self.source.text):
+            raise ValueError(f"span [{self.start}, {self.stop}) is outside the text")
+
+    @property
+    def text(self) -> str:
+        """The characters themselves."""
+        return self.source.text[self.start : self.stop]
+
+    @property
+    def line(self) -> int:
+        """The line of the first character, counted from 1."""
+        return self.source.text.count("\n", 0, self.start) + 1
+
+    @property
+    def column(self) -> int:
+        """The column of the first character, counted from 1."""
+        return self.start - (self.source.text.rfind("\n", 0, self.start) + 1) + 1
+
+    @property
+    def line_text(self) -> str:
+        """The whole line that the first character stands on, without its line break."""
+        begin = self.source.text.rfind("\n", 0, self.start) + 1
+        return self.source.text[begin:].split("\n", 1)[0]
+
+    def part(self, start: int, stop: int) -> "Span":
+        """A piece of this span; ``start`` and ``stop`` count from this span's own start."""
+        return Span(self.source, self.start + start, min(self.start + stop, len(self.source.text)))
+
+    def place(self) -> str:
+        """``file:line:column``, as compilers print it."""
+        return f"{self.source.name}:{self.line}:{self.column}"

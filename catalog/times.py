@@ -1,0 +1,146 @@
+"""Times: what a T is, the bounds made of them, and how people write them.
+
+A T is a number of milliseconds since 1970-01-01 UTC on the warehouse's one timeline. It is
+minted, not read from a clock: two commits in the same millisecond get two Ts. As a bound it is
+``lower`` (inclusive) or ``upper`` (exclusive): an upper U says that everything at times < U is
+known and durable, so an output that is complete through T has the upper T + 1.
+
+Limits: a T is at least 0 and less than :data:`TIME_MAX`, the greatest 64-bit integer, because the
+upper behind it must fit into a Delta transaction version too. :data:`CLOSED` is that last upper:
+behind it nothing can follow.
+
+Python's datetime ends with the year 9999; a T behind that is shown as its number.
+
+Source: RFC 3339 for the text form; PostgreSQL for reading a text without a zone, except that the
+zone is UTC always: what a statement means must not depend on where it is run.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.spans import Span
+
+Time = int
+
+TIME_MIN: Time = 0
+TIME_MAX: Time = 2**63 - 1
+CLOSED: Time = TIME_MAX  # as an upper: the collection is finished
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_WHOLE_NUMBER = re.compile(r"[+-]?\d+")
+_ZONE_NAME = re.compile(r"\s*(UTC|GMT|Z)$", re.IGNORECASE)
+_SHORT_FRACTION = re.compile(r"\.(\d+)")
+_SHORT_OFFSET = re.compile(r"(?<=[\d.])\s*([+-])(\d{1,2})(?::?(\d{2}))?$")
+
+HOW_TO_WRITE = (
+    "Write milliseconds since 1970 UTC (1700000000000) or a time of day in UTC or with its "
+    "offset ('2026-01-31 12:00:00', '2026-01-31T12:00:00+02:00')."
+)
+
+
+def step_forward(time: Time, *, what: str) -> Time:
+    """The next time; for an upper and a time at once: ``step_forward(T)`` is the upper after T.
+
+    >>> step_forward(41, what="t")
+    42
+
+    Args:
+        time: a time. what: the collection, for the error.
+
+    Raises:
+        TIME_OUT_OF_RANGE: ``time`` is the greatest; never a wrap-around.
+    """
+    if time >= TIME_MAX:
+        raise error(
+            "TIME_OUT_OF_RANGE",
+            what=what,
+            time=time,
+            detail="It is the greatest time there is.",
+        )
+    return time + 1
+
+
+def step_back(time: Time) -> Time | None:
+    """The time before, or None before the first: nothing was then.
+
+    >>> step_back(42), step_back(0)
+    (41, None)
+    """
+    return time - 1 if time > TIME_MIN else None
+
+
+def to_iso(time: Time) -> str:
+    """The time as UTC text with milliseconds, or its number behind the year 9999.
+
+    >>> to_iso(0), to_iso(TIME_MAX)
+    ('1970-01-01T00:00:00.000Z', '9223372036854775807')
+    """
+    try:
+        instant = _EPOCH + time * _MILLISECOND
+    except OverflowError:
+        return str(time)
+    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def from_datetime(instant: datetime) -> Time:
+    """The time at or just before an instant; one without a zone is UTC.
+
+    >>> from_datetime(datetime(1970, 1, 1, 0, 0, 1, 999))
+    1000
+    """
+    aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // _MILLISECOND
+
+
+def parse_time(text: str | int, *, span: Span | None = None) -> Time:
+    """What a user wrote after AS OF.
+
+    >>> parse_time("1970-01-01 00:00:01"), parse_time("1970-01-01T02:00+02"), parse_time("7")
+    (1000, 0, 7)
+
+    Args:
+        text: an integer of milliseconds, or a date, or a date and time with an optional zone
+            (``Z``, ``UTC``, an offset). Fractions finer than a millisecond are cut off.
+        span: where it stands.
+
+    Raises:
+        INVALID_OPTION: it is neither. TIME_OUT_OF_RANGE: it is behind the greatest time.
+    """
+    time = text if isinstance(text, int) else _from_text(text.strip())
+    if time is None or time < TIME_MIN:
+        detail = "It is not a time." if time is None else "It is before 1970-01-01, the first time."
+        raise error(
+            "INVALID_OPTION",
+            span=span,
+            option="AS OF",
+            value=repr(text),
+            detail=detail,
+            hint=HOW_TO_WRITE,
+        )
+    if time >= TIME_MAX:
+        raise error(
+            "TIME_OUT_OF_RANGE",
+            span=span,
+            what="the timeline",
+            time=TIME_MAX - 1,
+            detail=f"AS OF {time} is behind it.",
+        )
+    return time
+
+
+def _from_text(text: str) -> Time | None:
+    if _WHOLE_NUMBER.fullmatch(text):
+        return int(text)
+    written = _ZONE_NAME.sub("+00:00", text)
+    if ":" in written:  # without a time of day, the last part of a date looks like an offset
+        written = _SHORT_OFFSET.sub(
+            lambda m: f"{m[1]}{int(m[2]):02}:{m[3] or '00'}", written, count=1
+        )
+    # datetime reads at most six digits of a fraction and drops none.
+    written = _SHORT_FRACTION.sub(lambda m: "." + m[1][:6].ljust(6, "0"), written, count=1)
+    try:
+        return from_datetime(datetime.fromisoformat(written))
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,87 @@
+"""ctsql: continual tasks and materialized views in SQL, on Spark and Delta Lake.
+
+    import ctsql
+    con = ctsql.connect("warehouse")
+    con.execute("CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 2)")
+    con.execute("SELECT * FROM t WHERE k = ?", [1]).fetchall()      # [(1, 2)]
+
+The face is lazy (PEP 562): importing a part of the package, the planner say, imports no Spark.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ctsql.api import Connection, connect, execute
+    from ctsql.errors import (
+        CatalogError,
+        CommitLost,
+        CommitUnknown,
+        CtsqlError,
+        DatabaseError,
+        DataError,
+        EnvironmentProblem,
+        Error,
+        IntegrityError,
+        InterfaceError,
+        InternalError,
+        NotSupported,
+        NotSupportedError,
+        OperationalError,
+        ProgrammingError,
+        StatementError,
+    )
+    from ctsql.result import Result
+
+# PEP 249.
+apilevel = "2.0"
+threadsafety = 2  # threads may share the module and connections
+paramstyle = "qmark"
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Connection": "ctsql.api",
+    "connect": "ctsql.api",
+    "execute": "ctsql.api",
+    "Result": "ctsql.result",
+}
+
+__all__ = [
+    "CatalogError",
+    "CommitLost",
+    "CommitUnknown",
+    "Connection",
+    "CtsqlError",
+    "DataError",
+    "DatabaseError",
+    "EnvironmentProblem",
+    "Error",
+    "IntegrityError",
+    "InterfaceError",
+    "InternalError",
+    "NotSupported",
+    "NotSupportedError",
+    "OperationalError",
+    "ProgrammingError",
+    "Result",
+    "StatementError",
+    "Warning",
+    "__version__",
+    "apilevel",
+    "connect",
+    "execute",
+    "paramstyle",
+    "threadsafety",
+]
+
+
+class Warning(UserWarning):  # noqa: A001 - the name PEP 249 asks for
+    """PEP 249: important warnings."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'ctsql' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES.get(name, "ctsql.errors")), name)

@@ -1,0 +1,356 @@
+"""Connections: the only place that spells parse > bind > plan > lower > run.
+
+A connection opens one warehouse. The process's one SparkSession is started on first need, shared
+by all connections, and not stopped by ``close()``; with ``connect(spark=...)`` the caller's is
+used and left alone. A connection runs one statement at a time; threads may share it.
+"""
+
+import os
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ctsql.catalog import times
+from ctsql.catalog.errors import CtsqlError, InterfaceError, error
+from ctsql.catalog.spans import Source, Span
+from ctsql.literals import literals
+from ctsql.planner.explain import explain
+from ctsql.planner.syntax import parse, split
+from ctsql.planner.syntax import statements as st
+from ctsql.result import Result
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ctsql.runtime.engine import Engine
+
+DEFAULT_WAREHOUSE = "warehouse"
+POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """An object as completion and ``\\d`` need it."""
+
+    schema: str
+    name: str
+    kind: str
+    columns: tuple[str, ...]
+
+
+class Connection:
+    """One warehouse, open for statements. Made by :func:`connect`."""
+
+    def __init__(
+        self,
+        warehouse: str,
+        *,
+        spark: "SparkSession | None" = None,
+        master: str | None = None,
+        read_only: bool = False,
+    ) -> None:
+        self.warehouse = warehouse
+        self.read_only = read_only
+        self.search_schema = "default"
+        self._spark = spark
+        self._master = master
+        self._engine: Engine | None = None
+        self._settings: Any = None
+        self._lock = threading.RLock()
+        self._group = f"ctsql-{uuid.uuid4().hex}"
+        self._closed = False
+
+    # ---- life
+
+    @property
+    def started(self) -> bool:
+        """Is the engine up? A statement starts it."""
+        return self._engine is not None
+
+    def start(self) -> None:
+        """Start Spark if need be and open the warehouse; what a first statement would do."""
+        with self._lock:
+            self._opened()
+
+    def _opened(self) -> "Engine":
+        if self._closed:
+            raise InterfaceError("the connection is closed")
+        if self._engine is None:
+            from ctsql.runtime.engine import Engine
+            from ctsql.runtime.session import active, engine_session, process_session
+            from ctsql.settings import Settings
+
+            base = self._spark or process_session(self._master)
+            session = engine_session(base)
+            with active(session):
+                self._engine = Engine(session, self.warehouse, read_only=self.read_only)
+            self._spark, self._settings = base, Settings()
+        return self._engine
+
+    @property
+    def spark(self) -> "SparkSession":
+        """The session in use: the process's, or the caller's."""
+        self.start()
+        assert self._spark is not None  # start() set it
+        return self._spark
+
+    def close(self) -> None:
+        """Close the connection; Spark goes on running."""
+        with self._lock:
+            self._closed, self._engine = True, None
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def cursor(self) -> "Connection":
+        """PEP 249: the connection is its own cursor."""
+        return self
+
+    def commit(self) -> None:
+        """PEP 249: every statement commits by itself; nothing is left to do."""
+
+    def rollback(self) -> None:
+        """PEP 249: refused, because every statement has committed already."""
+        raise error("NOT_SUPPORTED_YET", what="ROLLBACK", hint="Every statement commits by itself.")
+
+    # ---- statements
+
+    def statements(self, source: Source) -> Iterator[Span]:
+        """The statements of a script."""
+        return iter(split(source))
+
+    def execute(
+        self,
+        sql: str,
+        parameters: Sequence[object] | None = None,
+        *,
+        source_name: str = "<statement>",
+    ) -> Result:
+        """Run one or several statements; gives the last one's result.
+
+        Args:
+            parameters: values for the ``?`` of a single statement.
+
+        Raises:
+            CtsqlError: with its condition. Statements before the failing one have run.
+        """
+        spans = split(Source(sql, source_name))
+        if parameters and len(spans) != 1:
+            raise error(
+                "INVALID_USAGE",
+                message="parameters go with exactly one statement",
+                detail=f"There are {len(spans)}.",
+            )
+        result = Result.of_status("")
+        for span in spans:
+            result = self.run_statement(span, parameters)
+        return result
+
+    def run_statement(self, span: Span, parameters: Sequence[object] | None = None) -> Result:
+        """Parse and run one statement."""
+        statement = parse(span)
+        values = literals(parameters or ())
+        with self._running(span.text) as engine:
+            if self.read_only and _writes(statement):
+                what = " ".join(span.text.split()[:2]).upper()
+                raise error("READ_ONLY_MODE", span=span, what=what)
+            return self._run(engine, statement, values)
+
+    def _run(self, engine: "Engine", statement: st.Statement, values: tuple[str, ...]) -> Result:
+        """Bind, plan, lower and run a statement."""
+        from ctsql.runtime import inspection
+        from ctsql.runtime.definitions import Definitions
+        from ctsql.runtime.source_writes import write_source
+
+        define = Definitions(engine, self.search_schema)
+        match statement:
+            case st.Select():
+                query = define.binder().bind_select(statement)
+                as_of = _as_of(statement)
+                frame = engine.read(
+                    query, as_of=as_of, strict=self._settings.strict, parameters=values
+                )
+                return Result.of_dataframe(frame, convert=self._fetching)
+            case st.Dml():
+                return Result.of_status(*write_source(engine, statement, self.search_schema, values))
+            case st.CreateTable():
+                return Result.of_status(define.create_table(statement))
+            case st.CreateView():
+                return Result.of_status(define.create_view(statement))
+            case st.CreateMaterializedView():
+                return Result.of_status(define.create_materialized_view(statement))
+            case st.CreateContinualTask():
+                return Result.of_status(define.create_task(statement))
+            case st.CreateSchema():
+                return Result.of_status(define.create_schema(statement))
+            case st.DropObject():
+                return Result.of_status(define.drop(statement))
+            case st.RenameObject():
+                return Result.of_status(define.rename(statement))
+            case st.CommentOn():
+                return Result.of_status(define.comment(statement))
+            case st.RefreshView():
+                return Result.of_status(define.refresh(statement))
+            case st.ShowObjects():
+                return _rows(inspection.show_objects(engine, statement, self.search_schema))
+            case st.ShowCreate():
+                return _rows(inspection.show_create(engine, statement, self.search_schema))
+            case st.Describe():
+                return _rows(inspection.describe(engine, statement, self.search_schema))
+            case st.Explain():
+                return self._explain(define, statement)
+            case st.SetSetting():
+                self._settings.set(statement, engine.session)
+                return Result.of_status("SET")
+            case st.ShowSetting():
+                rows = self._settings.show(statement, engine.session)
+                return _rows((["name", "value", "description"], rows))
+            case st.ResetSetting():
+                self._settings.reset(statement, engine.session)
+                return Result.of_status("RESET")
+            case st.UseSchema():
+                define.check_schema(statement.name, statement.name_span)
+                self.search_schema = statement.name
+                return Result.of_status("USE")
+
+    def _explain(self, define: Any, statement: st.Explain) -> Result:
+        plan = define.plan_of(statement)
+        text = explain(plan)
+        if statement.physical:
+            text += "\n\n" + define.physical(plan)
+        return _rows((["plan"], [(line,) for line in text.splitlines()]))
+
+    # ---- running
+
+    @contextmanager
+    def _running(self, label: str) -> "Iterator[Engine]":
+        """Hold the connection, with its jobs marked as its own so that they can be cancelled."""
+        from ctsql.runtime.session import active
+
+        with self._lock:
+            engine = self._opened()
+            context = engine.session.sparkContext
+            context.setJobGroup(self._group, label[:200], interruptOnCancel=True)
+            try:
+                with active(engine.session):
+                    yield engine
+            finally:
+                for key in ("spark.jobGroup.id", "spark.job.description"):
+                    context.setLocalProperty(key, None)  # type: ignore[arg-type]
+
+    @contextmanager
+    def _fetching(self) -> Iterator[None]:
+        """Around the jobs of a result that is fetched after its statement."""
+        from ctsql.runtime.spark_errors import converted
+
+        with self._running("fetch"), converted():
+            yield
+
+    def cancel(self) -> None:
+        """Cancel the statement that runs in another thread."""
+        engine = self._engine
+        if engine is not None:
+            engine.session.sparkContext.cancelJobGroup(self._group)
+
+    def objects(self) -> list[ObjectInfo]:
+        """What there is, for completion."""
+        with self._running("objects") as engine:
+            return [
+                ObjectInfo(
+                    i.name.schema, i.name.name, i.kind.value, tuple(c.name for c in i.columns)
+                )
+                for i in engine.refresh_catalog()
+            ]
+
+    def run(
+        self,
+        *,
+        once: bool = False,
+        stop: threading.Event | None = None,
+        report: Callable[[str], None] | None = None,
+    ) -> None:
+        """Keep every output up to date until stopped, or (``once``) until it is now.
+
+        Args:
+            stop: set it from another thread to stop. report: told each T that was reached.
+
+        Raises:
+            CtsqlError: the first object that failed, after all others were brought up.
+        """
+        stop = stop or threading.Event()
+        last = -1
+        while not stop.is_set():
+            with self._running("run") as engine:
+                now = engine.mint()
+                failures: list[CtsqlError] = []
+                if now != last:
+                    for item in engine.catalog:
+                        try:
+                            engine.advance([item], now)
+                        except CtsqlError as problem:
+                            failures.append(problem)
+                    if report is not None:
+                        report(f"T = {now} ({times.to_iso(now)})")
+                last = now
+            if failures:
+                raise failures[0]
+            if once:
+                return
+            stop.wait(POLL_SECONDS)
+
+
+def connect(
+    warehouse: str | None = None,
+    *,
+    spark: "SparkSession | None" = None,
+    master: str | None = None,
+    read_only: bool = False,
+) -> Connection:
+    """Open a warehouse; returns at once, Spark starts on first need.
+
+    Args:
+        warehouse: a folder or any URI Spark can write; made on first use. Without it,
+            CTSQL_WAREHOUSE from the environment, else ``./warehouse``.
+        spark: a session of the caller's, with Delta Lake. master: where Spark runs when ctsql
+            starts it; ``local[*]`` without it. read_only: refuse every statement that writes.
+    """
+    place = warehouse or os.environ.get("CTSQL_WAREHOUSE") or DEFAULT_WAREHOUSE
+    return Connection(place, spark=spark, master=master, read_only=read_only)
+
+
+_default: Connection | None = None
+
+
+def execute(sql: str, parameters: Sequence[object] | None = None) -> Result:
+    """Run statements on the default connection: :func:`connect` without arguments."""
+    global _default
+    if _default is None or _default._closed:
+        _default = connect()
+    return _default.execute(sql, parameters)
+
+
+def _rows(table: tuple[list[str], list[tuple[object, ...]]]) -> Result:
+    columns, rows = table
+    return Result.of_rows(columns, ["string"] * len(columns), rows, f"SHOW {len(rows)}")
+
+
+def _as_of(statement: st.Select) -> int | None:
+    if statement.as_of is None:
+        return None
+    return times.parse_time(statement.as_of, span=statement.as_of_span)
+
+
+def _writes(statement: st.Statement) -> bool:
+    reading = (
+        st.Select, st.ShowObjects, st.ShowCreate, st.Describe, st.Explain, st.SetSetting,
+        st.ShowSetting, st.ResetSetting, st.UseSchema,
+    )  # fmt: skip
+    return not isinstance(statement, reading)
+
+

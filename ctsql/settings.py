@@ -1,0 +1,108 @@
+"""The settings of a connection: SET, SHOW and RESET."""
+
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.names import did_you_mean, fold
+from ctsql.planner.syntax.statements import ResetSetting, SetSetting, ShowSetting
+from ctsql.runtime.spark_errors import converted
+
+STRICT, STORED = "strict serializable", "serializable"
+ISOLATION = "isolation"
+DEFAULTS = {ISOLATION: STRICT}
+DESCRIPTIONS = {
+    ISOLATION: f"'{STRICT}': reads see all that is committed; '{STORED}': reads see what is "
+    "stored, without waiting"
+}
+LATER = ("tick_interval",)
+FIXED = {
+    "time zone": "Times are UTC everywhere, so that what a task computes does not depend on "
+    "where it runs.",
+    "spark.sql.session.timezone": "Times are UTC everywhere.",
+    "spark.sql.ansi.enabled": "Errors on data must be errors, or results would not be definite.",
+}
+
+
+@dataclass(slots=True)
+class Settings:
+    """Names and values; names of Spark's own settings pass to the engine's session."""
+
+    values: dict[str, str] = field(default_factory=lambda: dict(DEFAULTS))
+
+    @property
+    def strict(self) -> bool:
+        """Are reads strictly serializable?"""
+        return self.values[ISOLATION] == STRICT
+
+    def set(self, statement: SetSetting, session: SparkSession) -> None:
+        """SET name = value."""
+        name = fold(statement.name)
+        if name in FIXED:
+            raise error(
+                "NOT_SUPPORTED",
+                span=statement.name_span,
+                what=f'setting "{statement.name}"',
+                why=FIXED[name],
+                hint="Convert in the query, with from_utc_timestamp() for example."
+                if "zone" in name
+                else "",
+            )
+        if name in LATER:
+            raise error(
+                "NOT_SUPPORTED_YET",
+                span=statement.name_span,
+                what=f'the setting "{statement.name}"',
+                hint="",
+            )
+        if name.startswith("spark."):
+            with converted(None, statement.span):
+                session.conf.set(statement.name, statement.value)
+            return
+        if name not in DEFAULTS:
+            raise self._unknown(statement.name, statement)
+        value = " ".join(statement.value.replace("-", " ").replace("_", " ").lower().split())
+        if value not in (STRICT, STORED):
+            raise error(
+                "INVALID_OPTION",
+                span=statement.value_span,
+                option=ISOLATION,
+                value=f"'{statement.value}'",
+                detail="",
+                hint=f"Type: SET isolation = '{STRICT}' or SET isolation = '{STORED}'",
+            )
+        self.values[name] = value
+
+    def _unknown(self, name: str, statement: SetSetting | ShowSetting | ResetSetting) -> Exception:
+        return error(
+            "UNKNOWN_SETTING",
+            span=statement.name_span,
+            name=name,
+            hint=did_you_mean(name, DEFAULTS, otherwise="SHOW ALL lists the settings."),
+        )
+
+    def show(self, statement: ShowSetting, session: SparkSession) -> list[tuple[object, ...]]:
+        """SHOW name, SHOW ALL: (name, value, description)."""
+        if statement.name is None:
+            return [(k, v, DESCRIPTIONS[k]) for k, v in sorted(self.values.items())]
+        name = fold(statement.name)
+        if name.startswith("spark.") or name in FIXED:
+            key = "spark.sql.session.timeZone" if name == "time zone" else statement.name
+            return [(statement.name, session.conf.get(key, None), "a setting of Spark")]
+        if name not in self.values:
+            raise self._unknown(statement.name, statement)
+        return [(name, self.values[name], DESCRIPTIONS[name])]
+
+    def reset(self, statement: ResetSetting, session: SparkSession) -> None:
+        """RESET name, RESET ALL."""
+        if statement.name is None:
+            self.values = dict(DEFAULTS)
+            return
+        name = fold(statement.name)
+        if name.startswith("spark."):
+            session.conf.unset(statement.name)
+        elif name in DEFAULTS:
+            self.values[name] = DEFAULTS[name]
+        else:
+            raise self._unknown(statement.name, statement)

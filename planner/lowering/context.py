@@ -1,0 +1,56 @@
+"""What lowering is given: where rows come from, and the time.
+
+The planner never calls the runtime: it asks for DataFrames through the :class:`Sources` protocol.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ctsql.planner.syntax.statements import ClockCall, ClockKind
+
+EMPTY = -1
+"""The time before all times: every object is empty as of it."""
+
+
+class Sources(Protocol):
+    """The rows of objects at a time."""
+
+    def contents(self, object_id: str, at: int) -> DataFrame:
+        """The whole contents as of T."""
+
+    def inserts(self, object_id: str, at: int) -> DataFrame:
+        """Exactly the rows inserted at T; on a first run with snapshot, the whole contents."""
+
+    def stored(self, object_id: str) -> DataFrame | None:
+        """What an output holds, with the columns that locate each row; None when it is empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One evaluation of a plan.
+
+    Attributes:
+        session: where the user's SQL is evaluated. sources: the rows. at: T.
+        clock_at: the time that now() means; None for the real clock.
+    """
+
+    session: SparkSession
+    sources: Sources
+    at: int
+    clock_at: int | None = None
+
+    def clock(self, call: ClockCall) -> str:
+        """What a clock call is replaced by: the time T of this run."""
+        instant = f"timestamp_millis({self.clock_at})"
+        match call.kind:
+            case ClockKind.TIMESTAMP:
+                return instant
+            case ClockKind.DATE:
+                return f"CAST({instant} AS DATE)"
+            case ClockKind.LOCAL_TIMESTAMP:
+                return f"CAST({instant} AS TIMESTAMP_NTZ)"
+            case ClockKind.UNIX:
+                assert self.clock_at is not None
+                return f"CAST({self.clock_at // 1000} AS BIGINT)"

@@ -1,0 +1,138 @@
+"""Lowering of queries: the user's own text, run by Spark over DataFrames of ours.
+
+Each relation becomes a temporary view for as long as Spark analyses the text, and its name is
+spliced into the text where the user's stood. The text is never printed from a tree.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import singledispatch
+
+from pyspark.sql import DataFrame
+
+from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.failures import Failures
+from ctsql.planner.nodes import InsertsInput, Node, NormalReference, Query, ViewReference
+from ctsql.planner.syntax import Rewritten, rewrite
+from ctsql.planner.syntax.statements import RelationRef, SqlText
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """A rewritten text with text of ours around it; offsets still lead to the user's text."""
+
+    before: str
+    inner: Rewritten
+    after: str
+
+    @property
+    def text(self) -> str:
+        """What Spark is given."""
+        return self.before + self.inner.text + self.after
+
+    def origin(self, offset: int) -> int:
+        """The place in the user's text of an offset in :attr:`text`."""
+        inside = min(max(offset - len(self.before), 0), len(self.inner.text))
+        return self.inner.origin(inside)
+
+
+@singledispatch
+def lower_relation(node: object, context: Context) -> DataFrame:
+    """The rows of a relation a query reads."""
+    raise TypeError(f"{type(node).__name__} is no relation of a query")
+
+
+@lower_relation.register
+def _(node: InsertsInput, context: Context) -> DataFrame:
+    return context.sources.inserts(node.object_id, context.at).select(*quoted(node.columns))
+
+
+@lower_relation.register
+def _(node: NormalReference, context: Context) -> DataFrame:
+    return context.sources.contents(node.object_id, context.at).select(*quoted(node.columns))
+
+
+@lower_relation.register
+def _(node: ViewReference, context: Context) -> DataFrame:
+    return lower_query(node.query, context).toDF(*node.columns)
+
+
+def quoted(columns: Sequence[str]) -> list[str]:
+    """Column names as ``select`` must be given them, dots and backticks safe."""
+    return ["`" + c.replace("`", "``") + "`" for c in columns]
+
+
+def lower_query(
+    query: Query,
+    context: Context,
+    given: dict[int, DataFrame] | None = None,
+    parameters: Sequence[str] = (),
+) -> DataFrame:
+    """The result of a query, lazily.
+
+    Args:
+        given: rows for relations that are not looked up, by place in ``query.relations`` (the
+            output itself, in a task's body).
+        parameters: SQL literals for the ``?`` of the text.
+    """
+    frames = relation_frames(query.relations, context, given)
+    with registered(query.sql, frames) as names:
+        return run_text(query.sql, names, context, parameters=parameters)
+
+
+def relation_frames(
+    relations: Sequence[Node], context: Context, given: dict[int, DataFrame] | None = None
+) -> list[DataFrame]:
+    """A DataFrame for each relation of a text."""
+    given = given or {}
+    return [
+        given[i] if i in given else lower_relation(node, context)
+        for i, node in enumerate(relations)
+    ]
+
+
+@contextmanager
+def temporary_view(frame: DataFrame) -> Iterator[str]:
+    """A name for a DataFrame in SQL text, for as long as the text is analysed."""
+    name = f"__ct_r{next(_numbers)}"
+    frame.createOrReplaceTempView(name)
+    try:
+        yield name
+    finally:
+        frame.sparkSession.catalog.dropTempView(name)
+
+
+@contextmanager
+def registered(sql: SqlText, frames: Sequence[DataFrame]) -> Iterator[dict[RelationRef, str]]:
+    """Temporary views for the relations of a text."""
+    with ExitStack() as stack:
+        yield {
+            ref: stack.enter_context(temporary_view(frame))
+            for ref, frame in zip(sql.relations, frames, strict=True)
+        }
+
+
+def run_text(
+    sql: SqlText,
+    names: dict[RelationRef, str],
+    context: Context,
+    *,
+    before: str = "",
+    after: str = "",
+    parameters: Sequence[str] = (),
+) -> DataFrame:
+    """Give Spark a text of the user's, with text of ours around it."""
+    rewritten = rewrite(
+        sql,
+        relation=lambda ref: names[ref],
+        clock=context.clock if context.clock_at is not None else None,
+        parameters=parameters,
+    )
+    framed = Framed(before, rewritten, after)
+    shown = {name: ref.span.text for ref, name in names.items()}
+    with Failures.current()(framed, sql.span, lambda name: shown.get(name, name)):
+        return context.session.sql(framed.text)

@@ -1,0 +1,219 @@
+"""The logical plan: small frozen nodes, checked when built.
+
+EXPLAIN prints these nodes and the runtime executes the same values, so the two cannot differ.
+Leaves are relations at a time T; a :class:`Query` is the user's own SQL over some of them; a
+:class:`TaskWrite` or :class:`ViewWrite` is the root of what keeps an output.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from ctsql.catalog.names import Name
+from ctsql.catalog.schemas import Column
+from ctsql.planner.syntax.statements import SqlText
+
+
+class Role(Enum):
+    """How a statement uses a relation."""
+
+    INPUT = "input"
+    REFERENCE = "reference"
+    SELF = "self"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Get:
+    """A relation as bound: which object, in which role. The rules replace every one."""
+
+    object_id: str
+    name: Name
+    columns: tuple[str, ...]
+    role: Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsertsInput:
+    """Exactly the rows inserted at T, with multiplicity, gone again at T + 1.
+
+    With ``with_snapshot``, the whole contents on the very first run.
+    """
+
+    object_id: str
+    name: Name
+    columns: tuple[str, ...]
+    with_snapshot: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormalReference:
+    """The contents as of T, by binding, whoever changes it later."""
+
+    object_id: str
+    name: Name
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfReference:
+    """The output itself: its contents stepped forward by one time (those at T - 1), then what
+    earlier statements of the same run proposed.
+    """
+
+    object_id: str
+    name: Name
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """The user's SQL over relations; ``relations`` stand in the order of ``sql.relations``.
+
+    ``columns`` are the result's names and types, as Spark's analysis gives them; None while
+    the plan is being bound.
+    """
+
+    sql: SqlText
+    relations: tuple["Node", ...]
+    columns: tuple[Column, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.relations) != len(self.sql.relations):
+            raise ValueError("a query needs one node for each relation of its text")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewReference:
+    """A plain view, read by evaluating its query in place, under its column names."""
+
+    object_id: str
+    name: Name
+    columns: tuple[str, ...]
+    query: Query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Insert:
+    """Propose the query's rows; ``into`` says which output column each of its columns fills."""
+
+    query: Query
+    into: tuple[str, ...]
+    target: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        known = {c.name for c in self.target}
+        if not set(self.into) <= known or len(set(self.into)) != len(self.into):
+            raise ValueError(f"insert into {self.into}, but the output has {sorted(known)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Propose to delete what the output holds where the predicate is true."""
+
+    of: "Node"
+    alias: str
+    where: Query | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """The body: statements in order, each seeing what earlier ones proposed; then consolidated,
+    so that an insert and a delete of equal rows cancel.
+    """
+
+    statements: tuple[Insert | Delete, ...]
+
+    def __post_init__(self) -> None:
+        if not self.statements:
+            raise ValueError("a transaction needs a statement")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimesExtract:
+    """The times at which an input's inserts changed; reads the log and no rows."""
+
+    input: "Node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimesReduce:
+    """At most one update per time."""
+
+    times: "Node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskWrite:
+    """Run the transaction at each due time; one commit each, or none when nothing is proposed."""
+
+    object_id: str
+    name: Name
+    columns: tuple[Column, ...]
+    inputs: tuple["Node", ...]
+    times: "Node | None"
+    transaction: Transaction
+    snapshot: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewWrite:
+    """Commit desired - stored at T."""
+
+    object_id: str
+    name: Name
+    columns: tuple[Column, ...]
+    desired: Query
+    stored: "Node"
+
+
+Node = (
+    Get
+    | InsertsInput
+    | NormalReference
+    | SelfReference
+    | Query
+    | ViewReference
+    | Insert
+    | Delete
+    | Transaction
+    | TimesExtract
+    | TimesReduce
+    | TaskWrite
+    | ViewWrite
+)
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes directly below, in order."""
+    for field in dataclasses.fields(node):
+        value = getattr(node, field.name)
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, Node):
+                yield item
+
+
+def descend(node: Node) -> Iterator[Node]:
+    """The node and all below it."""
+    yield node
+    for child in children(node):
+        yield from descend(child)
+
+
+def map_nodes(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The plan with ``change`` applied to every node, leaves first.
+
+    A node that nothing changes in is returned as the same object.
+    """
+    changed: dict[str, object] = {}
+    for field in dataclasses.fields(node):
+        value = getattr(node, field.name)
+        if isinstance(value, tuple):
+            mapped = tuple(map_nodes(v, change) if isinstance(v, Node) else v for v in value)
+            if any(a is not b for a, b in zip(mapped, value, strict=True)):
+                changed[field.name] = mapped
+        elif isinstance(value, Node):
+            below = map_nodes(value, change)
+            if below is not value:
+                changed[field.name] = below
+    return change(dataclasses.replace(node, **changed) if changed else node)

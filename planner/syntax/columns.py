@@ -1,0 +1,157 @@
+"""Reads column lists: with types for tables and tasks, names and comments for views."""
+
+from collections.abc import Sequence
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.names import did_you_mean, fold
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax.cursor import Cursor, not_yet, syntax_error
+from ctsql.planner.syntax.marks import POSTGRES_TYPES, spark_types
+from ctsql.planner.syntax.rewrite import splice
+from ctsql.planner.syntax.statements import ColumnDef, Edit
+from ctsql.planner.syntax.tokens import Kind, Token, Tokens, groups, span_of
+
+TYPES = frozenset(
+    [
+        "BOOLEAN",
+        "BYTE",
+        "TINYINT",
+        "SHORT",
+        "SMALLINT",
+        "INT",
+        "INTEGER",
+        "LONG",
+        "BIGINT",
+        "FLOAT",
+        "REAL",
+        "DOUBLE",
+        "DATE",
+        "TIME",
+        "TIMESTAMP",
+        "TIMESTAMP_NTZ",
+        "TIMESTAMP_LTZ",
+        "STRING",
+        "CHAR",
+        "CHARACTER",
+        "VARCHAR",
+        "BINARY",
+        "DEC",
+        "DECIMAL",
+        "NUMERIC",
+        "VOID",
+        "INTERVAL",
+        "VARIANT",
+        "ARRAY",
+        "MAP",
+        "STRUCT",
+        "GEOMETRY",
+        "GEOGRAPHY",
+    ]
+)
+_TYPE_ENDS = ("NOT", "NULL", "COMMENT")
+_LATER = ("DEFAULT", "GENERATED", "PRIMARY", "UNIQUE", "CHECK", "CONSTRAINT", "REFERENCES", "MASK")
+_WITHOUT_COLUMN = ("PRIMARY", "CONSTRAINT", "FOREIGN", "CHECK", "UNIQUE")
+_OTHER_SYSTEMS = {"JSONB": "STRING", "JSON": "STRING", "UUID": "STRING", "DATETIME": "TIMESTAMP"}
+
+
+def read_columns(tokens: Tokens, place: Span, *, typed: bool) -> tuple[ColumnDef, ...]:
+    """Read a column list.
+
+    Args:
+        tokens: what stands between its parentheses.
+        place: where to point when it is empty.
+        typed: whether each column has a type.
+
+    Raises:
+        SYNTAX_ERROR: it does not have the form. DUPLICATE_COLUMN: a name appears twice.
+        INVALID_COLUMN_TYPE: no such type. NOT_SUPPORTED_YET: DEFAULT, constraints and so on.
+    """
+    columns: list[ColumnDef] = []
+    seen: set[str] = set()
+    for group in groups(tokens, ","):
+        if not group:
+            before = tokens[0].span if tokens else place
+            raise syntax_error(before, "a column is missing in the list")
+        column = _column(Cursor(group, of="column"), typed=typed)
+        if fold(column.name) in seen:
+            raise error("DUPLICATE_COLUMN", span=column.span, column=column.name)
+        seen.add(fold(column.name))
+        columns.append(column)
+    return tuple(columns)
+
+
+def type_edits(columns: Tokens) -> list[Edit]:
+    """Spark's spelling for the Postgres types in a list of columns with types."""
+    edits: list[Edit] = []
+    for group in groups(columns, ","):
+        edits.extend(spark_types(_type_tokens(group, 1)))
+    return edits
+
+
+def _column(cursor: Cursor, *, typed: bool) -> ColumnDef:
+    if cursor.upper() in _WITHOUT_COLUMN and len(cursor.rest) > 1 and cursor.upper(1) in (
+        "(", "KEY", *(t.upper for t in cursor.rest[1:2] if t.is_name and cursor.upper(2) in _LATER)
+    ):  # fmt: skip
+        raise not_yet(cursor.here, cursor.upper())
+    name = cursor.name("a column's name")
+    type_text, type_span = None, None
+    if typed:
+        type_text, type_span = _type(cursor, name)
+    nullable, comment = True, None
+    while cursor.current is not None:
+        if cursor.accept("NOT", "NULL"):
+            nullable = False
+        elif cursor.accept("COMMENT"):
+            comment = cursor.string("the comment in quotes").text
+        elif cursor.upper() in _LATER:
+            raise not_yet(cursor.here, f"{cursor.upper()} in a column list")
+        elif typed and cursor.accept("NULL"):
+            continue
+        else:
+            expected = '"NOT NULL", "COMMENT" or ","' if typed else '"COMMENT" or ","'
+            cursor.fail(expected)
+    return ColumnDef(
+        name=name.text,
+        span=name.span,
+        type=type_text,
+        type_span=type_span,
+        nullable=nullable,
+        comment=comment,
+    )
+
+
+def _type_tokens(group: Sequence[Token], start: int) -> Tokens:
+    stop = start
+    depth = 0
+    while stop < len(group):
+        symbol = group[stop].upper
+        if depth <= 0 and symbol in (*_TYPE_ENDS, *_LATER):
+            break
+        if symbol in ("(", "<"):
+            depth += 1
+        elif symbol in (")", ">", ">>"):
+            depth -= len(symbol)
+        stop += 1
+    return group[start:stop]
+
+
+def _type(cursor: Cursor, name: Token) -> tuple[str, Span]:
+    tokens = _type_tokens(cursor.tokens, cursor.position)
+    if not tokens:
+        cursor.fail(f'the type of column "{name.text}"')
+    head = tokens[0]
+    if head.kind is not Kind.WORD or head.upper not in TYPES | POSTGRES_TYPES.keys():
+        known = sorted(TYPES | POSTGRES_TYPES.keys())
+        other = _OTHER_SYSTEMS.get(head.upper)
+        hint = f"Type {other}." if other else did_you_mean(head.upper, known)
+        raise error("INVALID_COLUMN_TYPE", span=head.span, type=head.text, hint=hint)
+    cursor.position += len(tokens)
+    span = span_of(tokens)
+    text = splice(span, spark_types(tokens)).text
+    if head.upper not in ("INTERVAL", "ARRAY", "MAP", "STRUCT", "DOUBLE", "STRING", "TIMESTAMP"):
+        extra = tokens[1:2]
+        if extra and extra[0].upper != "(":
+            raise syntax_error(
+                extra[0].span, f'found "{extra[0].text}", expected "NOT NULL", "COMMENT" or ","'
+            )
+    return text, span

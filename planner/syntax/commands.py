@@ -1,0 +1,304 @@
+"""Reads the statements about objects and settings: DROP, ALTER, COMMENT, SHOW, SET and so on."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import ObjectKind
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax.cursor import Cursor, not_supported, not_yet, relation_ref, syntax_error
+from ctsql.planner.syntax.statements import (
+    CommentOn,
+    Describe,
+    DropObject,
+    RefreshView,
+    RelationRef,
+    RenameObject,
+    ResetSetting,
+    SetSetting,
+    ShowCreate,
+    ShowObjects,
+    ShowSetting,
+    Statement,
+    UseSchema,
+)
+from ctsql.planner.syntax.tokens import Kind, Tokens, span_of
+
+_KIND_WORDS = ("TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE")
+_KINDS_LISTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
+_LISTS = {
+    ("TABLES",): "tables",
+    ("VIEWS",): "views",
+    ("MATERIALIZED", "VIEWS"): "materialized views",
+    ("CONTINUAL", "TASKS"): "continual tasks",
+    ("SCHEMAS",): "schemas",
+    ("DATABASES",): "schemas",
+    ("NAMESPACES",): "schemas",
+    ("OBJECTS",): "objects",
+}
+_SHOW_LATER = ("PENDING", "RETENTION", "SUBSCRIPTIONS")
+_SHOW_REFUSED = ("FUNCTIONS", "PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")
+_TASK_LATER = ("AS", "RETRY", "SKIP", "SUSPEND", "RESUME", "SET", "RESET")
+
+
+def _drop(cursor: Cursor) -> Statement:
+    if cursor.upper() in ("FUNCTION", "INDEX", "TEMPORARY", "CATALOG", "FLOW"):
+        raise not_supported(cursor.here, f"DROP {cursor.upper()}")
+    kind = _kind(cursor)
+    if_exists = cursor.accept("IF", "EXISTS")
+    target = cursor.relation("the name of what to drop")
+    cascade = cursor.accept("CASCADE")
+    if not cascade:
+        cursor.accept("RESTRICT")
+    if cursor.at("PURGE"):
+        raise not_supported(cursor.here, "PURGE", hint="Leave the word out.")
+    cursor.end()
+    return DropObject(
+        span=span_of(cursor.tokens), kind=kind, target=target, if_exists=if_exists, cascade=cascade
+    )
+
+
+def _kind(cursor: Cursor) -> ObjectKind:
+    kind = cursor.kind()
+    if kind is None:
+        cursor.fail(_KINDS_LISTED, known=_KIND_WORDS)
+    return kind
+
+
+def _alter(cursor: Cursor) -> Statement:
+    kind = _kind(cursor)
+    target = cursor.relation("the name of what to alter")
+    if cursor.accept("RENAME", "TO"):
+        new = cursor.relation("the new name")
+        cursor.end()
+        return RenameObject(span=span_of(cursor.tokens), kind=kind, target=target, new=new)
+    if cursor.at("APPLY", "REPLACEMENT"):
+        raise not_yet(cursor.here, "APPLY REPLACEMENT")
+    if cursor.at("RENAME", "COLUMN"):
+        raise not_yet(cursor.here, "ALTER ... RENAME COLUMN")
+    if kind is ObjectKind.CONTINUAL_TASK and cursor.upper() in _TASK_LATER:
+        raise not_yet(cursor.here, f"ALTER CONTINUAL TASK ... {cursor.upper()}")
+    if cursor.current is not None and cursor.current.kind is Kind.WORD and not cursor.at("RENAME"):
+        hint = f"Known is: ALTER {kind.keyword} {target.span.text} RENAME TO <name>"
+        raise not_yet(cursor.here, f"ALTER {kind.keyword} ... {cursor.upper()}", hint)
+    cursor.expect("RENAME", "TO")
+    raise cursor.failure("RENAME TO")
+
+
+def _comment(cursor: Cursor) -> Statement:
+    cursor.expect("ON")
+    column = None
+    if cursor.accept("COLUMN"):
+        kind = None
+        parts = [cursor.name("relation.column")]
+        while cursor.accept("."):
+            parts.append(cursor.name("a name after the dot"))
+        if len(parts) == 1:
+            cursor.fail('"." and the column\'s name')
+        column = parts[-1].text
+        target = relation_ref(parts[:-1], aliased=True)
+    else:
+        kind = cursor.kind()
+        if kind is None:
+            cursor.fail(_KINDS_LISTED + ", or COLUMN", known=(*_KIND_WORDS, "COLUMN"))
+        target = cursor.relation("a name")
+    cursor.expect("IS")
+    comment = None
+    if not cursor.accept("NULL"):
+        comment = cursor.string("the comment in quotes, or NULL").text
+    cursor.end()
+    span = span_of(cursor.tokens)
+    return CommentOn(span=span, kind=kind, target=target, comment=comment, column=column)
+
+
+def _show(cursor: Cursor) -> Statement:
+    span = span_of(cursor.tokens)
+    if cursor.accept("CREATE"):
+        kind = cursor.kind() if len(cursor.rest) > 1 and cursor.upper(1) != "." else None
+        target = cursor.relation("the name of what to show")
+        cursor.end()
+        return ShowCreate(span=span, kind=kind, target=target)
+    if cursor.accept("COLUMNS"):
+        return _show_columns(cursor, span)
+    for words, what in _LISTS.items():
+        if cursor.accept(*words):
+            return _show_list(cursor, span, what)
+    for later in _SHOW_LATER:
+        if cursor.at(later):
+            raise not_yet(cursor.here, f"SHOW {later}")
+    for refused in _SHOW_REFUSED:
+        if cursor.at(refused):
+            raise not_supported(cursor.here, f"SHOW {refused}")
+    if cursor.at("ALL") and len(cursor.rest) == 1:
+        return ShowSetting(span=span, name=None)
+    if cursor.upper() in ("MATERIALIZED", "CONTINUAL"):
+        view = cursor.take().upper == "MATERIALIZED"
+        cursor.expect("VIEWS" if view else "TASKS")
+    if cursor.current is None:
+        cursor.fail("TABLES, VIEWS, MATERIALIZED VIEWS, CONTINUAL TASKS, SCHEMAS or a setting")
+    return _setting_name(cursor, span)
+
+
+def _setting_name(cursor: Cursor, span: Span) -> ShowSetting:
+    name, name_span = _setting(cursor.rest)
+    return ShowSetting(span=span, name=name, name_span=name_span)
+
+
+def _show_columns(cursor: Cursor, span: Span) -> Statement:
+    if not cursor.accept("IN") and not cursor.accept("FROM"):
+        cursor.fail("IN")
+    relation = cursor.relation("a relation")
+    if cursor.at("IN") or cursor.at("FROM"):
+        raise not_supported(cursor.here, "a second IN", hint="Type: SHOW COLUMNS IN schema.name")
+    like = _like(cursor)
+    cursor.end()
+    return ShowObjects(span=span, what="columns", relation=relation, like=like)
+
+
+def _show_list(cursor: Cursor, span: Span, what: str) -> Statement:
+    schema, schema_span = None, None
+    if what != "schemas" and (cursor.accept("IN") or cursor.accept("FROM")):
+        token = cursor.name("a schema")
+        schema, schema_span = token.text, token.span
+    like = _like(cursor)
+    cursor.end()
+    return ShowObjects(span=span, what=what, schema=schema, schema_span=schema_span, like=like)
+
+
+def _like(cursor: Cursor) -> str | None:
+    if cursor.accept("LIKE"):
+        return cursor.string("a pattern in quotes").text
+    if cursor.current is not None and cursor.current.kind is Kind.STRING:
+        return cursor.take().text
+    return None
+
+
+def _describe(cursor: Cursor) -> Statement:
+    span = span_of(cursor.tokens)
+    if cursor.upper() in ("HISTORY", "DETAIL", "FUNCTION") and len(cursor.rest) > 1:
+        raise not_supported(cursor.here, f"DESCRIBE {cursor.upper()}")
+    if cursor.upper() in ("SELECT", "WITH", "VALUES", "QUERY") and len(cursor.rest) > 1:
+        raise not_yet(cursor.here, "DESCRIBE of a query")
+    extended = _extended(cursor)
+    kind = cursor.kind() if len(cursor.rest) > 1 and cursor.upper(1) != "." else None
+    extended = extended or _extended(cursor)
+    target = cursor.relation("the name of what to describe")
+    cursor.end()
+    return Describe(span=span, target=target, kind=kind, extended=extended)
+
+
+def _extended(cursor: Cursor) -> bool:
+    if len(cursor.rest) < 2 or cursor.upper(1) == ".":
+        return False
+    return cursor.accept("EXTENDED") or cursor.accept("FORMATTED")
+
+
+def _refresh(cursor: Cursor) -> Statement:
+    if cursor.at("TABLE") or not cursor.at("MATERIALIZED"):
+        hint = "Type: REFRESH MATERIALIZED VIEW <name>"
+        cursor.fail("MATERIALIZED VIEW", hint=hint)
+    cursor.expect("MATERIALIZED", "VIEW")
+    target = cursor.relation("the view's name")
+    full = cursor.accept("FULL")
+    cursor.end()
+    return RefreshView(span=span_of(cursor.tokens), target=target, full=full)
+
+
+def _setting(tokens: Tokens) -> tuple[str, Span]:
+    """A setting's name: words with dots; TIME ZONE is one name."""
+    if [t.upper for t in tokens] == ["TIME", "ZONE"]:
+        return "time zone", span_of(tokens)
+    for before, token in pairwise(tokens):
+        if before.stop != token.start:
+            text = token.span.text
+            raise syntax_error(token.span, f'found "{text}", expected "=" or the end of the name')
+    if not tokens[0].is_name:
+        raise syntax_error(tokens[0].span, f'found "{tokens[0].text}", expected a setting')
+    span = span_of(tokens)
+    return (tokens[0].text if len(tokens) == 1 else span.text), span
+
+
+def _set(cursor: Cursor) -> Statement:
+    span = span_of(cursor.tokens)
+    if cursor.current is None:
+        return ShowSetting(span=span, name=None)
+    if cursor.upper() in ("VAR", "VARIABLE", "CATALOG", "ROLE") and cursor.upper(1) not in (
+        "",
+        "=",
+        "TO",
+        ".",
+    ):
+        raise not_supported(cursor.here, f"SET {cursor.upper()}")
+    if cursor.at("TIME", "ZONE") and len(cursor.rest) > 2:
+        cut, value = 2, cursor.rest[2:]
+        if value[0].upper in ("=", "TO"):
+            value = value[1:]
+    else:
+        rest = cursor.rest
+        cut = next((i for i, t in enumerate(rest) if t.upper in ("=", "TO")), len(rest))
+        value = rest[cut + 1 :]
+    if cut == 0:
+        cursor.fail("a setting")
+    name, name_span = _setting(cursor.rest[:cut])
+    if cut == len(cursor.rest):
+        return ShowSetting(span=span, name=name, name_span=name_span)
+    if not value:
+        cursor.position = len(cursor.tokens)
+        cursor.fail("a value")
+    value_span = span_of(value)
+    is_string = len(value) == 1 and value[0].kind is Kind.STRING
+    text = value[0].text if is_string else value_span.text
+    return SetSetting(span=span, name=name, name_span=name_span, value=text, value_span=value_span)
+
+
+def _reset(cursor: Cursor) -> Statement:
+    span = span_of(cursor.tokens)
+    if cursor.current is None or (cursor.at("ALL") and len(cursor.rest) == 1):
+        return ResetSetting(span=span, name=None)
+    name, name_span = _setting(cursor.rest)
+    return ResetSetting(span=span, name=name, name_span=name_span)
+
+
+def _use(cursor: Cursor) -> Statement:
+    if cursor.at("CATALOG") and len(cursor.rest) > 1:
+        raise not_supported(cursor.here, "USE CATALOG", why="A warehouse is one catalog.")
+    if len(cursor.rest) > 1 and cursor.upper() in ("SCHEMA", "DATABASE", "NAMESPACE"):
+        cursor.take()
+    name = cursor.name("a schema")
+    if cursor.at("."):
+        parts = cursor.tokens[1:]
+        raise error(
+            "INVALID_NAME",
+            span=span_of(parts),
+            name=span_of(parts).text,
+            detail="A schema's name has one part.",
+        )
+    cursor.end()
+    return UseSchema(span=span_of(cursor.tokens), name=name.text, name_span=name.span)
+
+
+def named_object(cursor: Cursor) -> tuple[ObjectKind, RelationRef] | None:
+    """``MATERIALIZED VIEW name`` and its like, if that and nothing else comes next."""
+    start = cursor.position
+    kind = cursor.kind()
+    if kind in (None, ObjectKind.TABLE):  # TABLE t is a query
+        cursor.position = start
+        return None
+    assert kind is not None
+    target = cursor.relation("a name")
+    cursor.end()
+    return kind, target
+
+
+COMMANDS: dict[str, Callable[[Cursor], Statement]] = {
+    "ALTER": _alter,
+    "COMMENT": _comment,
+    "DESC": _describe,
+    "DESCRIBE": _describe,
+    "DROP": _drop,
+    "REFRESH": _refresh,
+    "RESET": _reset,
+    "SET": _set,
+    "SHOW": _show,
+    "USE": _use,
+}

@@ -1,0 +1,269 @@
+"""Reads CREATE statements."""
+
+import dataclasses
+
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax.body import QUERY_WORDS, read_body
+from ctsql.planner.syntax.columns import read_columns, type_edits
+from ctsql.planner.syntax.cursor import Cursor, not_supported, not_yet, syntax_error
+from ctsql.planner.syntax.header import read_header
+from ctsql.planner.syntax.options import task_options, view_options
+from ctsql.planner.syntax.sqltext import analyse
+from ctsql.planner.syntax.statements import (
+    ColumnDef,
+    CreateContinualTask,
+    CreateMaterializedView,
+    CreateSchema,
+    CreateTable,
+    CreateView,
+    Edit,
+    SqlText,
+    Statement,
+)
+from ctsql.planner.syntax.tokens import Token, Tokens, closing, span_of
+
+_KNOWN = (
+    "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE", "OR", "TEMPORARY",
+    "EXTERNAL",
+)  # fmt: skip
+_EXPECTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
+_LATER = ("FUNCTION", "FLOW", "INDEX", "SINK", "SOURCE", "CONNECTION", "ROLE", "STREAMING")
+
+_LAYOUTS = (("PARTITIONED", "BY"), ("CLUSTER", "BY"), ("TBLPROPERTIES",))
+
+
+def read_create(tokens: Tokens) -> Statement:
+    """Read a statement that begins with CREATE.
+
+    Raises:
+        SYNTAX_ERROR, NOT_SUPPORTED, NOT_SUPPORTED_YET and what its parts raise.
+    """
+    cursor = Cursor(tokens)
+    cursor.expect("CREATE")
+    or_replace = cursor.accept("OR", "REPLACE")
+    word = cursor.upper()
+    if word in ("TEMPORARY", "TEMP", "GLOBAL", "LOCAL"):
+        what = "a temporary view" if "VIEW" in (cursor.upper(1), cursor.upper(2)) else word
+        raise not_supported(
+            cursor.here, what, why="Everything lives in the warehouse.", hint="Leave the word out."
+        )
+    if word == "EXTERNAL":
+        raise not_supported(
+            cursor.here, "EXTERNAL", hint="Type: CREATE TABLE t LOCATION 'uri' to attach a table."
+        )
+    if cursor.at("REPLACEMENT"):
+        raise not_yet(cursor.here, "CREATE REPLACEMENT MATERIALIZED VIEW")
+    if word in _LATER:
+        raise not_yet(cursor.here, f"CREATE {word}")
+    if cursor.at("MATERIALIZED", "VIEW"):
+        return _materialized_view(tokens, or_replace=or_replace)
+    if cursor.at("CONTINUAL", "TASK"):
+        return _task(tokens)
+    if cursor.accept("TABLE"):
+        if or_replace:
+            place = span_of(tokens[:4])
+            hint = "Type DROP TABLE first, then CREATE TABLE."
+            raise not_yet(place, "CREATE OR REPLACE TABLE", hint)
+        return _table(cursor)
+    if cursor.accept("VIEW"):
+        return _view(cursor, or_replace=or_replace)
+    if not or_replace and word in ("SCHEMA", "DATABASE", "NAMESPACE"):
+        cursor.take()
+        return _schema(cursor)
+    if word in ("MATERIALIZED", "CONTINUAL"):
+        cursor.take()
+        cursor.expect("VIEW" if word == "MATERIALIZED" else "TASK")
+    raise cursor.failure(_EXPECTED, known=_KNOWN)
+
+
+def _if_not_exists(cursor: Cursor) -> bool:
+    if cursor.accept("IF"):
+        cursor.expect("NOT", "EXISTS")
+        return True
+    return False
+
+
+def _schema(cursor: Cursor) -> CreateSchema:
+    if_not_exists = _if_not_exists(cursor)
+    name = cursor.name("the schema's name")
+    if cursor.upper() in ("LOCATION", "MANAGED", "COMMENT", "WITH"):
+        raise not_yet(cursor.here, f"{cursor.upper()} of a schema")
+    cursor.end()
+    return CreateSchema(
+        span=span_of(cursor.tokens),
+        name=name.text,
+        name_span=name.span,
+        if_not_exists=if_not_exists,
+    )
+
+
+class _TableClauses:
+    """The clauses behind a table's name, in any order, each at most once."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+        self.columns: Tokens | None = None
+        self.columns_span = cursor.here
+        self.location: Token | None = None
+        self.comment: str | None = None
+        self.layout: Span | None = None  # the first clause that says how to store the table
+        self._seen: set[str] = set()
+
+    def read(self) -> None:
+        """Read up to AS, the query or the end."""
+        cursor = self.cursor
+        if cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
+            self.columns_span = cursor.here
+            self.columns = self._group()
+        while cursor.current is not None and not cursor.at("AS"):
+            if cursor.upper() in QUERY_WORDS:
+                return
+            self._clause()
+
+    def _clause(self) -> None:
+        cursor = self.cursor
+        here, word = cursor.here, cursor.upper()
+        if word and word in self._seen:
+            raise syntax_error(here, f"{word} is given twice")
+        self._seen.add(word)
+        if cursor.accept("USING"):
+            if cursor.name("the format, delta").text.lower() != "delta":
+                span = cursor.tokens[cursor.position - 1].span
+                raise not_supported(span, f"USING {span.text}", why="Tables are Delta tables.")
+        elif cursor.accept("LOCATION"):
+            self.location = cursor.string("the location in quotes")
+        elif cursor.accept("COMMENT"):
+            self.comment = cursor.string("the comment in quotes").text
+        elif any(cursor.accept(*words) for words in _LAYOUTS):
+            self._group()
+        elif word in ("LIKE", "CLONE", "SHALLOW", "DEEP", "OPTIONS", "CLUSTERED", "STORED", "ROW"):
+            raise not_yet(here, f"CREATE TABLE ... {word}")
+        else:
+            cursor.fail(
+                'a column list, "AS" or "LOCATION"',
+                known=("USING", "LOCATION", "COMMENT", "PARTITIONED", "CLUSTER", "TBLPROPERTIES"),
+            )
+        if word not in ("LOCATION", "COMMENT", "USING"):
+            self.layout = self.layout or here
+
+    def _group(self) -> Tokens:
+        cursor = self.cursor
+        if not cursor.at("("):
+            cursor.fail('"("')
+        stop = closing(cursor.tokens, cursor.position)
+        inside = cursor.tokens[cursor.position + 1 : stop]
+        cursor.position = stop + 1
+        return inside
+
+
+def _table(cursor: Cursor) -> CreateTable:
+    if_not_exists = _if_not_exists(cursor)
+    target = cursor.relation("the table's name")
+    clauses = _TableClauses(cursor)
+    clauses.read()
+    span = span_of(cursor.tokens)
+    edits: list[Edit] = []
+    if clauses.columns is not None:
+        read_columns(clauses.columns, clauses.columns_span, typed=True)
+        edits = type_edits(clauses.columns)
+    query: SqlText | None = None
+    if cursor.current is not None:
+        cursor.accept("AS")
+        query = _query(cursor)
+    location = clauses.location
+    if location is not None and (clauses.columns is not None or query or clauses.layout):
+        hint = f"Type: CREATE TABLE {target.span.text} LOCATION {location.span.text}"
+        what = "LOCATION together with columns, a query or a layout"
+        raise not_yet(location.span, what, hint)
+    if location is None and clauses.columns is None and query is None:
+        cursor.fail("a column list, AS or LOCATION")
+    if clauses.columns is not None and query is not None:
+        hint = "Leave the column list out and name the columns in the query."
+        raise not_yet(clauses.columns_span, "a column list together with AS", hint)
+    text = query or SqlText(span=span)
+    text = dataclasses.replace(text, span=span, edits=(*edits, *text.edits))
+    return CreateTable(
+        span=span,
+        target=target,
+        text=text,
+        if_not_exists=if_not_exists,
+        has_query=query is not None,
+        location=location.text if location else None,
+        location_span=location.span if location else None,
+        comment=clauses.comment,
+    )
+
+
+def _view(cursor: Cursor, *, or_replace: bool) -> CreateView:
+    if_not_exists = _if_not_exists(cursor)
+    target = cursor.relation("the view's name")
+    columns: tuple[ColumnDef, ...] = ()
+    comment = None
+    if cursor.at("("):
+        stop = closing(cursor.tokens, cursor.position)
+        inside = cursor.tokens[cursor.position + 1 : stop]
+        columns = read_columns(inside, cursor.here, typed=False)
+        cursor.position = stop + 1
+    if cursor.accept("COMMENT"):
+        comment = cursor.string("the comment in quotes").text
+    if cursor.upper() in ("TBLPROPERTIES", "WITH", "SCHEMA"):
+        raise not_yet(cursor.here, f"CREATE VIEW ... {cursor.upper()}")
+    cursor.expect("AS")
+    return CreateView(
+        span=span_of(cursor.tokens),
+        target=target,
+        query=_query(cursor),
+        columns=columns,
+        or_replace=or_replace,
+        if_not_exists=if_not_exists,
+        comment=comment,
+    )
+
+
+def _query(cursor: Cursor) -> SqlText:
+    if cursor.upper() not in QUERY_WORDS:
+        cursor.fail("a query", known=("SELECT", "WITH", "VALUES", "FROM", "TABLE"))
+    return analyse(span_of(cursor.rest), form="query", tokens=cursor.rest)
+
+
+def _materialized_view(tokens: Tokens, *, or_replace: bool) -> CreateMaterializedView:
+    header = read_header(tokens, task=False)
+    cursor = Cursor(tokens)
+    cursor.position = header.stop
+    columns: tuple[ColumnDef, ...] = ()
+    if header.columns is not None:
+        columns = read_columns(header.columns, header.target.span, typed=False)
+    return CreateMaterializedView(
+        span=span_of(tokens),
+        target=header.target,
+        options=view_options(header.options),
+        query=_query(cursor),
+        columns=columns,
+        or_replace=or_replace,
+        if_not_exists=header.if_not_exists,
+        comment=header.comment,
+    )
+
+
+def _task(tokens: Tokens) -> CreateContinualTask:
+    header = read_header(tokens, task=True)
+    if header.replace is not None:
+        hint = f"Type DROP CONTINUAL TASK {header.target.span.text} first."
+        raise not_yet(header.replace.span, "CREATE OR REPLACE CONTINUAL TASK", hint)
+    if len(header.inputs) > 1:
+        raise not_yet(header.inputs[1].span, "a continual task with several inputs")
+    columns: tuple[ColumnDef, ...] = ()
+    if header.columns is not None:
+        columns = read_columns(header.columns, header.target.span, typed=True)
+    options = task_options(header.options)
+    last = tokens[-1]
+    end = Span(last.source, last.stop, last.stop)
+    return CreateContinualTask(
+        span=span_of(tokens),
+        target=header.target,
+        input=header.inputs[0],
+        body=read_body(tokens[header.stop :], end, header.target.span.text),
+        columns=columns,
+        options=options,
+        if_not_exists=header.if_not_exists,
+    )

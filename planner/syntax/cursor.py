@@ -1,0 +1,183 @@
+"""Reads a statement token by token, and says what it found and what it expected."""
+
+from collections.abc import Iterable
+from typing import NoReturn
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import ObjectKind
+from ctsql.catalog.names import did_you_mean
+from ctsql.catalog.spans import Source, Span
+from ctsql.planner.syntax.statements import RelationRef
+from ctsql.planner.syntax.tokens import Kind, Token, Tokens, span_of
+
+MAX_NAME_PARTS = 2
+
+_KINDS: dict[tuple[str, ...], ObjectKind] = {
+    ("TABLE",): ObjectKind.TABLE,
+    ("VIEW",): ObjectKind.VIEW,
+    ("MATERIALIZED", "VIEW"): ObjectKind.MATERIALIZED_VIEW,
+    ("CONTINUAL", "TASK"): ObjectKind.CONTINUAL_TASK,
+    ("SCHEMA",): ObjectKind.SCHEMA,
+    ("DATABASE",): ObjectKind.SCHEMA,
+}
+
+
+def syntax_error(
+    span: Span, message: str, *, detail: str = "", hint: str = "", cause: Exception | None = None
+) -> CtsqlError:
+    """A SYNTAX_ERROR at a place; the caller raises it."""
+    return error("SYNTAX_ERROR", span=span, cause=cause, message=message, detail=detail, hint=hint)
+
+
+def not_yet(span: Span, what: str, hint: str = "") -> CtsqlError:
+    """A NOT_SUPPORTED_YET at a place; the caller raises it."""
+    return error("NOT_SUPPORTED_YET", span=span, what=what, hint=hint)
+
+
+def not_supported(span: Span, what: str, *, why: str = "", hint: str = "") -> CtsqlError:
+    """A NOT_SUPPORTED at a place; the caller raises it."""
+    return error("NOT_SUPPORTED", span=span, what=what, why=why, hint=hint)
+
+
+class Cursor:
+    """A place in the tokens of one statement."""
+
+    def __init__(self, tokens: Tokens, *, of: str = "statement") -> None:
+        """Stand before the first of ``tokens``, of which there must be one.
+
+        Args:
+            tokens: all there is to read.
+            of: what they are, for "the end of the ..." in messages.
+        """
+        self.tokens = tokens
+        self.position = 0
+        self._end = f"the end of the {of}"
+
+    @property
+    def source(self) -> Source:
+        """The text the tokens were cut from."""
+        return self.tokens[0].source
+
+    @property
+    def current(self) -> Token | None:
+        """The next token, or None at the end."""
+        return self.tokens[self.position] if self.position < len(self.tokens) else None
+
+    @property
+    def rest(self) -> Tokens:
+        """The tokens not read yet."""
+        return self.tokens[self.position :]
+
+    @property
+    def here(self) -> Span:
+        """The next token's span; at the end, the empty span behind the last token."""
+        if self.current is not None:
+            return self.current.span
+        return Span(self.source, self.tokens[-1].stop, self.tokens[-1].stop)
+
+    def upper(self, ahead: int = 0) -> str:
+        """What keywords are compared with, of the token so many ahead; empty at the end."""
+        index = self.position + ahead
+        return self.tokens[index].upper if index < len(self.tokens) else ""
+
+    def at(self, *words: str) -> bool:
+        """Whether these words come next."""
+        return all(self.upper(ahead) == word for ahead, word in enumerate(words))
+
+    def accept(self, *words: str) -> bool:
+        """Read these words if they come next, all or none."""
+        if not self.at(*words):
+            return False
+        self.position += len(words)
+        return True
+
+    def expect(self, *words: str, hint: str = "") -> Token:
+        """Read these words; the last one is returned."""
+        for word in words:
+            if not self.accept(word):
+                self.fail(word, hint=hint, known=[word] if word.isalpha() else ())
+        return self.tokens[self.position - 1]
+
+    def take(self) -> Token:
+        """Read one token, whatever it is; there must be one."""
+        token = self.tokens[self.position]
+        self.position += 1
+        return token
+
+    def string(self, what: str, *, hint: str = "") -> Token:
+        """Read a string literal."""
+        if self.current is None or self.current.kind is not Kind.STRING:
+            self.fail(what, hint=hint)
+        return self.take()
+
+    def name(self, what: str) -> Token:
+        """Read one identifier."""
+        if self.current is None or not self.current.is_name:
+            self.fail(what)
+        return self.take()
+
+    def relation(self, what: str, *, aliased: bool = True) -> RelationRef:
+        """Read ``name`` or ``schema.name``.
+
+        Args:
+            what: for the message when there is none.
+            aliased: False where an alias must be added when the name is replaced.
+        """
+        parts = [self.name(what)]
+        while self.accept("."):
+            parts.append(self.name("a name after the dot"))
+        return relation_ref(parts, aliased=aliased)
+
+    def kind(self) -> ObjectKind | None:
+        """Read the words of an object's kind, if they come next."""
+        for words, kind in _KINDS.items():
+            if self.accept(*words):
+                return kind
+        return None
+
+    def end(self, hint: str = "") -> None:
+        """Nothing may follow."""
+        if self.current is not None:
+            self.fail(self._end, hint=hint)
+
+    def fail(self, expected: str, *, hint: str = "", known: Iterable[str] = ()) -> NoReturn:
+        """Raise what :meth:`failure` makes."""
+        raise self.failure(expected, hint=hint, known=known)
+
+    def failure(self, expected: str, *, hint: str = "", known: Iterable[str] = ()) -> CtsqlError:
+        """A SYNTAX_ERROR at the next token; the caller raises it.
+
+        Args:
+            expected: what should stand here.
+            hint: what to type.
+            known: words the found one may be a slip of; used when there is no other hint.
+        """
+        found = self._end if self.current is None else found_text(self.current)
+        near = did_you_mean(self.upper(), known) if self.upper() else ""
+        return syntax_error(self.here, f"found {found}, expected {expected}", hint=hint or near)
+
+
+def found_text(token: Token | None) -> str:
+    """A token, as a message shows it."""
+    if token is None:
+        return "the end of the statement"
+    typed = token.span.text
+    return f'"{typed}"' if len(typed) <= 40 else f'"{typed[:37]}..."'
+
+
+def relation_ref(parts: Tokens, *, aliased: bool, prefixes: tuple[Span, ...] = ()) -> RelationRef:
+    """The relation whose identifiers these are.
+
+    Raises:
+        INVALID_NAME: there are more than a schema and a name.
+    """
+    span = span_of(parts)
+    if len(parts) > MAX_NAME_PARTS:
+        raise error(
+            "INVALID_NAME",
+            span=span,
+            name=span.text,
+            detail="A name has at most two parts: schema.name",
+        )
+    names = tuple(part.text for part in parts)
+    return RelationRef(parts=names, span=span, aliased=aliased, column_prefixes=prefixes)

@@ -1,0 +1,115 @@
+"""What Spark accepts and sqlglot does not read, changed so that sqlglot can.
+
+Only relations are looked for in sqlglot's tree, so the changed text need not mean the same: it
+must hold the same relations at places that can be traced back. Spark never sees it.
+Source: our own trials with sqlglot 30.30; each case stands in tests/syntax/test_sqltext.py.
+"""
+
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax.statements import Edit
+from ctsql.planner.syntax.tokens import Kind, Token, Tokens, closing, words_are
+
+# What a query may follow, so that TABLE there begins one.
+_QUERY_MAY_FOLLOW = ("(", "UNION", "EXCEPT", "INTERSECT", "MINUS", "ALL", "DISTINCT", "AS", ")")
+_OPERAND_ENDS = (Kind.WORD, Kind.QUOTED)
+_KEYWORDS = (
+    "SELECT", "WHERE", "AND", "OR", "NOT", "BY", "HAVING", "ON", "WHEN", "THEN", "ELSE", "CASE",
+    "IN", "LIKE", "BETWEEN", "LIMIT", "OFFSET", "DISTINCT", "ALL", "VALUES", "QUALIFY", "SET",
+)  # fmt: skip
+
+
+def table_operands(tokens: Tokens) -> list[Edit]:
+    """``TABLE t`` as a query, and ``TABLE(t)`` as an argument: sqlglot sees an alias in them."""
+    edits = []
+    for index, token in enumerate(tokens[:-1]):
+        if token.upper != "TABLE":
+            continue
+        following = tokens[index + 1]
+        before = tokens[index - 1].upper if index else "("
+        if following.is_name and before in _QUERY_MAY_FOLLOW:
+            edits.append(Edit(span=token.span, text="SELECT * FROM"))
+        elif following.upper == "(" and index + 2 < len(tokens):
+            stop = closing(tokens, index + 1)
+            if tokens[index + 2].is_name and _is_name_only(tokens[index + 2 : stop]):
+                place = Span(token.source, following.stop, following.stop)
+                edits.append(Edit(span=place, text="SELECT * FROM "))
+            edits.extend(_argument_clauses(tokens, stop + 1))
+    return edits
+
+
+def gaps(tokens: Tokens) -> list[Edit]:
+    """Changes for a text that sqlglot could not read as it is."""
+    edits: list[Edit] = []
+    structs = 0
+    for index, token in enumerate(tokens):
+        if token.upper == "<" and index and tokens[index - 1].upper == "STRUCT":
+            structs += 1
+        elif token.upper in (">", ">>") and structs:
+            structs = max(structs - len(token.upper), 0)
+        if token.upper == "WINDOW" and not _is_window_clause(tokens, index):
+            edits.append(Edit(span=token.span, text="windo_"))
+        elif token.upper == ":" and index and structs == 0:
+            edits.extend(_path(tokens, index))
+        elif token.upper == "|>":
+            edits.extend(_pipe(tokens, index))
+        elif token.upper == "MAX" and words_are(tokens, index, ("MAX", "RECURSION", "LEVEL")):
+            edits.append(_blank(token, tokens[min(index + 3, len(tokens) - 1)]))
+        elif words_are(tokens, index, ("WITH", "SCHEMA", "EVOLUTION")):
+            edits.append(_blank(token, tokens[index + 2]))
+    return edits
+
+
+def _is_name_only(tokens: Tokens) -> bool:
+    return all(
+        t.is_name if i % 2 == 0 else t.upper == "." for i, t in enumerate(tokens)
+    ) and tokens[0].upper not in ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
+
+
+def _argument_clauses(tokens: Tokens, start: int) -> list[Edit]:
+    """PARTITION BY, ORDER BY, WITH SINGLE PARTITION behind a table argument."""
+    clauses = ("PARTITION", "DISTRIBUTE", "ORDER", "WITH")
+    if start >= len(tokens) or tokens[start].upper not in clauses:
+        return []
+    depth, stop = 0, start
+    while stop < len(tokens):
+        symbol = tokens[stop].upper
+        if depth == 0 and symbol == ")":
+            break
+        depth += {"(": 1, ")": -1}.get(symbol, 0)
+        stop += 1
+    return [_blank(tokens[start], tokens[stop - 1])]
+
+
+def _is_window_clause(tokens: Tokens, index: int) -> bool:
+    """``WINDOW w AS (``, not a column or a function of that name."""
+    return (
+        index + 2 < len(tokens)
+        and tokens[index + 1].is_name
+        and tokens[index + 2].upper == "AS"
+        and (index == 0 or tokens[index - 1].upper != "AS")
+    )
+
+
+def _path(tokens: Tokens, index: int) -> list[Edit]:
+    """``v:a.b[0]``: the colon becomes a dot, or goes in front of a bracket."""
+    before, token = tokens[index - 1], tokens[index]
+    after = tokens[index + 1] if index + 1 < len(tokens) else None
+    operand = before.upper in (")", "]") or (
+        before.kind in _OPERAND_ENDS and before.upper not in _KEYWORDS
+    )
+    if not operand or after is None:
+        return []  # a named parameter
+    return [Edit(span=token.span, text="" if after.upper == "[" else ".")]
+
+
+def _pipe(tokens: Tokens, index: int) -> list[Edit]:
+    """Operators of a pipe that sqlglot lacks become a SELECT of the same expressions."""
+    if index + 1 < len(tokens) and tokens[index + 1].upper == "LIMIT":
+        return [Edit(span=tokens[index + 1].span, text="WHERE")]
+    if index + 1 < len(tokens) and tokens[index + 1].upper in ("SET", "RENAME", "EXTEND", "DROP"):
+        return [Edit(span=tokens[index + 1].span, text="SELECT")]
+    return []
+
+
+def _blank(first: Token, last: Token) -> Edit:
+    return Edit(span=Span(first.source, first.start, last.stop), text=" ")

@@ -1,0 +1,205 @@
+"""Reads the headers of CREATE CONTINUAL TASK and CREATE MATERIALIZED VIEW with a lark grammar.
+
+lark is fed the tokens that everything else here reads, one by one, so comments, quotes and
+escapes are understood in one way only, and so that we know what it would have taken instead.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import NoReturn
+
+from lark import Lark, Tree
+from lark import Token as LarkToken
+from lark.exceptions import UnexpectedToken
+from lark.parsers.lalr_interactive_parser import InteractiveParser
+
+from ctsql.planner.syntax.cursor import found_text, not_yet, relation_ref, syntax_error
+from ctsql.planner.syntax.statements import RelationRef
+from ctsql.planner.syntax.tokens import Kind, Token, Tokens, at_depth_0
+
+_KEYWORDS = frozenset(
+    [
+        "CREATE",
+        "OR",
+        "REPLACE",
+        "CONTINUAL",
+        "TASK",
+        "MATERIALIZED",
+        "VIEW",
+        "IF",
+        "NOT",
+        "EXISTS",
+        "ON",
+        "INPUT",
+        "AS",
+        "WITH",
+        "COMMENT",
+    ]
+)
+_SYMBOLS = {"(": "LPAR", ")": "RPAR", ",": "COMMA", ".": "DOT"}
+_KINDS = {Kind.STRING: "STRING", Kind.NUMBER: "NUMBER", Kind.SYMBOL: "OP"}
+_SHOWN = {"LPAR": '"("', "RPAR": '")"', "COMMA": '","', "STRING": "a string", "WORD": "a name"}
+_INPUT_HINT = (
+    "Type: CREATE CONTINUAL TASK {name} ON INPUT <table> AS (INSERT INTO {name} SELECT ...)"
+)
+_LATER = {
+    ("OUTPUTS",): "OUTPUTS (several outputs of a task)",
+    ("FROM", "TRANSFORM"): "FROM TRANSFORM",
+    ("FROM", "RETAIN"): "FROM RETAIN",
+    ("REFRESH",): "REFRESH outside of WITH (...)",
+    ("SCHEDULE",): "SCHEDULE",
+    ("PARTITIONED",): "PARTITIONED BY",
+    ("CLUSTER",): "CLUSTER BY",
+    ("TBLPROPERTIES",): "TBLPROPERTIES",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a header holds; lists are given as the tokens between their parentheses.
+
+    Attributes:
+        replace: the word REPLACE, if it is there.
+        options: one entry for each WITH (...).
+        inputs: a task's inputs, as typed; a view has none.
+        stop: the index of the first token behind AS.
+    """
+
+    target: RelationRef
+    replace: Token | None
+    if_not_exists: bool
+    columns: Tokens | None
+    options: tuple[Tokens, ...]
+    inputs: tuple[RelationRef, ...]
+    comment: str | None
+    stop: int
+
+
+@cache
+def _grammar() -> Lark:
+    text = files("ctsql.planner.syntax").joinpath("header.lark").read_text(encoding="utf-8")
+    return Lark(text, parser="lalr", lexer="basic")
+
+
+def read_header(tokens: Tokens, *, task: bool) -> Header:
+    """Read a header.
+
+    Args:
+        tokens: the whole statement, from CREATE on.
+        task: whether it is a continual task's; else it is a materialized view's.
+
+    Raises:
+        SYNTAX_ERROR: it does not have the form. NOT_SUPPORTED_YET: a known clause of later.
+    """
+    stop = next((i + 1 for i, t in at_depth_0(tokens) if _is_as(tokens, i, t)), len(tokens))
+    parsing = _grammar().parse_interactive("")
+    for index, token in enumerate(tokens[:stop]):
+        made = LarkToken(_terminal(token), token.span.text, start_pos=index)
+        try:
+            parsing.feed_token(made)
+        except UnexpectedToken as cause:
+            _refuse(tokens, index, set(cause.accepts or cause.expected), task=task, cause=cause)
+    if tokens[stop - 1].upper != "AS":
+        _refuse(tokens, len(tokens), _accepts(parsing), task=task, cause=None)
+    tree: Tree[LarkToken] = parsing.feed_eof()  # type: ignore[no-untyped-call]
+    return _header(tree, tokens, stop)
+
+
+def _accepts(parsing: InteractiveParser) -> set[str]:
+    return set(parsing.accepts())  # type: ignore[no-untyped-call]
+
+
+def _is_as(tokens: Tokens, index: int, token: Token) -> bool:
+    return token.upper == "AS" and tokens[index - 1].upper != "."
+
+
+def _terminal(token: Token) -> str:
+    if token.upper in _KEYWORDS:
+        return token.upper
+    if token.is_name:
+        return "WORD"
+    return _SYMBOLS.get(token.upper, _KINDS.get(token.kind, "OP"))
+
+
+def _header(tree: Tree[LarkToken], tokens: Tokens, stop: int) -> Header:
+    statement = tree.children[0]
+    assert isinstance(statement, Tree)
+    parts: dict[str, list[Tree[LarkToken]]] = {}
+    replace = None
+    for child in statement.children:
+        if isinstance(child, Tree):
+            parts.setdefault(str(child.data), []).append(child)
+        elif child.type == "REPLACE":
+            replace = _token(child, tokens)
+    inputs = [
+        _name(name, tokens)
+        for clause in parts.get("input", [])
+        for name in clause.children
+        if isinstance(name, Tree)
+    ]
+    comment = parts["comment"][0].children[1] if "comment" in parts else None
+    return Header(
+        target=_name(parts["name"][0], tokens),
+        replace=replace,
+        if_not_exists="if_not_exists" in parts,
+        columns=_between(parts["columns"][0], tokens) if "columns" in parts else None,
+        options=tuple(_between(clause, tokens) for clause in parts.get("options", [])),
+        inputs=tuple(inputs),
+        comment=_token(comment, tokens).text if isinstance(comment, LarkToken) else None,
+        stop=stop,
+    )
+
+
+def _token(made: LarkToken, tokens: Tokens) -> Token:
+    assert made.start_pos is not None
+    return tokens[made.start_pos]
+
+
+def _leaves(tree: Tree[LarkToken], tokens: Tokens) -> list[Token]:
+    return [_token(t, tokens) for t in tree.scan_values(lambda v: isinstance(v, LarkToken))]
+
+
+def _name(tree: Tree[LarkToken], tokens: Tokens) -> RelationRef:
+    parts = [token for token in _leaves(tree, tokens) if token.is_name]
+    return relation_ref(parts, aliased=True)
+
+
+def _between(tree: Tree[LarkToken], tokens: Tokens) -> Tokens:
+    """What stands inside the outer parentheses of a clause."""
+    inside = _leaves(tree, tokens)
+    opening = next(i for i, token in enumerate(inside) if token.upper == "(")
+    return inside[opening + 1 : -1]
+
+
+def _refuse(
+    tokens: Tokens, index: int, accepted: set[str], *, task: bool, cause: Exception | None
+) -> NoReturn:
+    found = tokens[index] if index < len(tokens) else None
+    last = tokens[-1].span
+    place = found.span if found else last.part(last.stop - last.start, last.stop - last.start)
+    for words, what in _LATER.items():
+        if tuple(t.upper for t in tokens[index : index + len(words)]) == words:
+            hint = "Put it in WITH (...)." if words == ("REFRESH",) else ""
+            raise not_yet(place, what, hint)
+    if found is not None and found.upper == "WITH" and tokens[index - 1].upper == ")":
+        raise syntax_error(place, 'found a second "WITH", expected "ON INPUT" or "AS"')
+    if task and "ON" in accepted and (found is None or found.upper in ("AS", "INPUT")):
+        name = _target_text(tokens)
+        message = "ON INPUT is missing"
+        raise syntax_error(place, message, hint=_INPUT_HINT.format(name=name), cause=cause)
+    if "WORD" in accepted:
+        wanted = ["a name"]
+    else:
+        wanted = [_SHOWN.get(a, f'"{a}"') for a in sorted(accepted - {"DOT", "OP", "NUMBER"})]
+    listed = " or ".join([", ".join(wanted[:-1]), wanted[-1]] if len(wanted) > 1 else wanted)
+    message = f"found {found_text(found)}, expected {listed}"
+    raise syntax_error(place, message, cause=cause)
+
+
+def _target_text(tokens: Tokens) -> str:
+    """The name being created, as typed, as far as it can be told from a broken header."""
+    index = next((i + 1 for i, t in enumerate(tokens) if t.upper in ("TASK", "VIEW")), len(tokens))
+    if [t.upper for t in tokens[index : index + 3]] == ["IF", "NOT", "EXISTS"]:
+        index += 3
+    return tokens[index].span.text if index < len(tokens) and tokens[index].is_name else "<name>"

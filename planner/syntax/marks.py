@@ -1,0 +1,184 @@
+"""Finds, by tokens, what ctsql replaces or forbids in SQL text besides its relations.
+
+Clock calls, functions whose result is not a function of the data, ``?`` placeholders, and the
+Postgres spellings of types. Tokens are enough for these, and they cannot misread what a parser
+does not know yet.
+"""
+
+from collections.abc import Iterator
+
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax.statements import ClockCall, ClockKind, Edit, FunctionRef
+from ctsql.planner.syntax.tokens import Kind, Tokens, closing
+
+# The clock words, and whether they may stand without parentheses.
+_CLOCKS = {
+    "NOW": (ClockKind.TIMESTAMP, False),
+    "CURRENT_TIMESTAMP": (ClockKind.TIMESTAMP, True),
+    "CURRENT_DATE": (ClockKind.DATE, True),
+    "CURDATE": (ClockKind.DATE, False),
+    "LOCALTIMESTAMP": (ClockKind.LOCAL_TIMESTAMP, True),
+    "UNIX_TIMESTAMP": (ClockKind.UNIX, False),
+}
+
+# True: also without parentheses.
+_NONDETERMINISTIC = {
+    **dict.fromkeys(
+        [
+            "RAND",
+            "RANDOM",
+            "RANDN",
+            "RANDSTR",
+            "UNIFORM",
+            "UUID",
+            "SHUFFLE",
+            "MONOTONICALLY_INCREASING_ID",
+            "SPARK_PARTITION_ID",
+            "INPUT_FILE_NAME",
+            "INPUT_FILE_BLOCK_START",
+            "INPUT_FILE_BLOCK_LENGTH",
+            "USER",
+            "CURRENT_DATABASE",
+            "CURRENT_SCHEMA",
+            "CURRENT_CATALOG",
+            "CURRENT_TIMEZONE",
+            "VERSION",
+        ],
+        False,
+    ),
+    "CURRENT_USER": True,
+    "SESSION_USER": True,
+    "CURRENT_TIME": True,
+}
+
+POSTGRES_TYPES = {
+    "INT8": "BIGINT",
+    "INT4": "INT",
+    "INT2": "SMALLINT",
+    "TEXT": "STRING",
+    "FLOAT8": "DOUBLE",
+    "FLOAT4": "FLOAT",
+    "BOOL": "BOOLEAN",
+    "TIMESTAMPTZ": "TIMESTAMP",
+    "BYTEA": "BINARY",
+}
+
+
+def clocks(tokens: Tokens) -> tuple[ClockCall, ...]:
+    """The calls that read the clock, in order."""
+    return tuple(_clocks(tokens))
+
+
+def _clocks(tokens: Tokens) -> Iterator[ClockCall]:
+    for index, token in enumerate(tokens):
+        if token.upper not in _CLOCKS or _is_no_call(tokens, index):
+            continue
+        kind, may_be_bare = _CLOCKS[token.upper]
+        if _upper(tokens, index + 1) == "(":
+            if _upper(tokens, index + 2) == ")":
+                stop = tokens[index + 2].stop
+                yield ClockCall(kind=kind, span=Span(token.source, token.start, stop))
+        elif may_be_bare and _upper(tokens, index + 1) != ".":
+            yield ClockCall(kind=kind, span=token.span)
+
+
+def nondeterministic(tokens: Tokens) -> tuple[FunctionRef, ...]:
+    """Functions whose result depends on more than the data, and TABLESAMPLE, in order."""
+    found = []
+    for index, token in enumerate(tokens):
+        if _is_no_call(tokens, index):
+            continue
+        called = _upper(tokens, index + 1) == "("
+        bare = _NONDETERMINISTIC.get(token.upper)
+        if token.upper == "TABLESAMPLE" and called:
+            found.append(FunctionRef(name="TABLESAMPLE", span=token.span))
+        elif bare is not None and (called or (bare and _upper(tokens, index + 1) != ".")):
+            found.append(FunctionRef(name=token.text.lower(), span=token.span))
+    return tuple(found)
+
+
+def parameters(tokens: Tokens) -> tuple[Span, ...]:
+    """The ``?`` placeholders, in order."""
+    return tuple(token.span for token in tokens if token.upper == "?")
+
+
+def type_edits(tokens: Tokens) -> tuple[Edit, ...]:
+    """Spark's spelling for the Postgres types in CAST, TRY_CAST and ``::``, in order."""
+    edits: dict[int, Edit] = {}
+    for index, token in enumerate(tokens):
+        found: list[Edit] = []
+        if token.upper in ("CAST", "TRY_CAST") and _upper(tokens, index + 1) == "(":
+            stop = closing(tokens, index + 1)
+            begin = _cast_type(tokens, index + 2, stop)
+            found = spark_types(tokens[begin:stop])
+        elif token.upper in ("::", "?::"):
+            found = spark_types(tokens[index + 1 : _type_stop(tokens, index + 1)])
+        edits.update((edit.span.start, edit) for edit in found)
+    return tuple(edits[start] for start in sorted(edits))
+
+
+def spark_types(tokens: Tokens) -> list[Edit]:
+    """What to replace in the tokens of one type; names of struct fields are left alone."""
+    edits = []
+    angles: list[bool] = []  # for each open angle bracket: is it a struct's?
+    for index, token in enumerate(tokens):
+        before = tokens[index - 1].upper if index else ""
+        if token.upper == "<":
+            angles.append(before == "STRUCT")
+        elif token.upper in (">", ">>"):
+            del angles[-len(token.upper) :]
+        elif token.kind is Kind.WORD:
+            if angles and angles[-1] and before in ("<", ","):
+                continue
+            if spelling := _spelling(tokens, index):
+                edits.append(Edit(span=token.span, text=spelling))
+            elif token.upper == "PRECISION" and before == "DOUBLE":
+                double = tokens[index - 1]
+                span = Span(token.source, double.start, token.stop)
+                edits.append(Edit(span=span, text="DOUBLE"))
+    return edits
+
+
+def _spelling(tokens: Tokens, index: int) -> str | None:
+    token = tokens[index]
+    if token.upper == "VARCHAR" and _upper(tokens, index + 1) != "(":
+        return "STRING"
+    return POSTGRES_TYPES.get(token.upper)
+
+
+def _cast_type(tokens: Tokens, start: int, stop: int) -> int:
+    """The index behind the last AS of a cast's own level."""
+    depth, begin = 0, stop
+    for index in range(start, stop):
+        depth += {"(": 1, ")": -1}.get(tokens[index].upper, 0)
+        if depth == 0 and tokens[index].upper == "AS":
+            begin = index + 1
+    return begin
+
+
+def _type_stop(tokens: Tokens, start: int) -> int:
+    """The index behind the type that follows ``::``."""
+    stop = min(start + 1, len(tokens))
+    if _upper(tokens, start) == "DOUBLE" and _upper(tokens, stop) == "PRECISION":
+        return stop + 1
+    if _upper(tokens, stop) == "(":
+        return closing(tokens, stop) + 1
+    generic = _upper(tokens, start) in ("ARRAY", "MAP", "STRUCT")
+    if generic and _upper(tokens, stop) == "<":
+        depth = 0
+        for index in range(stop, len(tokens)):
+            symbol = tokens[index].upper
+            if symbol in ("<", ">", ">>"):
+                depth += symbol.count("<") - symbol.count(">")
+                if depth <= 0:
+                    return index + 1
+    return stop
+
+
+def _is_no_call(tokens: Tokens, index: int) -> bool:
+    """Whether a word is a part of a name, or an alias."""
+    return index > 0 and tokens[index - 1].upper in (".", "AS")
+
+
+def _upper(tokens: Tokens, index: int) -> str:
+    return tokens[index].upper if index < len(tokens) else ""

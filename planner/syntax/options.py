@@ -1,0 +1,154 @@
+"""Reads the options of WITH (...)."""
+
+from collections.abc import Iterable
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.names import did_you_mean
+from ctsql.planner.syntax.cursor import Cursor, not_yet, syntax_error
+from ctsql.planner.syntax.statements import Option
+from ctsql.planner.syntax.tokens import Kind, Token, Tokens, groups, span_of
+
+_TASK_KNOWN = ("SNAPSHOT",)
+_TASK_LATER = ("ITERATIONS", "COALESCE", "ON ERROR", "TRIM EVERY")
+_VIEW_KNOWN = ("REFRESH ON COMMIT",)
+_VIEW_LATER = ("REFRESH EVERY", "REFRESH AT", "REFRESH POLICY", "REFRESH AT CREATION")
+_BOOLEANS = {"TRUE": True, "FALSE": False}
+
+
+def task_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
+    """The options of a continual task.
+
+    Raises:
+        INVALID_OPTION: unknown, given twice, or with a value it does not take.
+        NOT_SUPPORTED_YET: a known option of later. SYNTAX_ERROR: it does not have the form.
+    """
+    found: dict[str, Option] = {}
+    for group in _all_groups(clauses):
+        name = _words(group)
+        later = next((known for known in _TASK_LATER if _begins(name, known)), None)
+        if later:
+            raise not_yet(span_of(group), f"option {later}")
+        if name not in _TASK_KNOWN:
+            raise _unknown(group, name, (*_TASK_KNOWN, *_TASK_LATER))
+        if name in found:
+            raise _twice(group, name)
+        found[name] = _boolean(group, name)
+    return tuple(found.values())
+
+
+def view_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
+    """The options of a materialized view; raises as :func:`task_options` does."""
+    found: list[Option] = []
+    for group in _all_groups(clauses):
+        name = _words(group)
+        if not _begins(name, "REFRESH"):
+            raise _unknown(group, name, (*_VIEW_KNOWN, *_VIEW_LATER))
+        option = _refresh(Cursor(group, of="option"), group)
+        if any(option.value == other.value for other in found):
+            raise _twice(group, f"REFRESH {option.value}")
+        found.append(option)
+    return tuple(found)
+
+
+def _refresh(cursor: Cursor, group: Tokens) -> Option:
+    cursor.expect("REFRESH")
+    cursor.accept("=")
+    if cursor.accept("ON", "COMMIT"):
+        cursor.end()
+        value_span = span_of(group[-2:])
+        return Option(name="REFRESH", value="ON COMMIT", span=span_of(group), value_span=value_span)
+    hint = "Type REFRESH ON COMMIT, or leave it out: it is the default."
+    if cursor.accept("EVERY"):
+        is_interval = cursor.upper() == "INTERVAL" and len(cursor.rest) > 1
+        if not is_interval:
+            cursor.string("an interval such as '1 day'")
+        raise not_yet(span_of(group), "REFRESH EVERY", hint)
+    if cursor.accept("AT"):
+        if cursor.at("(", "SELECT"):
+            raise error(
+                "INVALID_OPTION",
+                span=span_of(cursor.rest),
+                option="REFRESH AT",
+                value="a query",
+                detail="It takes CREATION or one time, such as '2026-01-01 00:00:00'.",
+                hint="",
+            )
+        if cursor.current is None:
+            cursor.fail("CREATION or a time")
+        what = "REFRESH AT CREATION" if cursor.at("CREATION") else "REFRESH AT"
+        raise not_yet(span_of(group), what, hint)
+    if cursor.at("POLICY"):
+        raise not_yet(span_of(group), "REFRESH POLICY", hint)
+    raise cursor.failure("ON COMMIT, EVERY, AT or POLICY", known=("ON", "EVERY", "AT", "POLICY"))
+
+
+def _all_groups(clauses: Iterable[Tokens]) -> list[list[Token]]:
+    found: list[list[Token]] = []
+    for clause in clauses:
+        made = groups(clause, ",")
+        for group in made:
+            if not group and clause:
+                raise syntax_error(clause[0].span, "an option is missing in WITH (...)")
+        found.extend(group for group in made if group)
+    return found
+
+
+def _words(group: Tokens) -> str:
+    """The option's name: the words it begins with, in upper case."""
+    words = []
+    for token in group:
+        if token.kind is not Kind.WORD:
+            break
+        words.append(token.upper)
+    if not words:
+        raise syntax_error(group[0].span, f'found "{group[0].span.text}", expected an option')
+    return " ".join(words)
+
+
+def _begins(name: str, known: str) -> bool:
+    return name == known or name.startswith(known + " ")
+
+
+def _boolean(group: Tokens, name: str) -> Option:
+    cursor = Cursor(group, of="option")
+    for word in name.split():
+        cursor.expect(word)
+    cursor.expect("=")
+    if cursor.current is None:
+        cursor.fail("true or false")
+    value = cursor.take()
+    literal = _BOOLEANS.get(value.text.upper()) if value.kind is Kind.WORD else None
+    if literal is None:
+        raise error(
+            "INVALID_OPTION",
+            span=value.span,
+            option=name,
+            value=value.span.text,
+            detail="It takes true or false.",
+            hint="",
+        )
+    cursor.end()
+    return Option(name=name, value=literal, span=span_of(group), value_span=value.span)
+
+
+def _unknown(group: Tokens, name: str, known: Iterable[str]) -> CtsqlError:
+    listed = ", ".join(known)
+    return error(
+        "INVALID_OPTION",
+        span=span_of(group[: len(name.split())]),
+        option=name,
+        value="any value here",
+        detail=f"There is no such option. The options are: {listed}.",
+        hint=did_you_mean(name, known),
+    )
+
+
+def _twice(group: Tokens, name: str) -> CtsqlError:
+    return error(
+        "INVALID_OPTION",
+        span=span_of(group),
+        option=name,
+        value="two values",
+        detail="It was given before.",
+        hint="",
+    )

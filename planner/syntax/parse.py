@@ -1,0 +1,117 @@
+"""Reads one statement."""
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.names import did_you_mean
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax.commands import COMMANDS, named_object
+from ctsql.planner.syntax.creates import read_create
+from ctsql.planner.syntax.cursor import Cursor, found_text, not_supported, not_yet, syntax_error
+from ctsql.planner.syntax.queries import DML_VERBS, read_dml, read_query
+from ctsql.planner.syntax.split import split_tokens
+from ctsql.planner.syntax.statements import Explain, Statement
+from ctsql.planner.syntax.tokens import Tokens, span_of, tokenise
+
+_QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
+
+# First words that are known and refused until later.
+_LATER = {
+    "BEGIN": "BEGIN (transactions)",
+    "START": "START TRANSACTION",
+    "COMMIT": "COMMIT",
+    "ROLLBACK": "ROLLBACK",
+    "SUBSCRIBE": "SUBSCRIBE",
+    "VERIFY": "VERIFY",
+    "MAINTAIN": "MAINTAIN",
+    "ANALYZE": "ANALYZE",
+    "RESTORE": "RESTORE",
+    "DECLARE": "DECLARE",
+    "EXECUTE": "EXECUTE",
+    "CALL": "CALL",
+}
+# Those refused for good: the reason, and what to do instead.
+_REFUSED = {
+    "TRUNCATE": ("", "Type: DELETE FROM {name}"),
+    "OPTIMIZE": ("", "Run it with Spark: it changes no data, so ctsql may be running."),
+    "VACUUM": ("", "Run it with Spark, and keep the history that tasks still need."),
+    "REORG": ("", "Run it with Spark."),
+    "REPLACE": ("", "Type DROP TABLE first, then CREATE TABLE."),
+    "LOAD": ("", "Type: INSERT INTO ... SELECT ..."),
+    "CACHE": ("", ""),
+    "UNCACHE": ("", ""),
+    "CLEAR": ("", ""),
+    "GRANT": ("ctsql has no users.", ""),
+    "REVOKE": ("ctsql has no users.", ""),
+    "MSCK": ("", ""),
+    "REPAIR": ("", ""),
+    "ADD": ("", ""),
+    "LIST": ("", ""),
+    "COPY": ("", "Type: INSERT INTO ... SELECT ..."),
+}
+_KNOWN = (*_QUERY_STARTS[:-1], *DML_VERBS, "CREATE", "EXPLAIN", *COMMANDS)
+_PLANS = ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL", "ANALYZE")
+
+
+def parse(span: Span) -> Statement:
+    """Read one statement; its span may hold blanks, comments and a last semicolon.
+
+    Raises:
+        SYNTAX_ERROR: it cannot be read. INVALID_STATEMENT, INVALID_OPTION, INVALID_NAME,
+        INVALID_COLUMN_TYPE, DUPLICATE_COLUMN: a part of it cannot stand there. NOT_SUPPORTED,
+        NOT_SUPPORTED_YET: it is known and refused by name.
+    """
+    statements = [tokens for tokens in split_tokens(tokenise(span)) if tokens]
+    if not statements:
+        raise syntax_error(span, "found nothing, expected a statement")
+    if len(statements) > 1:
+        raise syntax_error(statements[1][0].span, "found a second statement, expected one")
+    return _statement(statements[0])
+
+
+def _statement(tokens: Tokens) -> Statement:
+    first = tokens[0].upper
+    if first in _QUERY_STARTS:
+        return read_query(tokens)
+    if first in DML_VERBS:
+        return read_dml(tokens)
+    if first == "CREATE":
+        return read_create(tokens)
+    if first == "EXPLAIN":
+        return _explain(tokens)
+    if first in COMMANDS:
+        cursor = Cursor(tokens)
+        cursor.take()
+        return COMMANDS[first](cursor)
+    if first in _LATER:
+        raise not_yet(tokens[0].span, _LATER[first])
+    if first in _REFUSED:
+        why, hint = _REFUSED[first]
+        named = [t.span.text for t in tokens[1:] if t.upper != "TABLE"]
+        hint = hint.format(name="".join(named) or "<table>")
+        raise not_supported(tokens[0].span, first, why=why, hint=hint)
+    message = f"found {found_text(tokens[0])}, expected a statement"
+    raise syntax_error(tokens[0].span, message, hint=did_you_mean(first, _KNOWN) if first else "")
+
+
+def _explain(tokens: Tokens) -> Explain:
+    cursor = Cursor(tokens)
+    cursor.expect("EXPLAIN")
+    span = span_of(tokens)
+    physical = cursor.accept("PHYSICAL")
+    if cursor.upper() in _PLANS:
+        what = f"EXPLAIN {cursor.upper()}"
+        raise not_supported(cursor.here, what, hint="Type EXPLAIN or EXPLAIN PHYSICAL.")
+    if cursor.current is None:
+        cursor.fail("a statement or an object")
+    named = named_object(cursor)
+    if named is not None:
+        kind, target = named
+        return Explain(span=span, physical=physical, kind=kind, target=target)
+    if cursor.at("EXPLAIN"):
+        raise error(
+            "INVALID_STATEMENT",
+            span=cursor.here,
+            message="EXPLAIN cannot be explained",
+            detail="",
+            hint="",
+        )
+    return Explain(span=span, physical=physical, statement=_statement(cursor.rest))

@@ -1,0 +1,118 @@
+"""Reads queries with their AS OF, and DML."""
+
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax.cursor import Cursor, not_supported, not_yet, syntax_error
+from ctsql.planner.syntax.sqltext import analyse, with_prefixes
+from ctsql.planner.syntax.statements import Dml, RelationRef, Select
+from ctsql.planner.syntax.tokens import Kind, Token, Tokens, at_depth_0, span_of
+
+DML_VERBS = ("INSERT", "UPDATE", "DELETE", "MERGE")
+_TIME_TRAVEL = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
+# What may follow a column that was given the alias "of".
+_BEHIND_ALIAS = (
+    ",", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT",
+    "MINUS", "WINDOW", "QUALIFY", "SORT", "CLUSTER", "DISTRIBUTE", "LATERAL", "JOIN", "|>", "ON",
+)  # fmt: skip
+_AS_OF_HINT = "AS OF takes milliseconds since 1970 or a timestamp in quotes."
+
+
+def read_query(tokens: Tokens) -> Select | Dml:
+    """Read a query, or a DML statement that begins with WITH."""
+    for index, token in at_depth_0(tokens):
+        behind_cte = index > 0 and tokens[index - 1].upper == ")"
+        if tokens[0].upper == "WITH" and token.upper in DML_VERBS and behind_cte:
+            return read_dml(tokens, start=index)
+    place = _as_of(tokens)
+    query = tokens if place is None else tokens[:place]
+    if not query:
+        raise syntax_error(tokens[0].span, "found AS OF, expected a query in front of it")
+    text = analyse(span_of(query), form="query", tokens=query)
+    if place is None:
+        return Select(span=span_of(tokens), query=text)
+    value, span = _time(tokens, place)
+    return Select(span=span_of(tokens), query=text, as_of=value, as_of_span=span)
+
+
+def _is_as_of(tokens: Tokens, index: int) -> bool:
+    """AS OF with a time behind it, not an alias and not Spark's own clause."""
+    if [t.upper for t in tokens[index : index + 2]] != ["AS", "OF"]:
+        return False
+    if index and tokens[index - 1].upper in _TIME_TRAVEL:
+        return False
+    behind = tokens[index + 2] if index + 2 < len(tokens) else None
+    return behind is not None and behind.upper not in (*_BEHIND_ALIAS, ")")
+
+
+def _as_of(tokens: Tokens) -> int | None:
+    return next((i for i, _ in at_depth_0(tokens) if _is_as_of(tokens, i)), None)
+
+
+def _time(tokens: Tokens, place: int) -> tuple[str | int, Span]:
+    cursor = Cursor(tokens)
+    cursor.position = place + 2
+    begin = cursor.here.start
+    typed = cursor.accept("TIMESTAMP")
+    token = cursor.current
+    if token is None or token.kind not in (Kind.NUMBER, Kind.STRING):
+        cursor.fail("a time", hint=_AS_OF_HINT)
+    cursor.take()
+    span = Span(token.source, begin, token.stop)
+    if cursor.current is not None:
+        cursor.fail("the end of the statement", hint="AS OF stands last.")
+    if token.kind is Kind.STRING:
+        return token.text, span
+    if typed or not token.text.isdigit():
+        raise syntax_error(span, f'found "{span.text}", expected a time', hint=_AS_OF_HINT)
+    return int(token.text), span
+
+
+def read_dml(tokens: Tokens, *, start: int = 0) -> Dml:
+    """Read INSERT, UPDATE, DELETE or MERGE.
+
+    Args:
+        tokens: the whole statement.
+        start: where the verb stands, behind a WITH clause.
+    """
+    cursor = Cursor(tokens)
+    cursor.position = start
+    verb = cursor.take().upper
+    match verb:
+        case "INSERT":
+            target = _insert_target(cursor)
+        case "UPDATE":
+            target = cursor.relation("the table to update", aliased=False)
+        case "DELETE":
+            cursor.expect("FROM")
+            target = cursor.relation("the table to delete from", aliased=False)
+        case _:
+            if cursor.at("WITH", "SCHEMA", "EVOLUTION"):
+                cursor.position += 3
+            cursor.expect("INTO")
+            target = cursor.relation("the table to merge into", aliased=False)
+    if verb != "INSERT":
+        target = _aliased(cursor, target, tokens)
+    text = analyse(span_of(tokens), form="statement", tokens=tokens, targets=[target])
+    return Dml(span=span_of(tokens), verb=verb, target=target, text=text)
+
+
+def _insert_target(cursor: Cursor) -> RelationRef:
+    if not cursor.accept("INTO") and not cursor.accept("OVERWRITE"):
+        cursor.fail("INTO or OVERWRITE", known=("INTO", "OVERWRITE"))
+    if cursor.at("DIRECTORY") or cursor.at("LOCAL", "DIRECTORY"):
+        raise not_supported(cursor.here, "INSERT OVERWRITE DIRECTORY")
+    cursor.accept("TABLE")
+    target = cursor.relation("the table to write")
+    if cursor.at("REPLACE"):
+        raise not_yet(cursor.here, "INSERT INTO ... REPLACE WHERE")
+    return target
+
+
+def _aliased(cursor: Cursor, target: RelationRef, tokens: Tokens) -> RelationRef:
+    following: Token | None = cursor.current
+    has_alias = (
+        following is not None
+        and following.is_name
+        and following.upper not in ("SET", "WHERE", "USING")
+    )
+    made = RelationRef(parts=target.parts, span=target.span, aliased=has_alias)
+    return with_prefixes([made], tokens)[0]

@@ -1,0 +1,126 @@
+"""Puts other text in place of pieces of the user's own text, and remembers where all came from.
+
+Text that Spark runs is never printed from a tree: everything that is not replaced stays as the
+user typed it, comments included, and a position in Spark's error message can be traced back.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax.statements import ClockCall, Edit, RelationRef, SqlText
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A run of new text: copied from the source, or put in place of a piece of it."""
+
+    new_start: int
+    new_length: int
+    old_start: int
+    copied: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """New text, and the way back from it.
+
+    Attributes:
+        text: the new text.
+        span: the source text it was made from.
+    """
+
+    text: str
+    span: Span
+    _pieces: tuple[_Piece, ...]
+
+    def origin(self, offset: int) -> int:
+        """The absolute offset, in the source, of a character of the new text.
+
+        Inside replaced text that is where the replaced piece began; past the end (or before the
+        begin) of the new text, the end (or begin) of the span.
+        """
+        if offset >= len(self.text):
+            return self.span.stop
+        if offset < 0:
+            return self.span.start
+        index = bisect_right(self._pieces, offset, key=lambda p: p.new_start) - 1
+        piece = self._pieces[index]
+        return piece.old_start + (offset - piece.new_start if piece.copied else 0)
+
+
+def splice(span: Span, edits: Iterable[Edit]) -> Rewritten:
+    """Replace pieces of a span; an edit of an empty span inserts.
+
+    Edits may be given in any order; of two equal ones one is done. Edits at the same place are
+    done in the order given.
+
+    Raises:
+        ValueError: two edits overlap, or one leaves the span.
+    """
+    pieces: list[_Piece] = []
+    parts: list[str] = []
+    position, length = span.start, 0
+
+    def add(text: str, old_start: int, *, copied: bool) -> None:
+        nonlocal length
+        if text:
+            parts.append(text)
+            pieces.append(_Piece(length, len(text), old_start, copied))
+            length += len(text)
+
+    for edit in sorted(dict.fromkeys(edits), key=lambda e: (e.span.start, e.span.stop)):
+        if edit.span.start < position or edit.span.stop > span.stop:
+            raise ValueError(f"an edit at {edit.span.place()} overlaps another or leaves the text")
+        add(span.source.text[position : edit.span.start], position, copied=True)
+        add(edit.text, edit.span.start, copied=False)
+        position = edit.span.stop
+    add(span.source.text[position : span.stop], position, copied=True)
+    return Rewritten("".join(parts), span, tuple(pieces))
+
+
+def rewrite(
+    text: SqlText,
+    *,
+    relation: Callable[[RelationRef], str],
+    clock: Callable[[ClockCall], str] | None = None,
+    parameters: Sequence[str] = (),
+) -> Rewritten:
+    """The text that Spark runs for a piece of SQL.
+
+    Args:
+        text: the piece.
+        relation: the bare name to put in place of a relation. Unless an alias follows, the
+            relation's own name is added as its alias, so that columns qualified with it resolve.
+        clock: what to put in place of a call that reads the clock; None leaves the calls.
+        parameters: SQL literals to put in place of ``?``, in order.
+
+    Raises:
+        PARAMETER_MISMATCH: not one literal for each ``?``.
+    """
+    if len(parameters) != len(text.parameters):
+        raise error(
+            "PARAMETER_MISMATCH",
+            span=text.parameters[0] if text.parameters else text.span,
+            wanted=len(text.parameters),
+            given=len(parameters),
+        )
+    edits = list(text.edits)
+    for ref in text.relations:
+        alias = "" if ref.aliased else f" AS {_backticks(ref.parts[-1])}"
+        edits.append(Edit(span=ref.span, text=relation(ref) + alias))
+        edits.extend(Edit(span=prefix, text="") for prefix in ref.column_prefixes)
+    if clock is not None:
+        edits.extend(Edit(span=call.span, text=clock(call)) for call in text.clocks)
+    edits.extend(
+        Edit(span=place, text=literal)
+        for place, literal in zip(text.parameters, parameters, strict=True)
+    )
+    return splice(text.span, edits)
+
+
+def _backticks(name: str) -> str:
+    """Always quoted: a bare reserved word is no alias in Spark's ANSI mode."""
+    return "`" + name.replace("`", "``") + "`"

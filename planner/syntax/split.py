@@ -1,0 +1,71 @@
+"""Cuts a script into statements, by tokens: a semicolon outside parentheses ends one.
+
+The body of a continual task holds statements with semicolons of their own; it stands in
+parentheses, so they end nothing here. Comments, strings and quoted names may hold anything.
+"""
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.spans import Source, Span
+from ctsql.planner.syntax.tokens import Token, Tokens, span_of, tokenise, unclosed
+
+
+def split(source: Source) -> list[Span]:
+    """The statements of a script, in order; empty ones are dropped.
+
+    A span holds neither the semicolon nor the comments and blanks around the statement.
+
+    Raises:
+        SYNTAX_ERROR: a string, a quoted name, a comment or a parenthesis is not closed; a
+            parenthesis closes that never opened.
+    """
+    return [span_of(tokens) for tokens in split_tokens(tokenise(source.whole())) if tokens]
+
+
+def split_tokens(tokens: Tokens) -> list[list[Token]]:
+    """The same for tokens; empty statements are kept, as empty lists."""
+    statements: list[list[Token]] = [[]]
+    opened: list[Token] = []
+    for token in tokens:
+        if token.upper == "(":
+            opened.append(token)
+        elif token.upper == ")":
+            if not opened:
+                raise error(
+                    "SYNTAX_ERROR",
+                    span=token.span,
+                    message="a parenthesis closes that was not opened",
+                    detail="",
+                    hint="",
+                )
+            opened.pop()
+        if token.upper == ";" and not opened:
+            statements.append([])
+        else:
+            statements[-1].append(token)
+    if opened:
+        raise error(
+            "SYNTAX_ERROR",
+            span=opened[-1].span,
+            message="a parenthesis is not closed",
+            detail="It opens here.",
+            hint="",
+        )
+    return statements
+
+
+def is_complete(text: str) -> bool:
+    """Whether a text typed so far can be run: it is blank, or ends with a semicolon.
+
+    A text with a mistake that no further line can mend is complete too, so that the mistake is
+    shown instead of waited out.
+    """
+    if unclosed(text) is not None:
+        return False
+    try:
+        tokens = tokenise(Source(text).whole())
+    except CtsqlError:
+        return True
+    depth = 0
+    for token in tokens:
+        depth = max(depth + {"(": 1, ")": -1}.get(token.upper, 0), 0)
+    return not tokens or (depth == 0 and tokens[-1].upper == ";")

@@ -1,0 +1,299 @@
+"""Reads a piece of Spark SQL: what it reads, and the places in it that ctsql replaces.
+
+sqlglot's tree is used to find relations only and then thrown away. Where sqlglot does not know
+what Spark accepts, the text it is given is changed first (see gaps.py), never what Spark gets.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Literal, assert_never
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax import marks
+from ctsql.planner.syntax.cursor import MAX_NAME_PARTS, not_supported, relation_ref, syntax_error
+from ctsql.planner.syntax.gaps import gaps, table_operands
+from ctsql.planner.syntax.rewrite import Rewritten, splice
+from ctsql.planner.syntax.statements import Edit, RelationRef, SqlText
+from ctsql.planner.syntax.tokens import Kind, Token, Tokens, closing, tokenise, words_are
+
+Form = Literal["query", "predicate", "statement"]
+
+_TIME_TRAVEL = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
+_HIDING = ("IDENTIFIER", "STREAM")
+_AS_OF_HINT = "Type SELECT ... AS OF <time> at the end of the query: all is read as of that time."
+
+# What sqlglot lets out besides its own errors, on text it half knows (LIMIT in a pipe, say).
+_CRASHES = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+
+
+def analyse(
+    span: Span, *, form: Form, tokens: Tokens | None = None, targets: Iterable[RelationRef] = ()
+) -> SqlText:
+    """Find what a piece of SQL reads.
+
+    Args:
+        span: the piece.
+        form: what it must be: a query, a predicate (the text behind WHERE) or a DML statement.
+        tokens: its tokens, if they are at hand.
+        targets: relations that are written; they are left out of the result.
+
+    Raises:
+        SYNTAX_ERROR: it cannot be read. NOT_SUPPORTED: a time travel clause. INVALID_NAME: a
+            relation's name has more than two parts.
+    """
+    tokens = tokenise(span) if tokens is None else tokens
+    if not tokens:
+        raise syntax_error(span, f"found nothing, expected a {form}")
+    _refuse_time_travel(tokens)
+    tree, given = _tree(span, form, tokens)
+    _check_form(tree, span, form, tokens)
+    written = {target.span.start for target in targets}
+    found, edits = _relations(tree, given, tokens, written)
+    return SqlText(
+        span=span,
+        relations=tuple(with_prefixes(found, tokens)),
+        clocks=marks.clocks(tokens),
+        nondeterministic=marks.nondeterministic(tokens),
+        edits=tuple(sorted((*edits, *marks.type_edits(tokens)), key=lambda e: e.span.start)),
+        parameters=marks.parameters(tokens),
+    )
+
+
+def with_prefixes(relations: Iterable[RelationRef], tokens: Tokens) -> list[RelationRef]:
+    """The relations, each with the schemas that are written in front of its columns.
+
+    Once ``s.t`` is another name with the alias ``t``, the column ``s.t.c`` must become ``t.c``.
+    """
+    found = list(relations)
+    named = {ref.span.start for ref in found}
+    schemas: dict[tuple[str, ...], int] = {}
+    for index, ref in enumerate(found):
+        if len(ref.parts) == MAX_NAME_PARTS and not ref.aliased:
+            schemas.setdefault(tuple(p.lower() for p in ref.parts), index)
+    prefixes: dict[int, list[Span]] = {}
+    for chain in _chains(tokens):
+        key = tuple(part.text.lower() for part in chain[:MAX_NAME_PARTS])
+        if len(chain) > MAX_NAME_PARTS and key in schemas and chain[0].start not in named:
+            prefix = Span(chain[0].source, chain[0].start, chain[1].start)
+            prefixes.setdefault(schemas[key], []).append(prefix)
+    for index, spans in prefixes.items():
+        old = found[index].column_prefixes
+        found[index] = dataclasses.replace(found[index], column_prefixes=(*old, *spans))
+    return found
+
+
+def _chains(tokens: Tokens) -> Iterator[list[Token]]:
+    """Names joined by dots; a star ends a chain as a name does."""
+    index = 0
+    while index < len(tokens):
+        chain = [tokens[index]]
+        index += 1
+        if not chain[0].is_name:
+            continue
+        while index + 1 < len(tokens) and tokens[index].upper == ".":
+            part = tokens[index + 1]
+            if not part.is_name and part.upper != "*":
+                break
+            chain.append(part)
+            index += 2
+        yield chain
+
+
+def _refuse_time_travel(tokens: Tokens) -> None:
+    for index, token in enumerate(tokens[:-1]):
+        if token.upper in _TIME_TRAVEL and words_are(tokens, index + 1, ("AS", "OF")):
+            span = Span(token.source, token.start, tokens[index + 2].stop)
+            what = "reading one relation at another time"
+            raise not_supported(span, what, hint=_AS_OF_HINT)
+        behind = tokens[index + 2] if index + 2 < len(tokens) else None
+        if behind is None or not words_are(tokens, index, ("AS", "OF")):
+            continue
+        if behind.kind in (Kind.NUMBER, Kind.STRING) or behind.upper == "TIMESTAMP":
+            span = Span(token.source, token.start, behind.stop)
+            raise not_supported(span, "AS OF inside a statement", hint=_AS_OF_HINT)
+
+
+def _tree(span: Span, form: Form, tokens: Tokens) -> tuple[exp.Expr, Rewritten]:
+    """The tree that sqlglot makes, and the text it was given."""
+    before, after = ("SELECT 1 WHERE (", "\n)") if form == "predicate" else ("", "")
+    frame = [
+        Edit(span=Span(span.source, span.start, span.start), text=before),
+        Edit(span=Span(span.source, span.stop, span.stop), text=after),
+    ]
+    always = table_operands(tokens)
+    given = splice(span, [frame[0], *always, frame[1]])
+    try:
+        return _parse(given), given
+    except ParseError as cause:
+        wider = splice(span, [frame[0], *gaps(tokens), *always, frame[1]])
+        if wider.text != given.text:
+            try:
+                return _parse(wider), wider
+            except ParseError as second:
+                raise _parse_error(second, wider, span, tokens) from second
+        raise _parse_error(cause, given, span, tokens) from cause
+    except RecursionError as cause:
+        raise syntax_error(span, "the statement is nested too deeply") from cause
+
+
+def _parse(given: Rewritten) -> exp.Expr:
+    try:
+        return sqlglot.parse_one(given.text, dialect="spark")
+    except _CRASHES as cause:
+        raise ParseError(str(cause)) from cause
+
+
+def _parse_error(cause: ParseError, given: Rewritten, span: Span, tokens: Tokens) -> CtsqlError:
+    """What sqlglot says, at the right place and in words for people."""
+    told = cause.errors[0] if cause.errors else {}
+    place = span
+    line, column, highlight = told.get("line"), told.get("col"), told.get("highlight") or ""
+    if line and column:  # the column is that of the highlight's last character, from 1
+        lines = given.text.split("\n")
+        stop = sum(len(text) + 1 for text in lines[: line - 1]) + column
+        start = given.origin(stop - len(highlight))
+        hit = next((t for t in tokens if t.start <= start < t.stop), None)
+        place = hit.span if hit else Span(span.source, span.stop, span.stop)
+    description = str(told.get("description") or "")
+    found = f'"{place.text}"' if place.text else "the end of the statement"
+    if place.text and place.stop == tokens[-1].stop and "missing" in description:
+        message = f"the statement ends too early, after {found}"
+    elif description.startswith("Expecting ") and len(description) <= len("Expecting ") + 2:
+        message = f'found {found}, expected "{description.removeprefix("Expecting ")}"'
+    elif place == span:
+        message = "the statement cannot be read"
+    else:
+        message = f"{found} is not expected here"
+    return syntax_error(place, message, cause=cause)
+
+
+def _check_form(tree: exp.Expr, span: Span, form: Form, tokens: Tokens) -> None:
+    allowed: tuple[type[exp.Expr], ...]
+    match form:
+        case "query" | "predicate":
+            allowed = (exp.Query, exp.Values)
+        case "statement":
+            allowed = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
+        case _:
+            assert_never(form)
+    if isinstance(tree, exp.MultitableInserts):
+        raise not_supported(span, "an INSERT into several tables", hint="Type one INSERT for each.")
+    if not isinstance(tree, allowed):
+        place = tokens[0].span
+        raise syntax_error(place, f'found "{place.text}", expected a {form}')
+
+
+def _relations(
+    tree: exp.Expr, given: Rewritten, tokens: Tokens, written: set[int]
+) -> tuple[list[RelationRef], list[Edit]]:
+    """The relations in order of text, and aliases that must be added away from their names."""
+    starts = {token.start: index for index, token in enumerate(tokens)}
+    found: dict[int, RelationRef] = {}
+    edits: list[Edit] = []
+    for table in tree.find_all(exp.Table):
+        if isinstance(table.this, exp.Func):
+            offset = table.this.meta.get("start")
+            index = None if offset is None else starts.get(given.origin(offset))
+            if index is not None:
+                _refuse_hidden_relation(tokens, index)
+            continue
+        if table.find_ancestor(exp.Hint) or _is_cte(table):
+            continue
+        index = _first_token(table, given, starts)
+        if index is None or tokens[index].start in written:
+            continue
+        parts = _name_at(tokens, index)
+        if parts[-1].text.lower() != table.name.lower():
+            continue  # a name that sqlglot made up for a step of a pipe
+        ref, edit = _reference(table, parts, tokens, index)
+        # A pipe's tree holds the same relation several times.
+        found.setdefault(ref.span.start, ref)
+        edits.extend(edit)
+    ordered = [found[start] for start in sorted(found)]
+    return ordered, list(dict.fromkeys(edits))
+
+
+def _first_token(table: exp.Table, given: Rewritten, starts: dict[int, int]) -> int | None:
+    offsets = [i.meta.get("start") for i in table.parts if isinstance(i, exp.Identifier)]
+    if isinstance(table.this, exp.Dot):
+        offsets = [i.meta.get("start") for i in table.this.find_all(exp.Identifier)] + offsets
+    known = [offset for offset in offsets if offset is not None]
+    return starts.get(given.origin(min(known))) if known else None
+
+
+def _name_at(tokens: Tokens, index: int) -> list[Token]:
+    parts = [tokens[index]]
+    while index + 2 < len(tokens) and tokens[index + 1].upper == "." and tokens[index + 2].is_name:
+        index += 2
+        parts.append(tokens[index])
+    return parts
+
+
+def _reference(
+    table: exp.Table, parts: list[Token], tokens: Tokens, index: int
+) -> tuple[RelationRef, list[Edit]]:
+    behind = index + 2 * len(parts) - 1
+    following = tokens[behind] if behind < len(tokens) else None
+    if following is not None and following.upper == "@":
+        span = Span(following.source, parts[0].start, tokens[min(behind + 1, len(tokens) - 1)].stop)
+        raise not_supported(span, "reading one relation at another time", hint=_AS_OF_HINT)
+    # The operand of TABLE is a name and nothing else.
+    before = [token.upper for token in tokens[max(index - 2, 0) : index]]
+    operand = before == ["TABLE", "("] or before[-1:] == ["TABLE"]
+    aliased = bool(table.alias) or operand
+    edits: list[Edit] = []
+    if not aliased and following is not None and following.upper == "TABLESAMPLE":
+        # Spark wants the alias behind the sample clause.
+        stop = closing(tokens, behind) + 1
+        if stop < len(tokens) and tokens[stop].upper == "REPEATABLE":
+            stop = closing(tokens, stop) + 1
+        place = tokens[stop - 1].stop
+        alias = parts[-1].text.replace("`", "``")
+        edits.append(Edit(span=Span(parts[0].source, place, place), text=f" AS `{alias}`"))
+        aliased = True
+    return relation_ref(parts, aliased=aliased), edits
+
+
+def _refuse_hidden_relation(tokens: Tokens, index: int) -> None:
+    """IDENTIFIER('t') and STREAM(t) name a relation where it would not be found."""
+    token = tokens[index]
+    if token.upper in _HIDING:
+        what = f"{token.upper}(...) as a relation"
+        raise not_supported(token.span, what, hint="Type the name itself.")
+
+
+def _is_cte(table: exp.Table) -> bool:
+    """Whether a name means a common table expression that is visible where it stands."""
+    if table.args.get("db"):
+        return False
+    name = table.name.lower()
+    child: exp.Expr = table
+    inside: exp.CTE | None = None  # the nearest CTE that holds the table, below `ancestor`
+    ancestor = table.parent
+    while ancestor is not None:
+        if isinstance(ancestor, exp.CTE):
+            inside = ancestor
+        clause = child if isinstance(child, exp.With) else ancestor.args.get("with_")
+        if isinstance(clause, exp.With) and not isinstance(ancestor, exp.With):
+            within = inside if clause is child else None
+            if name in _visible(clause, within):
+                return True
+        child, ancestor = ancestor, ancestor.parent
+    return False
+
+
+def _visible(clause: exp.With, inside: exp.CTE | None) -> set[str]:
+    """The names a WITH clause gives to its query, or to one of its own members."""
+    names: set[str] = set()
+    for member in clause.expressions:
+        if inside is not None and member is inside:
+            if clause.args.get("recursive"):
+                names.add(member.alias.lower())
+            break
+        names.add(member.alias.lower())
+    return names

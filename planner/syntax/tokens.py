@@ -1,0 +1,252 @@
+"""Cuts SQL text into tokens with sqlglot's Spark tokenizer, and keeps where each one stands.
+
+Everything that ctsql reads itself it reads from these tokens, so that comments, quotes and
+escapes are understood in one way only. sqlglot's own tokens are evened out here:
+
+- a keyword of several words (``GROUP BY``) becomes one token for each word;
+- the rest of a statement that sqlglot keeps as one string (after SHOW, EXPLAIN) is cut too;
+- tokens that stand for no text of their own (the ``::`` that sqlglot reads into ``1L``) go.
+
+No class here inherits from one of sqlglot's: its compiled build forbids that.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token as SqlglotToken
+from sqlglot.tokenizer_core import TokenType
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.spans import Source, Span
+
+
+class Kind(Enum):
+    """What a token is."""
+
+    WORD = "word"
+    QUOTED = "quoted name"
+    STRING = "string"
+    NUMBER = "number"
+    SYMBOL = "symbol"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token; ``start`` (inclusive) and ``stop`` (exclusive) count from the source's begin.
+
+    Attributes:
+        text: a quoted name or a string without its quotes and escapes, else as typed.
+        upper: a word in upper case, a symbol as it is, else empty: what keywords compare with.
+    """
+
+    kind: Kind
+    text: str
+    upper: str
+    source: Source
+    start: int
+    stop: int
+
+    @property
+    def span(self) -> Span:
+        """Where it stands."""
+        return Span(self.source, self.start, self.stop)
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it can be an identifier (keywords can, in Spark)."""
+        return self.kind in (Kind.WORD, Kind.QUOTED)
+
+
+Tokens = Sequence[Token]
+
+# sqlglot's tokens after which it takes what follows, up to the next semicolon, as one string.
+_SWALLOWING = (
+    TokenType.COMMAND,
+    TokenType.EXECUTE,
+    TokenType.FETCH,
+    TokenType.RENAME,
+    TokenType.SHOW,
+)
+_LITERALS = (
+    TokenType.STRING,
+    TokenType.RAW_STRING,
+    TokenType.NATIONAL_STRING,
+    TokenType.UNICODE_STRING,
+    TokenType.BYTE_STRING,
+    TokenType.BIT_STRING,
+)
+_OPENERS = {"'": "a string", '"': "a string", "`": "a quoted name", "/*": "a comment"}
+_PIECE = re.compile(
+    r"""--[^\n]*|/\*|\*/|r'[^']*'|r"[^"]*"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|['"`]""",
+    re.DOTALL | re.IGNORECASE,
+)
+_BAD_HEX = re.compile(r"\b[xX](?:'[^']*'|\"[^\"]*\")|\b0x[0-9a-z]*", re.IGNORECASE)
+
+
+def tokenise(span: Span) -> tuple[Token, ...]:
+    """The tokens of a piece of text, comments left out.
+
+    Raises:
+        SYNTAX_ERROR: a string, a quoted name or a comment is never closed; a bad literal.
+    """
+    text = span.text
+    if text.startswith("\ufeff"):  # a byte order mark is no part of the first word
+        text = " " + text[1:]
+    try:
+        return tuple(_evened(text, span))
+    except TokenError as cause:
+        place = unclosed(text)
+        if place is not None:
+            offset, what = place
+            raise error(
+                "SYNTAX_ERROR",
+                span=span.part(offset, offset + (2 if what == "a comment" else 1)),
+                cause=cause,
+                message=f"{what} is not closed",
+                detail="It opens here.",
+                hint="",
+            ) from cause
+        bad = _BAD_HEX.search(text)
+        raise error(
+            "SYNTAX_ERROR",
+            span=span.part(bad.start(), bad.end()) if bad else span,
+            cause=cause,
+            message="a literal cannot be read",
+            detail="",
+            hint="",
+        ) from cause
+
+
+def unclosed(text: str) -> tuple[int, str] | None:
+    """Where a string, a quoted name or a comment opens that never closes, and which it is."""
+    comments: list[int] = []
+    position = 0
+    while match := _PIECE.search(text, position):
+        piece = match.group()
+        position = match.end()
+        if piece == "/*":
+            comments.append(match.start())
+        elif comments:
+            if piece == "*/":
+                comments.pop()
+            else:  # nothing but the marks of comments counts inside one
+                position = match.start() + 1
+        elif piece in _OPENERS:
+            return match.start(), _OPENERS[piece]
+    return (comments[0], _OPENERS["/*"]) if comments else None
+
+
+def _evened(text: str, span: Span) -> Iterator[Token]:
+    stop_before = 0
+    for raw, offset in _raw(text):
+        start, stop = raw.start + offset, raw.end + 1 + offset
+        if start < stop_before:  # a part of the token before, 1L say
+            continue
+        stop_before = stop
+        typed = text[start:stop]
+        kind = _kind(raw, typed)
+        if kind is not Kind.WORD:
+            content = raw.text if kind in (Kind.QUOTED, Kind.STRING) else typed
+            upper = typed if kind is Kind.SYMBOL else ""
+            begin = span.start + start
+            yield Token(kind, content, upper, span.source, begin, span.start + stop)
+            continue
+        for word in re.finditer(r"\S+", typed):
+            begin = span.start + start + word.start()
+            end = span.start + start + word.end()
+            yield Token(kind, word.group(), word.group().upper(), span.source, begin, end)
+
+
+def _kind(raw: SqlglotToken, typed: str) -> Kind:
+    if raw.token_type in _LITERALS or typed[0] in "'\"" or typed[-1] in "'\"":
+        return Kind.STRING
+    if typed[0] == "`":
+        return Kind.QUOTED
+    if typed[0].isdigit():
+        return Kind.NUMBER
+    return Kind.WORD if typed[0].isalpha() or typed[0] == "_" else Kind.SYMBOL
+
+
+def _raw(text: str) -> Iterator[tuple[SqlglotToken, int]]:
+    """The tokens as sqlglot cuts them, each with what to add to its offsets."""
+    found = Spark.Tokenizer().tokenize(text)
+    at_start = True
+    position = 0
+    while position < len(found):
+        token = found[position]
+        yield token, 0
+        position += 1
+        swallowed = (
+            at_start
+            and token.token_type in _SWALLOWING
+            and position < len(found)
+            and found[position].token_type == TokenType.STRING
+        )
+        at_start = token.token_type in (TokenType.SEMICOLON, TokenType.BEGIN)
+        if swallowed:
+            position += 1
+            stop = found[position].start if position < len(found) else len(text)
+            # With a word in front of it, no keyword stands first, so nothing is swallowed.
+            rest = "x " + text[token.end + 1 : stop]
+            for inner in Spark.Tokenizer().tokenize(rest)[1:]:
+                yield inner, token.end - 1
+
+
+def span_of(tokens: Tokens) -> Span:
+    """From the first token to the last."""
+    return Span(tokens[0].source, tokens[0].start, tokens[-1].stop)
+
+
+def closing(tokens: Tokens, opening: int) -> int:
+    """The index of the parenthesis that closes the one at ``opening``, or the tokens' number."""
+    depth = 0
+    for index in range(opening, len(tokens)):
+        if tokens[index].upper == "(":
+            depth += 1
+        elif tokens[index].upper == ")":
+            depth -= 1
+            if depth == 0:
+                return index
+    return len(tokens)
+
+
+def at_depth_0(tokens: Tokens) -> Iterator[tuple[int, Token]]:
+    """The tokens outside every parenthesis, with their indexes; parentheses left out."""
+    depth = 0
+    for index, token in enumerate(tokens):
+        if token.upper == "(":
+            depth += 1
+        elif token.upper == ")":
+            depth -= 1
+        elif depth == 0:
+            yield index, token
+
+
+def groups(tokens: Tokens, separator: str) -> list[list[Token]]:
+    """The tokens cut at a separator that stands outside parentheses and angle brackets.
+
+    Returns:
+        at least one group; a group between two separators can be empty.
+    """
+    found: list[list[Token]] = [[]]
+    round_depth = angle_depth = 0
+    for token in tokens:
+        if token.upper in ("(", ")"):
+            round_depth += 1 if token.upper == "(" else -1
+        elif token.upper in ("<", ">", ">>"):
+            angle_depth += token.upper.count("<") - token.upper.count(">")
+        if token.upper == separator and round_depth == 0 and angle_depth <= 0:
+            found.append([])
+        else:
+            found[-1].append(token)
+    return found
+
+
+def words_are(tokens: Tokens, index: int, words: Iterable[str]) -> bool:
+    """Whether these words stand at an index."""
+    wanted = tuple(words)
+    return tuple(t.upper for t in tokens[index : index + len(wanted)]) == wanted

@@ -1,0 +1,1 @@
+"""Timeline, write handle, sinks and engine: everything that touches what is durable."""

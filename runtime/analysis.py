@@ -1,0 +1,134 @@
+"""What Spark's analyser says about a statement, without reading a row.
+
+Every relation is given to Spark as an empty table with the right columns, so that binding a
+definition costs no job and does not depend on data.
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Catalog
+from ctsql.catalog.schemas import Column
+from ctsql.planner.lowering import Context, lower_query, quoted, temporary_view
+from ctsql.planner.lowering.queries import registered, relation_frames, run_text
+from ctsql.planner.nodes import Delete, Get, Node, Query, Role
+from ctsql.planner.rules import transform
+from ctsql.runtime.spark_errors import converted
+
+
+class EmptySources:
+    """Empty tables with the columns of the catalog's objects."""
+
+    def __init__(self, session: SparkSession, catalog: Catalog) -> None:
+        self._session = session
+        self._catalog = catalog
+        self.own: tuple[str, Sequence[Column]] | None = None
+
+    def contents(self, object_id: str, at: int) -> DataFrame:
+        """An empty table like the object."""
+        if self.own is not None and self.own[0] == object_id:
+            return empty(self._session, self.own[1])
+        return empty(self._session, self._catalog.items[object_id].columns)
+
+    def inserts(self, object_id: str, at: int) -> DataFrame:
+        """An empty table like the object."""
+        return self.contents(object_id, at)
+
+    def stored(self, object_id: str) -> DataFrame | None:
+        """Nothing is stored."""
+        return None
+
+
+def empty(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
+    """A DataFrame without rows."""
+    names = quoted([c.name for c in columns])
+    ddl = ", ".join(f"{n} {c.type}" for n, c in zip(names, columns, strict=True))
+    schema = session.sql(f"SELECT CAST(NULL AS STRUCT<{ddl}>) AS s").schema["s"].dataType
+    assert isinstance(schema, T.StructType)
+    return session.createDataFrame([], schema)
+
+
+class SparkAnalyst:
+    """The planner's ``Analyst``, by Spark."""
+
+    def __init__(self, session: SparkSession, catalog: Catalog) -> None:
+        self._session = session
+        self._sources = EmptySources(session, catalog)
+        self._context = Context(session, self._sources, 0, clock_at=0)
+
+    def columns(self, query: Query) -> tuple[Column, ...]:
+        """Names and types of a query's result; refuses what is not deterministic."""
+        frame = self._analysed(query)
+        if not frame._jdf.queryExecution().analyzed().deterministic():
+            raise error(
+                "NONDETERMINISTIC_FUNCTION",
+                span=query.sql.span,
+                function="a function that gives another result each time",
+                kind="stored definition",
+                detail="Computed twice it gives two results, so what is stored would not be "
+                "definite.",
+                hint="Compute it when the row is inserted, as a column.",
+            )
+        return tuple(
+            Column(f.name, f.dataType.simpleString(), f.nullable, None) for f in frame.schema
+        )
+
+    def _analysed(self, query: Query) -> DataFrame:
+        with converted():
+            return lower_query(_transformed(query), self._context, self._own(query))
+
+    def _own(self, query: Query) -> dict[int, DataFrame]:
+        """Empty tables for the places where a task reads itself."""
+        return {
+            i: self._like(node)
+            for i, node in enumerate(query.relations)
+            if isinstance(node, Get) and node.role is Role.SELF
+        }
+
+    def _like(self, node: Get) -> DataFrame:
+        if self._sources.own is None:
+            raise error(
+                "INTERNAL_ERROR",
+                invariant="a task's columns are known before its body is analysed",
+                detail=str(node.name),
+            )
+        return empty(self._session, self._sources.own[1])
+
+    def set_own(self, object_id: str, columns: Sequence[Column]) -> None:
+        """Say what the output being defined looks like."""
+        self._sources.own = (object_id, tuple(columns))
+
+    def check_predicate(self, delete: Delete, columns: Sequence[Column]) -> None:
+        """A DELETE's predicate must be a condition over the output's columns."""
+        where = delete.where
+        if where is None:
+            return
+        query = _transformed(where)
+        rows = empty(self._session, columns)
+        with converted():
+            frames = relation_frames(query.relations, self._context, self._own(where))
+            with registered(query.sql, frames) as names, temporary_view(rows) as view:
+                run_text(
+                    query.sql,
+                    names,
+                    self._context,
+                    before=f"SELECT * FROM {view} AS {delete.alias} WHERE (",
+                    after=")",
+                )
+
+    def assignable(self, given: str, declared: str) -> bool:
+        """ANSI store assignment, as Spark's INSERT has it."""
+        jvm = self._session._jvm
+        parser = self._session._jsparkSession.sessionState().sqlParser()
+        cast = jvm.org.apache.spark.sql.catalyst.expressions.Cast  # type: ignore[union-attr]
+        source, target = parser.parseDataType(given), parser.parseDataType(declared)
+        return given == "void" or bool(cast.canANSIStoreAssign(source, target))
+
+
+def _transformed(query: Query) -> Query:
+    changed: Node = transform(query)
+    assert isinstance(changed, Query)
+    return changed

@@ -1,0 +1,176 @@
+"""One commit of a Delta log as a value, and what kind of change it is.
+
+Pure: reads the text of a commit file, no store and no Spark.
+
+Source: the Delta protocol, "Actions"; a deletion vector of a file can only grow within one
+version of the file, so an add that replaces a remove of the same path with a larger vector
+deletes rows and inserts none.
+"""
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class FileAction:
+    """An ``add`` or ``remove``: ``line`` is the action's own JSON.
+
+    ``rows_count`` is the number of live rows (records less deletion vector), None if not known;
+    ``deleted_count`` the cardinality of the deletion vector.
+    """
+
+    path: str
+    data_change: bool
+    deleted_count: int
+    rows_count: int | None
+    line: str
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit. ``time_ms`` is the in-commit timestamp, else the commit file's time."""
+
+    version: int
+    time_ms: int
+    adds: tuple[FileAction, ...]
+    removes: tuple[FileAction, ...]
+    has_change_files: bool
+    transactions: tuple[tuple[str, int], ...]
+    domains: tuple[tuple[str, str | None], ...]
+    changes_schema: bool
+    user_metadata: str | None
+
+    def transaction(self, app: str) -> int | None:
+        """The version this commit records for an application id."""
+        return dict(self.transactions).get(app)
+
+    @cached_property
+    def metadata(self) -> dict[str, Any]:
+        """The user metadata as JSON; empty when it is none of ours."""
+        try:
+            parsed = json.loads(self.user_metadata or "{}")
+        except json.JSONDecodeError:
+            return {}
+        return parsed if isinstance(parsed, dict) else {}
+
+    @property
+    def changes_data(self) -> bool:
+        """Does the commit change rows? OPTIMIZE, for one, does not."""
+        return self.has_change_files or any(
+            action.data_change for action in (*self.adds, *self.removes)
+        )
+
+
+class Change(Enum):
+    """What a commit does to a table's rows, as far as its log says."""
+
+    NONE = "none"  # no row
+    APPEND = "append"  # inserts only
+    DELETE = "delete"  # deletes only
+    MIXED = "mixed"  # the rows have to be looked at
+
+
+def classify(commit: Commit) -> Change:
+    """What a commit does to the rows, from its actions alone."""
+    if not commit.changes_data:
+        return Change.NONE
+    if commit.has_change_files:
+        return Change.MIXED
+    adds = [a for a in commit.adds if a.data_change]
+    removes = {r.path: r for r in commit.removes if r.data_change}
+    if not removes:
+        live = [a for a in adds if a.rows_count != 0]
+        if any(a.deleted_count for a in live):
+            return Change.MIXED
+        return Change.APPEND if live else Change.NONE
+    grown = all(
+        a.path in removes and a.deleted_count > removes[a.path].deleted_count for a in adds
+    )
+    return Change.DELETE if grown else Change.MIXED
+
+
+def rows_added(commit: Commit) -> int | None:
+    """How many rows an APPEND adds; None when a file carries no statistics."""
+    counts = [a.rows_count for a in commit.adds if a.data_change]
+    return None if any(c is None for c in counts) else sum(c for c in counts if c is not None)
+
+
+def parse_commit(version: int, text: str, *, modified_ms: int) -> Commit:
+    """Read a commit file.
+
+    Args:
+        text: the file, one action a line. modified_ms: the file's own time, used when the
+            table has no in-commit timestamps.
+    """
+    adds: list[FileAction] = []
+    removes: list[FileAction] = []
+    transactions: list[tuple[str, int]] = []
+    domains: list[tuple[str, str | None]] = []
+    info: dict[str, Any] = {}
+    has_change_files = changes_schema = False
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        action = json.loads(line)
+        if "add" in action:
+            adds.append(_file(action["add"], line))
+        elif "remove" in action:
+            removes.append(_file(action["remove"], line))
+        elif "cdc" in action:
+            has_change_files = True
+        elif "txn" in action:
+            transactions.append((action["txn"]["appId"], int(action["txn"]["version"])))
+        elif "domainMetadata" in action:
+            domain = action["domainMetadata"]
+            gone = domain.get("removed", False)
+            domains.append((domain["domain"], None if gone else domain["configuration"]))
+        elif "metaData" in action:
+            changes_schema = True
+        elif "commitInfo" in action:
+            info = action["commitInfo"]
+    return Commit(
+        version=version,
+        time_ms=int(info.get("inCommitTimestamp", modified_ms)),
+        adds=tuple(adds),
+        removes=tuple(removes),
+        has_change_files=has_change_files,
+        transactions=tuple(transactions),
+        domains=tuple(domains),
+        changes_schema=changes_schema,
+        user_metadata=info.get("userMetadata"),
+    )
+
+
+def _file(action: dict[str, Any], line: str) -> FileAction:
+    vector = action.get("deletionVector") or {}
+    deleted = int(vector.get("cardinality", 0))
+    stats = json.loads(action["stats"]) if action.get("stats") else {}
+    records = stats.get("numRecords")
+    return FileAction(
+        path=action["path"],
+        data_change=bool(action.get("dataChange", True)),
+        deleted_count=deleted,
+        rows_count=None if records is None else int(records) - deleted,
+        line=line,
+    )
+
+
+def parse_checksum(text: str) -> dict[str, Any]:
+    """Read a version checksum file: transactions, domains and files, each None if left out."""
+    parsed = json.loads(text)
+    transactions, domains = parsed.get("setTransactions"), parsed.get("domainMetadata")
+    files = parsed.get("allFiles")
+    return {
+        "transactions": None
+        if transactions is None
+        else {t["appId"]: int(t["version"]) for t in transactions},
+        "domains": None
+        if domains is None
+        else {d["domain"]: d["configuration"] for d in domains if not d.get("removed", False)},
+        "files": None
+        if files is None
+        else [(f["path"], json.dumps({"add": f})) for f in files],
+    }

@@ -1,0 +1,111 @@
+"""The catalog's store: a Delta table without rows in the warehouse.
+
+Every object is one domain metadata action (``ctsql.object.<id>``), every schema another: Delta's
+checkpoints keep them, its checksum file gives them back without a Spark job, and one commit can
+change several. The upper of the write handle counts the changes, so that of two processes that
+create an object at once one wins, and the other looks again before it goes on.
+"""
+
+from collections.abc import Callable
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Catalog, Item
+from ctsql.catalog.names import DEFAULT_SCHEMA, fold
+from ctsql.runtime import faults
+from ctsql.runtime.delta_log import Gateway
+from ctsql.runtime.write_handle import Attempt, Committed, Output
+
+APP = "ctsql:catalog"
+OBJECT = "ctsql.object."
+SCHEMA = "ctsql.schema."
+FORMAT_PROPERTY = "ctsql.format"
+FORMAT = 1
+CHANGE_TRIES_MAX = 100
+
+
+class DeltaCatalog:
+    """The catalog of one warehouse."""
+
+    def __init__(self, gateway: Gateway, location: str, warehouse: str) -> None:
+        self._gateway = gateway
+        self._location = location
+        self._output = Output(gateway.table(location), APP)
+        self._check_format(warehouse)
+        self._catalog: Catalog | None = None
+        self._version = -1
+
+    @staticmethod
+    def create(gateway: Gateway, location: str) -> None:
+        """Make the table; nothing happens if another process has."""
+        gateway.session.sql(
+            f"CREATE TABLE IF NOT EXISTS delta.`{location}` (unused STRING) USING delta "
+            f"TBLPROPERTIES ('{FORMAT_PROPERTY}' = '{FORMAT}', "
+            "'delta.enableInCommitTimestamps' = 'true', "
+            "'delta.feature.domainMetadata' = 'supported', 'delta.checkpointInterval' = '100')"
+        )
+
+    def _check_format(self, warehouse: str) -> None:
+        found = self._output.table.configuration().get(FORMAT_PROPERTY, "")
+        if not found.isdigit():
+            raise error(
+                "WAREHOUSE_NOT_FOUND",
+                location=warehouse,
+                detail="There is a table where the catalog should be, but it is none of ctsql's.",
+                hint="Check the path given with --warehouse.",
+            )
+        if int(found) > FORMAT:
+            raise error("WAREHOUSE_TOO_NEW", location=warehouse, found=found, known=FORMAT)
+
+    def load(self) -> Catalog:
+        """The newest catalog; one look at the store when nothing changed."""
+        table = self._output.table
+        if self._catalog is None or table.has(self._version + 1):
+            version, domains = table.domains()
+            items = [Item.from_json(v) for k, v in domains.items() if k.startswith(OBJECT)]
+            schemas = [v for k, v in domains.items() if k.startswith(SCHEMA)]
+            self._catalog, self._version = Catalog.of(items, schemas), version
+        return self._catalog
+
+    def change(self, make: Callable[[Catalog], Catalog]) -> Catalog:
+        """Change the catalog; ``make`` is called again on the newest one after a lost race.
+
+        Args:
+            make: gives the wanted catalog, or raises an error of ours, and then nothing changes.
+        """
+        for _ in range(CHANGE_TRIES_MAX):
+            upper = self._output.fetch_recent_upper()
+            before = self.load()
+            after = make(before)
+            changes = _differences(before, after)
+            if not changes:
+                return before
+            attempt = self._output.open(upper)
+            if not isinstance(attempt, Attempt) or attempt.version_read != self._version:
+                continue
+            for domain, configuration in changes.items():
+                attempt.set_domain(domain, configuration)
+            if isinstance(attempt.commit(upper + 1, {}), Committed):
+                faults.point("catalog_committed")
+                return self.load()
+        raise error(
+            "INTERNAL_ERROR",
+            invariant="somebody wins each race to change the catalog",
+            detail=f"{CHANGE_TRIES_MAX} tries were lost.",
+        )
+
+
+def _differences(before: Catalog, after: Catalog) -> dict[str, str | None]:
+    """Domain to its new configuration; None where it goes."""
+    changes: dict[str, str | None] = {}
+    for object_id, item in after.items.items():
+        if before.items.get(object_id) != item:
+            changes[OBJECT + object_id] = item.to_json()
+    for object_id in before.items.keys() - after.items.keys():
+        changes[OBJECT + object_id] = None
+    for key, schema in after.schemas.items():
+        if key not in before.schemas:
+            changes[SCHEMA + fold(schema)] = schema
+    for key in before.schemas.keys() - after.schemas.keys():
+        if key != DEFAULT_SCHEMA:
+            changes[SCHEMA + key] = None
+    return changes

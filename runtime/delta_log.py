@@ -1,0 +1,498 @@
+"""The one place that touches Delta Lake's log and its internal classes.
+
+Why through py4j and not SQL: SQL offers neither a compare-and-append nor deletion of k of n
+equal rows, and every ordinary read of a table that has just changed rebuilds its state in four to
+six Spark jobs. Here the log is read commit by commit through Delta's own log store, the list of
+live files is rolled forward on the driver, and a commit is one optimistic transaction.
+
+What is relied on (checked by ``self_test``): ``DeltaLog.forTable/update/createDataFrame/
+startTransaction/store/getSnapshotAt``, ``OptimisticTransaction.writeFiles/readTxn/
+updateSetTransaction/trackFilesRead/commit``, ``Action.fromJson``, ``AddFile.removeRows``, the
+deletion vector store, ``CDCReader.changesToBatchDF``. All are internal to Delta and pinned to
+delta-spark 4.4.
+
+Limits: classic PySpark only (Spark Connect has no JVM to talk to). Tables whose commits a catalog
+coordinates are refused, as their log files must not be read directly.
+
+Source: the Delta protocol, sections "Delta Log Entries", "Deletion Vectors", "Transaction
+Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum File".
+"""
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ctsql.catalog.errors import error
+from ctsql.runtime.commits import Commit, parse_checksum, parse_commit
+from ctsql.runtime.locks import commit_lock
+from ctsql.runtime.spark_errors import conflicts, converted
+
+FILE_COLUMN = "__ct_file"
+ROW_COLUMN = "__ct_row"
+COMMITS_CACHED_MAX = 2_000
+VERSIONS_CACHED_MAX = 8
+
+
+class Conflict(Exception):
+    """A commit was refused because another one came first; nothing of it is in the table."""
+
+
+class Gateway:
+    """Handles on Delta's classes for one Spark session; makes :class:`DeltaTable` objects."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self.session = session
+        self.jvm: Any = session._jvm
+        self.jsession: Any = session._jsparkSession
+        self.delta: Any = self.jvm.org.apache.spark.sql.delta
+        self._to_seq: Any = self.jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        self._tables: dict[str, DeltaTable] = {}
+
+    def table(self, location: str) -> "DeltaTable":
+        """The table at a location; the same object for the same location."""
+        found = self._tables.get(location)
+        if found is None:
+            found = self._tables[location] = DeltaTable(self, location)
+        return found
+
+    def forget(self, location: str) -> None:
+        """Drop what is cached about a table, after it was deleted."""
+        table = self._tables.pop(location, None)
+        if table is not None:
+            self.delta.DeltaLog.invalidateCache(self.jsession, table.jpath)
+
+    def qualified(self, location: str) -> str:
+        """A location as a full URI, for example ``file:/data/warehouse``."""
+        path = self.jvm.org.apache.hadoop.fs.Path(location)
+        conf = self.jsession.sessionState().newHadoopConf()
+        return str(path.getFileSystem(conf).makeQualified(path).toString())
+
+    def seq(self, items: Iterable[Any]) -> Any:
+        """A Scala Seq of JVM objects."""
+        java_list = self.jvm.java.util.ArrayList()
+        for item in items:
+            java_list.add(item)
+        return self._to_seq(java_list)
+
+    def option(self, item: Any) -> Any:
+        """A Scala Option; None becomes the empty one."""
+        return self.jvm.scala.Option.apply(item)
+
+    def singleton(self, package: Any, name: str) -> Any:
+        """The instance of a Scala object."""
+        return getattr(getattr(package, name + "$"), "MODULE$")
+
+    def frame(self, jdf: Any) -> DataFrame:
+        """A PySpark DataFrame around a JVM one, in this gateway's session."""
+        return DataFrame(jdf, self.session)
+
+    def exists(self, location: str) -> bool:
+        """Is there a Delta log at the location, or a folder that could hold one?"""
+        path = self.jvm.org.apache.hadoop.fs.Path(location, "_delta_log")
+        conf = self.jsession.sessionState().newHadoopConf()
+        return bool(path.getFileSystem(conf).exists(path))
+
+    def delete_tree(self, location: str) -> None:
+        """Delete a folder and all in it; nothing happens when it is not there."""
+        path = self.jvm.org.apache.hadoop.fs.Path(location)
+        conf = self.jsession.sessionState().newHadoopConf()
+        with converted():
+            path.getFileSystem(conf).delete(path, True)
+
+
+class DeltaTable:
+    """One Delta table, followed commit by commit.
+
+    Not safe for use by several threads at once; the engine holds a lock.
+    """
+
+    def __init__(self, gateway: Gateway, location: str) -> None:
+        self.gateway = gateway
+        self.location = location.rstrip("/")
+        self.jpath = gateway.jvm.org.apache.hadoop.fs.Path(self.location)
+        with converted():
+            self.log = gateway.delta.DeltaLog.forTable(gateway.jsession, self.location)
+            self._hadoop = self.log.newDeltaHadoopConf()
+            self._fs = self.log.logPath().getFileSystem(self._hadoop)
+        self._names = gateway.delta.util.FileNames
+        self._commits: dict[int, Commit] = {}
+        self._files: dict[int, dict[str, Any]] = {}
+        self._snapshot: Any = None
+
+    # ---- versions and commits
+
+    def has(self, version: int) -> bool:
+        """Is this version committed? One look at the store, whatever the length of the log."""
+        with converted():
+            return bool(self._fs.exists(self._names.unsafeDeltaFile(self.log.logPath(), version)))
+
+    def update(self) -> Any:
+        """The newest snapshot; lists the log when something may have changed."""
+        if self._snapshot is None or self.has(self._snapshot.version() + 1):
+            none = self.gateway.option(None)
+            with converted():
+                self._snapshot = self.log.update(False, none, none)
+            if self._snapshot.version() < 0:
+                self._snapshot = None
+                raise error(
+                    "NOT_A_DELTA_TABLE",
+                    location=self.location,
+                    detail="There is no committed version in its log.",
+                    hint="Check the location, and that the table was not deleted.",
+                )
+        return self._snapshot
+
+    def version(self) -> int:
+        """The newest version."""
+        return int(self.update().version())
+
+    def commit_at(self, version: int) -> Commit:
+        """One commit, parsed.
+
+        Raises:
+            HISTORY_LOST: the log of that version was cleaned up.
+        """
+        found = self._commits.get(version)
+        if found is None:
+            path = self._names.unsafeDeltaFile(self.log.logPath(), version)
+            with converted():
+                if not self._fs.exists(path):
+                    raise error(
+                        "HISTORY_LOST",
+                        relation=self.location,
+                        detail=f"The log of its version {version} is no longer there.",
+                        hint="Keep history longer with delta.logRetentionDuration on the table, "
+                        "and create anew the objects that still needed it.",
+                    )
+                text = self.log.store().read(path, self._hadoop).mkString("\n")
+                modified = int(self._fs.getFileStatus(path).getModificationTime())
+            found = parse_commit(version, text, modified_ms=modified)
+            if len(self._commits) >= COMMITS_CACHED_MAX:
+                for old in sorted(self._commits)[: COMMITS_CACHED_MAX // 2]:
+                    del self._commits[old]
+            self._commits[version] = found
+        return found
+
+    def checksum(self, version: int) -> dict[str, Any] | None:
+        """The version checksum file's contents, or None when there is none (yet)."""
+        path = self._names.checksumFile(self.log.logPath(), version)
+        with converted():
+            if not self._fs.exists(path):
+                return None
+            return parse_checksum(self.log.store().read(path, self._hadoop).mkString("\n"))
+
+    def transaction_version(self, app: str, snapshot: Any) -> int | None:
+        """The version of an application id as of a snapshot, from the checksum where it can."""
+        known = self.checksum(snapshot.version())
+        if known is not None and known["transactions"] is not None:
+            found: int | None = known["transactions"].get(app)
+            return found
+        with converted():
+            option = snapshot.transactions().get(app)
+        return int(option.get()) if option.isDefined() else None
+
+    def domains(self) -> tuple[int, dict[str, str]]:
+        """The newest version and its domain metadata: name to configuration."""
+        snapshot = self.update()
+        known = self.checksum(snapshot.version())
+        if known is not None and known["domains"] is not None:
+            return int(snapshot.version()), dict(known["domains"])
+        with converted():
+            found = {
+                d.domain(): d.configuration() for d in _items(snapshot.domainMetadata())
+            }
+        return int(snapshot.version()), found
+
+    def schema_json(self) -> dict[str, Any]:
+        """The newest schema, as Spark's JSON."""
+        parsed: dict[str, Any] = json.loads(self.update().metadata().schemaString())
+        return parsed
+
+    def configuration(self) -> dict[str, str]:
+        """The newest table properties."""
+        pairs = self.update().metadata().configuration()
+        return {p._1(): p._2() for p in _items(pairs)}
+
+    # ---- rows
+
+    def files(self, version: int) -> dict[str, Any]:
+        """The live files (path to AddFile) at a version."""
+        found = self._files.get(version)
+        if found is not None:
+            return found
+        below = [v for v in self._files if v < version]
+        if below and version - max(below) < COMMITS_CACHED_MAX:
+            found = dict(self._files[max(below)])
+            for v in range(max(below) + 1, version + 1):
+                self._roll(found, self.commit_at(v))
+        else:
+            found = self._files_from_log(version)
+        if len(self._files) >= VERSIONS_CACHED_MAX:
+            del self._files[min(self._files)]
+        self._files[version] = found
+        return found
+
+    def _roll(self, files: dict[str, Any], commit: Commit) -> None:
+        for removed in commit.removes:
+            files.pop(removed.path, None)
+        from_json = self.gateway.delta.actions.Action.fromJson
+        for added in commit.adds:
+            files[added.path] = from_json(added.line)
+
+    def _files_from_log(self, version: int) -> dict[str, Any]:
+        from_json = self.gateway.delta.actions.Action.fromJson
+        known = self.checksum(version)
+        if known is not None and known["files"] is not None:
+            return {path: from_json(line) for path, line in known["files"]}
+        snapshot = self.update()
+        with converted():
+            if snapshot.version() != version:
+                none = self.gateway.option(None)
+                snapshot = self.log.getSnapshotAt(version, none, none, False)
+            return {a.path(): a for a in snapshot.allFiles().collectAsList()}
+
+    def frame(self, version: int) -> DataFrame:
+        """The rows at a version, lazily."""
+        return self.frame_of(self.files(version).values())
+
+    def frame_of(self, files: Iterable[Any]) -> DataFrame:
+        """The rows of some files (AddFile objects), lazily."""
+        with converted():
+            jdf = self.log.createDataFrame(
+                self.update(), self.gateway.seq(files), False, self.gateway.option(None)
+            )
+        return self.gateway.frame(jdf)
+
+    def located(self, version: int) -> DataFrame:
+        """The rows at a version with where each is stored (``FILE_COLUMN``, ``ROW_COLUMN``)."""
+        return self.frame(version).select(
+            "*",
+            F.col("_metadata.file_path").alias(FILE_COLUMN),
+            F.col("_metadata.row_index").alias(ROW_COLUMN),
+        )
+
+    def added_rows(self, versions: Sequence[int]) -> DataFrame:
+        """The rows of the files added by commits that do nothing else."""
+        from_json = self.gateway.delta.actions.Action.fromJson
+        files = [
+            from_json(a.line) for v in versions for a in self.commit_at(v).adds if a.data_change
+        ]
+        return self.frame_of(files)
+
+    def change_rows(self, first: int, last: int) -> DataFrame:
+        """Rows changed by the commits first..last, both inclusive, with ``_change_type``.
+
+        With a change feed the rows come from it; without one, whole rewritten files are compared,
+        so equal rows may come once as deleted and once as inserted: consolidate.
+        """
+        coarse = any(not self._has_feed(self.commit_at(v)) for v in range(first, last + 1))
+        none = self.gateway.option(None)
+        snapshot = self.update()
+        reader = self.gateway.singleton(self.gateway.delta.commands.cdc, "CDCReader")
+        with converted():
+            jdf = reader.changesToBatchDF(
+                self.log,
+                first,
+                last,
+                self.gateway.jsession,
+                none,
+                self.gateway.option(snapshot),
+                coarse,
+                self.gateway.option(snapshot),
+            )
+        return self.gateway.frame(jdf)
+
+    def _has_feed(self, commit: Commit) -> bool:
+        if commit.has_change_files:
+            return True
+        return self.configuration().get("delta.enableChangeDataFeed", "false") == "true"
+
+    # ---- writing
+
+    def stage(self, rows: DataFrame) -> list[Any]:
+        """Write rows into files of the table's folder; nobody sees them until committed."""
+        with converted():
+            return list(_items(self.log.startTransaction().writeFiles(rows._jdf)))
+
+    def discard(self, staged: Iterable[Any]) -> None:
+        """Delete staged files; files that are gone already are no error."""
+        path_class = self.gateway.jvm.org.apache.hadoop.fs.Path
+        with converted():
+            for action in staged:
+                self._fs.delete(path_class(self.jpath, unquote(action.path())), False)
+
+    def discard_path(self, relative: str) -> None:
+        """Delete one file of the table's folder by its relative path."""
+        with converted():
+            self._fs.delete(self.gateway.jvm.org.apache.hadoop.fs.Path(self.jpath, relative), False)
+
+    def begin(self) -> "Transaction":
+        """Start an optimistic transaction on the newest version."""
+        with converted():
+            return Transaction(self, self.log.startTransaction())
+
+    def store_class(self) -> str:
+        """The class of the log store in use, for telling which promises it gives."""
+        store = self.log.store()
+        return str(store.getClass().getName())
+
+
+class Transaction:
+    """One optimistic Delta transaction: all of it becomes one commit, or nothing."""
+
+    def __init__(self, table: DeltaTable, txn: Any) -> None:
+        self.table = table
+        self.gateway = table.gateway
+        self.txn = txn
+        self.version_read = int(txn.readVersion())
+        self._actions: list[Any] = []
+        self._vector_files: list[str] = []
+
+    def snapshot(self) -> Any:
+        """The snapshot that the transaction reads."""
+        return self.txn.snapshot()
+
+    def read_application(self, app: str) -> None:
+        """Depend on an application id: a commit that moves it first makes this one fail."""
+        self.txn.readTxn().addOne(app)
+
+    def set_application(self, app: str, version: int, now_ms: int) -> None:
+        """Record the application id's new version."""
+        self.txn.updateSetTransaction(app, version, self.gateway.option(now_ms))
+
+    def set_domain(self, domain: str, configuration: str, *, removed: bool = False) -> None:
+        """Write a domain metadata action, which checkpoints keep and readers of rows ignore."""
+        make = self.gateway.delta.actions.DomainMetadata
+        self._actions.append(make(domain, configuration, removed))
+
+    def add_files(self, staged: Iterable[Any]) -> None:
+        """Add staged files."""
+        self._actions.extend(staged)
+
+    def delete_rows(self, victims: Iterable[tuple[str, bytes]], files: dict[str, Any]) -> None:
+        """Delete rows by deletion vectors.
+
+        Args:
+            victims: (file's full path as ``_metadata.file_path`` gives it, row indexes as
+                big-endian 64-bit integers), each file once.
+            files: the live files of the version read.
+        """
+        gateway, delta = self.gateway, self.gateway.delta
+        store = gateway.singleton(delta.storage.dv, "DeletionVectorStore").createInstance(
+            self.table._hadoop
+        )
+        vector_id = gateway.jvm.java.util.UUID.fromString(str(uuid.uuid4()))
+        data_path = self.table.log.dataPath()
+        target = store.generateFileNameInTable(store.pathWithFileSystem(data_path), vector_id, "")
+        descriptors = gateway.singleton(delta.actions, "DeletionVectorDescriptor")
+        portable = delta.deletionvectors.RoaringBitmapArrayFormat.Portable()
+        by_name = {_tail(path, self.table.location): add for path, add in files.items()}
+        writer = None
+        try:
+            for file_path, packed in victims:
+                add = by_name[_tail(file_path, self.table.location)]
+                bitmap = self._bitmap(store, add, packed)
+                physical = add.numPhysicalRecords()
+                self.txn.trackFilesRead(gateway.seq([add]))
+                if physical.isDefined() and physical.get() == bitmap.cardinality():
+                    now_ms = int(gateway.jvm.java.lang.System.currentTimeMillis())
+                    self._actions.append(add.removeWithTimestamp(now_ms, True))
+                    continue
+                if writer is None:
+                    writer = store.createWriter(target)
+                    self._vector_files.append(f"deletion_vector_{vector_id.toString()}.bin")
+                data = bitmap.serializeAsByteArray(portable)
+                placed = writer.write(data)
+                vector = descriptors.onDiskWithRelativePath(
+                    vector_id,
+                    "",
+                    len(data),
+                    bitmap.cardinality(),
+                    gateway.option(placed.offset()),
+                    gateway.option(None),
+                )
+                pair = add.removeRows(vector, True, True)
+                self._actions += [pair._1(), pair._2()]
+        finally:
+            if writer is not None:
+                writer.close()
+
+    def _bitmap(self, store: Any, add: Any, packed: bytes) -> Any:
+        """The file's deleted rows so far, and the new ones; one call for any number of rows."""
+        jvm = self.gateway.jvm
+        old = add.deletionVector()
+        if old is not None:
+            bitmap = store.read(old, self.table.log.dataPath())
+        else:
+            bitmap = self.gateway.delta.deletionvectors.RoaringBitmapArray()
+        longs = self.gateway.session._sc._gateway.new_array(jvm.long, len(packed) // 8)
+        jvm.java.nio.ByteBuffer.wrap(packed).asLongBuffer().get(longs)
+        bitmap.addAll(jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(longs))
+        return bitmap
+
+    def commit(self, *, label: str, epoch: int, metadata: str) -> int:
+        """Commit; returns the new version.
+
+        Args:
+            label: who commits, for the table's history. epoch: a number for the history.
+            metadata: text kept as the commit's user metadata.
+
+        Raises:
+            Conflict: another commit came first; nothing of this one is in.
+        """
+        delta = self.gateway.delta
+        operation = getattr(delta, "DeltaOperations$StreamingUpdate")(
+            self.gateway.jvm.org.apache.spark.sql.streaming.OutputMode.Update(),
+            label,
+            epoch,
+            self.gateway.option(metadata),
+        )
+        with commit_lock(self.table.location):
+            try:
+                return int(self.txn.commit(self.gateway.seq(self._actions), operation))
+            except conflicts() as conflict:
+                raise Conflict(type(conflict).__name__) from conflict
+
+    def discard_vectors(self) -> None:
+        """Delete the deletion vector files of a transaction that lost."""
+        for name in self._vector_files:
+            self.table.discard_path(name)
+        self._vector_files.clear()
+
+
+def _items(scala: Any) -> Iterator[Any]:
+    iterator = scala.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+def _tail(path: str, location: str) -> str:
+    """A data file's path relative to its table, decoded, however the path is written."""
+    plain = unquote(urlparse(path).path) if "://" in path or path.startswith("file:") else None
+    if plain is None:
+        return unquote(path)
+    root = unquote(urlparse(location).path) if ":" in location else location
+    root = root.rstrip("/")
+    return plain[len(root) :].lstrip("/") if plain.startswith(root) else plain
+
+
+def self_test(gateway: Gateway, have: Callable[[str], bool]) -> None:
+    """Check that the classes relied on are there; a missing one names the supported versions."""
+    wanted = (
+        "org.apache.spark.sql.delta.DeltaLog",
+        "org.apache.spark.sql.delta.actions.DomainMetadata",
+        "org.apache.spark.sql.delta.deletionvectors.RoaringBitmapArray",
+        "org.apache.spark.sql.delta.commands.cdc.CDCReader",
+    )
+    missing = [name for name in wanted if not have(name)]
+    if missing:
+        raise error(
+            "SPARK_WITHOUT_DELTA",
+            detail=f"Not found: {', '.join(missing)}.",
+            hint="Start the session with pyspark 4.2.0 and delta-spark 4.4.0.",
+        )

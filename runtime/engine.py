@@ -1,0 +1,146 @@
+"""The engine of one warehouse: binds times, brings outputs up to them, and reads.
+
+Order of a read: mint Ts for what is committed, look at the catalog, bring everything the read
+depends on up to the newest T (each object after what it reads), then read one cut as of T.
+"""
+
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.planner.lowering import Context, lower_query
+from ctsql.planner.nodes import Node, Query, descend
+from ctsql.planner.nodes import NormalReference as Reference
+from ctsql.runtime.delta_catalog import DeltaCatalog
+from ctsql.runtime.delta_log import Gateway
+from ctsql.runtime.objects import Objects
+from ctsql.runtime.sinks.ct import TaskSink
+from ctsql.runtime.sinks.mv import ViewSink
+from ctsql.runtime.sources import StoredSources
+from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.timeline import Timeline
+
+SYSTEM_FOLDER = "_ctsql"
+
+
+class Engine:
+    """One warehouse, opened by one process. Not for several threads at once."""
+
+    def __init__(self, session: SparkSession, warehouse: str, *, read_only: bool = False) -> None:
+        self.session = session
+        self.read_only = read_only
+        self.gateway = Gateway(session)
+        self.warehouse = self.gateway.qualified(warehouse)
+        system = f"{self.warehouse}/{SYSTEM_FOLDER}"
+        catalog_at, timeline_at = f"{system}/catalog", f"{system}/timeline"
+        if not self.gateway.exists(catalog_at):
+            if read_only:
+                raise error(
+                    "WAREHOUSE_NOT_FOUND",
+                    location=warehouse,
+                    detail="A read-only connection makes nothing.",
+                    hint="Check the path, or connect without read_only to make a warehouse.",
+                )
+            with converted():
+                Timeline.create(self.gateway, timeline_at)
+                DeltaCatalog.create(self.gateway, catalog_at)
+        self.catalog_store = DeltaCatalog(self.gateway, catalog_at, warehouse)
+        self.timeline = Timeline(self.gateway, timeline_at)
+        self.objects = Objects(self.gateway, self.timeline)
+
+    # ---- time and progress
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog as last looked at."""
+        return self.objects.catalog
+
+    def refresh_catalog(self) -> Catalog:
+        """The newest catalog."""
+        self.objects.use(self.catalog_store.load())
+        return self.catalog
+
+    def mint(self) -> int:
+        """Bind what is committed; returns the newest T."""
+        self.refresh_catalog()
+        newest = self.timeline.mint(self.objects.sources())
+        self.refresh_catalog()
+        return newest
+
+    def advance(self, items: Iterable[Item], until: int) -> None:
+        """Bring the outputs among the items, and all they depend on, up to a time."""
+        for item in self.catalog.closure([i.id for i in items]):
+            if item.kind is ObjectKind.CONTINUAL_TASK:
+                TaskSink(self.objects, item).advance(until)
+            elif item.kind is ObjectKind.MATERIALIZED_VIEW:
+                ViewSink(self.objects, item).advance(until)
+
+    def refresh_view(self, item: Item, *, full: bool) -> None:
+        """Bring a view up to now; ``full`` compares it with its query whatever is known."""
+        until = self.mint()
+        reads = [self.objects.item(r.object_id) for r in item.reads]
+        self.advance(reads, until)
+        if full and self.objects.output(item).fetch_recent_upper() > until:
+            until = self.timeline.mint(self.objects.sources(), fresh=True)
+        ViewSink(self.objects, item).advance(until, full=full)
+
+    # ---- reads
+
+    def read(
+        self,
+        query: Query,
+        *,
+        as_of: int | None = None,
+        strict: bool = True,
+        parameters: tuple[str, ...] = (),
+    ) -> DataFrame:
+        """The result of a query on one consistent cut, lazily.
+
+        Args:
+            as_of: read the past at this T. strict: strictly serializable; else what is stored.
+        """
+        items = [self.objects.item(i) for i in read_objects(query)]
+        at = self.read_time(items, as_of=as_of, strict=strict)
+        with converted():
+            context = Context(self.session, StoredSources(self.objects), at)
+            return lower_query(query, context, parameters=parameters)
+
+    def read_time(self, items: list[Item], *, as_of: int | None, strict: bool) -> int:
+        """The T to read at; everything the items depend on is brought there."""
+        if not strict and as_of is None:
+            self.timeline.refresh()
+            return self.complete_through(items)
+        now = self.mint()
+        if as_of is not None and as_of > now:
+            raise error(
+                "AS_OF_OUT_OF_RANGE",
+                time=as_of,
+                relation=str(items[0].name) if items else "the query",
+                detail=f"The newest T is {now}.",
+                hint=f"Read it AS OF {now} or earlier.",
+            )
+        if not self.read_only:
+            self.advance(items, now)
+        return now if as_of is None else as_of
+
+    def complete_through(self, items: Iterable[Item]) -> int:
+        """The newest T at which all the items are stored, without computing anything."""
+        return min((self._complete(i) for i in items), default=self.timeline.now)
+
+    def _complete(self, item: Item) -> int:
+        now = self.timeline.now
+        below = [self._complete(self.objects.item(r.object_id)) for r in item.reads]
+        through = min(below, default=now)
+        if not item.is_output:
+            return through
+        written = self.objects.stored_upper(item) - 1
+        due = self.objects.read_times(item, after=written, until=through)
+        return min(due) - 1 if due else through
+
+
+def read_objects(node: Node) -> list[str]:
+    """The ids of the stored objects a plan reads, each once."""
+    found = {n.object_id: None for n in descend(node) if isinstance(n, Reference)}
+    return list(found)

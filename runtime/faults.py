@@ -1,0 +1,42 @@
+"""Named points where a process can be made to stop, for tests of what a crash leaves behind.
+
+A point is inert unless armed by ``CTSQL_FAULT=<point>[:<nth>]`` in the environment: then the
+process kills itself (as ``kill -9`` would) the nth time it comes there.
+
+| point | promise after a restart |
+|---|---|
+| source_committed | an INSERT is in the table and bound to no T: the next mint binds it |
+| timeline_committed | Ts are bound and no output has moved: the outputs catch up |
+| output_staged | files exist, the upper is unchanged: they are unseen; the T is run again |
+| output_committed | the output holds T: it is not run again |
+| catalog_table_made | a folder exists that no object owns: nobody sees it |
+| catalog_committed | the object exists; its first contents are written on first use |
+"""
+
+import os
+import signal
+
+POINTS = (
+    "source_committed",
+    "timeline_committed",
+    "output_staged",
+    "output_committed",
+    "catalog_table_made",
+    "catalog_committed",
+)
+
+_seen: dict[str, int] = {}
+
+
+def point(name: str) -> None:
+    """Mark a fault point; stops the process here if the point is armed."""
+    armed = os.environ.get("CTSQL_FAULT")
+    if not armed:
+        return
+    if name not in POINTS:
+        raise ValueError(f"{name} is not in the table of fault points")
+    wanted, _, nth = armed.partition(":")
+    if wanted == name:
+        _seen[name] = _seen.get(name, 0) + 1
+        if _seen[name] == int(nth or 1):
+            os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,174 @@
+"""SHOW, DESCRIBE and SHOW CREATE: the catalog as rows."""
+
+import fnmatch
+
+from ctsql.catalog import times
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import Name, fold, quote
+from ctsql.planner.binding import definition_span, qualify
+from ctsql.planner.syntax import parse, splice
+from ctsql.planner.syntax.statements import (
+    CreateContinualTask,
+    CreateMaterializedView,
+    CreateView,
+    DeleteStatement,
+    Describe,
+    Edit,
+    InsertStatement,
+    RelationRef,
+    ShowCreate,
+    ShowObjects,
+    SqlText,
+)
+from ctsql.runtime.engine import Engine
+
+Rows = tuple[list[str], list[tuple[object, ...]]]
+
+_KINDS = {
+    "tables": (ObjectKind.TABLE,),
+    "views": (ObjectKind.VIEW,),
+    "materialized views": (ObjectKind.MATERIALIZED_VIEW,),
+    "continual tasks": (ObjectKind.CONTINUAL_TASK,),
+    "objects": tuple(k for k in ObjectKind if k is not ObjectKind.SCHEMA),
+}
+
+
+def show_objects(engine: Engine, statement: ShowObjects, search_schema: str) -> Rows:
+    """SHOW TABLES and its like; column names first."""
+    catalog = engine.refresh_catalog()
+    if statement.what == "schemas":
+        listed = sorted(n for n in catalog.schemas.values() if _like(n, statement.like))
+        return ["schema"], [(n,) for n in listed]
+    if statement.relation is not None:
+        ref = statement.relation
+        item = catalog.get(qualify(ref, search_schema), span=ref.span)
+        return ["column", "type"], [(c.name, c.type) for c in item.columns]
+    wanted = fold(statement.schema) if statement.schema else None
+    if wanted is not None and wanted not in catalog.schemas:
+        raise error("UNKNOWN_SCHEMA", span=statement.schema_span, name=statement.schema, hint="")
+    kinds = _KINDS[statement.what]
+    found = [
+        i
+        for i in sorted(catalog, key=lambda i: i.name.key)
+        if i.kind in kinds
+        and wanted in (None, fold(i.name.schema))
+        and _like(i.name.name, statement.like)
+    ]
+    if statement.what == "continual tasks":
+        return _tasks(engine, found)
+    return (
+        ["schema", "name", "kind", "comment"],
+        [(i.name.schema, i.name.name, i.kind.value, i.comment) for i in found],
+    )
+
+
+def _tasks(engine: Engine, items: list[Item]) -> Rows:
+    columns = ["schema", "name", "input", "upper", "complete_through", "comment"]
+    engine.timeline.refresh()
+    rows: list[tuple[object, ...]] = []
+    for item in items:
+        plan_input = engine.objects.bound(item).plan
+        inputs = ", ".join(str(n.name) for n in getattr(plan_input, "inputs", ()))
+        through = engine.complete_through([item])
+        rows.append(
+            (
+                item.name.schema,
+                item.name.name,
+                inputs,
+                engine.objects.stored_upper(item),
+                times.to_iso(through),
+                item.comment,
+            )
+        )
+    return columns, rows
+
+
+def _like(name: str, pattern: str | None) -> bool:
+    """Spark's SHOW patterns: * for any text, | for or; and SQL's % and _."""
+    if pattern is None:
+        return True
+    alternatives = pattern.replace("%", "*").replace("_", "?").split("|")
+    return any(fnmatch.fnmatchcase(fold(name), fold(p.strip())) for p in alternatives)
+
+
+def describe(engine: Engine, statement: Describe, search_schema: str) -> Rows:
+    """DESCRIBE [EXTENDED] name."""
+    ref = statement.target
+    item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span)
+    rows: list[tuple[object, ...]] = [
+        (c.name, c.type, "" if c.nullable else "NOT NULL", c.comment) for c in item.columns
+    ]
+    if statement.extended:
+        details: list[tuple[str, object]] = [
+            ("kind", item.kind.value),
+            ("name", item.name.qualified()),
+            ("location", item.location),
+            ("comment", item.comment),
+            ("reads", ", ".join(engine.catalog.items[r.object_id].name.qualified()
+                                for r in item.reads)),
+            ("read by", ", ".join(r.name.qualified() for r in engine.catalog.readers(item.id))),
+        ]
+        if item.is_output:
+            details.append(("created at T", item.created))
+            details.append(("upper", engine.objects.stored_upper(item)))
+        rows.append(("", "", "", None))
+        rows += [(f"# {k}", str(v), "", None) for k, v in details if v not in (None, "")]
+    return ["column", "type", "nullable", "comment"], rows
+
+
+def show_create(engine: Engine, statement: ShowCreate, search_schema: str) -> Rows:
+    """SHOW CREATE name: the definition as it was typed, under today's names."""
+    ref = statement.target
+    item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span)
+    if statement.kind is not None and item.kind is not statement.kind:
+        raise error(
+            "WRONG_OBJECT_KIND",
+            span=ref.span,
+            name=str(item.name),
+            found=item.kind.value,
+            wanted=statement.kind.value,
+            hint=f"Type: SHOW CREATE {item.kind.keyword} {item.name}",
+        )
+    return ["name", "create_statement"], [(str(item.name), current_definition(engine, item))]
+
+
+def current_definition(engine: Engine, item: Item) -> str:
+    """The definition with every name that has changed since replaced by today's."""
+    span = definition_span(item)
+    statement = parse(span)
+    texts: list[SqlText] = []
+    targets: list[RelationRef] = []
+    match statement:
+        case CreateView() | CreateMaterializedView():
+            texts, targets = [statement.query], [statement.target]
+        case CreateContinualTask():
+            targets = [statement.target, statement.input]
+            for part in statement.body:
+                targets.append(part.target)
+                if isinstance(part, InsertStatement):
+                    texts.append(part.query)
+                elif isinstance(part, DeleteStatement) and part.where is not None:
+                    texts.append(part.where)
+        case _:
+            targets = [statement.target] if hasattr(statement, "target") else []
+    own = qualify(targets[0], item.search_schema) if targets else item.name
+    meaning: dict[Name, Item] = {own: item}
+    for reading in item.reads:
+        meaning[reading.name] = engine.catalog.items[reading.object_id]
+    edits = [
+        edit
+        for ref in [*targets, *(r for t in texts for r in t.relations)]
+        if (edit := _renamed(ref, item, meaning)) is not None
+    ]
+    return splice(span, edits).text
+
+
+def _renamed(ref: RelationRef, item: Item, meaning: dict[Name, Item]) -> Edit | None:
+    name = qualify(ref, item.search_schema)
+    now = meaning.get(name)
+    if now is None or now.name == name:
+        return None
+    same_schema = fold(now.name.schema) == fold(name.schema) and len(ref.parts) == 1
+    text = quote(now.name.name) if same_schema else now.name.qualified()
+    return Edit(span=ref.span, text=text)

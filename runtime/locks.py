@@ -1,0 +1,40 @@
+"""Cross-process locks for commits on a local disk.
+
+Delta's log stores for local disks check that a version is free and then rename: two processes
+can both win a version, and one commit is lost. So every commit of ours to a table on a local
+disk holds a lock file beside the table's log, where every warehouse finds it. Object stores and
+HDFS have atomic puts or renames and need no lock; there Delta's documented rules apply.
+
+A lock is freed by the operating system when its process dies, however it dies.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from filelock import FileLock
+
+LOCK_FILE = ".ctsql.lock"
+
+
+def local_path(location: str) -> Path | None:
+    """The path of a location on a local disk, None for any other store."""
+    parsed = urlparse(location)
+    if parsed.scheme == "file":
+        return Path(unquote(parsed.path))
+    return Path(location) if parsed.scheme == "" else None
+
+
+@contextmanager
+def commit_lock(location: str) -> Iterator[None]:
+    """Hold the lock of a table's log; a no-op where the table's store needs none."""
+    path = local_path(location)
+    if path is None:
+        yield
+        return
+    folder = path / "_delta_log"
+    folder.mkdir(parents=True, exist_ok=True)
+    # A new object each time: two threads of one process exclude each other as well.
+    with FileLock(folder / LOCK_FILE, thread_local=False):
+        yield

@@ -1,0 +1,190 @@
+"""The objects of a warehouse as stored: tables and handles, and which version holds which T.
+
+A source's versions are bound to times by the timeline; an output's own commits say their times.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.planner.binding import Bound, bind_stored
+from ctsql.runtime.commits import Change, classify, rows_added
+from ctsql.runtime.delta_log import DeltaTable, Gateway
+from ctsql.runtime.sinks.correction import inserted
+from ctsql.runtime.timeline import Timeline
+from ctsql.runtime.write_handle import Output
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """At ``time`` an object's table went from version ``before`` to ``version``.
+
+    ``before`` is exclusive: the change is what the commits before + 1 .. version did.
+    """
+
+    time: int
+    before: int
+    version: int
+
+
+class Objects:
+    """Tables and handles by object; made anew when the catalog changes."""
+
+    def __init__(self, gateway: Gateway, timeline: Timeline) -> None:
+        self.gateway = gateway
+        self.timeline = timeline
+        self.catalog: Catalog = Catalog.of(())
+        self._outputs: dict[str, Output] = {}
+        self._bound: dict[str, Bound] = {}
+
+    def use(self, catalog: Catalog) -> None:
+        """Go on with another catalog."""
+        for object_id in set(self._outputs) - set(catalog.items):
+            del self._outputs[object_id]
+        for object_id in set(self._bound) - set(catalog.items):
+            del self._bound[object_id]
+        changed = [i for i in catalog if self.catalog.items.get(i.id) != i]
+        if changed:
+            self._bound.clear()
+        self.catalog = catalog
+
+    def item(self, object_id: str) -> Item:
+        """The object of an id."""
+        return self.catalog.items[object_id]
+
+    def table(self, item: Item) -> DeltaTable:
+        """The Delta table of an object that has one."""
+        if item.location is None:
+            raise error(
+                "INTERNAL_ERROR",
+                invariant="only stored objects are read from a table",
+                detail=f"{item.kind.value} {item.name} has none.",
+            )
+        return self.gateway.table(item.location)
+
+    def output(self, item: Item) -> Output:
+        """The write handle of an output."""
+        found = self._outputs.get(item.id)
+        if found is None:
+            found = self._outputs[item.id] = Output(self.table(item), item.app)
+        return found
+
+    def bound(self, item: Item) -> Bound:
+        """The bound definition of an object."""
+        found = self._bound.get(item.id)
+        if found is None:
+            found = self._bound[item.id] = bind_stored(item, self.catalog)
+        return found
+
+    def sources(self) -> dict[str, tuple[str, DeltaTable]]:
+        """What the timeline mints for: every source with its name."""
+        return {i.id: (i.name.qualified(), self.table(i)) for i in self.catalog.sources()}
+
+    # ---- versions and times
+
+    def version_at(self, item: Item, at: int) -> int | None:
+        """The version that holds an object's contents as of T; None before there were any."""
+        if item.kind is ObjectKind.TABLE:
+            return self.timeline.version_at(item.id, at)
+        entries = self.output(item).entries(since=at + 1)
+        return entries[0].version if entries and entries[0].upper <= at + 1 else None
+
+    def stored_upper(self, item: Item) -> int:
+        """An output's upper (exclusive), or its time of creation when nothing is written yet."""
+        return max(self.output(item).fetch_recent_upper(), item.created)
+
+    def movements(self, item: Item, *, after: int, until: int) -> list[Movement]:
+        """The changes of an object's table with after < T <= until, oldest first."""
+        if item.kind is ObjectKind.TABLE:
+            found = []
+            before = self.timeline.version_at(item.id, after)
+            for binding in self.timeline.moves(item.id, after, until):
+                found.append(
+                    Movement(binding.time, -1 if before is None else before, binding.version)
+                )
+                before = binding.version
+            return found
+        entries = self.output(item).entries(since=after + 1)
+        found = []
+        previous = 0
+        for entry in entries:
+            time = entry.upper - 1
+            if after < time <= until:
+                found.append(Movement(time, previous, entry.version))
+            previous = entry.version
+        return found
+
+    def move_times(self, item: Item, *, after: int, until: int) -> set[int]:
+        """The times at which what an object holds may have changed."""
+        if item.kind is ObjectKind.VIEW:
+            return self.read_times(item, after=after, until=until)
+        return {
+            m.time
+            for m in self.movements(item, after=after, until=until)
+            if self.change_of(item, m) is not Change.NONE
+        }
+
+    def read_times(self, item: Item, *, after: int, until: int) -> set[int]:
+        """The times at which anything that an object reads may have changed."""
+        times: set[int] = set()
+        for reading in item.reads:
+            if reading.object_id != item.id:
+                read = self.item(reading.object_id)
+                times |= self.move_times(read, after=after, until=until)
+        return times
+
+    def change_of(self, item: Item, movement: Movement) -> Change:
+        """What a movement does to the rows, from the log alone."""
+        table = self.table(item)
+        kinds = {
+            classify(table.commit_at(v)) for v in range(movement.before + 1, movement.version + 1)
+        } - {Change.NONE}
+        if not kinds:
+            return Change.NONE
+        return kinds.pop() if len(kinds) == 1 else Change.MIXED
+
+    def rows_inserted(self, item: Item, movement: Movement) -> int | None:
+        """How many rows a movement of kind APPEND inserts; None when the log does not say."""
+        table = self.table(item)
+        counts = [
+            rows_added(table.commit_at(v))
+            for v in range(movement.before + 1, movement.version + 1)
+            if table.commit_at(v).changes_data
+        ]
+        return None if any(c is None for c in counts) else sum(c for c in counts if c is not None)
+
+    def inserts_of(self, item: Item, movement: Movement, change: Change) -> DataFrame:
+        """The rows a movement inserts, net."""
+        table = self.table(item)
+        if change is Change.APPEND:
+            return table.added_rows(list(range(movement.before + 1, movement.version + 1)))
+        rows = table.change_rows(movement.before + 1, movement.version)
+        return inserted(rows, [c.name for c in item.columns])
+
+    def contents(self, item: Item, version: int | None) -> DataFrame:
+        """The rows of an object's table at a version; none at None."""
+        table = self.table(item)
+        if version is None:
+            return table.frame_of(())
+        return table.frame(self.settled(table, version))
+
+    def settled(self, table: DeltaTable, version: int) -> int:
+        """The newest version with the same rows: compaction may have replaced the files."""
+        while table.has(version + 1) and not table.commit_at(version + 1).changes_data:
+            version += 1
+        return version
+
+    def is_followed(self, item: Item) -> bool:
+        """Does a task read it, directly or through views, so that every T matters?"""
+        return any(
+            r.kind is ObjectKind.CONTINUAL_TASK for r in self.catalog.all_readers(item.id)
+        )
+
+    def outputs_of(self, items: Iterable[Item]) -> list[Item]:
+        """The outputs among the items."""
+        return [i for i in items if i.is_output]
+
+

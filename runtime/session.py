@@ -1,0 +1,129 @@
+"""Spark sessions: one for the process, started on first need; and the engine's own.
+
+The engine evaluates SQL in a session of its own made by ``newSession()``: it shares the context
+(and the executors) with the process's or the caller's session, whose settings stay as they are.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from ctsql.catalog.errors import error
+from ctsql.planner.lowering import Failures
+from ctsql.runtime.environment import spark_builder_config, start_spark
+from ctsql.runtime.spark_errors import converted
+
+_STATIC = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "2g",
+    # On a local disk Hadoop's default file context starts a process for every rename.
+    "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
+    ".checkpointing.FileSystemBasedCheckpointFileManager",
+    "spark.sql.catalogImplementation": "in-memory",
+}
+
+_RUNTIME = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.sources.default": "delta",
+    "spark.sql.storeAssignmentPolicy": "ANSI",
+    # Delta rebuilds a table's state with 50 tasks by default; ours are small.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # The catalog keeps one domain metadata an object, and reads them from the checksum file.
+    "spark.databricks.delta.domainMetadatasInCrc.maxAllowed": "1000000",
+    "spark.databricks.delta.properties.defaults.enableChangeDataFeed": "true",
+    "spark.databricks.delta.properties.defaults.enableDeletionVectors": "true",
+    "spark.databricks.delta.properties.defaults.enableInCommitTimestamps": "true",
+    # A checkpoint takes seconds, on the way of whoever commits; the default is every tenth.
+    "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
+    # The engine follows logs itself and pins versions; age alone is no reason to refuse.
+    "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
+}
+
+_lock = threading.Lock()
+_process_session: SparkSession | None = None
+
+
+def process_session(master: str | None = None) -> SparkSession:
+    """The process's session; started by the first call.
+
+    Raises:
+        JAVA_NOT_FOUND, JAVA_UNSUPPORTED, JAR_DOWNLOAD_FAILED: with what to do about it.
+    """
+    global _process_session
+    with _lock:
+        if _process_session is None or _process_session.sparkContext._jsc is None:
+            _process_session = _start(master)
+        return _process_session
+
+
+def _start(master: str | None) -> SparkSession:
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    partitions = str(min(os.cpu_count() or 2, 8))
+    session = start_spark(
+        {
+            "spark.app.name": "ctsql",
+            "spark.master": master or "local[*]",
+            "spark.sql.shuffle.partitions": partitions,
+            **_STATIC,
+            **spark_builder_config(),
+        }
+    )
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def engine_session(base: SparkSession) -> SparkSession:
+    """A session of the engine's own beside the given one, with the settings it needs.
+
+    Raises:
+        SPARK_WITHOUT_DELTA: the given session was started without Delta Lake.
+    """
+    if not hasattr(base, "_jsparkSession"):
+        raise error(
+            "SPARK_WITHOUT_DELTA",
+            detail="It is a Spark Connect session, which has no JVM in this process.",
+            hint="Give a classic session: SparkSession.builder.master(...).getOrCreate().",
+        )
+    extensions = base.conf.get("spark.sql.extensions", "") or ""
+    if "DeltaSparkSessionExtension" not in extensions:
+        raise error(
+            "SPARK_WITHOUT_DELTA",
+            detail="spark.sql.extensions does not name io.delta.sql.DeltaSparkSessionExtension.",
+            hint="Build it with delta.configure_spark_with_delta_pip and Delta's extension and "
+            "catalog, or leave spark= out and ctsql starts one.",
+        )
+    with converted():
+        session = base.newSession()
+        partitions = base.conf.get("spark.sql.shuffle.partitions", "200") or "200"
+        session.conf.set("spark.sql.shuffle.partitions", partitions)
+        for key, value in _RUNTIME.items():
+            session.conf.set(key, value)
+    Failures.convert_by(converted)
+    return session
+
+
+@contextmanager
+def active(session: SparkSession) -> Iterator[None]:
+    """Make a session this thread's active one in the JVM; Delta asks for the active session."""
+    jvm: Any = session._jvm
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()

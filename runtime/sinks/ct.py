@@ -1,0 +1,205 @@
+"""The continual-task sink: writes the output of a task, one commit at each due T.
+
+    input's log --> times (TimesExtract, TimesReduce) --+
+                                                        +--> SinkState.decide() --> one commit
+    body run at the due time --> proposal --------------+
+
+Frontiers: the output's upper is the application id's version in its log. Times are known below
+``until + 1``: the timeline has bound everything there and the input's output, if it is one, was
+brought there first. A proposal is complete as soon as it is made.
+
+C1: every due T is written at most once: the commit depends on the upper it read, and a rival's
+    commit at T moves it. (tests/runtime: racing engines)
+C2: Ts are written in order, because the decision writes the smallest due time (S1).
+C3: a proposal is computed against the version that the commit builds on: the attempt is opened
+    first and the output read at its version.
+C4: what was staged for a lost or disturbed attempt is deleted.
+
+On a crash: before the commit the upper is unchanged, files nobody refers to may be left, T is run
+again; after it, T is in. When a rival commits first: its upper is read, T is forgotten.
+Empty advances are kept in memory, and written once at the end of a catch-up that ran bodies
+without writing, so that a restart does not run them again.
+
+Not yet: several inputs, ITERATIONS, skipping a T that fails.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame
+
+from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error
+from ctsql.catalog.items import Item
+from ctsql.planner.lowering import Context, lower_transaction
+from ctsql.planner.nodes import InsertsInput, TaskWrite
+from ctsql.planner.rules.inserts_input import inserts_input
+from ctsql.planner.rules.times_extract import times_extract
+from ctsql.planner.rules.times_reduce import times_reduce
+from ctsql.runtime.commits import Change
+from ctsql.runtime.objects import Movement, Objects
+from ctsql.runtime.sinks.correction import difference, persisted, write
+from ctsql.runtime.sinks.ct_state import SinkState
+from ctsql.runtime.sources import StoredSources
+from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.write_handle import Attempt, Committed, Disturbed, UpperMismatch
+
+DISTURBED_TRIES_MAX = 20
+SNAPSHOT = -1
+"""Stands for a version: the first run reads the input's whole contents."""
+
+
+class TaskSink:
+    """Keeps one task's output."""
+
+    def __init__(self, objects: Objects, item: Item) -> None:
+        plan = objects.bound(item).plan
+        assert isinstance(plan, TaskWrite)
+        self.objects = objects
+        self.item = item
+        self.plan = plan
+        (source,) = plan.inputs
+        assert isinstance(source, InsertsInput)
+        self.input = objects.item(source.object_id)
+        self.output = objects.output(item)
+
+    def advance(self, until: int) -> None:
+        """Run the body at every due T <= until.
+
+        Raises:
+            TASK_FAILED: the body cannot be computed at some T; nothing is written there.
+        """
+        state: SinkState[Movement] = SinkState(output_upper=self._effective_upper())
+        moves = self._movements(after=state.output_upper - 1, until=until)
+        due = times_reduce(times_extract((m, m.time, 1) for m in moves))
+        state.append_times = {time for time, _ in due}
+        state.append_times_progress = until + 1
+        by_time = {m.time: m for m in moves}
+        unwritten = False
+        self._propose(state, by_time)
+        while (decision := state.decide()) is not None:
+            state.output_upper = decision.upper
+            if decision.rows:
+                ((movement, _),) = decision.rows
+                state.output_upper, wrote = self._write(movement)
+                unwritten = not wrote
+            self._propose(state, by_time)
+        if unwritten:
+            self._advance_upper(state.output_upper)
+
+    def _propose(self, state: SinkState[Movement], by_time: dict[int, Movement]) -> None:
+        """Make the proposal of the due time; its rows are computed when it is written."""
+        time = state.due()
+        if time is not None and state.to_append_progress <= time:
+            state.to_append += inserts_input([(by_time[time], time, 1)])
+            state.to_append_progress = time + 1
+
+    def _effective_upper(self) -> int:
+        """The output's upper; before the first write, the time from which the task runs."""
+        upper = self.output.fetch_recent_upper()
+        if upper:
+            return upper
+        return self.item.created if self.plan.snapshot else self.item.created + 1
+
+    def _movements(self, *, after: int, until: int) -> list[Movement]:
+        """The input's changes that may have inserts; before the first run, the snapshot."""
+        found = []
+        created = self.item.created
+        if after < created:
+            found.append(Movement(created, SNAPSHOT, SNAPSHOT))
+            after = created
+        for movement in self.objects.movements(self.input, after=after, until=until):
+            if self.objects.change_of(self.input, movement) in (Change.APPEND, Change.MIXED):
+                found.append(movement)
+        return found
+
+    def _write(self, movement: Movement) -> tuple[int, bool]:
+        """Run the body at a due time; gives the output's upper after it, and whether we wrote."""
+        time = movement.time
+        for _ in range(DISTURBED_TRIES_MAX):
+            if self.output.upper > time:
+                return self.output.upper, True  # a rival wrote it
+            attempt = self.output.open(self.output.upper)
+            if isinstance(attempt, UpperMismatch):
+                continue
+            try:
+                wrote = self._stage(attempt, movement)
+                if not wrote:
+                    attempt.abandon()
+                    return time + 1, False
+                outcome = attempt.commit(time + 1, self._metadata(time))
+            except (DataError, StatementError) as problem:
+                attempt.abandon()
+                raise self._failed(time, problem) from problem
+            except BaseException:
+                attempt.abandon()
+                raise
+            match outcome:
+                case Committed():
+                    return time + 1, True
+                case UpperMismatch() | Disturbed():
+                    continue
+        raise error(
+            "INTERNAL_ERROR",
+            invariant="an output that nobody writes can be written",
+            detail=f"{DISTURBED_TRIES_MAX} tries at T = {time} were disturbed.",
+        )
+
+    def _failed(self, time: int, problem: CtsqlError) -> CtsqlError:
+        return error(
+            "TASK_FAILED",
+            span=problem.span,
+            name=str(self.item.name),
+            time=time,
+            reason=problem.message,
+            detail=f"{problem.detail or ''} Its input is kept; nothing was written at T = {time}.",
+            hint="Once the cause is mended (in a reference it reads, say) the task goes on by "
+            "itself; else drop it and create it anew.",
+        )
+
+    def _metadata(self, time: int) -> dict[str, object]:
+        versions = {
+            r.object_id: self.objects.version_at(self.objects.item(r.object_id), time)
+            for r in self.item.reads
+            if self.objects.item(r.object_id).location is not None
+        }
+        return {"t": time, "bindings": versions}
+
+    def _stage(self, attempt: Attempt, movement: Movement) -> bool:
+        """Compute and stage what the body proposes; False when that is nothing."""
+        with self._inserts(movement) as rows, converted():
+            if rows is None:
+                return False
+            sources = StoredSources(
+                self.objects, {self.input.id: rows}, (self.item, attempt.version_read)
+            )
+            context = Context(
+                self.objects.gateway.session, sources, movement.time, clock_at=movement.time
+            )
+            proposal = lower_transaction(self.plan.transaction, context)
+            columns = [c.name for c in self.plan.columns]
+            change = difference(proposal.inserts, proposal.victims, columns)
+            return write(attempt, change, columns)
+
+    @contextmanager
+    def _inserts(self, movement: Movement) -> Iterator[DataFrame | None]:
+        """The input's rows at a time; None when there are none, and the body does not run."""
+        with converted():
+            if movement.version == SNAPSHOT:
+                rows = StoredSources(self.objects).contents(self.input.id, movement.time)
+                yield None if rows.isEmpty() else rows
+                return
+            change = self.objects.change_of(self.input, movement)
+            rows = self.objects.inserts_of(self.input, movement, change)
+            if change is Change.APPEND:
+                counted = self.objects.rows_inserted(self.input, movement)
+                empty = rows.isEmpty() if counted is None else counted == 0
+                yield None if empty else rows
+                return
+            with persisted(rows) as kept:
+                yield None if kept.isEmpty() else kept
+
+    def _advance_upper(self, upper: int) -> None:
+        """Write an upper without rows; losing the race for it is fine."""
+        attempt = self.output.open(self.output.upper)
+        if isinstance(attempt, Attempt) and attempt.expected < upper:
+            attempt.commit(upper, self._metadata(upper - 1))

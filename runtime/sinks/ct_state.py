@@ -1,0 +1,68 @@
+"""The continual-task sink's decision: what to write next, as a pure function of its state.
+
+State: the times at which the input changed, as far as they are known; the proposed rows, as far
+as they are known; the output's upper. All three frontiers are exclusive. The decision is total:
+nothing, advance the upper without rows, or write the rows as of a time.
+
+S1: the smallest known time that is not yet written is written next, and no other.
+S2: nothing is written before all times below it are known and its own rows are complete.
+S3: the upper never goes back, and no row is written twice: what is below the upper is forgotten.
+
+What the invariants allow to forget: append times below the upper; proposals retract themselves
+at the next time, so what is kept is nearly empty in the steady state.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from ctsql.planner.updates import Update, as_of, consolidate
+
+Row = TypeVar("Row", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[Row]):
+    """Bring the output's upper to ``upper`` (exclusive), writing ``rows`` with multiplicities."""
+
+    upper: int
+    rows: tuple[tuple[Row, int], ...]
+
+
+@dataclass(slots=True)
+class SinkState(Generic[Row]):
+    """What the sink knows.
+
+    Attributes:
+        append_times: times at which the input changed.
+        append_times_progress: exclusive; all append times below it are known.
+        to_append: proposed updates.
+        to_append_progress: exclusive; all proposals at times below it are known.
+        output_upper: exclusive; the output holds everything below it.
+    """
+
+    append_times: set[int] = field(default_factory=set)
+    append_times_progress: int = 0
+    to_append: list[Update[Row]] = field(default_factory=list)
+    to_append_progress: int = 0
+    output_upper: int = 0
+
+    def due(self) -> int | None:
+        """The time to write next; None when no known time is due."""
+        times = [
+            t for t in self.append_times if self.output_upper <= t < self.append_times_progress
+        ]
+        return min(times, default=None)
+
+    def decide(self) -> Decision[Row] | None:
+        """The next write, or None when there is nothing to do yet."""
+        self.append_times = {t for t in self.append_times if t >= self.output_upper}
+        write = self.due()
+        if write is None:
+            if self.append_times_progress > self.output_upper:
+                return Decision(self.append_times_progress, ())
+            return None
+        if self.to_append_progress <= write:
+            return Decision(write, ()) if write > self.output_upper else None
+        self.to_append = consolidate(self.to_append)
+        return Decision(write + 1, tuple(as_of(self.to_append, write).items()))

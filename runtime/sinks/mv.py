@@ -1,0 +1,119 @@
+"""The materialized-view sink: commits desired - stored.
+
+    mint:   desired frontier, stored upper --> description [lower, upper)
+    write:  difference of the query at T and the table's rows --> staged files, row numbers
+    append: description, upper now --> one commit, or dropped
+
+Frontiers: desired is T + 1 for the T to be reached; stored is the output's upper in its log.
+
+V1: after a commit at T the table holds the query's result on what its sources held at T, as a
+    multiset, whatever it held before (self-correcting: stored is what is in the table, foreign
+    rows included).
+V2: one commit for each T that is written; no file when there is no difference.
+V3: a view that a task follows is written at every T at which anything it reads changed; one that
+    nobody follows goes straight to the newest.
+
+On a crash: as for tasks, the commit is in or it is not. When a rival commits first the
+description is outdated and what was staged for it is deleted.
+
+Not yet: incremental change plans; pending corrections in read-only mode.
+"""
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Item
+from ctsql.planner.lowering import Context, lower_view
+from ctsql.planner.nodes import ViewWrite
+from ctsql.runtime.objects import Objects
+from ctsql.runtime.sinks import mv_append
+from ctsql.runtime.sinks.correction import difference, write
+from ctsql.runtime.sinks.mv_mint import Description, Mint
+from ctsql.runtime.sources import StoredSources
+from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.write_handle import Attempt, Committed, UpperMismatch
+
+TRIES_MAX = 20
+
+
+class ViewSink:
+    """Keeps one materialized view's table."""
+
+    def __init__(self, objects: Objects, item: Item) -> None:
+        plan = objects.bound(item).plan
+        assert isinstance(plan, ViewWrite)
+        self.objects = objects
+        self.item = item
+        self.plan = plan
+        self.output = objects.output(item)
+
+    def advance(self, until: int, *, full: bool = False) -> None:
+        """Bring the view to its contents as of ``until``.
+
+        Args:
+            full: compare even when nothing it reads has changed.
+
+        Raises:
+            DATA_ERROR: the query cannot be computed on the data; the table stays as it was.
+        """
+        upper = self.output.fetch_recent_upper()
+        times: set[int] = set()
+        if not upper:
+            times.add(self.item.created)
+        after = max(upper - 1, self.item.created)
+        times |= self.objects.read_times(self.item, after=after, until=until)
+        if full:
+            times.add(until)
+        due = sorted(times)
+        if due and not self.objects.is_followed(self.item):
+            due = due[-1:]
+        for time in due:
+            self._write(time)
+
+    def _write(self, time: int) -> None:
+        mint = Mint()
+        for _ in range(TRIES_MAX):
+            stored = self.output.fetch_recent_upper()
+            mint, description = mint.next(desired=time + 1, stored=stored)
+            if description is None:
+                if stored > time:
+                    return  # a rival wrote it
+                mint = Mint()  # disturbed by a commit without an upper: mint it again
+                continue
+            attempt = self.output.open(description.lower)
+            if isinstance(attempt, UpperMismatch):
+                continue
+            if self._append(attempt, description, time):
+                return
+        raise error(
+            "INTERNAL_ERROR",
+            invariant="an output that nobody writes can be written",
+            detail=f"{TRIES_MAX} tries at T = {time} were disturbed.",
+        )
+
+    def _append(self, attempt: Attempt, description: Description, time: int) -> bool:
+        """Stage and commit one description; False when somebody else came first."""
+        try:
+            with converted():
+                context = Context(
+                    self.objects.gateway.session, StoredSources(self.objects), time
+                )
+                sources = StoredSources(self.objects, output=(self.item, attempt.version_read))
+                columns = [c.name for c in self.plan.columns]
+                desired = lower_view(self.plan, context)
+                write(attempt, difference(desired, sources.stored(self.item.id), columns), columns)
+            action = mv_append.decide(description, self.output.fetch_recent_upper())
+            if isinstance(action, mv_append.Drop) or action.advance_from is not None:
+                attempt.abandon()
+                return False
+            outcome = attempt.commit(description.upper, self._metadata(time))
+        except BaseException:
+            attempt.abandon()
+            raise
+        return isinstance(outcome, Committed)
+
+    def _metadata(self, time: int) -> dict[str, object]:
+        versions = {
+            r.object_id: self.objects.version_at(self.objects.item(r.object_id), time)
+            for r in self.item.reads
+            if self.objects.item(r.object_id).location is not None
+        }
+        return {"t": time, "bindings": versions}

@@ -1,0 +1,113 @@
+"""INSERT, UPDATE, DELETE and MERGE on tables, and CREATE TABLE: Spark runs the user's statement.
+
+The statement stays the user's text; its target becomes the table's folder and every relation it
+reads a view as of the newest T. On a local disk the whole statement holds the table's commit
+lock, because there Delta alone does not exclude a second process.
+"""
+
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import quote
+from ctsql.planner.binding import Binder, qualify
+from ctsql.planner.lowering import Context
+from ctsql.planner.lowering.queries import registered, relation_frames, run_text
+from ctsql.planner.nodes import Node
+from ctsql.planner.rules import transform
+from ctsql.planner.syntax.statements import Dml, Edit, RelationRef, SqlText
+from ctsql.runtime import faults
+from ctsql.runtime.engine import Engine, read_objects
+from ctsql.runtime.locks import commit_lock
+from ctsql.runtime.sources import StoredSources
+from ctsql.runtime.spark_errors import converted
+
+
+def run_on_table(
+    engine: Engine,
+    text: SqlText,
+    target: RelationRef,
+    location: str,
+    search_schema: str,
+    *,
+    parameters: tuple[str, ...] = (),
+    alias: str = "",
+) -> DataFrame:
+    """Run a statement whose target is the Delta table in a folder; gives Spark's own result."""
+    binder = Binder(engine.catalog, search_schema, None)
+    nodes: list[Node] = [transform(binder.relation(ref, {})) for ref in text.relations]
+    items = [engine.objects.item(i) for node in nodes for i in read_objects(node)]
+    at = engine.read_time(items, as_of=None, strict=True) if items else 0
+    edit = Edit(span=target.span, text=f"delta.`{location}`{alias}")
+    prefixes = [Edit(span=span, text="") for span in target.column_prefixes]
+    edited = replace(text, edits=(*text.edits, edit, *prefixes))
+    with converted():
+        context = Context(engine.session, StoredSources(engine.objects), at)
+        frames = relation_frames(nodes, context)
+        with registered(edited, frames) as names:
+            return run_text(edited, names, context, parameters=parameters)
+
+
+def write_source(
+    engine: Engine, statement: Dml, search_schema: str, parameters: tuple[str, ...]
+) -> tuple[str, int]:
+    """Run DML on a table; gives the status line and the number of rows, -1 if not known."""
+    item = _target(engine, statement, search_schema)
+    assert item.location is not None  # a table has a folder
+    table = engine.objects.table(item)
+    before = table.version()
+    alias = ""
+    if statement.verb != "INSERT" and not statement.target.aliased:
+        alias = f" AS {quote(statement.target.parts[-1])}"
+    with commit_lock(item.location):
+        result = run_on_table(
+            engine,
+            statement.text,
+            statement.target,
+            item.location,
+            search_schema,
+            parameters=parameters,
+            alias=alias,
+        )
+    faults.point("source_committed")
+    rows = _affected(result)
+    if rows < 0 and table.version() > before:
+        counts = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
+        rows = sum(a.rows_count or 0 for c in counts for a in c.adds if a.data_change)
+    return _status(statement.verb, rows), rows
+
+
+def _affected(result: DataFrame) -> int:
+    if "num_affected_rows" not in result.columns:
+        return -1
+    row = result.first()
+    return -1 if row is None else int(row["num_affected_rows"])
+
+
+def _status(verb: str, rows: int) -> str:
+    """As PostgreSQL words it: INSERT has an object number, always 0."""
+    if rows < 0:
+        return verb
+    return f"INSERT 0 {rows}" if verb == "INSERT" else f"{verb} {rows}"
+
+
+def _target(engine: Engine, statement: Dml, search_schema: str) -> Item:
+    """The table a statement writes; outputs and views are refused."""
+    ref = statement.target
+    item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span, kind="table")
+    if item.kind is ObjectKind.TABLE:
+        return item
+    hints = {
+        ObjectKind.CONTINUAL_TASK: "Write into its input; its body decides what that does here.",
+        ObjectKind.MATERIALIZED_VIEW: "Write into the tables that its query reads.",
+        ObjectKind.VIEW: "Write into the tables that its query reads.",
+    }
+    raise error(
+        "OUTPUT_OWNED",
+        span=ref.span,
+        kind=item.kind.value,
+        name=str(item.name),
+        hint=hints[item.kind],
+    )

@@ -1,0 +1,100 @@
+"""The rows that plans read: the runtime's side of the planner's ``Sources`` protocol."""
+
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.planner.lowering import EMPTY, Context, lower_view
+from ctsql.planner.nodes import ViewWrite
+from ctsql.runtime.objects import Objects
+
+
+@dataclass
+class StoredSources:
+    """Rows as of T, for reads and for views.
+
+    Attributes:
+        inputs: for a task's run, the rows of its inputs at T by object id.
+        output: for a task's run, the output's item and the version of it that is read.
+    """
+
+    objects: Objects
+    inputs: dict[str, DataFrame] = field(default_factory=dict)
+    output: tuple[Item, int] | None = None
+
+    def contents(self, object_id: str, at: int) -> DataFrame:
+        """The whole contents as of T.
+
+        Raises:
+            AS_OF_OUT_OF_RANGE: the object did not exist at T.
+        """
+        item = self.objects.item(object_id)
+        if at == EMPTY:
+            return self.objects.contents(item, None)
+        version = self.objects.version_at(item, at)
+        if item.kind is ObjectKind.TABLE:
+            if version is None:
+                raise _too_early(self.objects, item, at)
+            return self.objects.contents(item, version)
+        if at < item.created:
+            raise _too_early(self.objects, item, at)
+        if item.kind is ObjectKind.MATERIALIZED_VIEW and not self._is_exact(item, at):
+            return self._computed(item, at)
+        return self.objects.contents(item, version)
+
+    def _is_exact(self, item: Item, at: int) -> bool:
+        """Does the version that was stored last before T still hold at T?"""
+        entries = self.objects.output(item).entries(since=at + 1)
+        if not entries or entries[0].upper > at + 1:
+            return False
+        written = entries[0].upper - 1
+        return not self.objects.read_times(item, after=written, until=at)
+
+    def _computed(self, item: Item, at: int) -> DataFrame:
+        """A view that was not written at T, computed from what it reads as of T."""
+        plan = self.objects.bound(item).plan
+        assert isinstance(plan, ViewWrite)
+        context = Context(self.objects.gateway.session, StoredSources(self.objects), at)
+        return lower_view(plan, context)
+
+    def inserts(self, object_id: str, at: int) -> DataFrame:
+        """The rows inserted at T."""
+        return self.inputs[object_id]
+
+    def stored(self, object_id: str) -> DataFrame | None:
+        """What the output holds, located; None when it holds no file."""
+        assert self.output is not None  # only a task's body reads its own output
+        item, version = self.output
+        table = self.objects.table(item)
+        return table.located(version) if table.files(version) else None
+
+
+class ExplainedSources(StoredSources):
+    """For EXPLAIN PHYSICAL: an input's inserts are shown as a read of its whole contents."""
+
+    def inserts(self, object_id: str, at: int) -> DataFrame:
+        """The input's contents, in place of the rows inserted at T."""
+        return self.contents(object_id, at)
+
+    def stored(self, object_id: str) -> DataFrame | None:
+        """The output's contents, if it exists."""
+        if object_id not in self.objects.catalog.items:
+            return None
+        table = self.objects.table(self.objects.item(object_id))
+        version = table.version()
+        return table.located(version) if table.files(version) else None
+
+
+def _too_early(objects: Objects, item: Item, at: int) -> Exception:
+    first = item.created
+    if item.kind is ObjectKind.TABLE:
+        first = objects.timeline.first_time(item.id) or 0
+    return error(
+        "AS_OF_OUT_OF_RANGE",
+        time=at,
+        relation=str(item.name),
+        detail=f"It is known from T = {first} on.",
+        hint=f"Read it AS OF {first} or later.",
+    )

@@ -1,0 +1,273 @@
+"""The timeline: which version every source had at every T.
+
+A Delta table in the warehouse whose commits bind new Ts. A commit's metadata lists its bindings
+[[T, source id, version], ...] and one domain metadata action holds the whole frontier (every
+source's newest bound version), which checkpoints keep. In the steady state a mint is metadata
+only: no data file, no Spark job. Because Delta's log cleanup drops commit metadata, bindings are
+also written as rows of the table, a hundred commits at a time.
+
+I1: Ts strictly increase, over restarts and over processes that mint at once (the upper of the
+    table's write handle is the last T + 1).
+I2: a binding never changes once committed.
+I3: at every T exactly one source moved, by exactly one commit that changes data. Commits that
+    change none (OPTIMIZE) get no T; they are passed over with the next one that does.
+I4: T = max(the commit's in-commit timestamp, previous T + 1), commits of all sources taken in the
+    order of in-commit timestamp, then name, then version.
+
+A crash after the commit leaves Ts bound and outputs behind; whoever comes next brings them up.
+A rival that mints first makes ours lose; the rival's bindings are read and the rest is tried.
+
+Source: our choice, after the "definite collections" of differential dataflow and Delta's
+in-commit timestamps.
+"""
+
+import json
+import time
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+from ctsql.catalog.errors import error
+from ctsql.runtime import faults
+from ctsql.runtime.delta_log import Conflict, DeltaTable, Gateway
+from ctsql.runtime.write_handle import Attempt, Committed, Output
+
+APP = "ctsql:timeline"
+FRONTIER = "ctsql.frontier"
+ARCHIVED = "ctsql.archived"
+ARCHIVE_EVERY_COMMITS = 100
+MINT_TRIES_MAX = 1_000
+SCHEMA = "t BIGINT, source STRING, version BIGINT"
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """From time `time` on (inclusive) the source stood at `version`."""
+
+    time: int
+    source: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A commit of a source that has no T yet."""
+
+    time_ms: int
+    name: str
+    version: int
+    source: str
+
+
+def assign(candidates: Sequence[Candidate], last: int) -> list[Binding]:
+    """Give every commit its T (I4).
+
+    Args:
+        candidates: commits of all sources, in any order. last: the newest T there is.
+    """
+    bindings: list[Binding] = []
+    for c in sorted(candidates, key=lambda c: (c.time_ms, c.name, c.version)):
+        last = max(c.time_ms, last + 1)
+        bindings.append(Binding(last, c.source, c.version))
+    return bindings
+
+
+class Timeline:
+    """The warehouse's one timeline."""
+
+    def __init__(self, gateway: Gateway, location: str) -> None:
+        self._gateway = gateway
+        self._location = location
+        self._output = Output(gateway.table(location), APP)
+        self._table = self._output.table
+        self._read_to = -1  # newest delta version whose bindings are taken in
+        self._read_from = 0  # oldest, inclusive
+        self._bindings: dict[str, list[Binding]] = {}
+        self._frontier: dict[str, int] = {}
+        self._passed: dict[str, int] = {}  # source -> version looked at, no data change above
+        self._archive_loaded = False
+
+    @staticmethod
+    def create(gateway: Gateway, location: str) -> None:
+        """Make the table; nothing happens if another process has."""
+        properties = ", ".join(
+            f"'{k}' = '{v}'"
+            for k, v in {
+                "delta.enableInCommitTimestamps": "true",
+                "delta.feature.domainMetadata": "supported",
+                "delta.checkpointInterval": str(ARCHIVE_EVERY_COMMITS),
+            }.items()
+        )
+        gateway.session.sql(
+            f"CREATE TABLE IF NOT EXISTS delta.`{location}` ({SCHEMA}) USING delta "
+            f"TBLPROPERTIES ({properties})"
+        )
+
+    # ---- reading
+
+    @property
+    def now(self) -> int:
+        """The newest T that this process knows of."""
+        return self._output.upper - 1
+
+    def refresh(self) -> int:
+        """Take in what other processes bound; returns the newest T."""
+        self._output.fetch_recent_upper()
+        newest = self._table.version()
+        if self._read_to < 0:
+            domains = self._table.domains()[1]
+            if FRONTIER in domains:
+                self._frontier = json.loads(domains[FRONTIER])
+            self._read_to, self._read_from = newest, newest + 1
+            return self.now
+        for version in range(self._read_to + 1, newest + 1):
+            commit = self._table.commit_at(version)
+            for binding in self._bindings_of(version):
+                self._bindings.setdefault(binding.source, []).append(binding)
+            frontier = dict(commit.domains).get(FRONTIER)
+            if frontier is not None:
+                self._frontier = json.loads(frontier)
+        self._read_to = newest
+        return self.now
+
+    def _bindings_of(self, version: int) -> list[Binding]:
+        rows = self._table.commit_at(version).metadata.get("bindings", [])
+        return [Binding(int(t), str(s), int(v)) for t, s, v in rows]
+
+    def _reach_back(self, source: str, until: int) -> None:
+        """Take in older bindings until the source has one at or before ``until``."""
+        while self._read_from > 0:
+            held = self._bindings.get(source)
+            if held and held[0].time <= until:
+                return
+            if not self._table.has(self._read_from - 1):
+                break
+            self._read_from -= 1
+            older: dict[str, list[Binding]] = {}
+            for binding in self._bindings_of(self._read_from):
+                older.setdefault(binding.source, []).append(binding)
+            for s, found in older.items():
+                self._bindings[s] = found + self._bindings.get(s, [])
+        held = self._bindings.get(source)
+        if self._read_from > 0 and not (held and held[0].time <= until):
+            self._load_archive()
+
+    def _load_archive(self) -> None:
+        """Take in the bindings whose commits were cleaned up, from the table's rows."""
+        if self._archive_loaded:
+            return
+        self._archive_loaded = True
+        first = {s: b[0].time for s, b in self._bindings.items() if b}
+        rows = self._table.frame(self._table.version()).orderBy("t").collect()
+        older: dict[str, list[Binding]] = {}
+        for row in rows:
+            if row["t"] < first.get(row["source"], row["t"] + 1):
+                older.setdefault(row["source"], []).append(
+                    Binding(row["t"], row["source"], row["version"])
+                )
+        for source, found in older.items():
+            self._bindings[source] = found + self._bindings.get(source, [])
+
+    def version_at(self, source: str, at: int) -> int | None:
+        """The version a source had at a time; None before its first binding."""
+        self._reach_back(source, at)
+        held = self._bindings.get(source, [])
+        index = bisect_right(held, at, key=lambda b: b.time)
+        return held[index - 1].version if index else None
+
+    def moves(self, source: str, after: int, until: int) -> list[Binding]:
+        """The bindings of a source with after < T <= until, oldest first."""
+        self._reach_back(source, after)
+        return [b for b in self._bindings.get(source, []) if after < b.time <= until]
+
+    # ---- minting
+
+    def mint(self, sources: Mapping[str, tuple[str, DeltaTable]], *, fresh: bool = False) -> int:
+        """Bind every commit that is there; returns the newest T.
+
+        Args:
+            sources: source id to (name, table). All sources of the warehouse must be given,
+                or an earlier commit of one left out would get a later T.
+            fresh: make a new T even when no source has moved.
+        """
+        for _ in range(MINT_TRIES_MAX):
+            self.refresh()
+            candidates = [
+                c for source, (name, table) in sources.items() for c in self._new(source, name, table)
+            ]
+            if not candidates and self.now >= 0 and not fresh:
+                return self.now
+            attempt = self._output.open(self._output.upper)
+            if not isinstance(attempt, Attempt):
+                continue
+            # The first T of a warehouse binds nothing: it is a time to create objects at.
+            bindings = assign(candidates, self.now)
+            idle = max(int(time.time() * 1000), self.now + 1)
+            newest = bindings[-1].time if bindings else idle
+            frontier = dict(self._frontier)
+            frontier.update({b.source: b.version for b in bindings})
+            frontier = {s: v for s, v in frontier.items() if s in sources}
+            attempt.set_domain(FRONTIER, json.dumps(frontier))
+            outcome = attempt.commit(
+                newest + 1, {"bindings": [[b.time, b.source, b.version] for b in bindings]}
+            )
+            if isinstance(outcome, Committed):
+                faults.point("timeline_committed")
+                self.refresh()
+                self._archive(outcome.version)
+                return newest
+        raise error(
+            "INTERNAL_ERROR",
+            invariant="somebody wins each race to bind times",
+            detail=f"{MINT_TRIES_MAX} tries were lost.",
+        )
+
+    def _new(self, source: str, name: str, table: DeltaTable) -> list[Candidate]:
+        """The commits of a source that change data and have no T."""
+        bound = self._frontier.get(source)
+        if bound is None:
+            version = table.version()
+            return [Candidate(table.commit_at(version).time_ms, name, version, source)]
+        start = max(bound, self._passed.get(source, -1))
+        if not table.has(start + 1):
+            return []
+        newest = table.version()
+        commits = [table.commit_at(v) for v in range(start + 1, newest + 1)]
+        found: list[Candidate] = []
+        floor = 0
+        for commit in commits:
+            floor = max(commit.time_ms, floor + 1)  # file times may go back; ours may not
+            if commit.changes_data:
+                found.append(Candidate(floor, name, commit.version, source))
+        if not found:
+            self._passed[source] = newest
+        return found
+
+    def _archive(self, version: int) -> None:
+        """Every hundred commits, write the bindings as rows that log cleanup keeps."""
+        if version % ARCHIVE_EVERY_COMMITS:
+            return
+        done = int(json.loads(self._table.domains()[1].get(ARCHIVED, "-1")))
+        rows = [
+            (b.time, b.source, b.version)
+            for v in range(done + 1, version + 1)
+            if self._table.has(v)
+            for b in self._bindings_of(v)
+        ]
+        frame = self._gateway.session.createDataFrame(rows, SCHEMA).coalesce(1)
+        txn = self._table.begin()
+        staged = self._table.stage(frame) if rows else []
+        txn.add_files(staged)
+        txn.set_domain(ARCHIVED, json.dumps(version))
+        try:
+            txn.commit(label=ARCHIVED, epoch=version, metadata="{}")
+        except Conflict:
+            # Another process minted or archived meanwhile; the next hundredth commit does it.
+            self._table.discard(staged)
+
+    def first_time(self, source: str) -> int | None:
+        """The first T at which a source is known, None when it has none yet."""
+        self._reach_back(source, -1)
+        held = self._bindings.get(source)
+        return held[0].time if held else None

@@ -1,0 +1,78 @@
+"""Columns: found without regard to case, never twice, kept as JSON."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctsql.catalog import schemas
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.schemas import Column
+from ctsql.catalog.spans import Source, Span
+
+COLUMNS = (Column("Key", "int", nullable=False), Column("val", "string", comment="what it is"))
+
+columns = st.builds(Column, st.text(), st.text(), st.booleans(), st.none() | st.text())
+
+
+@given(columns)
+def test_json_round_trip(column: Column) -> None:
+    """A column comes back from its text as it was."""
+    assert Column.from_json(json.loads(json.dumps(column.to_json()))) == column
+
+
+def test_what_is_as_usual_is_not_written() -> None:
+    """A nullable column without a comment is two words."""
+    assert Column("a", "int").to_json() == {"name": "a", "type": "int"}
+
+
+def test_broken_json_is_told() -> None:
+    """The caller knows where it came from and says so."""
+    with pytest.raises(KeyError):
+        Column.from_json({"name": "a"})
+
+
+def test_names_are_found_in_any_case() -> None:
+    """As Spark does; the name keeps the case it was made with."""
+    assert schemas.find(COLUMNS, "KEY") is COLUMNS[0]
+    assert schemas.get(COLUMNS, "VAL") is COLUMNS[1]
+    assert schemas.find(COLUMNS, "value") is None
+    assert schemas.names(COLUMNS) == ("Key", "val")
+
+
+def test_unknown_column_lists_and_suggests() -> None:
+    """The error lists what there is and names what is near."""
+    with pytest.raises(CtsqlError) as caught:
+        schemas.get(COLUMNS, "vall")
+    assert caught.value.condition == "UNKNOWN_COLUMN"
+    assert caught.value.detail == "The columns are: Key, val."
+    assert caught.value.hint == 'Did you mean "val"?'
+
+
+def test_duplicates_point_at_the_second() -> None:
+    """Names that differ in case only are the same name."""
+    text = Source("(a INT, b INT, A INT)")
+    spans = [Span(text, 1, 2), Span(text, 8, 9), Span(text, 15, 16)]
+    twice = [Column("a", "int"), Column("b", "int"), Column("A", "int")]
+    with pytest.raises(CtsqlError) as caught:
+        schemas.check_unique(twice, spans)
+    assert caught.value.condition == "DUPLICATE_COLUMN"
+    assert caught.value.span == spans[2]
+    with pytest.raises(CtsqlError) as caught:
+        schemas.check_unique(twice, spans[:1])
+    assert caught.value.span == spans[0]
+    assert schemas.check_unique(twice[:2], spans) == tuple(twice[:2])
+
+
+def test_postgres_types() -> None:
+    """The table is in order, and every name in it is in upper case."""
+    assert list(schemas.POSTGRES_TYPES) == sorted(schemas.POSTGRES_TYPES)
+    assert all(name.isupper() for name in schemas.POSTGRES_TYPES)
+    assert schemas.spark_type("Float8") == "DOUBLE"
+    assert schemas.spark_type("STRUCT<a: INT>") == "STRUCT<a: INT>"
+
+
+def test_ddl_quotes() -> None:
+    """A comment's quotes and backslashes survive."""
+    assert Column("a", "int", comment=r"it's \n").ddl() == r"a int COMMENT 'it\'s \\n'"

@@ -1,0 +1,34 @@
+"""Fixtures for every test.
+
+Two lanes: tests marked ``spark`` need a JVM and run in one process with one session; all others
+must not start one. A test of the first lane that starts Spark by mistake fails there.
+"""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The top of the source tree."""
+    return ROOT
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    """A folder of its own for a test's warehouse; it does not exist yet."""
+    return tmp_path / "warehouse"
+
+
+@pytest.fixture(autouse=True)
+def _no_jvm_unless_marked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test without the ``spark`` mark cannot start a JVM."""
+    if request.node.get_closest_marker("spark") is None:
+        # Read by PySpark's launch_gateway through its environment: the script is not there.
+        monkeypatch.setenv("SPARK_HOME", "/no-spark-in-tests-that-are-not-marked-spark")
+
+
+# --- connections: the fixtures that start Spark stand below this line -----------------------------

@@ -1,0 +1,187 @@
+"""What is said when Spark cannot start: Java, JARs and the rest, without starting anything."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime import environment
+from ctsql.runtime.environment import (
+    check_java,
+    delta_jars,
+    explain_start_failure,
+    spark_builder_config,
+    start_spark,
+)
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for Java is a script")
+
+
+def _java(home: Path, script: str) -> dict[str, str]:
+    """A JAVA_HOME whose java is a shell script."""
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return {"JAVA_HOME": str(home), "PATH": "/usr/bin:/bin"}
+
+
+@pytest.mark.parametrize(
+    ("version", "major"),
+    [("17.0.15", 17), ("21", 21), ("17-ea", 17), ("25.0.1+8-LTS", 25), ("26-internal", 26)],
+)
+def test_supported_java(tmp_path: Path, version: str, major: int) -> None:
+    """The version is read from what java prints, after a line about JAVA_TOOL_OPTIONS too."""
+    script = f"""echo 'Picked up JAVA_TOOL_OPTIONS: -Da=b' >&2
+echo 'openjdk version "{version}" 2025-04-15' >&2"""
+    found = check_java(_java(tmp_path, script))
+    assert (found.version, found.major) == (version, major)
+
+
+@pytest.mark.parametrize("version", ["1.8.0_392", "11.0.22", "16"])
+def test_old_java(tmp_path: Path, version: str) -> None:
+    """The version found is named, and what to type."""
+    environ = _java(tmp_path, f"""echo 'java version "{version}"' >&2""")
+    with pytest.raises(CtsqlError) as caught:
+        check_java(environ)
+    assert caught.value.condition == "JAVA_UNSUPPORTED"
+    assert version in caught.value.message
+    assert (caught.value.hint or "").startswith("Type: ")
+
+
+def test_no_java(tmp_path: Path) -> None:
+    """Neither JAVA_HOME nor PATH leads to one."""
+    with pytest.raises(CtsqlError) as caught:
+        check_java({"PATH": str(tmp_path)})
+    assert caught.value.condition == "JAVA_NOT_FOUND"
+    assert (caught.value.hint or "").startswith("Type: ")
+
+
+def test_java_home_leads_nowhere(tmp_path: Path) -> None:
+    """spark-submit would not look at PATH then, so neither is a java there good enough."""
+    with pytest.raises(CtsqlError) as caught:
+        check_java({"JAVA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+    assert caught.value.condition == "JAVA_NOT_FOUND"
+    assert "unset JAVA_HOME" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["echo 'The operation could not be completed. Unable to locate a Java Runtime.' >&2; exit 1"],
+    ids=["stub"],
+)
+def test_java_is_a_stub(tmp_path: Path, script: str) -> None:
+    """On macOS there is a java that only tells where to get one."""
+    with pytest.raises(CtsqlError) as caught:
+        check_java(_java(tmp_path, script))
+    assert caught.value.condition == "JAVA_NOT_FOUND"
+    assert "Unable to locate" in (caught.value.detail or "")
+
+
+def test_java_does_not_start(tmp_path: Path) -> None:
+    """A file that is no program is not there."""
+    environ = _java(tmp_path, "")
+    (tmp_path / "bin" / "java").write_bytes(b"\x7fELF but broken")
+    with pytest.raises(CtsqlError) as caught:
+        check_java(environ)
+    assert caught.value.condition == "JAVA_NOT_FOUND"
+
+
+def test_jars_that_were_fetched_are_named(tmp_path: Path) -> None:
+    """All of them or none: with one missing, Ivy is asked."""
+    assert delta_jars(tmp_path) == ()
+    cold = spark_builder_config(folder=tmp_path)
+    assert list(cold) == ["spark.jars.packages"]
+    assert cold["spark.jars.packages"].startswith("io.delta:delta-spark_4.2_2.13:4.")
+    names = [name.format(**environment._versions()) for name in environment.JARS]
+    (tmp_path / names[0]).touch()
+    assert list(spark_builder_config(folder=tmp_path)) == ["spark.jars.packages"]
+    for name in names:
+        (tmp_path / name).touch()
+    warm = spark_builder_config(folder=tmp_path)
+    assert warm == {"spark.jars": ",".join(str(tmp_path / name) for name in names)}
+
+
+def test_further_packages_are_resolved_together(tmp_path: Path) -> None:
+    """With a package of the user's, Ivy chooses all versions."""
+    config = spark_builder_config(("org.apache.hadoop:hadoop-aws:3.5.0",), folder=tmp_path)
+    assert config["spark.jars.packages"].endswith(",org.apache.hadoop:hadoop-aws:3.5.0")
+
+
+def test_coordinate_is_the_one_delta_would_use(tmp_path: Path) -> None:
+    """Delta's own helper and ours name the same artifact."""
+    from delta.pip_utils import configure_spark_with_delta_pip
+    from pyspark.sql import SparkSession
+
+    builder = configure_spark_with_delta_pip(SparkSession.Builder())
+    theirs = builder._options["spark.jars.packages"]
+    assert spark_builder_config(folder=tmp_path) == {"spark.jars.packages": theirs}
+
+
+IVY = """:: problems summary ::
+:::: ERRORS
+	Server access error at url https://repo1.maven.org/ (java.net.UnknownHostException: repo1)
+Exception in thread "main" java.lang.RuntimeException: \
+[unresolved dependency: io.delta#delta-spark_4.2_2.13;4.4.0: not found]
+	at org.apache.spark.util.MavenUtils$.resolveMavenCoordinates(MavenUtils.scala:642)
+"""
+
+
+@pytest.mark.parametrize(
+    ("chatter", "condition", "said"),
+    [
+        (IVY, "JAR_DOWNLOAD_FAILED", "io.delta:delta-spark_4.2_2.13:4.4.0"),
+        ("JAVA_HOME is not set", "JAVA_NOT_FOUND", "JAVA_HOME is not set"),
+        ("/x/spark-class: line 71: /y/bin/java: No such file", "JAVA_NOT_FOUND", "No such file"),
+        (
+            "java.lang.UnsupportedClassVersionError: X (class file version 61.0)",
+            "JAVA_UNSUPPORTED",
+            "61.0",
+        ),
+        ("Error: Could not reserve enough space for object heap", "SPARK_ERROR", "enough space"),
+        (
+            "java.net.UnknownHostException: box: box: Name or service not known",
+            "SPARK_ERROR",
+            "Name or service",
+        ),
+        ("x\nException: a\nCaused by: b.C: the reason\n at y", "SPARK_ERROR", "b.C: the reason"),
+        ("", "SPARK_ERROR", "gateway exited"),
+    ],
+    ids=["ivy", "no java", "no such java", "class", "memory", "host name", "cause", "nothing"],
+)
+def test_failures_are_recognised(chatter: str, condition: str, said: str) -> None:
+    """The JVM's words lead to a condition with a hint; what PySpark raised is the cause."""
+    raised = RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway exited before it said its port")
+    found = explain_start_failure(raised, chatter=chatter)
+    assert found.condition == condition
+    assert said in (found.detail or "").replace("Java gateway", "gateway")
+    assert found.hint
+    assert found.__cause__ is raised
+    assert "\tat " not in str(found)
+
+
+def test_an_error_of_ours_stays_as_it_is() -> None:
+    """Explaining twice changes nothing."""
+    first = explain_start_failure(RuntimeError("x"))
+    assert explain_start_failure(first) is first
+
+
+def test_start_asks_for_java_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before PySpark is imported or anything is fetched."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(CtsqlError) as caught:
+        start_spark({"spark.master": "local[1]"})
+    assert caught.value.condition == "JAVA_NOT_FOUND"
+
+
+def test_run_as_a_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One sentence, what was found and what to type; no condition names, no stack trace."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert environment.main() == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines()[0] == "Java was not found."
+    assert len(said.err.splitlines()) == 3

@@ -1,0 +1,406 @@
+"""Statements are read, and mistakes are shown, as the user wrote them."""
+
+from typing import Any
+
+import pytest
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.spans import Source
+from ctsql.planner.syntax import parse, rewrite
+from ctsql.planner.syntax.statements import (
+    CreateContinualTask,
+    CreateMaterializedView,
+    CreateTable,
+    DeleteStatement,
+    Dml,
+    Explain,
+    InsertStatement,
+    Select,
+    Statement,
+)
+
+UPSERT = """CREATE CONTINUAL TASK upsert (key INT, val INT) ON INPUT append_only AS (
+    DELETE FROM upsert WHERE key IN (SELECT key FROM append_only);
+    INSERT INTO upsert SELECT key, max(val) FROM append_only GROUP BY key;
+);"""
+AUDIT_LOG = """CREATE CONTINUAL TASK audit_log (count INT8) ON INPUT anomalies AS (
+    INSERT INTO audit_log SELECT * FROM anomalies;
+);"""
+
+
+def _parse(text: str) -> Statement:
+    return parse(Source(text).whole())
+
+
+def test_upsert() -> None:
+    """The first example of a continual task."""
+    task = _parse(UPSERT)
+    assert isinstance(task, CreateContinualTask)
+    assert (task.target.parts, task.input.parts) == (("upsert",), ("append_only",))
+    assert [(c.name, c.type, c.nullable) for c in task.columns] == [
+        ("key", "INT", True),
+        ("val", "INT", True),
+    ]
+    delete, insert = task.body
+    assert isinstance(delete, DeleteStatement)
+    assert isinstance(insert, InsertStatement)
+    assert delete.where is not None
+    assert delete.where.span.text == "key IN (SELECT key FROM append_only)"
+    assert [r.span.text for r in delete.where.relations] == ["append_only"]
+    assert insert.query.span.text == "SELECT key, max(val) FROM append_only GROUP BY key"
+    assert insert.span.text.startswith("INSERT INTO upsert")
+    assert insert.span.line == 3
+
+
+def test_audit_log() -> None:
+    """The second example: a Postgres type, and a body of one statement."""
+    task = _parse(AUDIT_LOG)
+    assert isinstance(task, CreateContinualTask)
+    assert [(c.name, c.type) for c in task.columns] == [("count", "BIGINT")]
+    assert len(task.body) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "WITH (SNAPSHOT = false) ON INPUT a",
+        "ON INPUT a WITH (snapshot = FALSE)",
+        "-- c\nON /* x */ INPUT a WITH (SNAPSHOT = false)",
+    ],
+)
+def test_task_options(options: str) -> None:
+    """Options stand in front of the input or behind it."""
+    task = _parse(f"CREATE CONTINUAL TASK IF NOT EXISTS s.`c t` {options} AS (DELETE FROM s.`c t`)")
+    assert isinstance(task, CreateContinualTask)
+    assert [(o.name, o.value) for o in task.options] == [("SNAPSHOT", False)]
+    assert task.target.parts == ("s", "c t")
+    assert task.if_not_exists
+
+
+def test_task_body_forms() -> None:
+    """Aliases, column lists, VALUES, strings with semicolons, keywords as names."""
+    task = _parse(
+        "CREATE CONTINUAL TASK task (input INT NOT NULL COMMENT 'a;)', n array<text>) ON"
+        " INPUT continual"
+        " AS (DELETE FROM task AS x WHERE x.n = ';)' -- ;)\n; DELETE FROM task;"
+        " INSERT INTO task (input, n) VALUES (1, ';'); INSERT INTO TABLE task WITH c AS (SELECT 1)"
+        " SELECT * FROM c, continual)"
+    )
+    assert isinstance(task, CreateContinualTask)
+    first, second, third, fourth = task.body
+    assert isinstance(first, DeleteStatement)
+    assert isinstance(second, DeleteStatement)
+    assert isinstance(third, InsertStatement)
+    assert isinstance(fourth, InsertStatement)
+    assert (first.alias, first.target.aliased, second.where) == ("x", True, None)
+    assert [c.name for c in third.columns] == ["input", "n"]
+    assert [r.span.text for r in fourth.query.relations] == ["continual"]
+    column, other = task.columns
+    assert (column.name, column.nullable, column.comment) == ("input", False, "a;)")
+    assert other.type == "array<STRING>"
+
+
+def test_materialized_view() -> None:
+    """A whole header, and the example of the guide."""
+    view = _parse(
+        "CREATE OR REPLACE MATERIALIZED VIEW IF NOT EXISTS s.mv (a COMMENT 'x', b) COMMENT 'y'"
+        " WITH (REFRESH ON COMMIT) AS WITH q AS (SELECT 1 AS task) SELECT * FROM q, t"
+    )
+    assert isinstance(view, CreateMaterializedView)
+    assert (view.or_replace, view.if_not_exists, view.comment) == (True, True, "y")
+    assert [(c.name, c.comment) for c in view.columns] == [("a", "x"), ("b", None)]
+    assert [(o.name, o.value, o.value_span.text) for o in view.options] == [
+        ("REFRESH", "ON COMMIT", "ON COMMIT")
+    ]
+    assert [r.span.text for r in view.query.relations] == ["t"]
+    plain = _parse(
+        "CREATE MATERIALIZED VIEW anomalies AS SELECT count(*) AS count FROM events"
+        " WHERE bad HAVING count(*) > 10;"
+    )
+    assert isinstance(plain, CreateMaterializedView)
+    assert plain.query.span.text.endswith("> 10")
+
+
+def test_create_table() -> None:
+    """Types get Spark's spelling in the statement's own text; a comment is read."""
+    table = _parse(
+        "CREATE TABLE IF NOT EXISTS s.t (text TEXT, b INT8 NOT NULL COMMENT 'bool', c"
+        " STRUCT<text: TEXT>,"
+        " d NUMERIC(10,2)) USING delta PARTITIONED BY (b) COMMENT 'c'"
+    )
+    assert isinstance(table, CreateTable)
+    assert rewrite(table.text, relation=str).text == (
+        "CREATE TABLE IF NOT EXISTS s.t (text STRING, b BIGINT NOT NULL COMMENT 'bool',"
+        " c STRUCT<text: STRING>, d NUMERIC(10,2)) USING delta PARTITIONED BY (b) COMMENT 'c'"
+    )
+    assert (table.comment, table.has_query, table.if_not_exists) == ("c", False, True)
+    query = _parse("CREATE TABLE t AS SELECT a::int8 FROM u")
+    assert isinstance(query, CreateTable)
+    assert query.has_query
+    assert rewrite(query.text, relation=lambda _: "R").text == (
+        "CREATE TABLE t AS SELECT a::BIGINT FROM R AS `u`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "as_of", "query"),
+    [
+        ("SELECT * FROM t", None, "SELECT * FROM t"),
+        ("SELECT * FROM t AS OF 5", 5, "SELECT * FROM t"),
+        ("SELECT * FROM t x AS OF '2026-01-01'", "2026-01-01", "SELECT * FROM t x"),
+        ("TABLE t as of timestamp '2026-01-01' -- x", "2026-01-01", "TABLE t"),
+        ("SELECT a AS of FROM t", None, "SELECT a AS of FROM t"),
+        ("SELECT a AS of", None, "SELECT a AS of"),
+        ("(SELECT 1) UNION ALL VALUES (2) AS OF 7", 7, "(SELECT 1) UNION ALL VALUES (2)"),
+    ],
+)
+def test_as_of(text: str, as_of: str | int | None, query: str) -> None:
+    """AS OF and a time may end a query; ``of`` is an alias elsewhere."""
+    select = _parse(text)
+    assert isinstance(select, Select)
+    assert (select.as_of, select.query.span.text) == (as_of, query)
+
+
+@pytest.mark.parametrize(
+    ("text", "verb", "target", "aliased", "relations"),
+    [
+        ("INSERT INTO t SELECT * FROM u JOIN t", "INSERT", "t", True, ["u", "t"]),
+        ("INSERT INTO TABLE t (a) VALUES (?)", "INSERT", "t", True, []),
+        ("INSERT INTO t TABLE u", "INSERT", "t", True, ["u"]),
+        ("INSERT INTO t BY NAME SELECT * FROM u", "INSERT", "t", True, ["u"]),
+        ("INSERT OVERWRITE s.t SELECT * FROM s.t", "INSERT", "s.t", True, ["s.t"]),
+        ("UPDATE t SET a = (SELECT max(b) FROM u)", "UPDATE", "t", False, ["u"]),
+        ("DELETE FROM t AS x WHERE EXISTS (SELECT 1 FROM t)", "DELETE", "t", True, ["t"]),
+        (
+            "MERGE INTO t USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET *",
+            "MERGE",
+            "t",
+            False,
+            ["s"],
+        ),
+        (
+            "MERGE WITH SCHEMA EVOLUTION INTO t x USING (SELECT * FROM u) s ON t.a = s.a"
+            " WHEN NOT MATCHED BY SOURCE THEN DELETE",
+            "MERGE",
+            "t",
+            True,
+            ["u"],
+        ),
+        ("WITH c AS (SELECT 1 FROM u) INSERT INTO t SELECT * FROM c", "INSERT", "t", True, ["u"]),
+    ],
+)
+def test_dml(text: str, verb: str, target: str, aliased: bool, relations: list[str]) -> None:
+    """The target is told from what is read."""
+    dml = _parse(text)
+    assert isinstance(dml, Dml)
+    assert (dml.verb, dml.target.span.text, dml.target.aliased) == (verb, target, aliased)
+    assert [r.span.text for r in dml.text.relations] == relations
+
+
+def test_dml_prefixes() -> None:
+    """A schema in front of a target's columns can be cut."""
+    dml = _parse("UPDATE s.t SET a = 1 WHERE s.t.b = 2")
+    assert isinstance(dml, Dml)
+    assert [(p.text, p.start) for p in dml.target.column_prefixes] == [("s.", 27)]
+
+
+COMMANDS: list[tuple[str, str, dict[str, Any]]] = [
+    ("CREATE SCHEMA IF NOT EXISTS s", "CreateSchema", {"name": "s", "if_not_exists": True}),
+    ("CREATE DATABASE s", "CreateSchema", {"name": "s", "if_not_exists": False}),
+    ("CREATE VIEW v (a) AS SELECT * FROM t", "CreateView", {"or_replace": False}),
+    ("CREATE OR REPLACE VIEW v AS TABLE t", "CreateView", {"or_replace": True}),
+    ("CREATE TABLE t LOCATION '/a;b'", "CreateTable", {"location": "/a;b"}),
+    ("DROP TABLE IF EXISTS a.b CASCADE", "DropObject", {"if_exists": True, "cascade": True}),
+    ("DROP CONTINUAL TASK x", "DropObject", {"kind": "continual task", "target": "x"}),
+    ("DROP SCHEMA s RESTRICT", "DropObject", {"kind": "schema", "cascade": False}),
+    ("ALTER MATERIALIZED VIEW a RENAME TO s.b", "RenameObject", {"target": "a", "new": "s.b"}),
+    ("COMMENT ON COLUMN s.t.c IS 'x'", "CommentOn", {"target": "s.t", "column": "c"}),
+    ("COMMENT ON MATERIALIZED VIEW v IS NULL", "CommentOn", {"comment": None, "column": None}),
+    ("SHOW TABLES IN s LIKE 'a*'", "ShowObjects", {"what": "tables", "schema": "s", "like": "a*"}),
+    ("SHOW MATERIALIZED VIEWS FROM s", "ShowObjects", {"what": "materialized views"}),
+    ("SHOW CONTINUAL TASKS", "ShowObjects", {"what": "continual tasks", "schema": None}),
+    ("SHOW DATABASES", "ShowObjects", {"what": "schemas"}),
+    ("SHOW OBJECTS", "ShowObjects", {"what": "objects"}),
+    ("SHOW COLUMNS IN s.t", "ShowObjects", {"what": "columns", "relation": "s.t"}),
+    ("SHOW CREATE VIEW v", "ShowCreate", {"kind": "view", "target": "v"}),
+    ("SHOW CREATE view", "ShowCreate", {"kind": None, "target": "view"}),
+    ("SHOW isolation", "ShowSetting", {"name": "isolation"}),
+    ("SHOW ALL", "ShowSetting", {"name": None}),
+    ("SET", "ShowSetting", {"name": None}),
+    ("SET a.b", "ShowSetting", {"name": "a.b"}),
+    ("SET isolation = 'serializable'", "SetSetting", {"value": "serializable"}),
+    ("SET spark.sql.x-y = 4", "SetSetting", {"name": "spark.sql.x-y", "value": "4"}),
+    ("SET x TO 5 seconds", "SetSetting", {"name": "x", "value": "5 seconds"}),
+    ("SET TIME ZONE 'UTC'", "SetSetting", {"name": "time zone", "value": "UTC"}),
+    ("RESET a.b", "ResetSetting", {"name": "a.b"}),
+    ("RESET ALL", "ResetSetting", {"name": None}),
+    ("USE SCHEMA s", "UseSchema", {"name": "s"}),
+    ("USE s", "UseSchema", {"name": "s"}),
+    ("DESCRIBE EXTENDED t", "Describe", {"extended": True, "kind": None}),
+    ("DESC TABLE FORMATTED s.t", "Describe", {"extended": True, "kind": "table"}),
+    ("DESCRIBE view", "Describe", {"target": "view", "kind": None}),
+    ("REFRESH MATERIALIZED VIEW v FULL", "RefreshView", {"full": True}),
+    ("EXPLAIN PHYSICAL MATERIALIZED VIEW v", "Explain", {"physical": True, "target": "v"}),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "facts"), COMMANDS)
+def test_commands(text: str, kind: str, facts: dict[str, Any]) -> None:
+    """Statements about objects and settings."""
+    statement = _parse(text + " ;")
+    assert type(statement).__name__ == kind
+    assert statement.span.text == text
+    for name, wanted in facts.items():
+        found = getattr(statement, name)
+        if hasattr(found, "parts"):
+            found = ".".join(found.parts)
+        assert getattr(found, "value", found) == wanted, name
+
+
+def test_explain_statement() -> None:
+    """EXPLAIN holds the statement it explains."""
+    explain = _parse(f"EXPLAIN {UPSERT}")
+    assert isinstance(explain, Explain)
+    assert isinstance(explain.statement, CreateContinualTask)
+    assert not explain.physical
+
+
+CT = "CREATE CONTINUAL TASK ct "
+MV = "CREATE MATERIALIZED VIEW mv "
+BODY = " AS (INSERT INTO ct SELECT 1)"
+YET, NO = "NOT_SUPPORTED_YET", "NOT_SUPPORTED"
+REFUSED = [
+    (CT + BODY, "SYNTAX_ERROR", "AS"),
+    (CT, "SYNTAX_ERROR", ""),
+    (CT + "ON a" + BODY, "SYNTAX_ERROR", "a"),
+    (CT + "ON INPUT" + BODY, "SYNTAX_ERROR", "AS"),
+    (CT + "ON INPUT a", "SYNTAX_ERROR", ""),
+    (CT + "ON INPUT a AS", "SYNTAX_ERROR", ""),
+    (CT + "ON INPUT a AS INSERT INTO ct SELECT 1", "SYNTAX_ERROR", "INSERT"),
+    (CT + "ON INPUT a" + BODY + " WITH (SNAPSHOT = true)", "SYNTAX_ERROR", "WITH"),
+    (CT + "ON INPUT a AS ()", "INVALID_STATEMENT", "()"),
+    (CT + "ON INPUT a AS (; ;)", "INVALID_STATEMENT", "(; ;)"),
+    (CT + "ON INPUT a, b" + BODY, YET, "b"),
+    (CT + "OUTPUTS (x) ON INPUT a" + BODY, YET, "OUTPUTS"),
+    (CT + "FROM TRANSFORM a USING (SELECT 1)", YET, "FROM"),
+    (CT + "FROM RETAIN a WHILE (x)", YET, "FROM"),
+    ("CREATE OR REPLACE CONTINUAL TASK ct ON INPUT a" + BODY, YET, "REPLACE"),
+    (CT + "ON INPUT a WITH (SNAPSHOT = 3)" + BODY, "INVALID_OPTION", "3"),
+    (CT + "ON INPUT a WITH (SNAPSHT = true)" + BODY, "INVALID_OPTION", "SNAPSHT"),
+    (CT + "ON INPUT a WITH (ITERATIONS = 3)" + BODY, YET, "ITERATIONS = 3"),
+    (CT + "ON INPUT a WITH (TRIM EVERY '1 day')" + BODY, YET, "TRIM EVERY '1 day'"),
+    (CT + "ON INPUT a WITH (ON ERROR = 'halt')" + BODY, YET, "ON ERROR = 'halt'"),
+    (
+        CT + "WITH (SNAPSHOT = true) ON INPUT a WITH (SNAPSHOT = false)" + BODY,
+        "INVALID_OPTION",
+        "SNAPSHOT = false",
+    ),
+    (CT + "(a INT9) ON INPUT a" + BODY, "INVALID_COLUMN_TYPE", "INT9"),
+    (CT + "(a INT, A TEXT) ON INPUT a" + BODY, "DUPLICATE_COLUMN", "A"),
+    (CT + "(a INT DEFAULT 3) ON INPUT a" + BODY, YET, "DEFAULT"),
+    (CT + "(a) ON INPUT a" + BODY, "SYNTAX_ERROR", ""),
+    (
+        CT + "ON INPUT a AS (INSERT INTO ct SELECT 1; UPDATE ct SET x = 1)",
+        YET,
+        "UPDATE ct SET x = 1",
+    ),
+    (CT + "ON INPUT a AS (MERGE INTO ct USING a ON 1)", YET, "MERGE INTO ct USING a ON 1"),
+    (CT + "ON INPUT a AS (INSERT OVERWRITE ct SELECT 1)", YET, "INSERT OVERWRITE ct SELECT 1"),
+    (
+        CT + "ON INPUT a AS (WITH q AS (SELECT 1) INSERT INTO ct TABLE q)",
+        YET,
+        "WITH q AS (SELECT 1) INSERT INTO ct TABLE q",
+    ),
+    (CT + "ON INPUT a AS (SELECT 1)", "INVALID_STATEMENT", "SELECT 1"),
+    (CT + "ON INPUT a AS (DROP TABLE a)", "INVALID_STATEMENT", "DROP TABLE a"),
+    (CT + "ON INPUT a AS (INSERT INTO ct TABLE x JOIN changes(a))", YET, "changes(a)"),
+    (CT + "ON INPUT a AS (INSERT INTO ct SELECT * FROM inserts(a) i)", YET, "inserts(a)"),
+    (
+        CT + "ON INPUT a AS (DELETE FROM ct WHERE EXISTS (SELECT * FROM contents(a)))",
+        YET,
+        "contents(a)",
+    ),
+    (CT + "ON INPUT a AS (DELETE FROM ct WHERE a ==== 1)", "SYNTAX_ERROR", "=="),
+    (CT + "ON INPUT a AS (DELETE FROM ct WHERE)", "SYNTAX_ERROR", ""),
+    (CT + "ON INPUT a AS (INSERT INTO ct\n SELECT a b c FROM x)", "SYNTAX_ERROR", "c"),
+    (MV + "WITH (REFRESH EVERY '1 day') AS SELECT 1", YET, "REFRESH EVERY '1 day'"),
+    (MV + "WITH (REFRESH EVERY) AS SELECT 1", "SYNTAX_ERROR", ""),
+    (MV + "WITH (REFRESH AT (SELECT 1)) AS SELECT 1", "INVALID_OPTION", "(SELECT 1)"),
+    (MV + "WITH (REFRESH AT CREATION) AS SELECT 1", YET, "REFRESH AT CREATION"),
+    (MV + "WITH (REFRESH POLICY FULL) AS SELECT 1", YET, "REFRESH POLICY FULL"),
+    (MV + "WITH (REFERSH ON COMMIT) AS SELECT 1", "INVALID_OPTION", "REFERSH ON COMMIT"),
+    (MV + "(a INT) AS SELECT 1", "SYNTAX_ERROR", "INT"),
+    (MV + "SELECT 1", "SYNTAX_ERROR", "SELECT"),
+    (MV + "AS INSERT INTO x SELECT 1", "SYNTAX_ERROR", "INSERT"),
+    ("CREATE OR REPLACE TABLE t (a INT)", YET, "CREATE OR REPLACE TABLE"),
+    ("CREATE TABLE t (a INT) USING parquet", NO, "parquet"),
+    ("CREATE TABLE t (a INT) LOCATION '/x'", YET, "'/x'"),
+    ("CREATE TABLE t LIKE u", YET, "LIKE"),
+    ("CREATE TABLE t", "SYNTAX_ERROR", ""),
+    ("CREATE TEMPORARY VIEW v AS SELECT 1", NO, "TEMPORARY"),
+    ("CREATE EXTERNAL TABLE t LOCATION '/x'", NO, "EXTERNAL"),
+    ("CREATE REPLACEMENT MATERIALIZED VIEW x FOR y AS SELECT 1", YET, "REPLACEMENT"),
+    ("CREATE FLOW f AS AUTO CDC INTO t", YET, "FLOW"),
+    ("CREATE TABEL t (a INT)", "SYNTAX_ERROR", "TABEL"),
+    ("CREATE MATERIALIZED VEIW t AS SELECT 1", "SYNTAX_ERROR", "VEIW"),
+    ("CRAETE TABLE t (a INT)", "SYNTAX_ERROR", "CRAETE"),
+    ("SELECT * FROM t AS OF 5 WHERE x", "SYNTAX_ERROR", "WHERE"),
+    ("SELECT * FROM t AS OF now()", "SYNTAX_ERROR", "now"),
+    ("SELECT * FROM (SELECT * FROM t AS OF 5)", NO, "AS OF 5"),
+    ("CREATE VIEW v AS SELECT 1 FROM t AS OF 5", NO, "AS OF 5"),
+    ("INSERT INTO t SELECT 1 FROM t AS OF '2026-01-01'", NO, "AS OF '2026-01-01'"),
+    ("TRUNCATE TABLE t", NO, "TRUNCATE"),
+    ("FROM t INSERT INTO a SELECT 1", NO, "FROM t INSERT INTO a SELECT 1"),
+    ("DROP TASK x", "SYNTAX_ERROR", "TASK"),
+    ("DROP TABLE a.b.c", "INVALID_NAME", "a.b.c"),
+    ("ALTER CONTINUAL TASK a RETRY", YET, "RETRY"),
+    ("ALTER TABLE a ADD COLUMN b INT", YET, "ADD"),
+    ("ALTER MATERIALIZED VIEW a APPLY REPLACEMENT b", YET, "APPLY"),
+    ("ALTER TABLE a RENAME b", "SYNTAX_ERROR", "b"),
+    ("SHOW PENDING", YET, "PENDING"),
+    ("SHOW RETENTION", YET, "RETENTION"),
+    ("BEGIN", YET, "BEGIN"),
+    ("START TRANSACTION", YET, "START"),
+    ("COMMIT", YET, "COMMIT"),
+    ("ROLLBACK", YET, "ROLLBACK"),
+    ("SUBSCRIBE TO x", YET, "SUBSCRIBE"),
+    ("OPTIMIZE t", NO, "OPTIMIZE"),
+    ("VACUUM t", NO, "VACUUM"),
+    ("EXPLAIN EXTENDED SELECT 1", NO, "EXTENDED"),
+    ("EXPLAIN", "SYNTAX_ERROR", ""),
+    ("SET a =", "SYNTAX_ERROR", ""),
+    ("SELECT 1; SELECT 2", "SYNTAX_ERROR", "SELECT"),
+    (" -- nothing", "SYNTAX_ERROR", " -- nothing"),
+]
+
+
+@pytest.mark.parametrize(("text", "condition", "place"), REFUSED)
+def test_refused(text: str, condition: str, place: str) -> None:
+    """A refusal has a condition and the exact place, and its message keeps to the style."""
+    with pytest.raises(CtsqlError) as raised:
+        _parse(text)
+    problem = raised.value
+    assert problem.condition == condition
+    assert problem.span is not None
+    assert problem.span.text == place
+    assert not problem.message.endswith(".")
+    assert "TokenType" not in str(problem)
+
+
+def test_hints() -> None:
+    """The hint gives the statement to type, or the word that was meant."""
+    cases = [
+        ("CRAETE TABLE t (a INT)", 'Did you mean "CREATE"?'),
+        (
+            CT + BODY,
+            "Type: CREATE CONTINUAL TASK ct ON INPUT <table> AS (INSERT INTO ct SELECT ...)",
+        ),
+        ("TRUNCATE TABLE s.t", "Type: DELETE FROM s.t"),
+    ]
+    for text, hint in cases:
+        with pytest.raises(CtsqlError) as raised:
+            _parse(text)
+        assert raised.value.hint == hint
+    with pytest.raises(CtsqlError) as raised:
+        _parse(CT + BODY)
+    assert raised.value.message == "ON INPUT is missing"

@@ -1,0 +1,76 @@
+"""The tree is laid out as decision 1 says."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LINKED = ("catalog", "planner", "runtime")
+
+
+@pytest.mark.parametrize("package", LINKED)
+def test_link_leads_to_its_folder(root: Path, package: str) -> None:
+    """On a checkout without links the wheel would be built and lack the package."""
+    link = root / "ctsql" / package
+    assert link.is_symlink(), f"{link} is not a link: is core.symlinks off in git?"
+    assert os.readlink(link) == f"../{package}"
+    assert link.resolve() == root / package
+
+
+@pytest.mark.parametrize("package", LINKED)
+def test_package_has_one_import_name(package: str) -> None:
+    """A package imported under two names has every class twice."""
+    code = f"import sys, ctsql.{package}; print({package!r} in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_every_module_is_importable_by_its_path(root: Path) -> None:
+    """A folder without ``__init__.py`` would be left out of the wheel without a word."""
+    folders = {path.parent for name in LINKED for path in (root / name).rglob("*.py")}
+    bare = sorted(str(f.relative_to(root)) for f in folders if not (f / "__init__.py").is_file())
+    assert bare == []
+
+
+def test_jobs_are_documented(root: Path) -> None:
+    """``make`` alone lists the jobs; each one it lists is there."""
+    makefile = (root / "Makefile").read_text()
+    listed = set(re.findall(r"make (\w+)  ", makefile.split("\n\n", 1)[0]))
+    assert {"demo", "test", "check", "venv", "slow", "bench", "clean"} <= listed
+    for job in listed:
+        assert re.search(rf"^{job}:", makefile, re.MULTILINE), job
+
+
+def test_ci_runs_what_people_run(root: Path) -> None:
+    """The one command of CI is ``make test``."""
+    script = root / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    lines = script.read_text().splitlines()
+    assert lines[0] == "#!/usr/bin/env bash"
+    assert lines[-1] == "exec make test"
+
+
+def _links(text: str) -> list[str]:
+    return [
+        target
+        for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", text, flags=re.S))
+        if not target.startswith(("http:", "https:", "#", "mailto:"))
+    ]
+
+
+def test_links_in_documents_resolve(root: Path) -> None:
+    """A relative link in a document leads to a file."""
+    broken = [
+        f"{document.relative_to(root)}: {target}"
+        for document in _documents(root)
+        for target in _links(document.read_text())
+        if not (document.parent / target.split("#")[0]).exists()
+    ]
+    assert broken == []
+
+
+def _documents(root: Path) -> list[Path]:
+    return sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md")])
