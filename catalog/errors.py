@@ -371,9 +371,7 @@ CONDITIONS: dict[str, Condition] = _table(
         "{detail}",
         "{hint}",
     ),
-    Condition(
-        "STATEMENT_CANCELLED", "57014", EnvironmentProblem, "the statement was cancelled"
-    ),
+    Condition("STATEMENT_CANCELLED", "57014", EnvironmentProblem, "the statement was cancelled"),
     Condition(
         "STORAGE_ERROR",
         "58030",

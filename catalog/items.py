@@ -161,9 +161,8 @@ class Catalog:
         if fold(name.schema) not in self.schemas:
             hint = did_you_mean(name.schema, self.schemas.values())
             raise error("UNKNOWN_SCHEMA", span=span, name=name.schema, hint=hint)
-        known = {i.name.name: str(i.name) for i in self}
-        nearby = [n for n in known]
-        hint = did_you_mean(name.name, nearby, otherwise="SHOW OBJECTS lists what there is.")
+        known = [i.name.name for i in self]
+        hint = did_you_mean(name.name, known, otherwise="SHOW OBJECTS lists what there is.")
         elsewhere = [i for i in self if fold(i.name.name) == fold(name.name)]
         if elsewhere:
             hint = f'Did you mean "{elsewhere[0].name.qualified()}"?'
@@ -172,9 +171,7 @@ class Catalog:
     def readers(self, object_id: str) -> list[Item]:
         """The objects whose definitions read this one directly, in order of name."""
         found = [
-            i
-            for i in self
-            if i.id != object_id and any(r.object_id == object_id for r in i.reads)
+            i for i in self if i.id != object_id and any(r.object_id == object_id for r in i.reads)
         ]
         return sorted(found, key=lambda i: i.name.key)
 
@@ -225,9 +222,7 @@ class Catalog:
 
     def without_schema(self, schema: str) -> "Catalog":
         """The catalog without a schema."""
-        return Catalog(
-            self.items, {k: v for k, v in self.schemas.items() if k != fold(schema)}
-        )
+        return Catalog(self.items, {k: v for k, v in self.schemas.items() if k != fold(schema)})
 
     def renamed(self, item: Item, name: Name) -> "Catalog":
         """The catalog with an item under another name."""

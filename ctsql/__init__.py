@@ -75,7 +75,7 @@ __all__ = [
 ]
 
 
-class Warning(UserWarning):  # noqa: A001 - the name PEP 249 asks for
+class Warning(UserWarning):
     """PEP 249: important warnings."""
 
 

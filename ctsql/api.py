@@ -25,6 +25,7 @@ from ctsql.result import Result
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from ctsql.runtime.ddl.explain import Explanation
     from ctsql.runtime.engine import Engine
 
 DEFAULT_WAREHOUSE = "warehouse"
@@ -33,7 +34,7 @@ POLL_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """An object as completion and ``\\d`` need it."""
+    """An object as completion and the REPL's description of it need it."""
 
     schema: str
     name: str
@@ -165,38 +166,44 @@ class Connection:
     def _run(self, engine: "Engine", statement: st.Statement, values: tuple[str, ...]) -> Result:
         """Bind, plan, lower and run a statement."""
         from ctsql.runtime import inspection
-        from ctsql.runtime.definitions import Definitions
+        from ctsql.runtime.ddl.change import Alteration
+        from ctsql.runtime.ddl.create import Creation
+        from ctsql.runtime.ddl.explain import Explanation
+        from ctsql.runtime.ddl.namespace import Namespace
         from ctsql.runtime.source_writes import write_source
 
-        define = Definitions(engine, self.search_schema)
+        names = Namespace(engine, self.search_schema)
+        create, change = Creation(names), Alteration(names)
         match statement:
             case st.Select():
-                query = define.binder().bind_select(statement)
+                query = names.binder().bind_select(statement)
                 as_of = _as_of(statement)
                 frame = engine.read(
                     query, as_of=as_of, strict=self._settings.strict, parameters=values
                 )
                 return Result.of_dataframe(frame, convert=self._fetching)
             case st.Dml():
-                return Result.of_status(*write_source(engine, statement, self.search_schema, values))
+                return Result.of_status(
+                    *write_source(engine, statement, self.search_schema, values)
+                )
             case st.CreateTable():
-                return Result.of_status(define.create_table(statement))
+                return Result.of_status(create.create_table(statement))
             case st.CreateView():
-                return Result.of_status(define.create_view(statement))
+                return Result.of_status(create.create_view(statement))
             case st.CreateMaterializedView():
-                return Result.of_status(define.create_materialized_view(statement))
+                return Result.of_status(create.create_materialized_view(statement))
             case st.CreateContinualTask():
-                return Result.of_status(define.create_task(statement))
+                return Result.of_status(create.create_task(statement))
             case st.CreateSchema():
-                return Result.of_status(define.create_schema(statement))
+                return Result.of_status(create.create_schema(statement))
             case st.DropObject():
-                return Result.of_status(define.drop(statement))
+                return Result.of_status(change.drop(statement))
             case st.RenameObject():
-                return Result.of_status(define.rename(statement))
+                return Result.of_status(change.rename(statement))
             case st.CommentOn():
-                return Result.of_status(define.comment(statement))
+                return Result.of_status(change.comment(statement))
             case st.RefreshView():
-                return Result.of_status(define.refresh(statement))
+                return Result.of_status(change.refresh(statement))
             case st.ShowObjects():
                 return _rows(inspection.show_objects(engine, statement, self.search_schema))
             case st.ShowCreate():
@@ -204,7 +211,7 @@ class Connection:
             case st.Describe():
                 return _rows(inspection.describe(engine, statement, self.search_schema))
             case st.Explain():
-                return self._explain(define, statement)
+                return _explained(Explanation(names), statement)
             case st.SetSetting():
                 self._settings.set(statement, engine.session)
                 return Result.of_status("SET")
@@ -215,16 +222,9 @@ class Connection:
                 self._settings.reset(statement, engine.session)
                 return Result.of_status("RESET")
             case st.UseSchema():
-                define.check_schema(statement.name, statement.name_span)
+                names.check_schema(statement.name, statement.name_span)
                 self.search_schema = statement.name
                 return Result.of_status("USE")
-
-    def _explain(self, define: Any, statement: st.Explain) -> Result:
-        plan = define.plan_of(statement)
-        text = explain(plan)
-        if statement.physical:
-            text += "\n\n" + define.physical(plan)
-        return _rows((["plan"], [(line,) for line in text.splitlines()]))
 
     # ---- running
 
@@ -340,6 +340,14 @@ def _rows(table: tuple[list[str], list[tuple[object, ...]]]) -> Result:
     return Result.of_rows(columns, ["string"] * len(columns), rows, f"SHOW {len(rows)}")
 
 
+def _explained(explanation: "Explanation", statement: st.Explain) -> Result:
+    plan = explanation.plan_of(statement)
+    text = explain(plan)
+    if statement.physical:
+        text += "\n\n" + explanation.physical(plan)
+    return _rows((["plan"], [(line,) for line in text.splitlines()]))
+
+
 def _as_of(statement: st.Select) -> int | None:
     if statement.as_of is None:
         return None
@@ -352,5 +360,3 @@ def _writes(statement: st.Statement) -> bool:
         st.ShowSetting, st.ResetSetting, st.UseSchema,
     )  # fmt: skip
     return not isinstance(statement, reading)
-
-

@@ -132,11 +132,11 @@ class Binder:
         columns = stored.columns if stored else tuple(c.name for c in item.columns)
         self.reads[item.id] = Reading(name=name, object_id=item.id, columns=columns)
         if item.kind is ObjectKind.VIEW:
-            return self.view(item, ref)
+            return self.view(item)
         role = roles.get(item.id, Role.REFERENCE)
         return Get(object_id=item.id, name=item.name, columns=columns, role=role)
 
-    def view(self, item: Item, ref: RelationRef) -> ViewReference:
+    def view(self, item: Item) -> ViewReference:
         """A plain view, with its own query bound in its own terms."""
         statement = parse(definition_span(item))
         if not isinstance(statement, CreateView):
@@ -253,10 +253,7 @@ class Binder:
                 detail="Its columns cannot be told from a DELETE.",
                 hint=f"Write them after the name: {statement.target.parts[-1]} (k INT, ...).",
             )
-        if any(
-            qualify(r, self.search_schema) == self.own_name
-            for r in first.query.relations
-        ):
+        if any(qualify(r, self.search_schema) == self.own_name for r in first.query.relations):
             raise error(
                 "INVALID_STATEMENT",
                 span=first.query.span,
@@ -296,9 +293,7 @@ class Binder:
             self.analyst.check_predicate(delete, own.columns)
         return delete
 
-    def _insert(
-        self, statement: InsertStatement, own: Item, roles: dict[str, Role]
-    ) -> Insert:
+    def _insert(self, statement: InsertStatement, own: Item, roles: dict[str, Role]) -> Insert:
         query = self.query(statement.query, roles)
         given = query.columns or ()
         by_key = {fold(c.name): c for c in own.columns}
@@ -397,9 +392,7 @@ def refuse_nondeterministic(plan: Node, kind: str, *, clocks: bool) -> None:
             )
 
 
-def _named(
-    query: Query, declared: Sequence[ColumnDef], span: Span
-) -> tuple[Column, ...]:
+def _named(query: Query, declared: Sequence[ColumnDef], span: Span) -> tuple[Column, ...]:
     """The query's columns under the names of a column list, if there is one."""
     columns = query.columns or ()
     if declared:

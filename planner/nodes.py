@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from ctsql.catalog.names import Name
 from ctsql.catalog.schemas import Column
@@ -57,9 +58,7 @@ class NormalReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfReference:
-    """The output itself: its contents stepped forward by one time (those at T - 1), then what
-    earlier statements of the same run proposed.
-    """
+    """The output itself: what it held at T - 1, then what earlier statements proposed."""
 
     object_id: str
     name: Name
@@ -118,8 +117,9 @@ class Delete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """The body: statements in order, each seeing what earlier ones proposed; then consolidated,
-    so that an insert and a delete of equal rows cancel.
+    """The body: statements in order, each seeing what earlier ones proposed.
+
+    Then consolidated, so that an insert and a delete of equal rows cancel.
     """
 
     statements: tuple[Insert | Delete, ...]
@@ -205,7 +205,7 @@ def map_nodes(node: Node, change: Callable[[Node], Node]) -> Node:
 
     A node that nothing changes in is returned as the same object.
     """
-    changed: dict[str, object] = {}
+    changed: dict[str, Any] = {}
     for field in dataclasses.fields(node):
         value = getattr(node, field.name)
         if isinstance(value, tuple):

@@ -86,9 +86,7 @@ def classify(commit: Commit) -> Change:
         if any(a.deleted_count for a in live):
             return Change.MIXED
         return Change.APPEND if live else Change.NONE
-    grown = all(
-        a.path in removes and a.deleted_count > removes[a.path].deleted_count for a in adds
-    )
+    grown = all(a.path in removes and a.deleted_count > removes[a.path].deleted_count for a in adds)
     return Change.DELETE if grown else Change.MIXED
 
 
@@ -170,7 +168,5 @@ def parse_checksum(text: str) -> dict[str, Any]:
         "domains": None
         if domains is None
         else {d["domain"]: d["configuration"] for d in domains if not d.get("removed", False)},
-        "files": None
-        if files is None
-        else [(f["path"], json.dumps({"add": f})) for f in files],
+        "files": None if files is None else [(f["path"], json.dumps({"add": f})) for f in files],
     }

@@ -5,7 +5,7 @@ equal rows, and every ordinary read of a table that has just changed rebuilds it
 six Spark jobs. Here the log is read commit by commit through Delta's own log store, the list of
 live files is rolled forward on the driver, and a commit is one optimistic transaction.
 
-What is relied on (checked by ``self_test``): ``DeltaLog.forTable/update/createDataFrame/
+What is relied on (``tests/runtime`` uses every one): ``DeltaLog.forTable/update/createDataFrame/
 startTransaction/store/getSnapshotAt``, ``OptimisticTransaction.writeFiles/readTxn/
 updateSetTransaction/trackFilesRead/commit``, ``Action.fromJson``, ``AddFile.removeRows``, the
 deletion vector store, ``CDCReader.changesToBatchDF``. All are internal to Delta and pinned to
@@ -20,7 +20,7 @@ Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum Fi
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -48,6 +48,8 @@ class Gateway:
     def __init__(self, session: SparkSession) -> None:
         self.session = session
         self.jvm: Any = session._jvm
+        assert self.jvm is not None  # engine_session refuses Spark Connect
+        self.py4j: Any = session._sc._gateway
         self.jsession: Any = session._jsparkSession
         self.delta: Any = self.jvm.org.apache.spark.sql.delta
         self._to_seq: Any = self.jvm.org.apache.spark.api.python.PythonUtils.toSeq
@@ -203,9 +205,7 @@ class DeltaTable:
         if known is not None and known["domains"] is not None:
             return int(snapshot.version()), dict(known["domains"])
         with converted():
-            found = {
-                d.domain(): d.configuration() for d in _items(snapshot.domainMetadata())
-            }
+            found = {d.domain(): d.configuration() for d in _items(snapshot.domainMetadata())}
         return int(snapshot.version()), found
 
     def schema_json(self) -> dict[str, Any]:
@@ -430,7 +430,7 @@ class Transaction:
             bitmap = store.read(old, self.table.log.dataPath())
         else:
             bitmap = self.gateway.delta.deletionvectors.RoaringBitmapArray()
-        longs = self.gateway.session._sc._gateway.new_array(jvm.long, len(packed) // 8)
+        longs = self.gateway.py4j.new_array(jvm.long, len(packed) // 8)
         jvm.java.nio.ByteBuffer.wrap(packed).asLongBuffer().get(longs)
         bitmap.addAll(jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(longs))
         return bitmap
@@ -479,20 +479,3 @@ def _tail(path: str, location: str) -> str:
     root = unquote(urlparse(location).path) if ":" in location else location
     root = root.rstrip("/")
     return plain[len(root) :].lstrip("/") if plain.startswith(root) else plain
-
-
-def self_test(gateway: Gateway, have: Callable[[str], bool]) -> None:
-    """Check that the classes relied on are there; a missing one names the supported versions."""
-    wanted = (
-        "org.apache.spark.sql.delta.DeltaLog",
-        "org.apache.spark.sql.delta.actions.DomainMetadata",
-        "org.apache.spark.sql.delta.deletionvectors.RoaringBitmapArray",
-        "org.apache.spark.sql.delta.commands.cdc.CDCReader",
-    )
-    missing = [name for name in wanted if not have(name)]
-    if missing:
-        raise error(
-            "SPARK_WITHOUT_DELTA",
-            detail=f"Not found: {', '.join(missing)}.",
-            hint="Start the session with pyspark 4.2.0 and delta-spark 4.4.0.",
-        )

@@ -11,6 +11,7 @@ from ctsql.planner.syntax import parse, splice
 from ctsql.planner.syntax.statements import (
     CreateContinualTask,
     CreateMaterializedView,
+    CreateTable,
     CreateView,
     DeleteStatement,
     Describe,
@@ -105,8 +106,10 @@ def describe(engine: Engine, statement: Describe, search_schema: str) -> Rows:
             ("name", item.name.qualified()),
             ("location", item.location),
             ("comment", item.comment),
-            ("reads", ", ".join(engine.catalog.items[r.object_id].name.qualified()
-                                for r in item.reads)),
+            (
+                "reads",
+                ", ".join(engine.catalog.items[r.object_id].name.qualified() for r in item.reads),
+            ),
             ("read by", ", ".join(r.name.qualified() for r in engine.catalog.readers(item.id))),
         ]
         if item.is_output:
@@ -150,8 +153,10 @@ def current_definition(engine: Engine, item: Item) -> str:
                     texts.append(part.query)
                 elif isinstance(part, DeleteStatement) and part.where is not None:
                     texts.append(part.where)
+        case CreateTable():
+            targets = [statement.target]
         case _:
-            targets = [statement.target] if hasattr(statement, "target") else []
+            return item.definition
     own = qualify(targets[0], item.search_schema) if targets else item.name
     meaning: dict[Name, Item] = {own: item}
     for reading in item.reads:

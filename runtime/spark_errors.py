@@ -158,7 +158,7 @@ def _shown(relation_name: Callable[[str], str] | None) -> Callable[[re.Match[str
 
 
 def _from_java(problem: Py4JJavaError) -> CtsqlError:
-    chain = []
+    chain: list[str] = []
     java = problem.java_exception
     while java is not None and len(chain) < 8:
         chain.append(f"{java.getClass().getSimpleName()}: {java.getMessage()}")
@@ -188,9 +188,7 @@ def _storage_problem(text: str) -> CtsqlError | None:
     ):
         if sign in text:
             line = next(line for line in text.splitlines() if sign in line)
-            return error(
-                "STORAGE_ERROR", message=message, detail=line.strip()[:400], hint=hint
-            )
+            return error("STORAGE_ERROR", message=message, detail=line.strip()[:400], hint=hint)
     return None
 
 

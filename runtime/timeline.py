@@ -27,7 +27,6 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-
 from ctsql.catalog.errors import error
 from ctsql.runtime import faults
 from ctsql.runtime.delta_log import Conflict, DeltaTable, Gateway
@@ -194,7 +193,9 @@ class Timeline:
         for _ in range(MINT_TRIES_MAX):
             self.refresh()
             candidates = [
-                c for source, (name, table) in sources.items() for c in self._new(source, name, table)
+                c
+                for source, (name, table) in sources.items()
+                for c in self._new(source, name, table)
             ]
             if not candidates and self.now >= 0 and not fresh:
                 return self.now

@@ -42,5 +42,5 @@ class Failures:
 
 
 @contextmanager
-def _unchanged(sent: Sent, span: Span, relation_name: Callable[[str], str]) -> Iterator[None]:
+def _unchanged(_sent: Sent, _span: Span, _relation_name: Callable[[str], str]) -> Iterator[None]:
     yield

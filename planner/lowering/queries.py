@@ -41,7 +41,7 @@ class Framed:
 
 
 @singledispatch
-def lower_relation(node: object, context: Context) -> DataFrame:
+def lower_relation(node: object, _context: Context) -> DataFrame:
     """The rows of a relation a query reads."""
     raise TypeError(f"{type(node).__name__} is no relation of a query")
 

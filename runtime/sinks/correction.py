@@ -100,9 +100,7 @@ def write(attempt: Attempt, change: DataFrame | None, columns: list[str]) -> boo
     return _write_large(attempt, change, columns)
 
 
-def _write_small(
-    attempt: Attempt, rows: pa.Table, change: DataFrame, columns: list[str]
-) -> bool:
+def _write_small(attempt: Attempt, rows: pa.Table, change: DataFrame, columns: list[str]) -> bool:
     copies = rows.column(COPIES).to_pylist()
     taken = [i for i, n in enumerate(copies) for _ in range(n)]
     if taken:

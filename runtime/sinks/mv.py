@@ -93,9 +93,7 @@ class ViewSink:
         """Stage and commit one description; False when somebody else came first."""
         try:
             with converted():
-                context = Context(
-                    self.objects.gateway.session, StoredSources(self.objects), time
-                )
+                context = Context(self.objects.gateway.session, StoredSources(self.objects), time)
                 sources = StoredSources(self.objects, output=(self.item, attempt.version_read))
                 columns = [c.name for c in self.plan.columns]
                 desired = lower_view(self.plan, context)

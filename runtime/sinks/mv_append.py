@@ -7,8 +7,10 @@ from ctsql.runtime.sinks.mv_mint import Description
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Commit it. ``advance_from`` is set when the upper is behind: first bring it, without rows,
-    from there to the description's lower.
+    """Commit it.
+
+    ``advance_from`` is set when the upper is behind: first bring it, without rows, from there to
+    the description's lower.
     """
 
     description: Description

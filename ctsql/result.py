@@ -1,0 +1,233 @@
+"""What one statement gives back: rows that are computed on demand, rows at hand, or none.
+
+A query's result holds a lazy DataFrame. Iterating streams it partition by partition and never
+holds the whole; ``fetchall`` and ``to_arrow`` collect it in one job. Every touch of Spark goes
+through ``convert``, a context manager that turns Spark's exceptions into ctsql's.
+
+Limits: once rows were taken by iterating or fetching they are gone (as with any DB-API cursor);
+``to_arrow``, ``to_pandas`` and ``to_spark`` always speak about the whole result.
+
+Source: PEP 249 for ``description``, ``rowcount`` and the fetch methods.
+No import of Spark here: a prompt must not wait for it.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from ctsql.catalog.errors import error
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+Row = tuple[object, ...]
+Convert = Callable[[], contextlib.AbstractContextManager[object]]
+Description = list[tuple[str, str, None, None, None, None, None]]
+
+_DONE = object()
+
+
+class Result:
+    """One statement's result; build it with one of the three class methods.
+
+    Attributes:
+        columns: the columns' names, empty for a statement without rows.
+        types: their Spark type names (``int``, ``decimal(10,2)``, ``array<string>``).
+        arraysize: how many rows ``fetchmany`` gives when not told.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        types: Sequence[str],
+        *,
+        rows: list[Row] | None = None,
+        frame: "DataFrame | None" = None,
+        convert: Convert = contextlib.nullcontext,
+        status: str | None = None,
+        status_verb: str = "SELECT",
+        rowcount: int = -1,
+    ) -> None:
+        self.columns = list(columns)
+        self.types = list(types)
+        self.arraysize = 1
+        self._rows = rows
+        self._frame = frame
+        self._convert = convert
+        self._status = status
+        self._status_verb = status_verb
+        self._rowcount = rowcount
+        self._cursor: Iterator[Row] | None = None
+        self._taken = 0
+
+    @classmethod
+    def of_dataframe(
+        cls,
+        df: "DataFrame",
+        *,
+        status_verb: str = "SELECT",
+        convert: Convert = contextlib.nullcontext,
+    ) -> "Result":
+        """A result that is computed when its rows are asked for.
+
+        Args:
+            df: the lazy DataFrame.
+            status_verb: what ``status`` starts with; the number of rows follows once it is known.
+            convert: makes a context manager around each touch of Spark.
+        """
+        with convert():
+            fields = [(field.name, field.dataType.simpleString()) for field in df.schema.fields]
+        names = [name for name, _ in fields]
+        types = [kind for _, kind in fields]
+        return cls(names, types, frame=df, convert=convert, status_verb=status_verb)
+
+    @classmethod
+    def of_rows(
+        cls,
+        columns: Sequence[str],
+        types: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        status: str | None = None,
+    ) -> "Result":
+        """A result whose rows are at hand; ``status`` is ``SELECT n`` when not given."""
+        kept = [tuple(row) for row in rows]
+        return cls(columns, types, rows=kept, status=status, rowcount=len(kept))
+
+    @classmethod
+    def of_status(cls, status: str, rowcount: int = -1) -> "Result":
+        """A statement without rows: ``INSERT 0 3``, ``CREATE TABLE``."""
+        return cls((), (), status=status, rowcount=rowcount)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the statement gives rows at all (a query that finds none still does)."""
+        return bool(self.columns)
+
+    @property
+    def rowcount(self) -> int:
+        """Rows given or changed; -1 while it is not known (a query not yet read to its end)."""
+        return self._rowcount
+
+    @property
+    def status(self) -> str:
+        """``INSERT 0 3``, ``CREATE TABLE``; ``SELECT 5`` once all rows were read."""
+        if self._status is not None:
+            return self._status
+        if self._rowcount < 0:
+            return self._status_verb
+        return f"{self._status_verb} {self._rowcount}"
+
+    @property
+    def description(self) -> Description | None:
+        """PEP 249: seven items a column, of which name and type are given; None without rows."""
+        if not self.has_rows:
+            return None
+        pairs = zip(self.columns, self.types, strict=True)
+        return [(name, kind, None, None, None, None, None) for name, kind in pairs]
+
+    def fetchone(self) -> Row | None:
+        """The next row, or None after the last."""
+        return next(self._rows_left(), None)
+
+    def fetchmany(self, size: int | None = None) -> list[Row]:
+        """The next ``size`` rows (``arraysize`` when not told), fewer at the end."""
+        wanted = self.arraysize if size is None else size
+        if wanted < 0:
+            raise error("INVALID_USAGE", message="size may not be negative", detail="")
+        return list(islice(self._rows_left(), wanted))
+
+    def fetchall(self) -> list[Row]:
+        """All rows that were not taken yet, in one Spark job if none was."""
+        if self._cursor is None and self._frame is not None:
+            with self._convert():
+                collected = self._frame.collect()
+            self._cursor = iter(())
+            self._rowcount = self._taken = len(collected)
+            return [tuple(row) for row in collected]
+        return list(self._rows_left())
+
+    def __iter__(self) -> Iterator[Row]:
+        """The rows not taken yet, one by one, without holding them all."""
+        return self._rows_left()
+
+    def to_arrow(self) -> "pa.Table":
+        """The whole result as an Arrow table."""
+        self._require_rows()
+        if self._frame is not None:
+            with self._convert():
+                table: pa.Table = self._frame.toArrow()
+            self._rowcount = table.num_rows
+            return table
+        return _arrow_of_rows(self.columns, self.types, self._rows or [])
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """The whole result as a pandas DataFrame, by way of Arrow."""
+        frame: pd.DataFrame = self.to_arrow().to_pandas()
+        return frame
+
+    def to_spark(self) -> "DataFrame":
+        """The result as a Spark DataFrame: lazy for a query, made of the rows at hand else."""
+        self._require_rows()
+        if self._frame is not None:
+            return self._frame
+        from pyspark.sql import SparkSession
+
+        with self._convert():
+            session = SparkSession.getActiveSession()
+            if session is None:
+                raise error("INVALID_USAGE", message="Spark has not been started", detail="")
+            pairs = zip(self.columns, self.types, strict=True)
+            schema = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in pairs)
+            return session.createDataFrame(self._rows or [], schema)
+
+    def _require_rows(self) -> None:
+        if not self.has_rows:
+            raise error("CURSOR_STATE", message=f"{self.status} gives no rows")
+
+    def _rows_left(self) -> Iterator[Row]:
+        self._require_rows()
+        if self._cursor is None:
+            self._cursor = self._stream()
+        return self._cursor
+
+    def _stream(self) -> Iterator[Row]:
+        if self._frame is None:
+            yield from self._rows or []
+            return
+        with self._convert():
+            rows: Iterator[Any] = self._frame.toLocalIterator(prefetchPartitions=False)
+        while True:
+            with self._convert():  # the job of the next partition may run (and fail) here
+                row = next(rows, _DONE)
+            if row is _DONE:
+                self._rowcount = self._taken
+                return
+            self._taken += 1
+            yield tuple(row)  # type: ignore[arg-type]
+
+
+def _arrow_of_rows(columns: list[str], types: list[str], rows: list[Row]) -> "pa.Table":
+    """Rows at hand as Arrow; the simple types by name, the others inferred from the values."""
+    import pyarrow as pa
+
+    known = {
+        "string": pa.string(),
+        "boolean": pa.bool_(),
+        "tinyint": pa.int8(),
+        "smallint": pa.int16(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "binary": pa.binary(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "timestamp_ntz": pa.timestamp("us"),
+    }
+    arrays = [
+        pa.array([row[at] for row in rows], type=known.get(kind)) for at, kind in enumerate(types)
+    ]
+    return pa.Table.from_arrays(arrays, names=columns)

@@ -1,0 +1,1 @@
+"""Statements about objects: making, changing, dropping and explaining them."""

@@ -1,0 +1,146 @@
+"""Changing and dropping objects.
+
+Order of a drop: commit the catalog, then delete the folders.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold
+from ctsql.planner.binding import qualify
+from ctsql.planner.syntax.statements import CommentOn, DropObject, RefreshView, RenameObject
+from ctsql.runtime.ddl.namespace import Namespace, check_free
+
+
+class Alteration:
+    """DROP, RENAME, COMMENT and REFRESH; each method gives the status line."""
+
+    def __init__(self, names: Namespace) -> None:
+        self.names = names
+        self.engine = names.engine
+
+    def drop(self, statement: DropObject) -> str:
+        """DROP <kind>; with CASCADE everything that reads it too."""
+        keyword = statement.kind.keyword
+        if statement.kind is ObjectKind.SCHEMA:
+            return self._drop_schema(statement)
+        catalog = self.engine.refresh_catalog()
+        name = qualify(statement.target, self.names.search_schema)
+        if statement.if_exists and catalog.find(name) is None:
+            return f"DROP {keyword} (did not exist)"
+        item = self.names.of_kind(statement.target, statement.kind)
+        dropped: list[Item] = []
+
+        def without(current: Catalog) -> Catalog:
+            readers = current.all_readers(item.id)
+            if readers and not statement.cascade:
+                raise error(
+                    "DEPENDENT_OBJECTS",
+                    span=statement.target.span,
+                    kind=item.kind.value,
+                    name=str(item.name),
+                    keyword=keyword,
+                    dependants="It is read by "
+                    + ", ".join(f"{i.kind.value} {i.name}" for i in current.readers(item.id))
+                    + ".",
+                )
+            dropped[:] = [item, *readers]
+            return current.without(i.id for i in dropped)
+
+        self.engine.catalog_store.change(without)
+        self._delete_folders(dropped)
+        return f"DROP {keyword}"
+
+    def _drop_schema(self, statement: DropObject) -> str:
+        schema = statement.target.parts[-1]
+        catalog = self.engine.refresh_catalog()
+        if fold(schema) not in catalog.schemas:
+            if statement.if_exists:
+                return "DROP SCHEMA (did not exist)"
+            raise error("UNKNOWN_SCHEMA", span=statement.target.span, name=schema, hint="")
+        if fold(schema) == DEFAULT_SCHEMA:
+            raise error(
+                "NOT_SUPPORTED",
+                span=statement.target.span,
+                what='dropping the schema "default"',
+                why="Unqualified names are looked up there.",
+                hint="",
+            )
+        dropped: list[Item] = []
+
+        def without(current: Catalog) -> Catalog:
+            inside = [i for i in current if fold(i.name.schema) == fold(schema)]
+            if inside and not statement.cascade:
+                listed = ", ".join(f"{i.kind.value} {i.name}" for i in inside)
+                raise error(
+                    "SCHEMA_NOT_EMPTY",
+                    span=statement.target.span,
+                    name=schema,
+                    objects=f"It holds {listed}.",
+                )
+            outside = [r for i in inside for r in current.all_readers(i.id)]
+            dropped[:] = list({i.id: i for i in [*inside, *outside]}.values())
+            return current.without(i.id for i in dropped).without_schema(schema)
+
+        self.engine.catalog_store.change(without)
+        self._delete_folders(dropped)
+        return "DROP SCHEMA"
+
+    def _delete_folders(self, dropped: Sequence[Item]) -> None:
+        self.engine.refresh_catalog()
+        for item in dropped:
+            if item.location is not None:
+                self.engine.gateway.forget(item.location)
+                if item.managed:
+                    self.engine.gateway.delete_tree(item.location)
+
+    def rename(self, statement: RenameObject) -> str:
+        """ALTER <kind> name RENAME TO new."""
+        item = self.names.of_kind(statement.target, statement.kind)
+        new = statement.new
+        name = Name(new.parts[0] if len(new.parts) == 2 else item.name.schema, new.parts[-1])
+
+        def renamed(current: Catalog) -> Catalog:
+            check_free(current, name, new.span, quiet=False)
+            return current.renamed(current.items[item.id], name)
+
+        self.names.check_schema(name.schema, new.span)
+        self.engine.catalog_store.change(renamed)
+        self.engine.refresh_catalog()
+        return f"ALTER {statement.kind.keyword}"
+
+    def comment(self, statement: CommentOn) -> str:
+        """COMMENT ON <kind> name or COLUMN name.column IS text or NULL."""
+        if statement.kind is None:
+            item = self.engine.refresh_catalog().get(
+                qualify(statement.target, self.names.search_schema), span=statement.target.span
+            )
+        else:
+            item = self.names.of_kind(statement.target, statement.kind)
+        changed = replace(item, comment=statement.comment)
+        if statement.column is not None:
+            wanted = fold(statement.column)
+            if all(fold(c.name) != wanted for c in item.columns):
+                raise error(
+                    "UNKNOWN_COLUMN",
+                    span=statement.target.span,
+                    column=statement.column,
+                    detail=f"Columns here: {', '.join(c.name for c in item.columns)}.",
+                    hint="",
+                )
+            columns = tuple(
+                replace(c, comment=statement.comment) if fold(c.name) == wanted else c
+                for c in item.columns
+            )
+            changed = replace(item, columns=columns)
+        self.engine.catalog_store.change(lambda c: c.with_item(changed))
+        self.engine.refresh_catalog()
+        return "COMMENT"
+
+    def refresh(self, statement: RefreshView) -> str:
+        """REFRESH MATERIALIZED VIEW name [FULL]."""
+        item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW)
+        self.engine.refresh_view(item, full=statement.full)
+        return "REFRESH MATERIALIZED VIEW"

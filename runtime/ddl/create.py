@@ -1,0 +1,284 @@
+"""Making objects.
+
+Order of a creation: check and bind; make the table in a folder nobody knows; write the first
+contents into it; commit the catalog. Until that commit the object does not exist, so a creation
+that fails or is killed leaves no object (a kill may leave a folder that nobody reads).
+"""
+
+from dataclasses import replace
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.names import fold
+from ctsql.catalog.schemas import Column
+from ctsql.catalog.spans import Span
+from ctsql.planner.binding import Bound, qualify
+from ctsql.planner.syntax.statements import (
+    CreateContinualTask,
+    CreateMaterializedView,
+    CreateSchema,
+    CreateTable,
+    CreateView,
+    RelationRef,
+)
+from ctsql.runtime import faults
+from ctsql.runtime.ddl.namespace import Namespace, check_free
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.source_writes import run_on_table
+from ctsql.runtime.spark_errors import converted
+
+
+class Creation:
+    """The CREATE statements; each method gives the status line."""
+
+    def __init__(self, names: Namespace) -> None:
+        self.names = names
+        self.engine = names.engine
+
+    def create_schema(self, statement: CreateSchema) -> str:
+        """CREATE SCHEMA."""
+
+        def with_schema(current: Catalog) -> Catalog:
+            if fold(statement.name) in current.schemas:
+                if statement.if_not_exists:
+                    return current
+                raise error(
+                    "OBJECT_EXISTS",
+                    span=statement.name_span,
+                    kind="schema",
+                    name=statement.name,
+                    hint="",
+                )
+            return current.with_schema(statement.name)
+
+        self.engine.catalog_store.change(with_schema)
+        self.engine.refresh_catalog()
+        return "CREATE SCHEMA"
+
+    def create_table(self, statement: CreateTable) -> str:
+        """CREATE TABLE, with columns, AS SELECT, or attached; gives the status line."""
+        name = self.names.free(statement.target, ObjectKind.TABLE, quiet=statement.if_not_exists)
+        if name is None:
+            return "CREATE TABLE (exists already)"
+        item = self.names.new(name, ObjectKind.TABLE, statement.span, statement.comment)
+        if statement.location is not None:
+            item = self._attached(item, statement)
+            self._register(item)
+        else:
+            assert item.location is not None  # a table has a folder
+            with self._undone_on_failure(item):
+                run_on_table(
+                    self.engine,
+                    statement.text,
+                    statement.target,
+                    item.location,
+                    self.names.search_schema,
+                )
+                faults.point("catalog_table_made")
+                item = replace(item, columns=self._stored_columns(item))
+                self._register(item)
+        self.engine.mint()
+        return "CREATE TABLE"
+
+    def _attached(self, item: Item, statement: CreateTable) -> Item:
+        gateway = self.engine.gateway
+        location = gateway.qualified(statement.location or "")
+        if not gateway.exists(location):
+            raise error(
+                "NOT_A_DELTA_TABLE",
+                span=statement.location_span,
+                location=statement.location,
+                detail="The folder has no _delta_log.",
+                hint="Give the folder of an existing Delta table, or write a column list "
+                "instead of LOCATION to make a new one.",
+            )
+        owner = next((i for i in self.engine.catalog if i.location == location), None)
+        if owner is not None:
+            raise error(
+                "OBJECT_EXISTS",
+                span=statement.location_span,
+                kind=owner.kind.value,
+                name=str(owner.name),
+                hint=f"It is the table at that location; read it as {owner.name}.",
+            )
+        item = replace(item, location=location, managed=False)
+        return replace(item, columns=self._stored_columns(item))
+
+    def _stored_columns(self, item: Item) -> tuple[Column, ...]:
+        frame = self.engine.objects.table(item).frame_of(())
+        comments = {f.name: f.metadata.get("comment") for f in frame.schema}
+        return tuple(
+            Column(f.name, f.dataType.simpleString(), f.nullable, comments[f.name])
+            for f in frame.schema
+        )
+
+    def create_view(self, statement: CreateView) -> str:
+        """CREATE [OR REPLACE] VIEW."""
+        old = self._replaced(statement.target, ObjectKind.VIEW, statement.or_replace)
+        name = (
+            old.name
+            if old
+            else self.names.free(statement.target, ObjectKind.VIEW, quiet=statement.if_not_exists)
+        )
+        if name is None:
+            return "CREATE VIEW (exists already)"
+        bound = self.names.binder().bind_view(statement)
+        item = self.names.new(name, ObjectKind.VIEW, statement.span, statement.comment)
+        item = replace(item, columns=bound.columns, reads=bound.reads)
+        if old is not None:
+            item = replace(item, id=old.id)
+            self._check_replacement(old, item, statement.target.span)
+            self.engine.catalog_store.change(lambda c: c.with_item(item))
+            self.engine.refresh_catalog()
+        else:
+            self._register(item)
+        return "CREATE VIEW"
+
+    def _replaced(self, ref: RelationRef, kind: ObjectKind, or_replace: bool) -> Item | None:
+        """The object that OR REPLACE replaces, if there is one."""
+        found = self.engine.refresh_catalog().find(qualify(ref, self.names.search_schema))
+        if not or_replace or found is None:
+            return None
+        if found.kind is not kind:
+            raise error(
+                "WRONG_OBJECT_KIND",
+                span=ref.span,
+                name=str(found.name),
+                found=found.kind.value,
+                wanted=kind.value,
+                hint=f"Drop it first: DROP {found.kind.keyword} {found.name}",
+            )
+        return found
+
+    def _check_replacement(self, old: Item, new: Item, span: Span) -> None:
+        catalog = self.engine.catalog
+        if any(i.id == old.id for i in catalog.closure([r.object_id for r in new.reads])):
+            raise error(
+                "RECURSIVE_DEFINITION",
+                span=span,
+                name=str(old.name),
+                detail="The new query reads it, directly or through other views.",
+            )
+        if catalog.readers(old.id) and _signature(old) != _signature(new):
+            names = ", ".join(str(i.name) for i in catalog.readers(old.id))
+            raise error(
+                "DEPENDENT_OBJECTS",
+                span=span,
+                kind=old.kind.value,
+                name=str(old.name),
+                keyword=old.kind.keyword,
+                dependants=f"The new columns differ, and it is read by {names}.",
+            )
+
+    def create_materialized_view(self, statement: CreateMaterializedView) -> str:
+        """CREATE [OR REPLACE] MATERIALIZED VIEW; its first contents are written at once."""
+        kind = ObjectKind.MATERIALIZED_VIEW
+        old = self._replaced(statement.target, kind, statement.or_replace)
+        if old is not None:
+            return self._replace_materialized_view(old, statement)
+        name = self.names.free(statement.target, kind, quiet=statement.if_not_exists)
+        if name is None:
+            return "CREATE MATERIALIZED VIEW (exists already)"
+        item = self.names.new(name, kind, statement.span, statement.comment)
+        bound = self.names.binder().bind_materialized_view(statement, item)
+        self._create_output(item, bound)
+        return "CREATE MATERIALIZED VIEW"
+
+    def _replace_materialized_view(self, old: Item, statement: CreateMaterializedView) -> str:
+        """The same table goes on under another query: the next T writes the difference."""
+        bound = self.names.binder().bind_materialized_view(statement, old)
+        item = replace(
+            old,
+            definition=statement.span.text,
+            search_schema=self.names.search_schema,
+            reads=bound.reads,
+            columns=bound.columns,
+            comment=statement.comment,
+        )
+        self._check_replacement(old, item, statement.target.span)
+        if _signature(old) != _signature(item):
+            raise error(
+                "NOT_SUPPORTED_YET",
+                span=statement.target.span,
+                what="CREATE OR REPLACE MATERIALIZED VIEW with other columns",
+                hint=f"Type: DROP MATERIALIZED VIEW {old.name}, then create it.",
+            )
+        self.engine.catalog_store.change(lambda c: c.with_item(item))
+        self.engine.refresh_catalog()
+        self.engine.refresh_view(item, full=True)
+        return "CREATE MATERIALIZED VIEW"
+
+    def create_task(self, statement: CreateContinualTask) -> str:
+        """CREATE CONTINUAL TASK; with SNAPSHOT its first run happens at once."""
+        kind = ObjectKind.CONTINUAL_TASK
+        name = self.names.free(statement.target, kind, quiet=statement.if_not_exists)
+        if name is None:
+            return "CREATE CONTINUAL TASK (exists already)"
+        item = self.names.new(name, kind, statement.span, None)
+        bound = self.names.binder().bind_task(statement, item)
+        self._create_output(item, bound)
+        return "CREATE CONTINUAL TASK"
+
+    def _create_output(self, item: Item, bound: Bound) -> None:
+        """Make the table, bring it to now, and only then let the object exist."""
+        engine = self.engine
+        now = engine.mint()
+        engine.advance([engine.objects.item(r.object_id) for r in bound.reads], now)
+        item = replace(item, columns=bound.columns, reads=bound.reads, created=now)
+        with self._undone_on_failure(item):
+            with converted():
+                engine.session.sql(_create_table_text(item))
+            faults.point("catalog_table_made")
+            engine.objects.use(engine.catalog.with_item(item))
+            engine.advance([item], now)
+            self._register(item)
+
+    def _register(self, item: Item) -> None:
+        def with_item(current: Catalog) -> Catalog:
+            check_free(current, item.name, None, quiet=False)
+            gone = [r for r in item.reads if r.object_id not in current.items]
+            if gone:
+                raise error(
+                    "UNKNOWN_RELATION",
+                    kind="relation",
+                    name=str(gone[0].name),
+                    hint="It was dropped while this object was being created.",
+                )
+            return current.with_item(item)
+
+        self.engine.catalog_store.change(with_item)
+        self.engine.refresh_catalog()
+
+    def _undone_on_failure(self, item: Item) -> "_Undone":
+        return _Undone(self.engine, item)
+
+
+class _Undone:
+    """Deletes a new object's folder when its creation fails."""
+
+    def __init__(self, engine: Engine, item: Item) -> None:
+        self.engine = engine
+        self.item = item
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or self.item.location is None:
+            return
+        self.engine.refresh_catalog()
+        if self.item.id not in self.engine.catalog.items:
+            self.engine.gateway.forget(self.item.location)
+            self.engine.gateway.delete_tree(self.item.location)
+
+
+def _signature(item: Item) -> list[tuple[str, str]]:
+    return [(fold(c.name), c.type) for c in item.columns]
+
+
+def _create_table_text(item: Item) -> str:
+    """The output's table. Its name for Spark is its folder."""
+    # What a view's query says of NOT NULL may change with its inputs; a task's is declared.
+    keep_not_null = item.kind is ObjectKind.CONTINUAL_TASK
+    columns = [replace(c, nullable=c.nullable or not keep_not_null).ddl() for c in item.columns]
+    return f"CREATE TABLE delta.`{item.location}` ({', '.join(columns)}) USING delta"

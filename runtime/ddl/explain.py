@@ -1,0 +1,72 @@
+"""EXPLAIN: the plan of a statement or of a stored object, the very value that is run."""
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import ObjectKind
+from ctsql.planner.binding import qualify
+from ctsql.planner.lowering import Context, lower_query, lower_transaction, lower_view
+from ctsql.planner.nodes import Node, Query, TaskWrite, ViewWrite
+from ctsql.planner.rules import transform
+from ctsql.planner.syntax.statements import (
+    CreateContinualTask,
+    CreateMaterializedView,
+    CreateView,
+    Explain,
+    Select,
+)
+from ctsql.runtime.ddl.namespace import Namespace
+from ctsql.runtime.sources import ExplainedSources
+from ctsql.runtime.spark_errors import converted
+
+
+class Explanation:
+    """What a statement would do."""
+
+    def __init__(self, names: Namespace) -> None:
+        self.names = names
+        self.engine = names.engine
+
+    def plan_of(self, statement: Explain) -> Node:
+        """The plan of a statement, or of a stored object: the very value that is run."""
+        if statement.target is not None and statement.kind is not None:
+            return self.engine.objects.bound(
+                self.names.of_kind(statement.target, statement.kind)
+            ).plan
+        inner = statement.statement
+        if isinstance(inner, Select):
+            return self.names.binder().bind_select(inner)
+        if isinstance(inner, CreateView):
+            return transform(self.names.binder().bind_view(inner).plan)
+        kinds = {
+            CreateMaterializedView: ObjectKind.MATERIALIZED_VIEW,
+            CreateContinualTask: ObjectKind.CONTINUAL_TASK,
+        }
+        if isinstance(inner, CreateMaterializedView | CreateContinualTask):
+            name = qualify(inner.target, self.names.search_schema)
+            item = self.names.new(name, kinds[type(inner)], inner.span, None)
+            if isinstance(inner, CreateContinualTask):
+                return self.names.binder().bind_task(inner, item).plan
+            return self.names.binder().bind_materialized_view(inner, item).plan
+        raise error(
+            "NOT_SUPPORTED",
+            span=statement.span,
+            what="EXPLAIN of this statement",
+            why="Only queries, views, materialized views and continual tasks have a plan.",
+            hint="Type: EXPLAIN SELECT ..., or EXPLAIN CONTINUAL TASK name",
+        )
+
+    def physical(self, plan: Node) -> str:
+        """Spark's plan for what a plan computes as of now; nothing is run."""
+        now = self.engine.mint()
+        context = Context(self.engine.session, ExplainedSources(self.engine.objects), now, now)
+        with converted():
+            match plan:
+                case Query():
+                    frames = [lower_query(plan, context)]
+                case ViewWrite():
+                    frames = [lower_view(plan, context)]
+                case TaskWrite():
+                    proposal = lower_transaction(plan.transaction, context)
+                    frames = [f for f in (proposal.victims, proposal.inserts) if f is not None]
+                case _:
+                    raise TypeError(f"{type(plan).__name__} is no root of a plan")
+            return "\n".join(f._jdf.queryExecution().toString() for f in frames)

@@ -1,0 +1,98 @@
+"""Names of objects as statements use them: looking them up, and claiming new ones."""
+
+import re
+import uuid
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.names import Name, fold, quote
+from ctsql.catalog.spans import Span
+from ctsql.planner.binding import Binder, qualify
+from ctsql.planner.syntax.statements import RelationRef
+from ctsql.runtime.analysis import SparkAnalyst
+from ctsql.runtime.engine import Engine
+
+
+class Namespace:
+    """The catalog, as seen from a schema.
+
+    Args:
+        search_schema: where unqualified names are looked up and made.
+    """
+
+    def __init__(self, engine: Engine, search_schema: str) -> None:
+        self.engine = engine
+        self.search_schema = search_schema
+
+    def binder(self) -> Binder:
+        """A binder on the newest catalog."""
+        catalog = self.engine.refresh_catalog()
+        analyst = SparkAnalyst(self.engine.session, catalog)
+        return Binder(catalog, self.search_schema, analyst)
+
+    def of_kind(self, ref: RelationRef, kind: ObjectKind) -> Item:
+        """The object of a name, which must be of a kind."""
+        catalog = self.engine.refresh_catalog()
+        item = catalog.get(qualify(ref, self.search_schema), span=ref.span, kind=kind.value)
+        if item.kind is not kind:
+            raise error(
+                "WRONG_OBJECT_KIND",
+                span=ref.span,
+                name=str(item.name),
+                found=item.kind.value,
+                wanted=kind.value,
+                hint=f"Write {item.kind.keyword} instead of {kind.keyword}.",
+            )
+        return item
+
+    def free(self, ref: RelationRef, kind: ObjectKind, *, quiet: bool) -> Name | None:
+        """The name for a new object; None when it is taken and that is fine (IF NOT EXISTS)."""
+        name = qualify(ref, self.search_schema)
+        catalog = self.engine.refresh_catalog()
+        self.check_schema(name.schema, ref.span)
+        found = catalog.find(name)
+        if found is not None and quiet and found.kind is kind:
+            return None
+        check_free(catalog, name, ref.span, quiet=quiet)
+        return name
+
+    def check_schema(self, schema: str, span: Span) -> None:
+        """A schema must be there."""
+        if fold(schema) not in self.engine.catalog.schemas:
+            raise error(
+                "UNKNOWN_SCHEMA",
+                span=span,
+                name=schema,
+                hint=f"Type: CREATE SCHEMA {quote(schema)}",
+            )
+
+    def new(self, name: Name, kind: ObjectKind, span: Span, comment: str | None) -> Item:
+        """A new item with an id of its own; its folder carries a part of the id."""
+        object_id = uuid.uuid4().hex
+        location = f"{self.engine.warehouse}/{_folder(name.schema)}/{_folder(name.name)}"
+        return Item(
+            id=object_id,
+            kind=kind,
+            name=name,
+            columns=(),
+            definition=span.text,
+            search_schema=self.search_schema,
+            location=None if kind is ObjectKind.VIEW else f"{location}-{object_id[:8]}",
+            comment=comment,
+        )
+
+
+def _folder(part: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]", "_", part)
+
+
+def check_free(catalog: Catalog, name: Name, span: Span | None, *, quiet: bool) -> None:
+    """A name must not be taken."""
+    found = catalog.find(name)
+    if found is not None:
+        hint = f"Drop it first (DROP {found.kind.keyword} {found.name}), or choose another name."
+        if quiet:
+            hint = "IF NOT EXISTS skips only an object of the same kind."
+        raise error(
+            "OBJECT_EXISTS", span=span, kind=found.kind.value, name=str(found.name), hint=hint
+        )
