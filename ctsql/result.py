@@ -27,7 +27,7 @@ Row = tuple[object, ...]
 Convert = Callable[[], contextlib.AbstractContextManager[object]]
 Description = list[tuple[str, str, None, None, None, None, None]]
 
-_DONE = object()
+_CHUNK_ROWS = 1000  # entering the converter costs calls into the JVM: not for each row
 
 
 class Result:
@@ -149,6 +149,17 @@ class Result:
             return [tuple(row) for row in collected]
         return list(self._rows_left())
 
+    def head(self, count: int) -> list[Row]:
+        """At most ``count`` first rows, computing little more than those; uses up the result."""
+        if self._cursor is None and self._frame is not None:
+            with self._convert():
+                taken = self._frame.take(count)
+            self._cursor = iter(())
+            if len(taken) < count:
+                self._rowcount = len(taken)
+            return [tuple(row) for row in taken]
+        return self.fetchmany(count)
+
     def __iter__(self) -> Iterator[Row]:
         """The rows not taken yet, one by one, without holding them all."""
         return self._rows_left()
@@ -201,12 +212,13 @@ class Result:
             rows: Iterator[Any] = self._frame.toLocalIterator(prefetchPartitions=False)
         while True:
             with self._convert():  # the job of the next partition may run (and fail) here
-                row = next(rows, _DONE)
-            if row is _DONE:
+                chunk = list(islice(rows, _CHUNK_ROWS))
+            self._taken += len(chunk)
+            if len(chunk) < _CHUNK_ROWS:
                 self._rowcount = self._taken
+            yield from map(tuple, chunk)
+            if len(chunk) < _CHUNK_ROWS:
                 return
-            self._taken += 1
-            yield tuple(row)  # type: ignore[arg-type]
 
 
 def _arrow_of_rows(columns: list[str], types: list[str], rows: list[Row]) -> "pa.Table":

@@ -36,6 +36,8 @@ FILE_COLUMN = "__ct_file"
 ROW_COLUMN = "__ct_row"
 COMMITS_CACHED_MAX = 2_000
 VERSIONS_CACHED_MAX = 8
+FILES_COUNTED_MAX = 500
+PLAIN_FILES_MAX = 32
 
 
 class Conflict(Exception):
@@ -73,6 +75,11 @@ class Gateway:
         path = self.jvm.org.apache.hadoop.fs.Path(location)
         conf = self.jsession.sessionState().newHadoopConf()
         return str(path.getFileSystem(conf).makeQualified(path).toString())
+
+    def local(self, rows: DataFrame) -> DataFrame:
+        """The rows, computed now and held in the driver's JVM; for few rows."""
+        jdf = rows._jdf
+        return self.frame(self.jsession.createDataFrame(jdf.collectAsList(), jdf.schema()))
 
     def seq(self, items: Iterable[Any]) -> Any:
         """A Scala Seq of JVM objects."""
@@ -237,6 +244,14 @@ class DeltaTable:
         self._files[version] = found
         return found
 
+    def rows_count(self, version: int) -> int | None:
+        """The number of rows at a version, if few files say so and all of them do."""
+        files = self.files(version)
+        if len(files) > FILES_COUNTED_MAX:
+            return None
+        counts = [a.numLogicalRecords() for a in files.values()]
+        return sum(int(c.get()) for c in counts) if all(c.isDefined() for c in counts) else None
+
     def _roll(self, files: dict[str, Any], commit: Commit) -> None:
         for removed in commit.removes:
             files.pop(removed.path, None)
@@ -278,11 +293,34 @@ class DeltaTable:
 
     def added_rows(self, versions: Sequence[int]) -> DataFrame:
         """The rows of the files added by commits that do nothing else."""
+        plain = self._plain_files(versions)
+        if plain is not None:
+            schema = self.frame_of(()).schema
+            reader = self.gateway.session.read.schema(schema).option("__globPaths__", "false")
+            return reader.parquet(*plain)
         from_json = self.gateway.delta.actions.Action.fromJson
         files = [
             from_json(a.line) for v in versions for a in self.commit_at(v).adds if a.data_change
         ]
         return self.frame_of(files)
+
+    def _plain_files(self, versions: Sequence[int]) -> list[str] | None:
+        """The paths of added files that plain Parquet reads as Delta would; None if it would not.
+
+        Delta plans every scan of given files with a query over the files themselves, which for
+        a few small files takes longer than the scan.
+        """
+        adds = [a for v in versions for a in self.commit_at(v).adds if a.data_change]
+        metadata = self.update().metadata()
+        mapping = self.configuration().get("delta.columnMapping.mode", "none")
+        if (
+            not 0 < len(adds) <= PLAIN_FILES_MAX
+            or mapping != "none"
+            or metadata.partitionColumns().nonEmpty()
+            or any(a.deleted_count or "://" in a.path or a.path.startswith("/") for a in adds)
+        ):
+            return None
+        return [f"{self.location}/{unquote(a.path)}" for a in adds]
 
     def change_rows(self, first: int, last: int) -> DataFrame:
         """Rows changed by the commits first..last, both inclusive, with ``_change_type``.
@@ -313,11 +351,6 @@ class DeltaTable:
         return self.configuration().get("delta.enableChangeDataFeed", "false") == "true"
 
     # ---- writing
-
-    def stage(self, rows: DataFrame) -> list[Any]:
-        """Write rows into files of the table's folder; nobody sees them until committed."""
-        with converted():
-            return list(_items(self.log.startTransaction().writeFiles(rows._jdf)))
 
     def discard(self, staged: Iterable[Any]) -> None:
         """Delete staged files; files that are gone already are no error."""
@@ -369,6 +402,11 @@ class Transaction:
         """Write a domain metadata action, which checkpoints keep and readers of rows ignore."""
         make = self.gateway.delta.actions.DomainMetadata
         self._actions.append(make(domain, configuration, removed))
+
+    def stage(self, rows: DataFrame) -> list[Any]:
+        """Write rows into files of the table's folder; nobody sees them until committed."""
+        with converted():
+            return list(_items(self.txn.writeFiles(rows._jdf)))
 
     def add_files(self, staged: Iterable[Any]) -> None:
         """Add staged files."""

@@ -156,6 +156,13 @@ class Objects:
         ]
         return None if any(c is None for c in counts) else sum(c for c in counts if c is not None)
 
+    def rows_count(self, item: Item, at: int) -> int | None:
+        """How many rows an object holds as of T, from the log; None when it does not say."""
+        if item.location is None:
+            return None
+        version = self.version_at(item, at)
+        return 0 if version is None else self.table(item).rows_count(version)
+
     def inserts_of(self, item: Item, movement: Movement, change: Change) -> DataFrame:
         """The rows a movement inserts, net."""
         table = self.table(item)

@@ -35,6 +35,8 @@ _RUNTIME = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.sources.default": "delta",
+    # A limited read looks at all partitions in one job, not at one and then at more.
+    "spark.sql.limit.initialNumPartitions": "1000",
     "spark.sql.storeAssignmentPolicy": "ANSI",
     # Delta rebuilds a table's state with 50 tasks by default; ours are small.
     "spark.databricks.delta.snapshotPartitions": "2",

@@ -258,7 +258,7 @@ class Timeline:
         ]
         frame = self._gateway.session.createDataFrame(rows, SCHEMA).coalesce(1)
         txn = self._table.begin()
-        staged = self._table.stage(frame) if rows else []
+        staged = txn.stage(frame) if rows else []
         txn.add_files(staged)
         txn.set_domain(ARCHIVED, json.dumps(version))
         try:

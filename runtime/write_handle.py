@@ -149,7 +149,7 @@ class Attempt:
 
     def stage(self, rows: DataFrame) -> int:
         """Write rows into files that nobody sees until the commit; returns the files' number."""
-        added = self.output.table.stage(rows)
+        added = self.txn.stage(rows)
         self._staged += added
         faults.point("output_staged")
         return len(added)

@@ -4,10 +4,16 @@ Two lanes: tests marked ``spark`` need a JVM and run in one process with one ses
 must not start one. A test of the first lane that starts Spark by mistake fails there.
 """
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+if TYPE_CHECKING:
+    from ctsql.api import Connection
+
+TEST_MASTER = "local[2]"
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -32,3 +38,25 @@ def _no_jvm_unless_marked(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
 
 
 # --- connections: the fixtures that start Spark stand below this line -----------------------------
+
+
+@pytest.fixture
+def connect(warehouse: Path) -> Iterator[Callable[[], "Connection"]]:
+    """Opens connections on the test's warehouse, all on the process's one session."""
+    from ctsql.api import connect as open_connection
+
+    opened: list[Connection] = []
+
+    def open_one() -> "Connection":
+        opened.append(open_connection(str(warehouse), master=TEST_MASTER))
+        return opened[-1]
+
+    yield open_one
+    for connection in opened:
+        connection.close()
+
+
+@pytest.fixture
+def con(connect: Callable[[], "Connection"]) -> "Connection":
+    """One connection on a warehouse of the test's own."""
+    return connect()

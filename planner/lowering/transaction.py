@@ -46,7 +46,7 @@ def lower_transaction(node: Transaction, context: Context) -> Proposal:
     stored = _stored(node, context)
     inserts: DataFrame | None = None
     victims: DataFrame | None = None
-    for statement in node.statements:
+    for i, statement in enumerate(node.statements):
         if isinstance(statement, Insert):
             rows = _insert(statement, context, stored, inserts)
             inserts = rows if inserts is None else inserts.unionAll(rows)
@@ -58,22 +58,24 @@ def lower_transaction(node: Transaction, context: Context) -> Proposal:
         if statement.where is None:
             stored = inserts = None
             continue
-        if stored is not None:
+        if stored is not None and any(_looks(s) for s in node.statements[i + 1 :]):
             stored = _matching(statement, stored, own, context, keep=True)
         if inserts is not None:
             inserts = _matching(statement, inserts, own, context, keep=True)
     return Proposal(inserts, victims)
 
 
+def _looks(statement: Insert | Delete) -> list[SelfReference]:
+    """Where a statement looks at what the output holds."""
+    query = statement.query if isinstance(statement, Insert) else statement.where
+    of = (statement.of,) if isinstance(statement, Delete) else ()
+    return [n for n in (*of, *(query.relations if query else ())) if isinstance(n, SelfReference)]
+
+
 def _stored(node: Transaction, context: Context) -> DataFrame | None:
     """What the output holds, if any statement looks at it."""
-    for statement in node.statements:
-        query = statement.query if isinstance(statement, Insert) else statement.where
-        of = [statement.of] if isinstance(statement, Delete) else []
-        for relation in (*of, *(query.relations if query else ())):
-            if isinstance(relation, SelfReference):
-                return context.sources.stored(relation.object_id)
-    return None
+    own = next((r for s in node.statements for r in _looks(s)), None)
+    return None if own is None else context.sources.stored(own.object_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.columns import read_columns
 from ctsql.planner.syntax.cursor import Cursor, not_yet, syntax_error
+from ctsql.planner.syntax.split import split_tokens
 from ctsql.planner.syntax.sqltext import analyse, with_prefixes
 from ctsql.planner.syntax.statements import (
     BodyStatement,
@@ -12,7 +13,7 @@ from ctsql.planner.syntax.statements import (
     InsertStatement,
     RelationRef,
 )
-from ctsql.planner.syntax.tokens import Tokens, at_depth_0, closing, groups, span_of
+from ctsql.planner.syntax.tokens import Tokens, at_depth_0, closing, span_of
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE")
 _CHANGES = ("INSERTS", "DELETES", "CONTENTS", "CHANGES")
@@ -42,7 +43,7 @@ def read_body(tokens: Tokens, place: Span, name: str) -> tuple[BodyStatement, ..
         cursor.position = stop + 1
         hint = "Options stand in front of AS." if cursor.at("WITH") else ""
         cursor.end(hint)
-    statements = [group for group in groups(tokens[1:stop], ";") if group]
+    statements = [group for group in split_tokens(tokens[1:stop]) if group]
     if not statements:
         raise error(
             "INVALID_STATEMENT",

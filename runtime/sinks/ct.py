@@ -37,8 +37,8 @@ from ctsql.planner.rules.times_extract import times_extract
 from ctsql.planner.rules.times_reduce import times_reduce
 from ctsql.runtime.commits import Change
 from ctsql.runtime.objects import Movement, Objects
-from ctsql.runtime.sinks.correction import difference, persisted, write
 from ctsql.runtime.sinks.ct_state import SinkState
+from ctsql.runtime.sinks.staging import DRIVER_ROWS_MAX, persisted, stage, unadaptive
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import converted
 from ctsql.runtime.write_handle import Attempt, Committed, Disturbed, UpperMismatch
@@ -177,26 +177,48 @@ class TaskSink:
             )
             proposal = lower_transaction(self.plan.transaction, context)
             columns = [c.name for c in self.plan.columns]
-            change = difference(proposal.inserts, proposal.victims, columns)
-            return write(attempt, change, columns)
+            return stage(
+                attempt, proposal.inserts, proposal.victims, columns, small=self._is_small(movement)
+            )
+
+    def _counted(self, movement: Movement) -> int | None:
+        """How many rows the input inserts at a time, where the log says it."""
+        if movement.version == SNAPSHOT:
+            return self.objects.rows_count(self.input, movement.time)
+        if self.objects.change_of(self.input, movement) is Change.APPEND:
+            return self.objects.rows_inserted(self.input, movement)
+        return None
+
+    def _is_small(self, movement: Movement) -> bool:
+        counted = self._counted(movement)
+        if counted is None:
+            return movement.version != SNAPSHOT
+        return counted <= DRIVER_ROWS_MAX
 
     @contextmanager
     def _inserts(self, movement: Movement) -> Iterator[DataFrame | None]:
         """The input's rows at a time; None when there are none, and the body does not run."""
-        with converted():
-            if movement.version == SNAPSHOT:
-                rows = StoredSources(self.objects).contents(self.input.id, movement.time)
-                yield None if rows.isEmpty() else rows
-                return
+        counted = self._counted(movement)
+        if counted == 0:
+            yield None
+            return
+        if movement.version == SNAPSHOT:
+            rows = StoredSources(self.objects).contents(self.input.id, movement.time)
+        else:
             change = self.objects.change_of(self.input, movement)
             rows = self.objects.inserts_of(self.input, movement, change)
-            if change is Change.APPEND:
-                counted = self.objects.rows_inserted(self.input, movement)
-                empty = rows.isEmpty() if counted is None else counted == 0
-                yield None if empty else rows
-                return
-            with persisted(rows) as kept:
-                yield None if kept.isEmpty() else kept
+        if counted is not None:
+            if counted <= DRIVER_ROWS_MAX:
+                # Read once however often the body names its input; and one partition spares few
+                # rows the exchanges of a body's aggregates.
+                rows = self.objects.gateway.local(rows).coalesce(1)
+            yield rows
+        elif movement.version == SNAPSHOT:
+            yield None if rows.isEmpty() else rows
+        else:
+            with persisted(rows) as kept, unadaptive(rows.sparkSession):
+                empty = kept.isEmpty()
+                yield None if empty else kept
 
     def _advance_upper(self, upper: int) -> None:
         """Write an upper without rows; losing the race for it is fine."""

@@ -25,8 +25,8 @@ from ctsql.planner.lowering import Context, lower_view
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks import mv_append
-from ctsql.runtime.sinks.correction import difference, write
 from ctsql.runtime.sinks.mv_mint import Description, Mint
+from ctsql.runtime.sinks.staging import DRIVER_ROWS_MAX, stage
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import converted
 from ctsql.runtime.write_handle import Attempt, Committed, UpperMismatch
@@ -97,7 +97,8 @@ class ViewSink:
                 sources = StoredSources(self.objects, output=(self.item, attempt.version_read))
                 columns = [c.name for c in self.plan.columns]
                 desired = lower_view(self.plan, context)
-                write(attempt, difference(desired, sources.stored(self.item.id), columns), columns)
+                stored = sources.stored(self.item.id)
+                stage(attempt, desired, stored, columns, small=self._is_small(attempt, time))
             action = mv_append.decide(description, self.output.fetch_recent_upper())
             if isinstance(action, mv_append.Drop) or action.advance_from is not None:
                 attempt.abandon()
@@ -107,6 +108,16 @@ class ViewSink:
             attempt.abandon()
             raise
         return isinstance(outcome, Committed)
+
+    def _is_small(self, attempt: Attempt, time: int) -> bool:
+        """Is the difference likely to fit the driver? The view's size tells, or its inputs'."""
+        if attempt.expected:
+            rows = self.output.table.rows_count(attempt.version_read)
+            return rows is not None and rows <= DRIVER_ROWS_MAX
+        counts = [
+            self.objects.rows_count(self.objects.item(r.object_id), time) for r in self.item.reads
+        ]
+        return all(c is not None and c <= DRIVER_ROWS_MAX for c in counts)
 
     def _metadata(self, time: int) -> dict[str, object]:
         versions = {

@@ -1,0 +1,1 @@
+"""Benchmarks: one command each, against a named rival, printing ratios."""

@@ -1,0 +1,81 @@
+"""Timing hooks for benchmarks: wrap functions of the engine from outside and add up their times.
+
+The engine has no timing code of its own. A hook's time is *exclusive*: what a wrapped function
+spends in another wrapped function counts there. A hook inside ``mint`` is shown as ``mint: ...``.
+"""
+
+import functools
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from ctsql.runtime import delta_log, objects, timeline, write_handle
+from ctsql.runtime.delta_catalog import DeltaCatalog
+from ctsql.runtime.sinks import ct, staging
+
+
+class Clock:
+    """Adds up exclusive times by label; :meth:`lap` gives them and starts anew."""
+
+    def __init__(self) -> None:
+        self._spent: dict[str, float] = defaultdict(float)
+        self._stack: list[tuple[str, float]] = []
+
+    def wrap(self, owner: Any, name: str, label: str) -> None:
+        """Replace ``owner.name`` by a version that is timed under the label."""
+        original: Callable[..., Any] = getattr(owner, name)
+
+        @functools.wraps(original)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            self._enter(label)
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self._leave()
+
+        setattr(owner, name, timed)
+
+    def _enter(self, label: str) -> None:
+        now = time.perf_counter()
+        if self._stack:
+            outer, since = self._stack[-1]
+            self._spent[outer] += now - since
+            self._stack[-1] = (outer, now)
+            if outer.startswith("mint") and label != "mint":
+                label = f"mint: {label}"
+        self._stack.append((label, now))
+
+    def _leave(self) -> None:
+        now = time.perf_counter()
+        label, since = self._stack.pop()
+        self._spent[label] += now - since
+        if self._stack:
+            self._stack[-1] = (self._stack[-1][0], now)
+
+    def lap(self) -> dict[str, float]:
+        """Seconds by label since the last lap."""
+        spent, self._spent = dict(self._spent), defaultdict(float)
+        return spent
+
+
+def tick_clock() -> Clock:
+    """A clock on everything that a tick of a task is made of."""
+    clock = Clock()
+    clock.wrap(DeltaCatalog, "load", "look at the catalog")
+    clock.wrap(timeline.Timeline, "mint", "mint")
+    clock.wrap(objects.Objects, "bound", "bind the body")
+    clock.wrap(objects.Objects, "movements", "find the changes")
+    clock.wrap(objects.Objects, "change_of", "find the changes")
+    clock.wrap(objects.Objects, "inserts_of", "read the change (lazy)")
+    clock.wrap(objects.Objects, "contents", "read the output (lazy)")
+    clock.wrap(ct, "lower_transaction", "plan the body")
+    clock.wrap(delta_log.Gateway, "local", "run: read the change")
+    clock.wrap(staging, "_collected", "run: body and stored rows")
+    clock.wrap(ct, "stage", "stage, rest")
+    clock.wrap(write_handle.Output, "fetch_recent_upper", "read the upper")
+    clock.wrap(write_handle.Output, "open", "start the transaction")
+    clock.wrap(write_handle.Attempt, "stage", "stage the file")
+    clock.wrap(write_handle.Attempt, "delete_rows", "write deletion vectors")
+    clock.wrap(write_handle.Attempt, "commit", "commit")
+    return clock

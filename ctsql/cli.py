@@ -1,0 +1,212 @@
+"""The command line: arguments, exit codes, and which stream gets what.
+
+Exit codes: 0 all ran; 1 a statement failed (or the environment did not let it run); 2 the command
+line is wrong; 130 interrupted by Ctrl-C; 141 the reader of standard output went away.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, TextIO
+
+import click
+
+from ctsql.catalog.spans import Source
+from ctsql.ports import Connect
+from ctsql.progress import Progress
+from ctsql.script import FAILED, OK, Runner, Settings
+from ctsql.show import Format, messages
+
+USAGE = 2
+BROKEN_PIPE = 141
+_COMMANDS = ("run", "status")
+_STATUS = "SHOW CONTINUAL TASKS; SHOW MATERIALIZED VIEWS"
+
+
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit status: 0 all ran, 1 a statement failed, 2 bad usage, 130 interrupted.",
+)
+@click.argument("files", nargs=-1, metavar="[FILE... | run | status]")
+@click.option(
+    "-c", "--command", "commands", multiple=True, metavar="SQL", help="Run this; repeatable."
+)
+@click.option(
+    "-w",
+    "--warehouse",
+    envvar="CTSQL_WAREHOUSE",
+    default="warehouse",
+    show_default=True,
+    show_envvar=True,
+    help="Folder or URI where tables live.",
+)
+@click.option("--master", help="Spark master; local[*] if not given.")
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice([f.value for f in Format]),
+    default="table",
+    show_default=True,
+    help="How rows are written.",
+)
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write rows to this file.")
+@click.option("--read-only", is_flag=True, help="Refuse every statement that writes.")
+@click.option("-q", "--quiet", is_flag=True, help="No status lines such as INSERT 0 3.")
+@click.option("--echo", is_flag=True, help="Print each statement before it runs.")
+@click.option("--debug", is_flag=True, help="Show the stack trace of errors.")
+@click.option("--once", is_flag=True, help="With run: bring everything up to now, then end.")
+@click.option("-v", "--version", is_flag=True, help="Print the version and end.")
+@click.pass_context
+def main(context: click.Context, /, **given: Any) -> None:
+    """Continual tasks and materialized views on Spark and Delta Lake.
+
+    Runs the statements of each FILE (- is standard input), or those of -c. Without either: a prompt
+    if standard input is a terminal, else the statements from standard input.
+
+    "ctsql run" follows the sources until it is stopped; "ctsql status" lists tasks and views.
+    A file with one of these names is given as ./run or ./status.
+    """
+    if given["version"]:
+        click.echo(f"ctsql {_version()}")
+        context.exit(OK)
+    _check(given)
+    connect = context.obj or _connect()
+    with _output(given["output"]) as out:
+        context.exit(_dispatch(connect, given, out))
+
+
+def _check(given: dict[str, Any]) -> None:
+    """Refuse combinations that mean nothing."""
+    files: Sequence[str] = given["files"]
+    command = files[0] if files and files[0] in _COMMANDS else None
+    if files and given["commands"]:
+        raise click.UsageError("Give files or -c, not both.")
+    if command and len(files) > 1:
+        raise click.UsageError(f"{command} takes no arguments; for a file type ./{command}")
+    if given["once"] and command != "run":
+        raise click.UsageError("--once goes with: ctsql run")
+
+
+def _dispatch(connect: Connect, given: dict[str, Any], out: TextIO) -> int:
+    files: Sequence[str] = given["files"]
+    service = files == ("run",)
+    interactive = not files and not given["commands"] and sys.stdin.isatty()
+    sources = [] if service or interactive else _sources(files, given["commands"])
+    settings = Settings(
+        out=out,
+        messages=messages(),
+        format=Format(given["format_name"]),
+        quiet=given["quiet"],
+        echo=given["echo"],
+        debug=given["debug"],
+        progress=Progress(sys.stderr),
+    )
+    connection = connect(given["warehouse"], master=given["master"], read_only=given["read_only"])
+    runner = Runner(connection, settings)
+    try:
+        if service:
+            return _follow(runner, once=given["once"])
+        if interactive:
+            from ctsql.repl import Repl
+
+            return Repl(runner).run()
+        return _run_all(runner, sources)
+    except BrokenPipeError:
+        _drop_stdout()
+        return BROKEN_PIPE
+    finally:
+        # Closing waits for whatever runs: not for a start or a statement that was left behind.
+        if connection.started and not runner.abandoned:
+            connection.close()
+
+
+def _sources(files: Sequence[str], commands: Sequence[str]) -> list[Source]:
+    """Everything to run, read before anything runs: a missing file is bad usage."""
+    if files == ("status",):
+        return [Source(_STATUS, "<status>")]
+    if commands:
+        names = ["<command>", *(f"<command {n}>" for n in range(2, len(commands) + 1))]
+        return [Source(text, name) for text, name in zip(commands, names, strict=True)]
+    return [_read(name) for name in files or ("-",)]
+
+
+def _read(name: str) -> Source:
+    try:
+        if name == "-":
+            raw, name = sys.stdin.buffer.read(), "<stdin>"
+        else:
+            raw = Path(name).read_bytes()
+        return Source(raw.decode("utf-8-sig"), name)
+    except OSError as problem:
+        raise click.UsageError(f"Cannot read {name}: {problem.strerror}.") from problem
+    except UnicodeDecodeError as problem:
+        raise click.UsageError(f"{name} is not UTF-8 text (byte {problem.start}).") from problem
+
+
+def _run_all(runner: Runner, sources: Sequence[Source]) -> int:
+    for position, source in enumerate(sources):
+        code = runner.run_source(source)
+        if code != OK:
+            for skipped in sources[position + 1 :]:
+                runner.settings.note(f"{skipped.name} was not run")
+            return code
+    return OK
+
+
+def _follow(runner: Runner, *, once: bool) -> int:
+    """``ctsql run``: until SIGINT or SIGTERM, which end it between two looks: no failure."""
+    run = getattr(runner.connection, "run", None)
+    if run is None:
+        runner.settings.note("error: this connection cannot follow its sources")
+        return FAILED
+    stop = threading.Event()
+    report = None if runner.settings.quiet else runner.settings.note
+
+    def terminate(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        return runner.guarded(lambda: run(once=once, stop=stop, report=report), cancel=stop.set)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _output(path: str | None) -> Iterator[TextIO]:
+    """Standard output, or the file of ``-o``."""
+    if path is None:
+        yield sys.stdout
+        return
+    try:
+        stream = open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115  closed below
+    except OSError as problem:
+        raise click.UsageError(f"Cannot write {path}: {problem.strerror}.") from problem
+    with stream:
+        yield stream
+
+
+def _drop_stdout() -> None:
+    """Point standard output at nothing, so that flushing it at exit does not fail again."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+
+
+def _connect() -> Connect:
+    from ctsql.api import connect
+
+    return connect
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("ctsql")
+    except PackageNotFoundError:
+        return "(not installed)"

@@ -1,0 +1,159 @@
+r"""The prompt's own commands, ``\d`` and their like, and the dot forms people know from SQLite.
+
+Pure: a line in, a command out. Most are queries on the catalog (``statement`` says which); the
+others change how results are shown.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.names import did_you_mean
+from ctsql.catalog.spans import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command as typed: ``name`` is its canonical name, ``argument`` the rest of the line."""
+
+    name: str
+    argument: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    name: str
+    spellings: tuple[str, ...]
+    argument: str  # as the help shows it; in brackets when it may be left out; empty for none
+    text: str
+    statement: Callable[[str], str] | None = None
+
+
+def _list_or_describe(name: str) -> str:
+    return f"DESCRIBE {name}" if name else "SHOW OBJECTS"
+
+
+_ROWS = (
+    _Row("describe", (r"\d",), "[NAME]", "all objects, or one object's columns", _list_or_describe),
+    _Row("tables", (r"\dt",), "", "tables", lambda _: "SHOW TABLES"),
+    _Row("views", (r"\dv",), "", "views", lambda _: "SHOW VIEWS"),
+    _Row("materialized", (r"\dm",), "", "materialized views", lambda _: "SHOW MATERIALIZED VIEWS"),
+    _Row("tasks", (r"\dc",), "", "continual tasks", lambda _: "SHOW CONTINUAL TASKS"),
+    _Row("schemas", (r"\dn",), "", "schemas", lambda _: "SHOW SCHEMAS"),
+    _Row("objects", (".tables",), "", "all objects", lambda _: "SHOW OBJECTS"),
+    _Row(
+        "schema",
+        (r"\sc", ".schema"),
+        "NAME",
+        "the statement that made an object",
+        lambda name: f"SHOW CREATE {name}",
+    ),
+    _Row("expanded", (r"\x",), "[on|off]", "one line a value"),
+    _Row("timing", (r"\timing", ".timer"), "[on|off]", "how long each statement took"),
+    _Row("format", (r"\format", ".mode"), "[FORMAT]", "table, csv, json, jsonl or markdown"),
+    _Row("read", (r"\i", ".read"), "FILE", "run the statements of a file"),
+    _Row("output", (r"\o", ".output"), "[FILE]", "write rows to a file; without one: here again"),
+    _Row("set", (r"\set",), "limit N", "the most rows a table shows here; 0 for all"),
+    _Row("help", (r"\?", r"\h", ".help"), "", "this list"),
+    _Row("quit", (r"\q", ".quit", ".exit"), "", "leave; so do exit, quit and Ctrl-D"),
+)
+_BY_SPELLING = {spelling: row for row in _ROWS for spelling in row.spellings}
+_BY_NAME = {row.name: row for row in _ROWS}
+SPELLINGS = tuple(sorted(_BY_SPELLING))
+_LEAVING = ("exit", "quit")
+
+
+def is_command(text: str) -> bool:
+    r"""Whether a first line is a command and so needs no semicolon: ``\d``, ``.help``, ``exit``."""
+    line = text.strip()
+    starts_one = line.startswith("\\") or (line.startswith(".") and line[1:2].isalpha())
+    return starts_one or line.rstrip(";").strip().lower() in _LEAVING
+
+
+def parse_command(text: str) -> Command | None:
+    """The command of a line, or None when it is SQL.
+
+    Raises:
+        INVALID_STATEMENT: no such command, or its argument is missing or one too many.
+    """
+    if not is_command(text):
+        return None
+    source = Source(text.strip(), "<prompt>")
+    line = source.text.rstrip(";").strip()
+    if line.lower() in _LEAVING:
+        return Command("quit")
+    spelling, _, argument = line.partition(" ")
+    argument = argument.strip()
+    row = _BY_SPELLING.get(spelling)
+    span = source.whole().part(0, len(spelling))
+    if row is None:
+        hint = did_you_mean(spelling, SPELLINGS, otherwise=r"Type \? for the list.")
+        raise error(
+            "INVALID_STATEMENT",
+            span=span,
+            message=f"{spelling} is not a command",
+            detail="",
+            hint=hint,
+        )
+    wanted = row.argument and not row.argument.startswith("[")
+    if (wanted and not argument) or (argument and not row.argument):
+        raise error(
+            "INVALID_STATEMENT",
+            span=span,
+            message=f"{spelling} {'needs an' if wanted else 'takes no'} argument",
+            detail="",
+            hint=f"Type: {spelling} {row.argument}".rstrip(),
+        )
+    return Command(row.name, argument)
+
+
+def statement_of(command: Command) -> str | None:
+    """The SQL a command stands for, or None when it is a setting."""
+    row = _BY_NAME[command.name]
+    return row.statement(command.argument) if row.statement else None
+
+
+def switched(current: bool, argument: str) -> bool:
+    r"""A switch after ``\x``, ``\x on`` or ``\x off``.
+
+    Raises:
+        INVALID_OPTION: it is neither on nor off.
+    """
+    match argument.lower():
+        case "":
+            return not current
+        case "on" | "true" | "1":
+            return True
+        case "off" | "false" | "0":
+            return False
+    raise error(
+        "INVALID_OPTION", option="switch", value=argument, detail="", hint="Type on or off."
+    )
+
+
+def parse_limit(argument: str) -> int | None:
+    r"""The number of ``\set limit N``; None, that is all rows, for 0.
+
+    Raises:
+        INVALID_OPTION: it is not ``limit`` and a whole number.
+    """
+    name, _, value = argument.partition(" ")
+    if name.lower() == "limit" and value.strip().isdecimal():
+        return int(value) or None
+    hint = r"Type: \set limit 1000 (0 for all). Settings of SQL: SET name = value;"
+    raise error("INVALID_OPTION", option=name, value=value or "nothing", detail="", hint=hint)
+
+
+def help_text() -> str:
+    """The list of commands."""
+    heads = [" ".join((", ".join(row.spellings), row.argument)).strip() for row in _ROWS]
+    width = max(map(len, heads))
+    lines = [f"  {head:<{width}}  {row.text}" for head, row in zip(heads, _ROWS, strict=True)]
+    return "\n".join(
+        [
+            "Statements end with a semicolon and may take several lines.",
+            "Ctrl-C clears the line or cancels what runs; Ctrl-D leaves.",
+            "",
+            *lines,
+        ]
+    )

@@ -1,0 +1,168 @@
+"""``make demo``: the upsert and the audit-log recipe on real data, with a word on each step.
+
+Runs ``examples/upsert.sql`` and ``examples/audit_log.sql`` statement by statement in the
+warehouse ``./demo-warehouse`` and says after every batch which T it got and what the outputs hold.
+The scripts begin anew on every run, so a second demo in the same warehouse shows the same.
+
+Works from a checkout only: the wheel does not hold the examples.
+"""
+
+import argparse
+import importlib.util
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+
+from ctsql.api import Connection, connect
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.spans import Source, Span
+from ctsql.show import Format, write_result
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPTS = ("upsert.sql", "audit_log.sql")
+WAREHOUSE = "demo-warehouse"
+NARROW = 96
+OK, FAILED, INTERRUPTED = 0, 1, 130
+
+GO_ON = """
+Everything is in {warehouse}. Go on in the shell:
+
+    {command} -w {warehouse}
+
+and type, for example:
+
+    INSERT INTO upsert.feed VALUES
+        (12, 'N14228', TIMESTAMP '2013-12-31 23:00:00', 'UA', 1, 'EWR', 'SFO');
+    SELECT * FROM upsert.aircraft WHERE tailnum = 'N14228';
+    SHOW CONTINUAL TASKS;
+"""
+
+
+class Demo:
+    """One run of the demo on an open connection."""
+
+    def __init__(self, con: Connection) -> None:
+        self.con = con
+        self.reached = ""
+
+    def load(self, loader: ModuleType) -> None:
+        """Load the flights."""
+        print("\nLoading the flights that left New York City in 2013 ...", end=" ", flush=True)
+        start = time.monotonic()
+        loader.load(self.con)
+        ((count,),) = self.con.execute("SELECT count(*) FROM flights").fetchall()
+        print(f"{count:,} rows ({_seconds(start)})")
+
+    def play(self, script: Path) -> None:
+        """Run a script, statement by statement."""
+        text = script.read_text(encoding="utf-8")
+        title = text.splitlines()[0].lstrip("- ")
+        print(f"\n{'=' * NARROW}\n{title}\n(examples/{script.name})\n{'=' * NARROW}")
+        for span in self.con.statements(Source(text, script.name)):
+            self.step(span)
+
+    def step(self, span: Span) -> None:
+        """Run one statement and say what came of it."""
+        body = span.text.strip()
+        print(f"\n{body if chr(10) in body else _fold(body)};", flush=True)
+        start = time.monotonic()
+        result = self.con.run_statement(span)
+        if result.has_rows:
+            write_result(result, Format.TABLE, sys.stdout, terminal=False)
+            return
+        if body.split(None, 1)[0].upper() != "INSERT":
+            print(f"--> {result.status} ({_seconds(start)})")
+            return
+        self.con.run(once=True, report=self._note)
+        print(f"--> {result.rowcount:,} rows in at {self.reached} ({_seconds(start)})")
+        print(f"    now {', '.join(self._outputs())}")
+
+    def _note(self, reached: str) -> None:
+        self.reached = reached
+
+    def _outputs(self) -> list[str]:
+        """What each output of the schema in use holds, in words."""
+        found = []
+        for item in self.con.objects():
+            is_output = item.kind in ("continual task", "materialized view")
+            if is_output and item.schema == self.con.search_schema:
+                ((count,),) = self.con.execute(f"SELECT count(*) FROM {item.name}").fetchall()
+                found.append(f"{item.name} has {count:,} row{'' if count == 1 else 's'}")
+        return found
+
+
+def _seconds(start: float) -> str:
+    return f"{time.monotonic() - start:.1f} s"
+
+
+def _fold(line: str) -> str:
+    return line if len(line) < NARROW else line.replace(" FROM ", "\nFROM ", 1)
+
+
+def _loader() -> ModuleType | None:
+    """The module ``examples/load.py``; None where there is no checkout.
+
+    Found by its path: another package called ``examples`` may be installed.
+    """
+    path = ROOT / "examples" / "load.py"
+    if not path.is_file():
+        return None
+    spec = importlib.util.spec_from_file_location("ctsql_examples_load", path)
+    assert spec is not None
+    assert spec.loader is not None  # there is one for a file that ends in .py
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _fail(*lines: str | None) -> int:
+    sys.stdout.flush()
+    sys.stderr.write("\n" + "\n".join(line for line in lines if line) + "\n")
+    return FAILED
+
+
+def run(warehouse: str) -> int:
+    """The demo; gives the exit status."""
+    loader = _loader()
+    if loader is None:
+        return _fail("The demo runs in a checkout of ctsql's source: type make demo there.")
+    try:
+        loader.data_folder()
+        print("Starting Spark (the first time it fetches Delta Lake's JARs, about 20 MB) ...")
+        with connect(warehouse) as con:
+            con.start()
+            demo = Demo(con)
+            demo.load(loader)
+            for name in SCRIPTS:
+                demo.play(ROOT / "examples" / name)
+    except loader.DataMissing as problem:
+        return _fail(str(problem))
+    except CtsqlError as problem:
+        message = problem.message[0].upper() + problem.message[1:]
+        return _fail(f"{message}.", problem.detail, problem.hint)
+    except KeyboardInterrupt:
+        sys.stderr.write("\nInterrupted.\n")
+        return INTERRUPTED
+    print(GO_ON.format(warehouse=warehouse, command=_command()))
+    return OK
+
+
+def _command() -> str:
+    """How to type the command ``ctsql`` of this environment."""
+    command = Path(sys.executable).parent / "ctsql"
+    if not command.exists():
+        return "ctsql"
+    here = Path.cwd()
+    return str(command.relative_to(here)) if command.is_relative_to(here) else str(command)
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m ctsql.demo", description="Two recipes, shown.")
+    parser.add_argument("-w", "--warehouse", default=WAREHOUSE, help="default: %(default)s")
+    return run(parser.parse_args().warehouse)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""An error as a person reads it: where, what, the line with the place underlined, what to do.
+
+    upsert.sql:3:8: error: column "kye" does not exist [UNKNOWN_COLUMN]
+     3 | SELECT kye FROM t
+       |        ^^^
+    DETAIL: The columns of "t" are: key, val.
+    HINT: Did you mean "key"?
+
+Carets count cells, not characters: a tab is shown as four blanks, and East Asian letters are two
+cells wide. Of a place over several lines at most three lines are shown.
+"""
+
+import traceback
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.spans import Span
+
+TAB_CELLS = 4
+LINES_SHOWN = 3
+
+
+def error_text(problem: BaseException, *, debug: bool = False) -> Text:
+    """The whole message, with styles (a console that has no colours drops them).
+
+    Args:
+        problem: any exception; one without a condition is shown by its class and message.
+        debug: add the Python traceback, causes included.
+    """
+    text = Text()
+    if isinstance(problem, CtsqlError):
+        _head(text, problem)
+        if problem.span is not None:
+            _excerpt(text, problem.span)
+        for label, body in (("DETAIL", problem.detail), ("HINT", problem.hint)):
+            if body:
+                text.append(f"{label}: ", style="cyan").append(f"{printable(body)}\n")
+    else:
+        name = type(problem).__name__
+        text.append("error: ", style="bold red").append(f"{name}: {printable(str(problem))}\n")
+    if debug:
+        text.append("".join(traceback.format_exception(problem)), style="dim")
+    text.right_crop(1)
+    return text
+
+
+def print_error(console: Console, problem: BaseException, *, debug: bool = False) -> None:
+    """Print it, never wrapped by us: a terminal wraps, a file must not be."""
+    console.print(error_text(problem, debug=debug), soft_wrap=True, highlight=False)
+
+
+def _head(text: Text, problem: CtsqlError) -> None:
+    if problem.span is not None:
+        text.append(f"{problem.span.place()}: ", style="bold")
+    text.append("error: ", style="bold red")
+    text.append(printable(problem.message), style="bold")
+    text.append(f" [{problem.condition}]\n", style="dim")
+
+
+def _excerpt(text: Text, span: Span) -> None:
+    """The lines of the span, each with carets under the part that is in it."""
+    begin = span.start - span.column + 1
+    lines = span.source.text[begin:].split("\n")
+    inside = span.text.rstrip().count("\n") + 1
+    shown = min(inside, LINES_SHOWN)
+    gutter = len(str(span.line + shown - 1))
+    for number, raw in enumerate(lines[:shown], start=span.line):
+        line = raw.removesuffix("\r")
+        first = max(span.start - begin, 0)
+        last = min(span.stop - begin, len(line))
+        if first == 0 and number > span.line:  # a later line: its indentation is not meant
+            first = len(line) - len(line.lstrip())
+        before = cell_len(_cells(line[:first]))
+        carets = max(cell_len(_cells(line[first:last])), 1)
+        text.append(f" {number:>{gutter}} | ", style="dim").append(f"{_cells(line)}\n")
+        text.append(f" {'':>{gutter}} | ", style="dim")
+        text.append(f"{' ' * before}{'^' * carets}\n", style="bold red")
+        begin += len(raw) + 1
+    if inside > shown:
+        rest = inside - shown
+        text.append(f" {'':>{gutter}} | ... {rest} more line{'s' * (rest > 1)}\n", style="dim")
+
+
+def _cells(line: str) -> str:
+    return printable(line.replace("\t", " " * TAB_CELLS))
+
+
+def printable(text: str) -> str:
+    """Text without characters that steer a terminal; line breaks stay."""
+    return "".join(c if c == "\n" or c.isprintable() else "\ufffd" for c in text)

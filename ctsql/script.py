@@ -1,0 +1,178 @@
+"""Runs one source (a file, standard input, ``-c``), statement by statement.
+
+The text is split first: a string or parenthesis that is never closed is reported before anything
+runs. Then each statement is read and run in turn; the first that fails ends the script, and how
+many were not run is said. Results go to standard output, everything else to standard error.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from rich.console import Console
+
+from ctsql.catalog.errors import CtsqlError, Error
+from ctsql.catalog.spans import Source, Span
+from ctsql.errortext import print_error
+from ctsql.ports import Connection
+from ctsql.progress import Progress
+from ctsql.show import Format, write_result
+from ctsql.work import Defect, Worker
+
+OK, FAILED, INTERRUPTED = 0, 1, 130
+
+
+@dataclass(slots=True, kw_only=True)
+class Settings:
+    """How results and messages are written."""
+
+    out: TextIO
+    messages: Console
+    format: Format = Format.TABLE
+    quiet: bool = False
+    echo: bool = False
+    debug: bool = False
+    limit: int | None = None
+    expanded: bool = False
+    progress: Progress = field(default_factory=Progress)
+
+    def note(self, text: str) -> None:
+        """A line that is not a result: on standard error, without styles."""
+        self.progress.pause()
+        self.messages.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def fail(self, problem: BaseException) -> None:
+        """Show an error."""
+        self.progress.pause()
+        print_error(self.messages, problem, debug=self.debug)
+
+
+class Runner:
+    """Runs statements of one connection in a worker thread; Ctrl-C cancels them."""
+
+    def __init__(self, connection: Connection, settings: Settings) -> None:
+        self.connection = connection
+        self.settings = settings
+        self.abandoned = False  # a statement goes on that nobody waits for
+        self._worker = Worker()
+
+    def guarded(self, work: Callable[[], None], *, cancel: Callable[[], None] | None = None) -> int:
+        """Do ``work`` with a spinner; show what it raises. Gives 0, 1 or 130.
+
+        Args:
+            work: done in the worker thread.
+            cancel: what Ctrl-C does. Without it: cancel the connection's statement, and the
+                outcome is 130 even if the statement got done before.
+
+        Raises:
+            BrokenPipeError: nobody reads the results any more.
+        """
+        settings = self.settings
+        cancelled = False
+
+        def cancel_statement() -> None:
+            nonlocal cancelled
+            cancelled = True
+            self.connection.cancel()
+
+        label = "running" if self.connection.started else "starting Spark..."
+        try:
+            with settings.progress.running(label):
+                self._worker.run(work, cancel or cancel_statement)
+        except KeyboardInterrupt:
+            self.abandoned = True
+            settings.note("interrupted; the statement may still be running")
+            return INTERRUPTED
+        except BrokenPipeError:
+            raise
+        except (Error, OSError) as problem:
+            settings.fail(problem)
+            was_cancelled = (
+                isinstance(problem, CtsqlError) and problem.condition == "STATEMENT_CANCELLED"
+            )
+            return INTERRUPTED if cancelled or was_cancelled else FAILED
+        except Defect as defect:
+            settings.fail(defect.__cause__ or defect)
+            settings.note("This is a defect of ctsql; --debug shows where it comes from.")
+            return INTERRUPTED if cancelled else FAILED
+        return INTERRUPTED if cancelled else OK
+
+    def run_span(self, span: Span) -> int:
+        """Run one statement and write its result; gives 0, 1 or 130."""
+
+        def work() -> None:
+            self._execute(span)
+
+        if self.settings.echo:
+            self.settings.note(span.text)
+        return self.guarded(work)
+
+    def _execute(self, span: Span) -> None:
+        settings = self.settings
+        result = self.connection.run_statement(span)
+        if result.has_rows:
+            writer = _Pausing(settings.out, settings.progress)
+            write_result(
+                result,
+                settings.format,
+                writer,  # type: ignore[arg-type]  # the part of TextIO that is used
+                limit=settings.limit,
+                expanded=settings.expanded,
+            )
+        elif not settings.quiet:
+            settings.note(result.status)
+
+    def split(self, source: Source) -> list[Span] | None:
+        """The statements of a source, or None when it cannot be split (that was shown)."""
+        try:
+            return list(self.connection.statements(source))
+        except Error as problem:
+            self.settings.fail(problem)
+            return None
+
+    def run_source(self, source: Source) -> int:
+        """Run all statements of a source; gives 0, 1 or 130."""
+        spans = self.split(source)
+        if spans is None:
+            return FAILED
+        for done, span in enumerate(spans, start=1):
+            code = self.run_span(span)
+            if code != OK:
+                self._say_what_is_left(len(spans) - done)
+                return code
+        return OK
+
+    def _say_what_is_left(self, count: int) -> None:
+        if count:
+            what = "statement was" if count == 1 else "statements were"
+            self.settings.note(f"stopped; {count} more {what} not run")
+
+
+class _Pausing:
+    """A text stream that takes the spinner away before the first thing is written."""
+
+    def __init__(self, out: TextIO, progress: Progress) -> None:
+        self._out = out
+        self._progress = progress
+
+    def write(self, text: str) -> int:
+        self._progress.pause()
+        return self._out.write(text)
+
+    def flush(self) -> None:
+        self._out.flush()
+
+    def isatty(self) -> bool:
+        return self._out.isatty()
+
+    @property
+    def buffer(self) -> object:
+        self._progress.pause()
+        return getattr(self._out, "buffer", None)
+
+    @property
+    def encoding(self) -> str:
+        return self._out.encoding
+
+    def fileno(self) -> int:
+        return self._out.fileno()

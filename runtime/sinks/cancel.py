@@ -1,0 +1,68 @@
+"""Desired minus stored, as multisets, on the driver: for few rows.
+
+Equality is exact and blind to nothing but a NaN's payload: NULL equals NULL, NaN equals NaN, 0.0
+differs from -0.0, maps are equal whatever the order of their entries.
+"""
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """What is left of desired and stored rows after equal ones cancelled, by place in the list."""
+
+    inserts: tuple[int, ...]
+    deletes: tuple[int, ...]
+
+
+def cancel(desired: Sequence[Hashable], stored: Sequence[Hashable]) -> Cancelled:
+    """Take equal rows off both lists, one for one.
+
+    >>> cancel(["a", "a", "b"], ["a", "c"])
+    Cancelled(inserts=(1, 2), deletes=(1,))
+    """
+    waiting: dict[Hashable, list[int]] = {}
+    for i, row in enumerate(stored):
+        waiting.setdefault(row, []).append(i)
+    for places in waiting.values():
+        places.reverse()  # the first stored copy is kept first
+    inserts = []
+    for i, row in enumerate(desired):
+        places = waiting.get(row, [])
+        if places:
+            places.pop()
+        else:
+            inserts.append(i)
+    return Cancelled(tuple(inserts), tuple(sorted(i for p in waiting.values() for i in p)))
+
+
+def keys(rows: pa.Table) -> list[Hashable]:
+    """Each row of a table as a value that is equal exactly when the rows are."""
+    columns = [
+        [_frozen(value, field.type) for value in column.to_pylist()]
+        for column, field in zip(rows.columns, rows.schema, strict=True)
+    ]
+    return list(zip(*columns, strict=True)) if columns else [()] * rows.num_rows
+
+
+def _frozen(value: object, kind: pa.DataType) -> Hashable:
+    if value is None:
+        return None
+    if pa.types.is_floating(kind):
+        assert isinstance(value, float)
+        return ("NaN",) if math.isnan(value) else (value, math.copysign(1.0, value))
+    if pa.types.is_struct(kind):
+        assert isinstance(value, dict)
+        return tuple(_frozen(value[kind[i].name], kind[i].type) for i in range(kind.num_fields))
+    if pa.types.is_map(kind):
+        assert isinstance(value, list)
+        return frozenset((_frozen(k, kind.key_type), _frozen(v, kind.item_type)) for k, v in value)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        assert isinstance(value, list)
+        return tuple(_frozen(item, kind.value_type) for item in value)
+    assert isinstance(value, Hashable)
+    return value

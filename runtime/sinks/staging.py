@@ -1,0 +1,163 @@
+"""How desired - stored gets into an attempt: a small one by the driver, a large one by Spark.
+
+Small: desired and stored rows come to the driver together, in one job, as Arrow; equal ones
+cancel there; what is left is staged as one file. The job stops at ``DRIVER_ROWS_MAX`` rows; with
+more the large way is taken: Spark groups equal rows, keeps the result in its own memory or on
+its disks while it is counted and staged, and only row numbers, one file's at a time, come to
+the driver.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.sinks.cancel import cancel, keys
+from ctsql.runtime.sinks.correction import COPIES, PLACES, column_name, copied, difference
+from ctsql.runtime.write_handle import Attempt
+
+DRIVER_ROWS_MAX = 10_000
+
+
+def stage(
+    attempt: Attempt,
+    desired: DataFrame | None,
+    stored: DataFrame | None,
+    columns: list[str],
+    *,
+    small: bool,
+) -> bool:
+    """Stage the difference; says whether there is any.
+
+    Args:
+        desired: rows that should be there. stored: rows that are, with the columns that locate
+            them. columns: the output's, in order. small: few rows are expected; if it turns
+            out otherwise the large way is taken.
+    """
+    frame = desired if desired is not None else stored
+    if frame is None:
+        return False
+    schema = T.StructType([frame.schema[c] for c in columns])
+    if small and _fits_arrow(schema):
+        rows = _collected(desired, stored, columns)
+        if rows is not None:
+            return _stage_small(attempt, rows, schema, frame.sparkSession)
+    return _stage_large(attempt, difference(desired, stored, columns), columns)
+
+
+def _collected(
+    desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
+) -> pa.Table | None:
+    """Both kinds of rows, stored ones with their places; None when there are too many."""
+    names = [column_name(c) for c in columns]
+    parts = []
+    if stored is not None:
+        parts.append(stored.select(*names, FILE_COLUMN, ROW_COLUMN))
+    if desired is not None:
+        nowhere = [
+            F.lit(None).cast("string").alias(FILE_COLUMN),
+            F.lit(None).cast("bigint").alias(ROW_COLUMN),
+        ]
+        parts.append(desired.select(*names, *nowhere))
+    both = parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
+    session = both.sparkSession
+    with unadaptive(session):
+        # Through a list of the JVM: a limit then needs no exchange, as with toArrow it would.
+        jdf = both.limit(DRIVER_ROWS_MAX + 1)._jdf
+        found = jdf.collectAsList()
+        if found.size() > DRIVER_ROWS_MAX:
+            return None
+        local = session._jsparkSession.createDataFrame(found, jdf.schema())
+        return DataFrame(local, session).toArrow()
+
+
+@contextmanager
+def unadaptive(session: SparkSession) -> Iterator[None]:
+    """Plan without adaptive execution: on few rows its stages cost more than they save."""
+    before = session.conf.get("spark.sql.adaptive.enabled")
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        yield
+    finally:
+        session.conf.set("spark.sql.adaptive.enabled", before or "true")
+
+
+def _stage_small(
+    attempt: Attempt, rows: pa.Table, schema: T.StructType, session: SparkSession
+) -> bool:
+    files = rows.column(FILE_COLUMN).to_pylist()
+    numbers = rows.column(ROW_COLUMN).to_pylist()
+    values = rows.select(schema.names)
+    is_desired = [i for i, file in enumerate(files) if file is None]
+    is_stored = sorted(
+        (i for i, file in enumerate(files) if file is not None),
+        key=lambda i: (files[i], numbers[i]),
+    )
+    inserts, deletes = is_desired, is_stored
+    if is_desired and is_stored:
+        key = keys(values)
+        left = cancel([key[i] for i in is_desired], [key[i] for i in is_stored])
+        inserts = [is_desired[i] for i in left.inserts]
+        deletes = [is_stored[i] for i in left.deletes]
+    if inserts:
+        fresh = values.take(pa.array(inserts, pa.int64()))
+        attempt.stage(session.createDataFrame(fresh, schema).coalesce(1))
+    victims: dict[str, array[int]] = {}
+    for i in deletes:
+        victims.setdefault(files[i], array("q")).append(numbers[i])
+    if victims:
+        attempt.delete_rows((file, packed(at)) for file, at in victims.items())
+    return bool(inserts or victims)
+
+
+def _stage_large(attempt: Attempt, change: DataFrame, columns: list[str]) -> bool:
+    with persisted(change) as kept:
+        counted = kept.agg(
+            F.sum(F.greatest(F.col(COPIES), F.lit(0))).alias("i"),
+            F.sum(F.greatest(-F.col(COPIES), F.lit(0))).alias("d"),
+        ).first()
+        assert counted is not None  # an aggregate without groups gives one row
+        if counted["i"]:
+            attempt.stage(copied(kept.where(F.col(COPIES) > 0), columns))
+        if counted["d"]:
+            gone = kept.where(F.col(COPIES) < 0).select(F.explode(PLACES).alias("p"))
+            by_file = gone.groupBy("p.file").agg(F.collect_list("p.row").alias("rows"))
+            attempt.delete_rows((r["file"], packed(r["rows"])) for r in by_file.toLocalIterator())
+        return bool(counted["i"] or counted["d"])
+
+
+def packed(rows: Iterable[int]) -> bytes:
+    """Row numbers as big-endian 64-bit integers."""
+    numbers = array("q", rows)
+    numbers.byteswap()
+    return numbers.tobytes()
+
+
+@contextmanager
+def persisted(rows: DataFrame) -> Iterator[DataFrame]:
+    """The rows, computed once however often they are read inside."""
+    kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+def _fits_arrow(data_type: T.DataType) -> bool:
+    match data_type:
+        case T.StructType():
+            return all(_fits_arrow(f.dataType) for f in data_type.fields)
+        case T.ArrayType():
+            return _fits_arrow(data_type.elementType)
+        case T.MapType():
+            return _fits_arrow(data_type.keyType) and _fits_arrow(data_type.valueType)
+        case T.YearMonthIntervalType() | T.CalendarIntervalType() | T.VariantType():
+            return False
+        case _:
+            return True

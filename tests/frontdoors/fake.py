@@ -1,0 +1,120 @@
+"""A connection without Spark: a few statements with known results; also a program to run.
+
+``python tests/frontdoors/fake.py [arguments]`` is the command line over this connection.
+"""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.spans import Source, Span
+from ctsql.planner.syntax import split
+from ctsql.result import Result
+
+
+@dataclass(frozen=True)
+class FakeObject:
+    """What completion sees."""
+
+    schema: str
+    name: str
+    kind: str
+    columns: tuple[str, ...]
+
+
+OBJECTS = [
+    FakeObject("default", "orders", "table", ("id", "customer", "total")),
+    FakeObject("default", "odd name", "view", ("a b",)),
+    FakeObject("sales", "daily", "materialized view", ("day", "total")),
+]
+
+
+class FakeConnection:
+    """Knows SELECT 1, VALUES, BAD, SLOW, BIG, DEFECT; everything else gives a status."""
+
+    def __init__(
+        self, warehouse: str | None = None, *, master: str | None = None, read_only: bool = False
+    ) -> None:
+        self.warehouse = warehouse or "warehouse"
+        self.master = master
+        self.read_only = read_only
+        self.started = False
+        self.closed = False
+        self.ran: list[str] = []
+        self.followed: list[bool] = []
+        self.start_seconds = float(os.environ.get("FAKE_START", "0"))
+        self.start_fails = "FAKE_NO_JAVA" in os.environ
+        self._cancelled = threading.Event()
+        self._starting = threading.Lock()
+
+    def start(self) -> None:
+        with self._starting:
+            if self.started:
+                return
+            time.sleep(self.start_seconds)
+            if self.start_fails:
+                hint = "Type: apt install openjdk-17-jre-headless"
+                raise error("JAVA_NOT_FOUND", detail="There is no java on PATH.", hint=hint)
+            self.started = True
+
+    def statements(self, source: Source) -> Iterator[Span]:
+        return iter(split(source))
+
+    def run_statement(self, span: Span, parameters: Sequence[object] | None = None) -> Result:
+        self.start()
+        self._cancelled.clear()
+        self.ran.append(span.text)
+        match span.text.split()[0].upper():
+            case "SELECT":
+                return Result.of_rows(["one"], ["int"], [(1,)])
+            case "VALUES":
+                rows = [(1, "a", Decimal("1.50")), (22, None, None)]
+                return Result.of_rows(["k", "name", "d"], ["int", "string", "decimal(3,2)"], rows)
+            case "BIG":
+                return Result.of_rows(["n"], ["bigint"], [(n,) for n in range(200_000)])
+            case "SLOW":
+                if self._cancelled.wait(30):
+                    raise error("STATEMENT_CANCELLED", span=span)
+                return Result.of_status("SLOW")
+            case "DEFECT":
+                raise ZeroDivisionError("of ours")
+            case "BAD":
+                at = span.part(0, 3)
+                raise error("UNKNOWN_RELATION", span=at, kind="table", name="bad", hint="Mend it.")
+            case "INSERT":
+                return Result.of_status("INSERT 0 3", 3)
+        return Result.of_status(" ".join(span.text.split()[:2]).upper())
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+    def objects(self) -> list[FakeObject]:
+        return OBJECTS
+
+    def run(
+        self,
+        *,
+        once: bool = False,
+        stop: threading.Event | None = None,
+        report: Callable[[str], None] | None = None,
+    ) -> None:
+        self.followed.append(once)
+        if report is not None:
+            report("T = 1")
+        if not once and stop is not None:
+            stop.wait(30)
+
+    def close(self) -> None:
+        with self._starting:  # as the real one: closing waits for a start
+            self.closed = True
+
+
+if __name__ == "__main__":
+    from ctsql.cli import main
+
+    main(sys.argv[1:], obj=FakeConnection)

@@ -1,0 +1,168 @@
+"""The command line: exit codes and which stream gets what."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ctsql.cli import main
+from tests.frontdoors.fake import FakeConnection
+
+FAKE = [sys.executable, str(Path(__file__).with_name("fake.py"))]
+ROOT = Path(__file__).resolve().parents[2]
+ONE = " one\n-----\n   1\n(1 row)\n"
+
+
+def invoke(*arguments: str, text: str = "") -> Result:
+    return CliRunner().invoke(main, arguments, input=text, obj=FakeConnection)
+
+
+def spawn(*arguments: str, stdin: int | None = subprocess.DEVNULL) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [*FAKE, *arguments], stdin=stdin, stdout=-1, stderr=-1, cwd=ROOT, env={"PYTHONPATH": "."}
+    )
+
+
+def test_results_go_to_stdout_and_statuses_to_stderr() -> None:
+    """So that a pipe gets rows only."""
+    ran = invoke("-c", "INSERT x; SELECT 1")
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (0, ONE, "INSERT 0 3\n")
+    assert invoke("-q", "-c", "INSERT x").stderr == ""
+
+
+def test_a_failed_statement_ends_with_1_and_says_what_was_not_run() -> None:
+    """The statements before it have run, those after it not, nor later sources."""
+    ran = invoke("-c", "SELECT 1; BAD; SELECT 2; SELECT 3", "-c", "SELECT 4")
+    assert (ran.exit_code, ran.stdout) == (1, ONE)
+    assert ran.stderr.splitlines() == [
+        '<command>:1:11: error: table "bad" does not exist [UNKNOWN_RELATION]',
+        " 1 | SELECT 1; BAD; SELECT 2; SELECT 3",
+        "   |           ^^^",
+        "HINT: Mend it.",
+        "stopped; 2 more statements were not run",
+        "<command 2> was not run",
+    ]
+
+
+def test_a_text_that_cannot_be_split_runs_nothing() -> None:
+    """An open string is seen before the first statement runs."""
+    ran = invoke("-c", "SELECT 1; SELECT 'open")
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert "SYNTAX_ERROR" in ran.stderr
+
+
+def test_standard_input_and_files_are_run_in_order(tmp_path: Path) -> None:
+    """A dash is standard input; a byte order mark is no part of the text."""
+    path = tmp_path / "a.sql"
+    path.write_text("\ufeffSELECT 1;", "utf-8")
+    assert invoke(text="SELECT 1").stdout == ONE
+    assert invoke(str(path), "-", text="SELECT 1").stdout == ONE * 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["missing.sql"],
+        ["--no-such-option"],
+        ["--format", "xml"],
+        ["-c", "SELECT 1", "a.sql"],
+        ["--once"],
+        ["run", "a.sql"],
+        ["-c", "SELECT 1", "-o", "/no/such/folder/x"],
+    ],
+)
+def test_bad_usage_ends_with_2(arguments: list[str]) -> None:
+    """And nothing is on stdout."""
+    ran = invoke(*arguments)
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert "Error" in ran.stderr
+
+
+def test_a_file_that_is_not_text_is_bad_usage(tmp_path: Path) -> None:
+    """With the byte that is not."""
+    path = tmp_path / "a.sql"
+    path.write_bytes(b"SELECT '\xff'")
+    ran = invoke(str(path))
+    assert ran.exit_code == 2
+    assert "not UTF-8 text (byte 8)" in ran.stderr
+
+
+def test_rows_go_to_the_output_file(tmp_path: Path) -> None:
+    """Nothing is on stdout then."""
+    path = tmp_path / "rows.csv"
+    ran = invoke("-c", "SELECT 1; VALUES", "--format", "csv", "-o", str(path))
+    assert (ran.exit_code, ran.stdout) == (0, "")
+    assert path.read_text() == "one\n1\nk,name,d\n1,a,1.50\n22,,\n"
+
+
+def test_a_defect_of_ours_is_a_failed_statement() -> None:
+    """With the trace when asked for."""
+    ran = invoke("-c", "DEFECT")
+    assert ran.exit_code == 1
+    assert "ZeroDivisionError: of ours" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "Traceback" in invoke("--debug", "-c", "DEFECT").stderr
+
+
+def test_echo_version_and_help() -> None:
+    """None of them needs Spark."""
+    assert invoke("--echo", "-c", "SELECT 1").stderr == "SELECT 1\n"
+    assert invoke("--version").stdout.startswith("ctsql ")
+    assert "Usage:" in invoke("--help").stdout
+
+
+def test_run_once_and_status() -> None:
+    """``run --once`` reports the T it reached; ``status`` asks the catalog."""
+    ran = invoke("run", "--once")
+    assert (ran.exit_code, ran.stderr) == (0, "T = 1\n")
+    assert invoke("status").stderr.splitlines() == ["SHOW CONTINUAL", "SHOW MATERIALIZED"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_run_ends_well_when_it_is_stopped(number: signal.Signals) -> None:
+    """Being stopped is how it ends."""
+    process = spawn("run")
+    assert process.stderr is not None
+    assert process.stderr.readline() == b"T = 1\n"
+    process.send_signal(number)
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+
+
+def test_an_interrupt_cancels_the_statement_and_ends_with_130() -> None:
+    """The rest is not run."""
+    process = spawn("-c", "INSERT x; SLOW; SELECT 1")
+    assert process.stderr is not None
+    assert process.stderr.readline() == b"INSERT 0 3\n"
+    time.sleep(0.5)  # the statement has no output to wait for
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (130, b"")
+    assert b"STATEMENT_CANCELLED" in err
+    assert b"1 more statement was not run" in err
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    """Nothing is said about it."""
+    process = spawn("--format", "csv", "-c", "BIG")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(timeout=20) == 141
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+def test_the_command_line_loads_no_spark() -> None:
+    """``ctsql --help`` and the prompt are there at once."""
+    code = (
+        "import sys, ctsql.cli, ctsql.repl;"
+        "sys.exit([m for m in ('pyspark', 'pyarrow', 'pandas', 'py4j') if m in sys.modules] != [])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
+    assert done.returncode == 0

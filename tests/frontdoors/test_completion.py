@@ -1,0 +1,57 @@
+"""Completion, as a function of text and catalog."""
+
+import pytest
+
+from ctsql.completion import complete
+from tests.frontdoors.fake import OBJECTS
+
+
+def names(text: str, after: str = "") -> list[str]:
+    return [found.text for found in complete(text, OBJECTS, after)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sel", ["select"]),
+        ("SEL", ["SELECT"]),
+        ("SELECT * FROM ", ["orders", "`odd name`", "sales"]),
+        ("SELECT * FROM OR", ["orders"]),
+        ("SELECT * FROM orders, ", ["orders", "`odd name`", "sales"]),
+        ("SELECT * FROM orders o WHERE o.", ["id", "customer", "total"]),
+        ("SELECT * FROM orders AS o WHERE O.c", ["customer"]),
+        ("SELECT * FROM orders WHERE orders.t", ["total"]),
+        ("SELECT * FROM sales.", ["daily"]),
+        ("SELECT * FROM sales.daily d WHERE d.", ["day", "total"]),
+        ("SELECT * FROM `odd", ["`odd name`"]),
+        ("SELECT * FROM `odd name` o WHERE o.", ["`a b`"]),
+        ("INSERT INTO o", ["orders", "`odd name`"]),
+        ("CREATE CONTINUAL TASK x ON INPUT o", ["orders", "`odd name`"]),
+        ("DESCRIBE s", ["sales"]),
+        ("SELECT 'sel", []),
+        ("SELECT 1 -- sel", []),
+        ("SELECT 1 /* sel", []),
+        ("SELECT f(a, ", []),
+    ],
+)
+def test_what_may_come_next_is_offered(text: str, expected: list[str]) -> None:
+    """By context, without regard to case."""
+    assert names(text) == expected
+
+
+def test_columns_of_a_relation_after_the_cursor_are_known() -> None:
+    """As when the list of columns is filled in last."""
+    assert names("SELECT cu", " FROM orders") == ["customer"]
+    assert names("SELECT to", " FROM orders") == ["total", "to"]
+
+
+def test_a_candidate_replaces_what_was_typed() -> None:
+    """The last part only, not what stands before its dot."""
+    (found,) = complete("SELECT * FROM sales.da", OBJECTS)
+    assert (found.text, found.length, found.kind) == ("daily", 2, "materialized view")
+
+
+def test_nothing_is_known_while_spark_starts() -> None:
+    """Keywords are."""
+    assert complete("SELECT * FROM ", ()) == []
+    assert [found.text for found in complete("crea", ())] == ["create"]

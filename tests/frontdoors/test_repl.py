@@ -1,0 +1,246 @@
+"""The prompt's commands as functions, its life as a program on a real terminal."""
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.commands import (
+    SPELLINGS,
+    Command,
+    help_text,
+    parse_command,
+    parse_limit,
+    statement_of,
+    switched,
+)
+from ctsql.progress import Progress
+from ctsql.repl import Repl, wants_more
+from ctsql.script import Runner, Settings
+from tests.frontdoors.fake import FakeConnection
+
+
+@pytest.mark.parametrize(
+    ("text", "statement"),
+    [
+        (r"\d", "SHOW OBJECTS"),
+        (r"\d a.b;", "DESCRIBE a.b"),
+        (r"\dt", "SHOW TABLES"),
+        (r"\dv", "SHOW VIEWS"),
+        (r"\dm", "SHOW MATERIALIZED VIEWS"),
+        (r"\dc", "SHOW CONTINUAL TASKS"),
+        (".tables", "SHOW OBJECTS"),
+        (".schema t", "SHOW CREATE t"),
+    ],
+)
+def test_a_command_is_a_query_on_the_catalog(text: str, statement: str) -> None:
+    """Which anyone could have typed."""
+    command = parse_command(text)
+    assert command is not None
+    assert statement_of(command) == statement
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("EXIT;", Command("quit")),
+        ("quit", Command("quit")),
+        (r"\q", Command("quit")),
+        (".exit", Command("quit")),
+        (r"\i  a file.sql ", Command("read", "a file.sql")),
+        (".mode csv", Command("format", "csv")),
+        (".timer on", Command("timing", "on")),
+        (r"\?", Command("help")),
+        ("SELECT 1;", None),
+        (".5 + 1;", None),
+    ],
+)
+def test_commands_are_told_from_statements(text: str, command: Command | None) -> None:
+    """A number that begins with a point is SQL."""
+    assert parse_command(text) == command
+
+
+@pytest.mark.parametrize("text", [r"\nope", ".tabels", r"\i", r"\dt x", ".schema"])
+def test_a_wrong_command_gets_a_hint(text: str) -> None:
+    """Its name or its argument is at fault."""
+    with pytest.raises(CtsqlError) as caught:
+        parse_command(text)
+    assert caught.value.hint
+
+
+def test_switches_and_limits() -> None:
+    """Without a word a switch turns over; a limit of 0 is none."""
+    assert [switched(True, word) for word in ("", "on", "OFF")] == [False, True, False]
+    assert [parse_limit(text) for text in ("limit 5", "LIMIT 0")] == [5, None]
+    for wrong in ("limit", "limit x", "timezone 1"):
+        with pytest.raises(CtsqlError):
+            parse_limit(wrong)
+
+
+def test_the_help_names_every_command() -> None:
+    """In each of its spellings."""
+    assert all(spelling in help_text() for spelling in SPELLINGS)
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [
+        ("SELECT 1", True),
+        ("SELECT 1;", False),
+        ("CREATE CONTINUAL TASK t ON INPUT a AS (INSERT INTO t SELECT 1;", True),
+        ("CREATE CONTINUAL TASK t ON INPUT a AS (INSERT INTO t SELECT 1;);", False),
+        ("SELECT ';", True),
+        (r"\d", False),
+        ("exit", False),
+        ("", False),
+    ],
+)
+def test_enter_goes_on_until_the_statement_is_complete(text: str, more: bool) -> None:
+    """Semicolons inside a body or a string end nothing."""
+    assert wants_more(text) is more
+
+
+def fed(tmp_path: Path, *lines: str) -> tuple[str, str]:
+    """What typing the lines prints, on stdout and on stderr."""
+    out, err = io.StringIO(), io.StringIO()
+    settings = Settings(
+        out=out, messages=Console(file=err, width=200), progress=Progress(err, enabled=False)
+    )
+    repl = Repl(Runner(FakeConnection(str(tmp_path)), settings))
+    for line in lines:
+        repl.feed(line)
+    return out.getvalue(), err.getvalue()
+
+
+def test_nothing_a_statement_does_ends_the_prompt(tmp_path: Path) -> None:
+    """Errors, defects and missing files are said, and the next statement runs."""
+    out, err = fed(tmp_path, "BAD;", "DEFECT;", r"\i /no/such", r"\nope", "SELECT 1;")
+    assert out.endswith("(1 row)\n")
+    for said in ("UNKNOWN_RELATION", "ZeroDivisionError", "/no/such", r"\nope is not a command"):
+        assert said in err
+
+
+def test_the_settings_of_the_prompt_hold(tmp_path: Path) -> None:
+    """Expanded display, format, limit, timing, output file, script."""
+    script, rows = tmp_path / "a.sql", tmp_path / "rows"
+    script.write_text("SELECT 1; INSERT x;")
+    assert fed(tmp_path, r"\x", "SELECT 1;")[0].startswith("-[ row 1 ]-\n")
+    assert fed(tmp_path, ".mode csv", "SELECT 1;")[0] == "one\n1\n"
+    assert "the first 3 rows" in fed(tmp_path, r"\set limit 3", "BIG;")[0]
+    assert "the first 1000 rows" in fed(tmp_path, "BIG;")[0]
+    assert "Time: " in fed(tmp_path, r"\timing", "SELECT 1;")[1]
+    assert "INSERT 0 3" in fed(tmp_path, rf"\i {script}")[1]
+    out, _ = fed(tmp_path, rf"\o {rows}", "SELECT 1;", r"\o", "SELECT 1;")
+    assert rows.read_text() == out
+
+
+class Terminal:
+    """The program in tmux: what is typed, and what the screen shows."""
+
+    def __init__(self, tmp_path: Path, **environment: str) -> None:
+        self._socket = str(tmp_path / f"tmux-{uuid.uuid4().hex[:8]}")
+        fake = Path(__file__).with_name("fake.py")
+        root = fake.parents[2]
+        settings = {"PYTHONPATH": str(root), "XDG_STATE_HOME": str(tmp_path), **environment}
+        command = " ".join(
+            ["env", *(f"{k}={v}" for k, v in settings.items()), sys.executable, str(fake)]
+        )
+        self._tmux("new-session", "-d", "-x", "100", "-y", "40", f"{command}; echo LEFT $?; cat")
+
+    def _tmux(self, *arguments: str) -> str:
+        command = ["tmux", "-S", self._socket, "-f", os.devnull, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    def type(self, *keys: str) -> None:
+        # tmux takes a semicolon at the end of an argument for its own.
+        self._tmux("send-keys", *(key[:-1] + "\\;" if key.endswith(";") else key for key in keys))
+
+    def wait_for(self, text: str, seconds: float = 15) -> str:
+        until = time.monotonic() + seconds
+        while text not in (screen := self._tmux("capture-pane", "-p")):
+            assert time.monotonic() < until, f"{text!r} did not come:\n{screen}"
+            time.sleep(0.05)
+        return screen
+
+    def close(self) -> None:
+        self._tmux("kill-server")
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[Terminal]]:
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is not installed")
+    opened: list[Terminal] = []
+    yield opened
+    for terminal in opened:
+        terminal.close()
+
+
+def test_a_day_at_the_prompt(terminals: list[Terminal], tmp_path: Path) -> None:
+    """Typed before Spark is up, over several lines, completed, cancelled, cleared, left."""
+    terminal = Terminal(tmp_path, FAKE_START="3")
+    terminals.append(terminal)
+    terminal.wait_for("ctsql>")
+    terminal.type("SELECT 1", "Enter")
+    terminal.wait_for("    ->")
+    terminal.type(";", "Enter")
+    terminal.wait_for("starting Spark...")
+    screen = terminal.wait_for("(1 row)")
+    assert "starting Spark" not in screen
+    terminal.type("SELECT * FROM ord", "Tab")
+    terminal.wait_for("FROM orders")
+    terminal.type(";", "Enter")
+    terminal.wait_for("FROM orders;")
+    terminal.type("SLOW;", "Enter")
+    terminal.wait_for("running")
+    terminal.type("C-c")
+    terminal.wait_for("STATEMENT_CANCELLED")
+    terminal.type("half a line", "C-c")
+    terminal.type("INSERT x;", "Enter")
+    terminal.wait_for("INSERT 0 3")
+    terminal.type("C-d")
+    terminal.wait_for("LEFT 0")
+
+
+def test_a_start_that_fails_leaves_the_prompt(terminals: list[Terminal], tmp_path: Path) -> None:
+    """The reason is shown, each time a statement needs Spark."""
+    terminal = Terminal(tmp_path, FAKE_NO_JAVA="1")
+    terminals.append(terminal)
+    terminal.wait_for("ctsql>")
+    terminal.type("SELECT 1;", "Enter")
+    terminal.wait_for("JAVA_NOT_FOUND")
+    terminal.type("exit", "Enter")
+    terminal.wait_for("LEFT 0")
+
+
+def test_leaving_does_not_wait_for_spark(terminals: list[Terminal], tmp_path: Path) -> None:
+    """Nor does a statement that was given up while it waited."""
+    terminal = Terminal(tmp_path, FAKE_START="60")
+    terminals.append(terminal)
+    terminal.wait_for("ctsql>")
+    terminal.type("SELECT 1;", "Enter")
+    terminal.wait_for("starting Spark...")
+    terminal.type("C-c")
+    terminal.wait_for("cancelled")
+    terminal.type(r"\q", "Enter")
+    terminal.wait_for("LEFT 0")
+
+
+def test_a_dumb_terminal_works(terminals: list[Terminal], tmp_path: Path) -> None:
+    """Without colours and without a spinner."""
+    terminal = Terminal(tmp_path, TERM="dumb")
+    terminals.append(terminal)
+    terminal.wait_for("ctsql>")
+    terminal.type("SELECT 1;", "Enter")
+    terminal.wait_for("(1 row)")
+    terminal.type(r"\q", "Enter")
+    terminal.wait_for("LEFT 0")

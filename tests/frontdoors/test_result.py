@@ -1,0 +1,101 @@
+"""Results: fetching, what is known when, and a lazy frame touched as little as possible."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.result import Result
+
+
+class FakeFrame:
+    """The part of a DataFrame that a result uses; counts what is computed."""
+
+    def __init__(self, count: int, fails_at: int | None = None) -> None:
+        kind = SimpleNamespace(simpleString=lambda: "int")
+        self.schema = SimpleNamespace(fields=[SimpleNamespace(name="n", dataType=kind)])
+        self.count, self.fails_at, self.computed = count, fails_at, 0
+
+    def toLocalIterator(self, prefetchPartitions: bool) -> Iterator[tuple[int]]:
+        assert not prefetchPartitions
+        for n in range(self.count):
+            if n == self.fails_at:
+                raise RuntimeError("Spark's own")
+            self.computed += 1
+            yield (n,)
+
+    def collect(self) -> list[tuple[int]]:
+        return list(self.toLocalIterator(False))
+
+    def take(self, count: int) -> list[tuple[int]]:
+        return [(n,) for n in range(min(count, self.count))]
+
+
+@contextmanager
+def converter() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as problem:
+        raise error("SPARK_ERROR", message="m", detail="", hint="", cause=problem) from problem
+
+
+def of(frame: FakeFrame) -> Result:
+    lazy: Any = frame
+    return Result.of_dataframe(lazy, convert=converter)
+
+
+def test_iterating_does_not_compute_everything() -> None:
+    """The first row costs a chunk at most, and the count is unknown until the end."""
+    frame = FakeFrame(5000)
+    result = of(frame)
+    assert result.fetchone() == (0,)
+    assert frame.computed <= 1000
+    assert (result.rowcount, result.status) == (-1, "SELECT")
+    assert len(list(result)) == 4999
+    assert (result.rowcount, result.status) == (5000, "SELECT 5000")
+    assert result.fetchone() is None
+
+
+@pytest.mark.parametrize("count", [0, 1, 999, 1000, 1001, 2000])
+def test_streaming_gives_each_row_once(count: int) -> None:
+    """Also at the edges of a chunk."""
+    assert list(of(FakeFrame(count))) == [(n,) for n in range(count)]
+    assert of(FakeFrame(count)).fetchall() == [(n,) for n in range(count)]
+
+
+def test_an_error_while_rows_come_is_converted() -> None:
+    """Spark's exception is the cause, never what is raised."""
+    for use in (list, Result.fetchall):
+        with pytest.raises(CtsqlError) as caught:
+            use(of(FakeFrame(10, fails_at=3)))
+        assert caught.value.condition == "SPARK_ERROR"
+        assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_fetchmany_and_fetchall_go_on_where_the_last_stopped() -> None:
+    """As PEP 249 has it."""
+    result = of(FakeFrame(5))
+    assert result.fetchmany() == [(0,)]
+    assert result.fetchmany(2) == [(1,), (2,)]
+    assert result.fetchall() == [(3,), (4,)]
+    assert result.fetchall() == []
+
+
+def test_a_statement_without_rows_says_so_when_fetched() -> None:
+    """It has a status and a count; fetching is an error of the caller's."""
+    result = Result.of_status("INSERT 0 3", 3)
+    assert (result.has_rows, result.description, result.rowcount) == (False, None, 3)
+    with pytest.raises(CtsqlError) as caught:
+        result.fetchall()
+    assert caught.value.condition == "CURSOR_STATE"
+
+
+def test_description_has_seven_items_a_column() -> None:
+    """Name and type are given."""
+    result = Result.of_rows(["k"], ["int"], [(1,)])
+    assert result.description == [("k", "int", None, None, None, None, None)]
+    assert result.to_arrow().to_pydict() == {"k": [1]}
+    assert result.fetchall() == [(1,)]

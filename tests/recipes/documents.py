@@ -1,0 +1,140 @@
+"""Runs the code blocks of a document, in order, in one warehouse and one working folder.
+
+| block | what is done with it |
+|---|---|
+| ``sql`` | runs; if a ``text`` block follows at once, it is what the last statement prints |
+| ``sql error CONDITION`` | each statement must be refused with that condition |
+| ``python`` | runs; names are kept for the document; ``expression  # -> value`` is compared |
+| ``console`` | lines with ``$``: ``make`` jobs must exist, ``ctsql`` with something to run is run |
+|  | and must print the lines that follow; other commands are only shown |
+| ``text`` or none | shown |
+"""
+
+import ast
+import io
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.spans import Source
+from ctsql.cli import main
+from ctsql.show import Format, write_result
+
+_FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_EXPECTED = re.compile(r"\s+# -> (?P<value>.*)$")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block; ``output`` is the text block that follows at once."""
+
+    kind: str
+    words: tuple[str, ...]
+    body: str
+    line: int
+    output: str | None
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The fenced blocks of a document."""
+    found = list(_FENCE.finditer(text))
+    for here, following in zip(found, [*found[1:], None], strict=True):
+        output = None
+        if following is not None and following["info"].strip() == "text":
+            between = text[here.end() : following.start()]
+            output = None if between.strip() else following["body"]
+        kind, *words = here["info"].split() or [""]
+        line = text.count("\n", 0, here.start()) + 1
+        yield Block(kind, tuple(words), here["body"], line, output)
+
+
+class Document:
+    """A document and the warehouse its blocks run in."""
+
+    def __init__(self, path: Path, con: Connection, root: Path) -> None:
+        self.path = path
+        self.con = con
+        self.jobs = set(re.findall(r"^(\w+):", (root / "Makefile").read_text(), re.MULTILINE))
+        self.names: dict[str, Any] = {}
+
+    def run(self) -> int:
+        """Run all blocks; gives their number."""
+        count = 0
+        for block in blocks(self.path.read_text()):
+            runner = getattr(self, f"_run_{block.kind}", None)
+            if runner is not None:
+                try:
+                    runner(block)
+                except CtsqlError as refused:
+                    raise AssertionError(f"{self._place(block)}: {refused}") from refused
+                count += 1
+        return count
+
+    def _place(self, block: Block) -> str:
+        return f"{self.path.name}:{block.line}"
+
+    def _run_sql(self, block: Block) -> None:
+        printed = ""
+        for span in self.con.statements(Source(block.body, self._place(block))):
+            if block.words[:1] == ("error",):
+                self._refused(span, block)
+                continue
+            out = io.StringIO()
+            result = self.con.run_statement(span)
+            if result.has_rows:
+                write_result(result, Format.TABLE, out, terminal=False)
+            printed = out.getvalue()
+        if block.output is not None:
+            assert printed == block.output, self._place(block)
+
+    def _refused(self, span: Any, block: Block) -> None:
+        try:
+            result = self.con.run_statement(span)
+            if result.has_rows:
+                result.fetchall()
+        except CtsqlError as refused:
+            assert refused.condition == block.words[1], f"{self._place(block)}: {refused}"
+            return
+        raise AssertionError(f"{self._place(block)}: was not refused: {span.text}")
+
+    def _run_python(self, block: Block) -> None:
+        lines = block.body.splitlines()
+        for statement in ast.parse(block.body).body:
+            last = lines[(statement.end_lineno or 1) - 1]
+            wanted = _EXPECTED.search(last)
+            code = ast.Module([statement], [])
+            if wanted is None:
+                exec(compile(code, self._place(block), "exec"), self.names)
+                continue
+            assert isinstance(statement, ast.Expr), f"{self._place(block)}: {last}"
+            found = eval(
+                compile(ast.Expression(statement.value), self._place(block), "eval"), self.names
+            )
+            assert repr(found) == wanted["value"], f"{self._place(block)}: {last}"
+
+    def _run_console(self, block: Block) -> None:
+        for line, wanted in _commands(block.body):
+            words = shlex.split(line)
+            if words[0] == "make":
+                assert set(words[1:]) <= self.jobs, f"{self._place(block)}: {line}"
+            elif words[0] == "ctsql" and ("-c" in words or "--once" in words):
+                done = CliRunner().invoke(main, words[1:])
+                assert done.exit_code == 0, f"{self._place(block)}: {line}\n{done.output}"
+                if wanted:
+                    assert done.output == wanted, f"{self._place(block)}: {line}"
+
+
+def _commands(body: str) -> Iterator[tuple[str, str]]:
+    """Each command with the output shown below it."""
+    parts = re.split(r"^\$ ", body, flags=re.MULTILINE)
+    assert not parts[0].strip(), "a console block begins with a command"
+    for part in parts[1:]:
+        line, _, output = part.partition("\n")
+        yield line, output

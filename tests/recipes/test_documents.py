@@ -1,0 +1,84 @@
+"""What the documents show is what happens, and what they name is there."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection
+from tests.recipes.documents import Document, blocks
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DOCUMENTS = sorted(
+    str(path.relative_to(ROOT))
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "examples/README.md"]
+)
+RUN = [
+    name
+    for name in DOCUMENTS
+    if any(b.kind in ("sql", "python") for b in blocks((ROOT / name).read_text()))
+]
+FOLDERS = (
+    "benchmarks", "catalog", "ctsql", "docs", "examples", "planner", "runtime", "tests", ".ci",
+)  # fmt: skip
+_CODE = re.compile(r"`([^`\n]+)`")
+_PATH = re.compile(r"[\w.]+(/[\w.-]+)+/?|\w+\.(py|sql|md|toml|lark|json)")
+
+
+def test_there_are_documents_to_run() -> None:
+    """An empty list would pass without a word."""
+    assert {"README.md", "docs/guide.md", "docs/sql-reference.md"} <= set(RUN)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", RUN)
+def test_blocks_run(
+    name: str,
+    connect: Callable[[], Connection],
+    warehouse: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every block of a document runs and prints what the document says."""
+    monkeypatch.chdir(warehouse.parent)  # where the documents' "warehouse" is the test's
+    monkeypatch.delenv("CTSQL_WAREHOUSE", raising=False)
+    con = connect()
+    con.start()
+    assert Document(ROOT / name, con, ROOT).run()
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_and_files_are_there(name: str) -> None:
+    """A relative link, and a file named in code, exist."""
+    document = ROOT / name
+    text = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    missing = [
+        target
+        for target in re.findall(r"\]\(([^)\s]+)\)", text)
+        if not re.match(r"https?:|mailto:|#", target)
+        and not (document.parent / target.split("#")[0]).exists()
+    ]
+    for named in _CODE.findall(text):
+        is_ours = named.split("/")[0] in FOLDERS and "/" in named
+        if is_ours and _PATH.fullmatch(named) and not (ROOT / named).exists():
+            missing.append(named)
+    assert missing == []
+
+
+def test_links_to_headings_lead_somewhere() -> None:
+    """A link to a heading of a document names one that is there."""
+    broken = []
+    for name in DOCUMENTS:
+        document = ROOT / name
+        for target, heading in re.findall(r"\]\(([^)\s#]*)#([^)\s]+)\)", document.read_text()):
+            if target.startswith("http"):
+                continue
+            text = (document.parent / target).read_text() if target else document.read_text()
+            slugs = {
+                re.sub(r"[^\w\- ]", "", line.lstrip("#").strip().lower()).replace(" ", "-")
+                for line in text.splitlines()
+                if line.startswith("#")
+            }
+            if heading not in slugs:
+                broken.append(f"{name}: {target}#{heading}")
+    assert broken == []

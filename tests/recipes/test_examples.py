@@ -1,0 +1,153 @@
+"""Every example's output equals what plain Python computes from the data's files."""
+
+import csv
+import io
+import zipfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctsql.api import Connection, connect
+from examples.load import data_folder, load
+from tests.conftest import ROOT, TEST_MASTER
+
+pytestmark = pytest.mark.spark
+
+Row = dict[str, Any]
+EXAMPLES = ROOT / "examples"
+TESTED = {"upsert.sql", "audit_log.sql", "stream_table_join.sql", "view.sql"}
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A warehouse with the flights in it."""
+    warehouse = str(tmp_path_factory.mktemp("examples") / "warehouse")
+    with connect(warehouse, master=TEST_MASTER) as con:
+        load(con)
+        load(con)  # the second time changes nothing
+        assert con.execute("SELECT count(*) FROM flights").fetchall() == [(336_776,)]
+    yield warehouse
+
+
+@pytest.fixture(scope="module")
+def departures() -> list[Row]:
+    """The flights that left, read without Spark, pyarrow or the loader's own code."""
+    with zipfile.ZipFile(data_folder() / "flights.csv.zip") as archive:
+        text = io.TextIOWrapper(archive.open("flights.csv"), encoding="utf-8")
+        found: list[Row] = []
+        for line in csv.DictReader(text):
+            if line["dep_time"] == "NA":
+                continue
+            hour = datetime.strptime(line["time_hour"], "%Y-%m-%dT%H:%M:%SZ")
+            row: Row = {k: int(line[k]) for k in ("month", "day", "dep_delay", "flight")}
+            row |= {k: line[k] for k in ("carrier", "tailnum", "origin", "dest")}
+            row["departs"] = hour + timedelta(minutes=int(line["minute"]))
+            found.append(row)
+    return found
+
+
+@pytest.fixture(scope="module")
+def names() -> dict[str, str]:
+    """The airlines' names by code."""
+    with (data_folder() / "airlines.csv").open(encoding="utf-8") as file:
+        return {line["carrier"]: line["name"] for line in csv.DictReader(file)}
+
+
+def run(warehouse: str, script: str) -> Connection:
+    """Run an example; gives the connection, in the schema of the example."""
+    con = connect(warehouse, master=TEST_MASTER)
+    con.execute((EXAMPLES / script).read_text(), source_name=script)
+    return con
+
+
+def test_every_example_is_tested() -> None:
+    """A new script must join this module."""
+    assert {path.name for path in EXAMPLES.glob("*.sql")} == TESTED
+    assert all(name in (EXAMPLES / "README.md").read_text() for name in TESTED)
+
+
+def test_upsert(loaded: str, departures: list[Row]) -> None:
+    """Each aircraft has one row: its last departure of the year."""
+    last: dict[str, tuple[Any, ...]] = {}
+    for d in departures:
+        state = (d["departs"], d["carrier"], d["flight"], d["origin"], d["dest"])
+        last[d["tailnum"]] = max(last.get(d["tailnum"], state), state)
+    with run(loaded, "upsert.sql") as con:
+        rows = con.execute("SELECT * FROM aircraft").fetchall()
+    assert len(rows) == len(last) == 4_037
+    assert {row[0]: (_utc(row[1]), *row[2:]) for row in rows} == last
+
+
+def _utc(value: object) -> datetime:
+    assert isinstance(value, datetime)
+    return value.astimezone(UTC).replace(tzinfo=None)
+
+
+def test_audit_log(loaded: str, departures: list[Row]) -> None:
+    """The log has each count above ten once, in order, at increasing Ts."""
+    counts: list[int] = []
+    so_far = 0
+    for day in range(1, 15):
+        of_day = [d for d in departures if (d["month"], d["day"]) == (1, day)]
+        so_far += sum(d["dep_delay"] > 300 for d in of_day)
+        if so_far > 10 and so_far not in counts:
+            counts.append(so_far)
+    with run(loaded, "audit_log.sql") as con:
+        rows = con.execute("SELECT at, count FROM audit_log ORDER BY at").fetchall()
+        view = con.execute("SELECT count FROM anomalies").fetchall()
+    assert [count for _, count in rows] == counts
+    assert len({at for at, _ in rows}) == len(rows)
+    assert view == [(counts[-1],)]
+
+
+def test_stream_table_join(loaded: str, departures: list[Row], names: dict[str, str]) -> None:
+    """A departure keeps the name that its airline had when it arrived in the feed."""
+    expected: Counter[tuple[Any, ...]] = Counter()
+    for d in departures:
+        if d["carrier"] in ("US", "AA", "FL") and d["month"] >= 11:
+            merged = d["carrier"] != "FL" and d["month"] == 12 and d["day"] >= 9
+            name = "American Airlines Group" if merged else names[d["carrier"]]
+            expected[d["month"], d["day"], name, d["flight"], d["dest"]] += 1
+    with run(loaded, "stream_table_join.sql") as con:
+        rows = con.execute("SELECT * FROM board").fetchall()
+    assert Counter(rows) == expected
+
+
+def test_view(loaded: str, departures: list[Row], names: dict[str, str]) -> None:
+    """The view equals its query on the corrected rows and the new names."""
+    names = names | dict.fromkeys(("WN", "FL"), "Southwest Airlines Co.")
+    expected: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for d in departures:
+        if d["month"] <= 2 and d["dep_delay"] <= 1000:
+            expected[names[d["carrier"]]][0] += 1
+            expected[names[d["carrier"]]][1] += d["dep_delay"]
+    with run(loaded, "view.sql") as con:
+        rows = con.execute("SELECT * FROM punctuality").fetchall()
+        worst = con.execute("SELECT airline FROM worst ORDER BY average DESC LIMIT 1").fetchall()
+    assert sorted(rows) == sorted((name, *pair) for name, pair in expected.items())
+    often = {name: late / count for name, (count, late) in expected.items() if count > 100}
+    assert worst == [(max(often, key=lambda name: often[name]),)]
+
+
+def test_an_example_begins_anew(loaded: str) -> None:
+    """A second run of a script gives the same."""
+    results = []
+    for _ in range(2):
+        with run(loaded, "view.sql") as con:
+            results.append(sorted(con.execute("SELECT * FROM punctuality").fetchall()))
+    assert results[0] == results[1]
+
+
+def test_data_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without the data's package the demo says so, and what to type."""
+    from ctsql import demo
+
+    loader = demo._loader()
+    assert loader is not None
+    monkeypatch.setattr(loader, "PACKAGE", "a_package_that_is_not_there")
+    monkeypatch.setattr(demo, "_loader", lambda: loader)
+    assert demo.run(str(tmp_path / "warehouse")) == demo.FAILED

@@ -1,0 +1,138 @@
+"""A catalog by hand and an analyst that knows only simple queries, for tests of binding."""
+
+import re
+from collections.abc import Sequence
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
+from ctsql.catalog.names import Name, fold
+from ctsql.catalog.schemas import Column
+from ctsql.catalog.spans import Source
+from ctsql.planner.binding import Binder, Bound
+from ctsql.planner.nodes import Delete, Get, Node, Query, ViewReference
+from ctsql.planner.syntax import parse
+from ctsql.planner.syntax.statements import (
+    CreateContinualTask,
+    CreateMaterializedView,
+    CreateView,
+    Statement,
+)
+
+_WIDER = {("int", "bigint"), ("int", "double"), ("bigint", "double")}
+
+
+def columns(text: str) -> tuple[Column, ...]:
+    """``"k int, v string"`` as columns."""
+    pairs = (part.split() for part in text.split(",") if part.strip())
+    return tuple(Column(name, kind) for name, kind in pairs)
+
+
+def item(
+    kind: ObjectKind, name: str, given: str, *, definition: str = "", reads: Sequence[Item] = ()
+) -> Item:
+    """An object called ``name`` or ``schema.name``; its id is its name."""
+    schema, _, last = name.rpartition(".")
+    return Item(
+        id=f"id-{name}",
+        kind=kind,
+        name=Name(schema or "default", last),
+        columns=columns(given),
+        definition=definition,
+        location=None if kind is ObjectKind.VIEW else f"file:/w/{name}",
+        reads=tuple(
+            Reading(name=r.name, object_id=r.id, columns=tuple(c.name for c in r.columns))
+            for r in reads
+        ),
+    )
+
+
+FEED = item(ObjectKind.TABLE, "feed", "key int, val string")
+PAGES = item(ObjectKind.TABLE, "pages", "id int, title string")
+OTHER = item(ObjectKind.TABLE, "other.feed", "n bigint")
+SUMMED = item(ObjectKind.MATERIALIZED_VIEW, "summed", "key int, n bigint", reads=[FEED])
+OLD = item(ObjectKind.CONTINUAL_TASK, "old_task", "key int", reads=[FEED])
+RECENT = item(
+    ObjectKind.VIEW,
+    "recent",
+    "key int",
+    definition="CREATE VIEW recent AS SELECT key FROM feed",
+    reads=[FEED],
+)
+CATALOG = Catalog.of([FEED, PAGES, OTHER, SUMMED, OLD, RECENT], ["other"])
+
+
+class FakeAnalyst:
+    """Types of ``SELECT column, literal, ... FROM relations``, by the catalog's columns."""
+
+    def __init__(self) -> None:
+        self.own: tuple[str, tuple[Column, ...]] | None = None
+        self.predicates: list[Delete] = []
+
+    def set_own(self, object_id: str, columns: Sequence[Column]) -> None:
+        """Remember what the output looks like."""
+        self.own = (object_id, tuple(columns))
+
+    def check_predicate(self, delete: Delete, columns: Sequence[Column]) -> None:
+        """Remember what was asked."""
+        self.predicates.append(delete)
+
+    def assignable(self, given: str, declared: str) -> bool:
+        """Equal types, and a few that widen."""
+        declared = declared.lower()
+        return given in (declared, "void") or (given, declared) in _WIDER
+
+    def columns(self, query: Query) -> tuple[Column, ...]:
+        """The items of the select list, one by one."""
+        text = query.sql.span.text
+        found = re.match(r"\s*SELECT (?:DISTINCT )?(.*?)(?: FROM |$)", text, re.S)
+        assert found, text
+        known = [c for node in query.relations for c in self._of(node)]
+        made: list[Column] = []
+        for part in re.split(r",(?![^(]*\))", found[1]):
+            made += self._item(part.strip(), known, query)
+        return tuple(made)
+
+    def _of(self, node: Node) -> tuple[Column, ...]:
+        if isinstance(node, ViewReference | Get):
+            if self.own is not None and node.object_id == self.own[0]:
+                return self.own[1]
+            return CATALOG.items[node.object_id].columns
+        raise TypeError(type(node).__name__)
+
+    def _item(self, part: str, known: list[Column], query: Query) -> list[Column]:
+        if part == "*":
+            return known
+        part, _, alias = part.partition(" AS ")
+        name = part.split(".")[-1]
+        if re.fullmatch(r"\d+", part):
+            return [Column(alias or part, "int")]
+        if part.upper() == "NULL":
+            return [Column(alias or "NULL", "void")]
+        if part.startswith("'"):
+            return [Column(alias or part, "string")]
+        if part.endswith(")"):
+            return [Column(alias or part, "bigint" if part.startswith("count") else "double")]
+        for column in known:
+            if fold(column.name) == fold(name):
+                return [Column(alias or column.name, column.type)]
+        raise error("UNKNOWN_COLUMN", span=query.sql.span, column=name, detail="", hint="")
+
+
+def bind(sql: str, analyst: FakeAnalyst | None = None, catalog: Catalog = CATALOG) -> Bound:
+    """Bind a CREATE statement."""
+    statement: Statement = parse(Source(sql).whole())
+    binder = Binder(catalog, "default", analyst or FakeAnalyst())
+    match statement:
+        case CreateContinualTask():
+            return binder.bind_task(statement, _own(statement, ObjectKind.CONTINUAL_TASK))
+        case CreateMaterializedView():
+            own = _own(statement, ObjectKind.MATERIALIZED_VIEW)
+            return binder.bind_materialized_view(statement, own)
+        case CreateView():
+            return binder.bind_view(statement)
+        case _:
+            raise TypeError(type(statement).__name__)
+
+
+def _own(statement: CreateContinualTask | CreateMaterializedView, kind: ObjectKind) -> Item:
+    return item(kind, ".".join(statement.target.parts), "")

@@ -1,0 +1,292 @@
+"""Binding: names become objects in roles; what cannot be meant is refused, at its place."""
+
+import pytest
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import ObjectKind
+from ctsql.planner.binding import Bound
+from ctsql.planner.nodes import (
+    Delete,
+    Get,
+    Insert,
+    InsertsInput,
+    NormalReference,
+    Query,
+    SelfReference,
+    TaskWrite,
+    ViewReference,
+    ViewWrite,
+    descend,
+)
+from tests.rules.fakes import CATALOG, FEED, FakeAnalyst, bind, item
+
+
+def _task(bound: Bound) -> TaskWrite:
+    assert isinstance(bound.plan, TaskWrite)
+    return bound.plan
+
+
+def _leaves(bound: Bound) -> list[str]:
+    return [
+        f"{type(n).__name__} {n.name}"
+        for n in descend(_task(bound).transaction)
+        if isinstance(n, InsertsInput | NormalReference | SelfReference)
+    ]
+
+
+def test_roles() -> None:
+    """The input by its name is its inserts, the task is itself, all else is read whole."""
+    bound = bind(
+        "CREATE CONTINUAL TASK joined (key INT, title STRING) ON INPUT feed AS ("
+        " DELETE FROM joined WHERE key IN (SELECT key FROM feed);"
+        " INSERT INTO joined SELECT feed.key, pages.title FROM feed JOIN pages ON key = id"
+        " WHERE key NOT IN (SELECT key FROM joined))"
+    )
+    assert _leaves(bound) == [
+        "SelfReference joined",
+        "InsertsInput feed",
+        "InsertsInput feed",
+        "NormalReference pages",
+        "SelfReference joined",
+    ]
+    assert [str(r.name) for r in bound.reads] == ["feed", "pages"]
+    assert [f"{c.name} {c.type}" for c in bound.columns] == ["key INT", "title STRING"]
+
+
+@pytest.mark.parametrize("source", ["feed", "summed", "old_task", "other.feed", "FEED", "`feed`"])
+def test_what_can_be_an_input(source: str) -> None:
+    """A table, a materialized view, a task; names fold as Spark's do."""
+    plan = _task(bind(f"CREATE CONTINUAL TASK t ON INPUT {source} AS (INSERT INTO t SELECT 1 AS a)"))
+    (node,) = plan.inputs
+    assert isinstance(node, InsertsInput)
+
+
+def test_no_get_is_left() -> None:
+    """After the rules every relation says how it is read."""
+    bound = bind(
+        "CREATE CONTINUAL TASK t (k INT) ON INPUT feed AS ("
+        " INSERT INTO t SELECT key FROM recent; DELETE FROM t)"
+    )
+    assert not any(isinstance(n, Get) for n in descend(bound.plan))
+    assert any(isinstance(n, ViewReference) for n in descend(bound.plan))
+
+
+def test_a_view_in_a_body_reads_its_tables_whole() -> None:
+    """Even the input: what a view's text calls feed is the table, not the change."""
+    bound = bind(
+        "CREATE CONTINUAL TASK t (k INT) ON INPUT feed AS (INSERT INTO t SELECT key FROM recent)"
+    )
+    assert _leaves(bound) == ["NormalReference feed"]
+
+
+def test_columns_are_those_of_the_first_insert() -> None:
+    """Without a column list."""
+    bound = bind(
+        "CREATE CONTINUAL TASK t ON INPUT feed AS ("
+        " DELETE FROM t WHERE key = 1; INSERT INTO t SELECT key, count(*) AS n FROM feed)"
+    )
+    assert [(c.name, c.type) for c in bound.columns] == [("key", "int"), ("n", "bigint")]
+
+
+def test_insert_by_columns_in_another_order() -> None:
+    """Each of the query's columns goes where the list says."""
+    plan = _task(
+        bind(
+            "CREATE CONTINUAL TASK t (a INT, b STRING, c INT) ON INPUT feed AS"
+            " (INSERT INTO t (b, A) SELECT val, key FROM feed)"
+        )
+    )
+    (insert,) = plan.transaction.statements
+    assert isinstance(insert, Insert)
+    assert insert.into == ("b", "a")
+
+
+def test_delete_keeps_the_alias() -> None:
+    """A correlated predicate says the alias, or the task's name without one."""
+    analyst = FakeAnalyst()
+    bind(
+        "CREATE CONTINUAL TASK t (k INT) ON INPUT feed AS (DELETE FROM t AS o WHERE o.k = 1;"
+        " DELETE FROM t WHERE t.k = 1; DELETE FROM t)",
+        analyst,
+    )
+    assert [d.alias for d in analyst.predicates] == ["o", "t", "t"]
+    assert [d.where is None for d in analyst.predicates] == [False, False, True]
+    assert all(isinstance(d, Delete) for d in analyst.predicates)
+
+
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_snapshot_option(value: str) -> None:
+    """SNAPSHOT = false reads no contents, ever."""
+    plan = _task(
+        bind(
+            f"CREATE CONTINUAL TASK t ON INPUT feed WITH (SNAPSHOT = {value}) AS"
+            " (INSERT INTO t SELECT * FROM feed)"
+        )
+    )
+    found = {n.with_snapshot for n in descend(plan) if isinstance(n, InsertsInput)}
+    assert found == {value == "true"}
+    assert plan.snapshot is (value == "true")
+
+
+def test_a_stored_definition_means_what_it_meant() -> None:
+    """After a rename the old text still finds its objects, whatever is called so now."""
+    from dataclasses import replace
+
+    from ctsql.catalog.names import Name
+    from ctsql.planner.binding import bind_stored
+
+    sql = "CREATE CONTINUAL TASK t (k INT) ON INPUT feed AS (INSERT INTO t SELECT key FROM feed)"
+    bound = bind(sql)
+    task = replace(
+        item(ObjectKind.CONTINUAL_TASK, "t", "k int", definition=sql), reads=bound.reads
+    )
+    usurper = item(ObjectKind.TABLE, "feed2", "x int")
+    renamed = (
+        CATALOG.with_item(task)
+        .renamed(FEED, Name("default", "was_feed"))
+        .with_item(replace(usurper, name=Name("default", "feed")))
+    )
+    (node,) = _task(bind_stored(task, renamed)).inputs
+    assert isinstance(node, InsertsInput)
+    assert (node.object_id, str(node.name)) == (FEED.id, "was_feed")
+
+
+def test_a_column_added_later_is_not_seen() -> None:
+    """SELECT * in a definition means the columns of that day."""
+    bound = bind("CREATE MATERIALIZED VIEW m AS SELECT * FROM feed")
+    assert isinstance(bound.plan, ViewWrite)
+    (reading,) = bound.reads
+    assert reading.columns == ("key", "val")
+
+
+def test_view_columns_can_be_renamed() -> None:
+    """By a column list."""
+    bound = bind("CREATE VIEW v (a, b) AS SELECT key, val FROM feed")
+    assert [(c.name, c.type) for c in bound.columns] == [("a", "int"), ("b", "string")]
+    assert isinstance(bound.plan, Query)
+
+
+TASK = "CREATE CONTINUAL TASK t (k INT, v STRING) ON INPUT feed AS"
+# statement, condition, the text pointed at, words of the hint
+REFUSED: dict[str, tuple[str, str, str, str]] = {
+    "unknown input": (
+        "CREATE CONTINUAL TASK t ON INPUT fed AS (INSERT INTO t SELECT 1 AS a)",
+        "UNKNOWN_RELATION", "fed", 'Did you mean "feed"',
+    ),
+    "unknown schema": (
+        "CREATE CONTINUAL TASK t ON INPUT othr.feed AS (INSERT INTO t SELECT 1 AS a)",
+        "UNKNOWN_SCHEMA", "othr.feed", 'Did you mean "other"',
+    ),
+    "unknown relation in a body": (
+        f"{TASK} (INSERT INTO t SELECT id, title FROM page)",
+        "UNKNOWN_RELATION", "page", 'Did you mean "pages"',
+    ),
+    "a relation of another schema": (
+        "CREATE VIEW v AS SELECT n FROM other.summed",
+        "UNKNOWN_RELATION", "other.summed", 'Did you mean "default.summed"',
+    ),
+    "output as input": (
+        "CREATE CONTINUAL TASK t ON INPUT t AS (INSERT INTO t SELECT 1 AS a)",
+        "TASK_INPUT_IS_OUTPUT", "t", "Read it in the body",
+    ),
+    "view as input": (
+        "CREATE CONTINUAL TASK t ON INPUT recent AS (INSERT INTO t SELECT 1 AS a)",
+        "TASK_INPUT_NOT_DURABLE", "recent", "CREATE MATERIALIZED VIEW",
+    ),
+    "insert into another table": (
+        f"{TASK} (INSERT INTO pages SELECT key, val FROM feed)",
+        "TASK_WRITES_FOREIGN_TABLE", "pages", "a second task",
+    ),
+    "delete from the input": (
+        f"{TASK} (DELETE FROM feed)", "TASK_WRITES_FOREIGN_TABLE", "feed", "a second task",
+    ),
+    "too few columns": (
+        f"{TASK} (INSERT INTO t SELECT key FROM feed)",
+        "COLUMN_COUNT_MISMATCH", "SELECT key FROM feed", "",
+    ),
+    "too many columns": (
+        f"{TASK} (INSERT INTO t SELECT key, val, 1 FROM feed)",
+        "COLUMN_COUNT_MISMATCH", "SELECT key, val, 1 FROM feed", "",
+    ),
+    "too many for the list": (
+        f"{TASK} (INSERT INTO t (k) SELECT key, val FROM feed)",
+        "COLUMN_COUNT_MISMATCH", "SELECT key, val FROM feed", "",
+    ),
+    "wrong type": (
+        f"{TASK} (INSERT INTO t SELECT val, key FROM feed)",
+        "TYPE_MISMATCH", "SELECT val, key FROM feed", "CAST",
+    ),
+    "unknown column in the list": (
+        f"{TASK} (INSERT INTO t (k, vv) SELECT key, val FROM feed)",
+        "UNKNOWN_COLUMN", "vv", 'Did you mean "v"',
+    ),
+    "column twice in the insert's list": (
+        f"{TASK} (INSERT INTO t (k, K) SELECT key, key FROM feed)",
+        "DUPLICATE_COLUMN", "K", "",
+    ),
+    "column twice in the task's list": (
+        "CREATE CONTINUAL TASK t (k INT, K INT) ON INPUT feed AS (DELETE FROM t)",
+        "DUPLICATE_COLUMN", "K", "",
+    ),
+    "column twice in a view's query": (
+        "CREATE MATERIALIZED VIEW m AS SELECT key, key FROM feed",
+        "DUPLICATE_COLUMN", "SELECT key, key FROM feed", "",
+    ),
+    "a column list that is too short": (
+        "CREATE VIEW v (a) AS SELECT key, val FROM feed",
+        "COLUMN_COUNT_MISMATCH", "SELECT key, val FROM feed", "",
+    ),
+    "rand in a body": (
+        f"{TASK} (INSERT INTO t SELECT key, val FROM feed WHERE rand() < 1)",
+        "NONDETERMINISTIC_FUNCTION", "rand", "as a column",
+    ),
+    "rand in a delete": (
+        f"{TASK} (DELETE FROM t WHERE k < rand())",
+        "NONDETERMINISTIC_FUNCTION", "rand", "as a column",
+    ),
+    "uuid in a view": (
+        "CREATE MATERIALIZED VIEW m AS SELECT uuid() AS u FROM feed",
+        "NONDETERMINISTIC_FUNCTION", "uuid", "as a column",
+    ),
+    "the clock in a view": (
+        "CREATE MATERIALIZED VIEW m AS SELECT key FROM feed WHERE now() > 1",
+        "NONDETERMINISTIC_FUNCTION", "now()", "clock table",
+    ),
+    "a view that reads itself": (
+        "CREATE MATERIALIZED VIEW m AS SELECT key FROM m", "RECURSIVE_DEFINITION", "m", "",
+    ),
+    "no insert and no list": (
+        "CREATE CONTINUAL TASK t ON INPUT feed AS (DELETE FROM t)",
+        "INVALID_STATEMENT", "t", "t (k INT",
+    ),
+    "a first insert that reads the task, and no list": (
+        "CREATE CONTINUAL TASK t ON INPUT feed AS (INSERT INTO t SELECT k FROM t)",
+        "INVALID_STATEMENT", "SELECT k FROM t", "t (k INT",
+    ),
+    "a column of type void": (
+        "CREATE MATERIALIZED VIEW m AS SELECT NULL AS n FROM feed",
+        "INVALID_COLUMN_TYPE", "SELECT NULL AS n FROM feed", "CAST(NULL",
+    ),
+    "a column named as ours": (
+        "CREATE CONTINUAL TASK t (__ct_row INT) ON INPUT feed AS (DELETE FROM t)",
+        "INVALID_NAME",
+        "CREATE CONTINUAL TASK t (__ct_row INT) ON INPUT feed AS (DELETE FROM t)", "",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    """With its condition, its place in the text and what to do."""
+    sql, condition, pointed, hint = REFUSED[name]
+    with pytest.raises(CtsqlError) as refused:
+        bind(sql)
+    assert refused.value.condition == condition
+    assert refused.value.span is not None
+    assert refused.value.span.text.removesuffix("()") == pointed.removesuffix("()")
+    assert hint in (refused.value.hint or "")
+
+
+def test_the_clock_in_a_body_is_allowed() -> None:
+    """There it means T."""
+    bind(f"{TASK} (INSERT INTO t SELECT key, val FROM feed WHERE now() > 1)")

@@ -1,0 +1,115 @@
+"""The transforms on collections of (row, time, diff): the vector, and laws between them."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.times import TIME_MAX
+from ctsql.planner.rules.inserts_input import deletes_input, inserts_input
+from ctsql.planner.rules.step_forward import step_forward
+from ctsql.planner.rules.times_extract import times_extract
+from ctsql.planner.rules.times_reduce import times_reduce
+from ctsql.planner.updates import Update, as_of, consolidate
+
+VECTOR: dict[str, Any] = json.loads(
+    (Path(__file__).resolve().parent.parent / "vectors" / "transforms.json").read_text()
+)
+
+
+def _updates(rows: list[list[Any]]) -> list[Update[Any]]:
+    return [(row, time, diff) for row, time, diff in rows]
+
+
+def test_step_forward() -> None:
+    """Every update comes one time later."""
+    case = VECTOR["step_forward"]
+    moved = step_forward(_updates(case["input"]), what="t")
+    assert moved == _updates(case["expect"])
+
+
+def test_step_forward_at_the_greatest_time_names_the_collection() -> None:
+    """There is no time after the greatest: an error, never a wrap-around."""
+    with pytest.raises(CtsqlError) as refused:
+        step_forward([("r", TIME_MAX, 1)], what="the output totals")
+    assert refused.value.condition == "TIME_OUT_OF_RANGE"
+    assert "the output totals" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "transform"), [("inserts_input", inserts_input), ("deletes_input", deletes_input)]
+)
+def test_changes_of_an_input(name: str, transform: Any) -> None:
+    """What the time inserted (deleted), gone again at the next; and when there is any."""
+    case = VECTOR[name]
+    made = transform(_updates(case["input"]))
+    assert Counter(made) == Counter(_updates(case["expect"]))
+    times = sorted({time for _, time, diff in made if diff > 0})
+    assert times == case["times"]
+
+
+def test_times_extract() -> None:
+    """Times with the sum of their diffs; zero sums are left out."""
+    case = VECTOR["times_extract"]
+    made = times_extract(_updates(case["input"]))
+    assert sorted(made) == sorted(map(tuple, case["expect"]))
+
+
+def test_times_reduce() -> None:
+    """One update a time, in order."""
+    case = VECTOR["times_reduce"]
+    assert times_reduce([(t, d) for t, d in case["input"]]) == [tuple(e) for e in case["expect"]]
+
+
+UPDATES = st.lists(
+    st.tuples(st.sampled_from("abc"), st.integers(0, 6), st.integers(-2, 2).filter(bool))
+)
+
+
+@given(UPDATES)
+def test_consolidating_keeps_every_collection(updates: list[Update[str]]) -> None:
+    """As of every time the collection is the same, and no update of zero is left."""
+    made = consolidate(updates)
+    for at in range(8):
+        assert as_of(made, at) == as_of(updates, at)
+    assert all(diff for _, _, diff in made)
+    assert len({(row, time) for row, time, _ in made}) == len(made)
+
+
+@given(UPDATES)
+def test_inserts_are_there_at_their_time_alone(updates: list[Update[str]]) -> None:
+    """As of T exactly the inserts of T."""
+    made = inserts_input(updates)
+    for at in range(8):
+        wanted: Counter[str] = Counter()
+        for row, time, diff in updates:
+            if time == at and diff > 0:
+                wanted[row] += diff
+        assert as_of(made, at) == dict(wanted)
+
+
+@given(UPDATES)
+def test_inserts_and_deletes_mirror_each_other(updates: list[Update[str]]) -> None:
+    """The deletes of a collection are the inserts of its negation."""
+    negated = [(row, time, -diff) for row, time, diff in updates]
+    assert deletes_input(updates) == inserts_input(negated)
+
+
+@given(UPDATES)
+def test_stepping_forward_reads_the_time_before(updates: list[Update[str]]) -> None:
+    """As of T the stepped collection is the collection as of T - 1."""
+    moved = step_forward(updates, what="t")
+    for at in range(1, 8):
+        assert as_of(moved, at) == as_of(updates, at - 1)
+
+
+@given(UPDATES)
+def test_due_times_are_unique_and_in_order(updates: list[Update[str]]) -> None:
+    """However inserts are spread over updates, a time is due once."""
+    due = [time for time, _ in times_reduce(times_extract(u for u in updates if u[2] > 0))]
+    assert due == sorted({time for _, time, diff in updates if diff > 0})

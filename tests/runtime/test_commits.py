@@ -1,0 +1,197 @@
+"""What a commit does to a table's rows is told from its log alone."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ctsql.runtime.commits import Change, Commit, classify, parse_checksum, parse_commit, rows_added
+
+NOW = 1_700_000_000_000
+
+
+def _vector(cardinality: int) -> dict[str, Any]:
+    return {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "sizeInBytes": 34,
+            "cardinality": cardinality, "offset": 1}  # fmt: skip
+
+
+def _add(
+    path: str, rows: int | None = 3, *, deleted: int = 0, data_change: bool = True
+) -> dict[str, Any]:
+    add: dict[str, Any] = {"path": path, "size": 9, "dataChange": data_change}
+    if rows is not None:
+        add["stats"] = json.dumps({"numRecords": rows, "tightBounds": not deleted})
+    if deleted:
+        add["deletionVector"] = _vector(deleted)
+    return {"add": add}
+
+
+def _remove(path: str, *, deleted: int = 0, data_change: bool = True) -> dict[str, Any]:
+    remove: dict[str, Any] = {"path": path, "dataChange": data_change, "deletionTimestamp": NOW}
+    if deleted:
+        remove["deletionVector"] = _vector(deleted)
+    return {"remove": remove}
+
+
+def _info(operation: str, **more: Any) -> dict[str, Any]:
+    return {"commitInfo": {"timestamp": NOW, "inCommitTimestamp": NOW, "operation": operation}
+            | more}  # fmt: skip
+
+
+CDC = {"cdc": {"path": "_change_data/cdc-0.parquet", "size": 9, "dataChange": False}}
+METADATA = {"metaData": {"id": "x", "schemaString": "{}", "configuration": {}}}
+
+
+def _commit(*actions: dict[str, Any], version: int = 4) -> Commit:
+    text = "\n".join(json.dumps(a) for a in actions) + "\n"
+    return parse_commit(version, text, modified_ms=NOW + 99)
+
+
+CASES: dict[str, tuple[Change, list[dict[str, Any]]]] = {
+    "append": (Change.APPEND, [_info("WRITE"), _add("a"), _add("b")]),
+    "append without statistics": (Change.APPEND, [_info("WRITE"), _add("a", None)]),
+    "append of no row": (Change.NONE, [_info("WRITE"), _add("a", 0)]),
+    "append of no file": (Change.NONE, [_info("WRITE")]),
+    "new columns and rows": (Change.APPEND, [_info("WRITE"), METADATA, _add("a")]),
+    "create table": (Change.NONE, [_info("CREATE TABLE"), METADATA]),
+    "table properties": (Change.NONE, [_info("SET TBLPROPERTIES"), METADATA]),
+    "optimize": (
+        Change.NONE,
+        [
+            _info("OPTIMIZE"),
+            _add("c", 6, data_change=False),
+            _remove("a", data_change=False),
+            _remove("b", data_change=False),
+        ],
+    ),
+    "optimize that purges a deletion vector": (
+        Change.NONE,
+        [
+            _info("REORG"),
+            _add("c", 2, data_change=False),
+            _remove("a", deleted=1, data_change=False),
+        ],
+    ),
+    "delete by a first deletion vector": (
+        Change.DELETE,
+        [_info("DELETE"), _add("a", deleted=1), _remove("a")],
+    ),
+    "delete by a larger deletion vector": (
+        Change.DELETE,
+        [_info("DELETE"), _add("a", deleted=2), _remove("a", deleted=1)],
+    ),
+    "delete of whole files": (Change.DELETE, [_info("DELETE"), _remove("a"), _remove("b")]),
+    "delete of a file and of rows of another": (
+        Change.DELETE,
+        [_info("DELETE"), _remove("a"), _add("b", deleted=1), _remove("b")],
+    ),
+    "delete by rewriting a file": (
+        Change.MIXED,
+        [_info("DELETE"), _add("b", 2), _remove("a")],
+    ),
+    "delete with change files": (
+        Change.MIXED,
+        [_info("DELETE"), CDC, _add("b", 2), _remove("a")],
+    ),
+    "update with change files": (
+        Change.MIXED,
+        [_info("UPDATE"), CDC, _add("b"), _add("a", deleted=1), _remove("a")],
+    ),
+    "update without change files": (
+        Change.MIXED,
+        [_info("UPDATE"), _add("b", 1), _add("a", deleted=1), _remove("a")],
+    ),
+    "overwrite": (Change.MIXED, [_info("WRITE"), _add("b"), _remove("a")]),
+    "restore with a smaller deletion vector": (
+        Change.MIXED,
+        [_info("RESTORE"), _add("a", deleted=1), _remove("a", deleted=2)],
+    ),
+    "restore that takes a deletion vector away": (
+        Change.MIXED,
+        [_info("RESTORE"), _add("a"), _remove("a", deleted=2)],
+    ),
+    "restore of a removed file": (Change.APPEND, [_info("RESTORE"), _add("a")]),
+    "restore of a removed file with a deletion vector": (
+        Change.MIXED,
+        [_info("RESTORE"), _add("a", deleted=1)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_classify(name: str) -> None:
+    """Inserts only, deletes only, nothing, or: the rows have to be looked at."""
+    wanted, actions = CASES[name]
+    assert classify(_commit(*actions)) is wanted
+
+
+def test_a_fully_deleted_file_adds_nothing() -> None:
+    """A file whose every row is deleted holds no row."""
+    assert classify(_commit(_add("a", 2, deleted=2))) is Change.NONE
+
+
+def test_rows_added() -> None:
+    """The rows of the added files; None when a file does not say."""
+    assert rows_added(_commit(_add("a", 3), _add("b", 4))) == 7
+    assert rows_added(_commit(_add("a", 3), _add("b", None))) is None
+    assert rows_added(_commit(_add("a", 3, data_change=False))) == 0
+
+
+def test_time_is_the_in_commit_timestamp() -> None:
+    """Else the file's own time."""
+    assert _commit(_info("WRITE")).time_ms == NOW
+    assert _commit({"commitInfo": {"operation": "WRITE"}}).time_ms == NOW + 99
+    assert _commit(_add("a")).time_ms == NOW + 99
+
+
+def test_transactions_domains_and_metadata() -> None:
+    """What our own commits carry is read back."""
+    commit = _commit(
+        {"txn": {"appId": "ctsql:x", "version": 43, "lastUpdated": NOW}},
+        {"domainMetadata": {"domain": "a", "configuration": "1", "removed": False}},
+        {"domainMetadata": {"domain": "b", "configuration": "", "removed": True}},
+        _info("WRITE", userMetadata=json.dumps({"t": 42})),
+    )
+    assert commit.transaction("ctsql:x") == 43
+    assert commit.transaction("ctsql:y") is None
+    assert commit.domains == (("a", "1"), ("b", None))
+    assert commit.metadata == {"t": 42}
+
+
+@pytest.mark.parametrize("text", ["not json", "[1]", "3", ""])
+def test_metadata_of_others_is_none_of_ours(text: str) -> None:
+    """Foreign writers may put any text there."""
+    assert _commit(_info("WRITE", userMetadata=text)).metadata == {}
+
+
+def test_blank_lines_and_unknown_actions_are_passed_over() -> None:
+    """A newer protocol may add actions; readers skip those they do not know."""
+    text = json.dumps(_add("a")) + "\n\n" + json.dumps({"sidecar": {"path": "s"}}) + "\n"
+    commit = parse_commit(0, text, modified_ms=NOW)
+    assert [a.path for a in commit.adds] == ["a"]
+
+
+def test_schema_changes_are_seen() -> None:
+    """A commit with a metaData action changes the schema or the properties."""
+    assert _commit(METADATA).changes_schema
+    assert not _commit(_add("a")).changes_schema
+
+
+def test_checksum() -> None:
+    """Left-out parts are None: not known, which is not the same as empty."""
+    parsed = parse_checksum(
+        json.dumps(
+            {
+                "setTransactions": [{"appId": "x", "version": "7"}],
+                "domainMetadata": [
+                    {"domain": "d", "configuration": "c", "removed": False},
+                    {"domain": "e", "configuration": "", "removed": True},
+                ],
+                "allFiles": [{"path": "f", "size": 1}],
+            }
+        )
+    )
+    assert parsed["transactions"] == {"x": 7}
+    assert parsed["domains"] == {"d": "c"}
+    assert [path for path, _ in parsed["files"]] == ["f"]
+    assert parse_checksum("{}") == {"transactions": None, "domains": None, "files": None}

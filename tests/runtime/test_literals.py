@@ -1,0 +1,52 @@
+"""Values for the ``?`` of a statement become literals of Spark SQL."""
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+
+import pytest
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.literals import literal, literals
+
+CASES: list[tuple[object, str]] = [
+    (None, "NULL"),
+    (True, "TRUE"),
+    (False, "FALSE"),
+    (0, "0"),
+    (-5, "(-5)"),
+    (2**31, "2147483648L"),
+    (-(2**31), "(-2147483648L)"),
+    (2**63, "CAST('9223372036854775808' AS DECIMAL(38, 0))"),
+    (1.5, "double('1.5')"),
+    (-0.0, "double('-0.0')"),
+    (float("nan"), "double('NaN')"),
+    (float("-inf"), "double('-Infinity')"),
+    (Decimal("1.10"), "1.10BD"),
+    (Decimal("1E+3"), "1000BD"),
+    ("it's", "'it\\'s'"),
+    ("a\\b", "'a\\\\b'"),
+    ("; DROP TABLE t --", "'; DROP TABLE t --'"),
+    (b"\x00\xff", "X'00ff'"),
+    (date(1899, 12, 31), "DATE '1899-12-31'"),
+    (datetime(2026, 1, 2, 3, 4, 5), "TIMESTAMP_NTZ '2026-01-02 03:04:05'"),
+    (datetime(2026, 1, 2, tzinfo=UTC), "TIMESTAMP '2026-01-02 00:00:00+00:00'"),
+    (
+        datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=-3))),
+        "TIMESTAMP '2026-01-02 00:00:00-03:00'",
+    ),
+    ([1, None], "array(1, NULL)"),
+    ({"a": [1]}, "map('a', array(1))"),
+]
+
+
+@pytest.mark.parametrize(("value", "text"), CASES, ids=[repr(v) for v, _ in CASES])
+def test_literal(value: object, text: str) -> None:
+    """Each kind of value has one spelling."""
+    assert literal(value) == text
+
+
+def test_what_has_no_literal_is_refused() -> None:
+    """With the type's name."""
+    with pytest.raises(CtsqlError, match="set") as refused:
+        literals([1, {1, 2}])
+    assert refused.value.condition == "INVALID_USAGE"

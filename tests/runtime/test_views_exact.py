@@ -1,0 +1,186 @@
+"""A materialized view holds its query's result as a multiset, exactly, whatever the types."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.literals import literal
+from tests.runtime.disk import data_files, folder, log, orphans, rows_at
+from tests.scenarios.play import assert_rows
+
+pytestmark = pytest.mark.spark
+
+CASES = json.loads(
+    (Path(__file__).resolve().parent.parent / "vectors" / "mv_sink.json").read_text()
+)["cases"]
+
+
+def _values(rows: Sequence[Sequence[object]]) -> str:
+    return ", ".join("(" + ", ".join(literal(v) for v in row) + ")" for row in rows)
+
+
+def _write_foreign(con: Connection, table: Path, rows: list[list[Any]]) -> None:
+    """Make a table hold exactly these rows, behind ctsql's back."""
+    if not rows:
+        con.spark.sql(f"DELETE FROM delta.`{table}`")
+        return
+    frame = con.spark.createDataFrame([tuple(r) for r in rows], "k STRING, v INT")
+    frame.coalesce(1).write.format("delta").mode("overwrite").save(str(table))
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_vector_cases(con: Connection, number: int) -> None:
+    """Whatever is stored, the next write makes it what is desired, by the smallest commit."""
+    case = CASES[number]
+    con.execute("CREATE TABLE t (k STRING, v INT)")
+    if case["desired"]:
+        con.execute(f"INSERT INTO t VALUES {_values(case['desired'])}")
+    con.execute("CREATE MATERIALIZED VIEW m AS SELECT k, v FROM t")
+    table = folder(con, "m")
+    _write_foreign(con, table, case["stored"])
+    before, commits = data_files(table), len(log(table))
+    con.execute("REFRESH MATERIALIZED VIEW m FULL")
+    assert_rows(con.execute("SELECT * FROM m").fetchall(), case["desired"], "desired")
+    changes = [c for c in log(table)[commits:] if any("add" in a or "remove" in a for a in c)]
+    assert len(changes) == (1 if case["insert"] or case["delete"] else 0)
+    fresh = [f for f in data_files(table) - before if f.endswith(".parquet")]
+    assert len(fresh) == (1 if case["insert"] else 0)
+    for commit in changes:
+        added = {a["add"]["path"] for a in commit if "add" in a}
+        removed = {a["remove"]["path"] for a in commit if "remove" in a}
+        whole = sum(
+            json.loads(a["add"]["stats"])["numRecords"]
+            for a in commit
+            if "add" in a and a["add"]["path"] in added - removed
+        )
+        assert whole == len(case["insert"])
+    assert not orphans(table)
+
+
+COLUMNS = """id INT, f FLOAT, d DOUBLE, dec DECIMAL(38, 10), s STRING, b BINARY, day DATE,
+    at TIMESTAMP, local TIMESTAMP_NTZ, flag BOOLEAN, tiny TINYINT,
+    st STRUCT<x: DOUBLE, y: ARRAY<STRING>>, arr ARRAY<DOUBLE>, m MAP<STRING, STRUCT<a: INT>>,
+    `odd-name` STRING"""
+ROWS = [
+    "1, float('NaN'), double('NaN'), 1234567890123456789012345678.0123456789, 'x', X'00ff',"
+    " DATE '0001-01-01', TIMESTAMP '0001-01-01 00:00:00', TIMESTAMP_NTZ '1582-10-14 23:59:59',"
+    " true, -128, named_struct('x', double('NaN'), 'y', array('a', NULL)), array(double('-0.0')),"
+    " map('k', named_struct('a', NULL)), ''",
+    "2, float('-0.0'), double('-0.0'), -0.0000000001, '', X'', DATE '1899-12-31',"
+    " TIMESTAMP '1900-01-01 00:00:00.000001', TIMESTAMP_NTZ '9999-12-31 23:59:59.999999',"
+    " false, 127, named_struct('x', double('-0.0'), 'y', array()), array(double('NaN'), NULL),"
+    " map(), ' '",
+    "3, float('0.0'), double('0.0'), 0, 'ä€😀', X'deadbeef', DATE '9999-12-31',"
+    " TIMESTAMP '1883-11-18 12:03:58', TIMESTAMP_NTZ '1970-01-01 00:00:00', NULL, 0,"
+    " named_struct('x', double('0.0'), 'y', NULL), array(), map('a', NULL, 'b',"
+    " named_struct('a', 1)), 'q`uote'",
+    "4, double('-Infinity'), double('Infinity'), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,"
+    " NULL, NULL, NULL, NULL",
+]
+INSERTS = [f"INSERT INTO t SELECT {row}" for row in ROWS]
+
+
+def _check(con: Connection, at: str) -> None:
+    """The view and the table hold the same, in ctsql's eyes and in any Delta reader's."""
+    wanted = con.execute("SELECT * FROM t").fetchall()
+    assert_rows(con.execute("SELECT * FROM m").fetchall(), wanted, at)
+    table = folder(con, "m")
+    assert_rows(rows_at(con, table, len(log(table)) - 1), wanted, f"{at}, by a Delta reader")
+
+
+def test_all_types(con: Connection) -> None:
+    """Rows of every kind come, come twice, change and go."""
+    con.execute(f"CREATE TABLE t ({COLUMNS})")
+    con.execute("; ".join(INSERTS))
+    con.execute("CREATE MATERIALIZED VIEW m AS SELECT * FROM t")
+    _check(con, "created")
+    con.execute("INSERT INTO t SELECT * FROM t WHERE id IN (1, 2)")
+    _check(con, "doubled")
+    con.execute("DELETE FROM t WHERE id = 1")
+    _check(con, "deleted")
+    con.execute("UPDATE t SET `odd-name` = NULL, m = NULL WHERE id = 3")
+    _check(con, "updated")
+    table = folder(con, "m")
+    commits = len(log(table))
+    con.execute("REFRESH MATERIALIZED VIEW m FULL")
+    after = [c for c in log(table)[commits:] if any("add" in a or "remove" in a for a in c)]
+    assert after == [], "comparing in full found a difference where there is none"
+    assert not orphans(table)
+
+
+def test_negative_zero_is_not_zero(con: Connection) -> None:
+    """0.0 becoming -0.0 is a change, at any depth."""
+    wraps = {"a": "{}", "b": "array({})", "c": "named_struct('x', {})", "d": "map('k', {})"}
+    zero = {name: wrap.format("double('0.0')") for name, wrap in wraps.items()}
+    negative = {name: wrap.format("double('-0.0')") for name, wrap in wraps.items()}
+    row = "SELECT " + ", ".join(f"{v} AS {k}" for k, v in zero.items())
+    negative_row = "SELECT " + ", ".join(negative.values())
+    con.execute(f"CREATE TABLE t AS {row} UNION ALL {negative_row}")
+    con.execute("CREATE MATERIALIZED VIEW m AS SELECT * FROM t")
+    _check(con, "created")
+    con.execute(f"INSERT INTO t {negative_row}; INSERT INTO t {negative_row}")
+    _check(con, "more")
+    con.execute("UPDATE t SET " + ", ".join(f"{k} = {v}" for k, v in negative.items()))
+    _check(con, "all negative")
+    con.execute("UPDATE t SET " + ", ".join(f"{k} = {v}" for k, v in zero.items()))
+    _check(con, "all positive")
+
+
+def test_k_of_n_duplicates_go(con: Connection) -> None:
+    """Of n equal rows exactly k are deleted, whichever files they are in."""
+    con.execute("CREATE TABLE t (k INT, n INT)")
+    con.execute("INSERT INTO t VALUES (1, 3), (2, 2); INSERT INTO t VALUES (1, 2), (3, 1)")
+    con.execute(
+        "CREATE MATERIALIZED VIEW m AS SELECT k FROM t LATERAL VIEW explode(sequence(1, n)) e AS i"
+    )
+    table = folder(con, "m")
+    seen = []
+    for change in ("UPDATE t SET n = 1 WHERE k = 1 AND n = 3", "DELETE FROM t WHERE k = 2",
+                   "UPDATE t SET n = n + 4", "UPDATE t SET n = 1"):  # fmt: skip
+        con.execute(change)
+        query = "SELECT k FROM t LATERAL VIEW explode(sequence(1, n)) e AS i"
+        wanted = con.execute(query).fetchall()
+        assert_rows(con.execute("SELECT * FROM m").fetchall(), wanted, change)
+        seen.append(len(wanted))
+    assert seen == [6, 4, 16, 3]
+    assert not orphans(table)
+
+
+def test_no_difference_no_file(con: Connection) -> None:
+    """A change of the source that leaves the result alone writes no data file."""
+    con.execute("CREATE TABLE t (k INT); INSERT INTO t VALUES (1)")
+    con.execute("CREATE MATERIALIZED VIEW m AS SELECT k > 0 AS positive FROM t GROUP BY 1")
+    table = folder(con, "m")
+    before = data_files(table)
+    con.execute("INSERT INTO t VALUES (2)")
+    assert con.execute("SELECT * FROM m").fetchall() == [(True,)]
+    assert data_files(table) == before
+
+
+def test_a_stray_row_is_mended_by_the_next_write(con: Connection) -> None:
+    """What somebody wrote into the view's table is gone once the view is written again."""
+    con.execute("CREATE TABLE t (k STRING, v INT); INSERT INTO t VALUES ('a', 1)")
+    con.execute("CREATE MATERIALIZED VIEW m AS SELECT * FROM t")
+    stray = con.spark.createDataFrame([("stray", 9), ("a", 1)], "k STRING, v INT")
+    stray.write.format("delta").mode("append").save(str(folder(con, "m")))
+    con.execute("INSERT INTO t VALUES ('b', 2)")
+    found = con.execute("SELECT * FROM m").fetchall()
+    assert_rows(found, [("a", 1), ("b", 2)], "after the next write")
+
+
+def test_errors_are_contents_and_heal(con: Connection) -> None:
+    """While the query fails the view keeps what it held and reads of it fail; then it heals."""
+    con.execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (2)")
+    con.execute("CREATE MATERIALIZED VIEW m AS SELECT 100 DIV a AS r FROM t")
+    table = folder(con, "m")
+    con.execute("INSERT INTO t VALUES (0)")
+    before = data_files(table)
+    with pytest.raises(Exception, match="by zero"):
+        con.execute("SELECT * FROM m").fetchall()
+    assert data_files(table) == before
+    con.execute("DELETE FROM t WHERE a = 0")
+    assert con.execute("SELECT * FROM m").fetchall() == [(50,)]
