@@ -465,19 +465,6 @@ CONDITIONS: dict[str, Condition] = _table(
         "{hint}",
     ),
     Condition(
-        "UPDATE_OUT_OF_BOUNDS",
-        "XX000",
-        InternalError,
-        "an update at {time} is outside [{lower}, {upper})",
-    ),
-    Condition(
-        "UPPER_MISMATCH",
-        "40001",
-        CommitLost,
-        'the upper of "{output}" was {current}, not the expected {expected}',
-        "Somebody else has written this output. Nothing of ours was written.",
-    ),
-    Condition(
         "WAREHOUSE_NOT_FOUND",
         "3D000",
         CatalogError,

@@ -61,7 +61,8 @@ class Connection:
         self._engine: Engine | None = None
         self._settings: Any = None
         self._lock = threading.RLock()
-        self._group = f"ctsql-{uuid.uuid4().hex}"
+        self._group = ""
+        self._cancelled = threading.Event()
         self._closed = False
 
     # ---- life
@@ -155,6 +156,7 @@ class Connection:
 
     def run_statement(self, span: Span, parameters: Sequence[object] | None = None) -> Result:
         """Parse and run one statement."""
+        self._cancelled.clear()
         statement = parse(span)
         values = literals(parameters or ())
         with self._running(span.text) as engine:
@@ -177,9 +179,12 @@ class Connection:
         match statement:
             case st.Select():
                 query = names.binder().bind_select(statement)
-                as_of = _as_of(statement)
                 frame = engine.read(
-                    query, as_of=as_of, strict=self._settings.strict, parameters=values
+                    query,
+                    as_of=_as_of(statement),
+                    as_of_span=statement.as_of_span,
+                    strict=self._settings.strict,
+                    parameters=values,
                 )
                 return Result.of_dataframe(frame, convert=self._fetching)
             case st.Dml():
@@ -235,12 +240,17 @@ class Connection:
 
         with self._lock:
             engine = self._opened()
+            if self._cancelled.is_set():
+                raise error("STATEMENT_CANCELLED")  # while Spark was starting
             context = engine.session.sparkContext
+            # A group of its own for each statement: a cancelled one stays cancelled between jobs.
+            self._group = f"ctsql-{uuid.uuid4().hex}"
             context.setJobGroup(self._group, label[:200], interruptOnCancel=True)
             try:
                 with active(engine.session):
                     yield engine
             finally:
+                self._group = ""
                 for key in ("spark.jobGroup.id", "spark.job.description"):
                     context.setLocalProperty(key, None)  # type: ignore[arg-type]
 
@@ -253,10 +263,11 @@ class Connection:
             yield
 
     def cancel(self) -> None:
-        """Cancel the statement that runs in another thread."""
-        engine = self._engine
-        if engine is not None:
-            engine.session.sparkContext.cancelJobGroup(self._group)
+        """Cancel the statement that runs in another thread; it raises STATEMENT_CANCELLED."""
+        self._cancelled.set()
+        engine, group = self._engine, self._group
+        if engine is not None and group:
+            engine.gateway.cancel(group)
 
     def objects(self) -> list[ObjectInfo]:
         """What there is, for completion."""

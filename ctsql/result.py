@@ -13,6 +13,7 @@ No import of Spark here: a prompt must not wait for it.
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -146,7 +147,7 @@ class Result:
                 collected = self._frame.collect()
             self._cursor = iter(())
             self._rowcount = self._taken = len(collected)
-            return [tuple(row) for row in collected]
+            return [self._plain(row) for row in collected]
         return list(self._rows_left())
 
     def head(self, count: int) -> list[Row]:
@@ -157,7 +158,7 @@ class Result:
             self._cursor = iter(())
             if len(taken) < count:
                 self._rowcount = len(taken)
-            return [tuple(row) for row in taken]
+            return [self._plain(row) for row in taken]
         return self.fetchmany(count)
 
     def __iter__(self) -> Iterator[Row]:
@@ -204,6 +205,18 @@ class Result:
             self._cursor = self._stream()
         return self._cursor
 
+    def _plain(self, row: Sequence[Any]) -> Row:
+        """A row of Spark as plain values: instants with their zone, UTC; bytes as ``bytes``."""
+        values = list(row)
+        for i, kind in enumerate(self.types):
+            if values[i] is None:
+                continue
+            if kind == "timestamp":  # Spark gives it without a zone, in this machine's
+                values[i] = values[i].astimezone(UTC)
+            elif kind == "binary":
+                values[i] = bytes(values[i])
+        return tuple(values)
+
     def _stream(self) -> Iterator[Row]:
         if self._frame is None:
             yield from self._rows or []
@@ -216,7 +229,7 @@ class Result:
             self._taken += len(chunk)
             if len(chunk) < _CHUNK_ROWS:
                 self._rowcount = self._taken
-            yield from map(tuple, chunk)
+            yield from map(self._plain, chunk)
             if len(chunk) < _CHUNK_ROWS:
                 return
 

@@ -42,6 +42,8 @@ from ctsql.planner.syntax.statements import (
 )
 
 COLUMN_PREFIX = "__ct_"
+NAME_FORBIDDEN = " ,;{}()\n\t="
+"""Characters that Parquet allows in no column name."""
 
 
 class Analyst(Protocol):
@@ -49,6 +51,9 @@ class Analyst(Protocol):
 
     def columns(self, query: Query) -> tuple[Column, ...]:
         """Names and types of a query's result."""
+
+    def is_deterministic(self, query: Query) -> bool:
+        """Does a query give the same result on the same data, as far as Spark knows?"""
 
     def check_predicate(self, delete: Delete, columns: Sequence[Column]) -> None:
         """The predicate of a DELETE over a table with these columns must be a condition."""
@@ -180,7 +185,7 @@ class Binder:
         query = self.query(statement.query)
         columns = own.columns
         if self.analyst is not None:
-            refuse_nondeterministic(query, "materialized view", clocks=True)
+            refuse_nondeterministic(query, "materialized view", self.analyst, clocks=True)
             columns = _named(query, statement.columns, statement.query.span)
             _check_storable(columns, statement.query.span)
         stored = Get(
@@ -226,7 +231,7 @@ class Binder:
             snapshot=_snapshot(statement),
         )
         if self.analyst is not None:
-            refuse_nondeterministic(plan, "continual task", clocks=False)
+            refuse_nondeterministic(plan, "continual task", self.analyst, clocks=False)
         return Bound(transform(plan), columns, tuple(self.reads.values()))
 
     def task_input(self, statement: CreateContinualTask, own: Item) -> Item:
@@ -364,7 +369,7 @@ def bind_stored(item: Item, catalog: Catalog) -> Bound:
             )
 
 
-def refuse_nondeterministic(plan: Node, kind: str, *, clocks: bool) -> None:
+def refuse_nondeterministic(plan: Node, kind: str, analyst: Analyst, *, clocks: bool) -> None:
     """Refuse functions whose result is not a function of the data as of T."""
     for node in descend(plan):
         if not isinstance(node, Query):
@@ -377,6 +382,15 @@ def refuse_nondeterministic(plan: Node, kind: str, *, clocks: bool) -> None:
                 kind=kind,
                 detail="Computed twice it gives two results, so what is stored at T would not "
                 "be definite: replicas and restarts could disagree.",
+                hint="Compute it when the row is inserted into the input, as a column.",
+            )
+        if node.columns and not analyst.is_deterministic(node):
+            raise error(
+                "NONDETERMINISTIC_FUNCTION",
+                span=node.sql.span,
+                function="a function that gives another result each time",
+                kind=kind,
+                detail="Spark marks a function of this query as not deterministic.",
                 hint="Compute it when the row is inserted into the input, as a column.",
             )
         if clocks and node.sql.clocks:
@@ -430,10 +444,26 @@ def _check_storable(columns: Sequence[Column], span: Span) -> None:
                 name=column.name,
                 detail=f"Names that begin with {COLUMN_PREFIX} are kept for ctsql.",
             )
+        if any(character in NAME_FORBIDDEN for character in column.name):
+            raise error(
+                "INVALID_NAME",
+                span=span,
+                name=column.name,
+                detail="A stored column's name may have no spaces and none of ,;{}()=. "
+                "Give it a name in the query: ... AS name.",
+            )
         if column.type == "void":
             raise error(
                 "INVALID_COLUMN_TYPE",
                 span=span,
                 type="void",
                 hint=f'Column "{column.name}" is always NULL; write CAST(NULL AS <type>).',
+            )
+        if column.type.startswith("interval"):
+            raise error(
+                "INVALID_COLUMN_TYPE",
+                span=span,
+                type=column.type,
+                hint=f'Column "{column.name}" cannot be stored as an interval; store a number of '
+                "seconds or days.",
             )

@@ -60,21 +60,15 @@ class SparkAnalyst:
         self._context = Context(session, self._sources, 0, clock_at=0)
 
     def columns(self, query: Query) -> tuple[Column, ...]:
-        """Names and types of a query's result; refuses what is not deterministic."""
-        frame = self._analysed(query)
-        if not frame._jdf.queryExecution().analyzed().deterministic():
-            raise error(
-                "NONDETERMINISTIC_FUNCTION",
-                span=query.sql.span,
-                function="a function that gives another result each time",
-                kind="stored definition",
-                detail="Computed twice it gives two results, so what is stored would not be "
-                "definite.",
-                hint="Compute it when the row is inserted, as a column.",
-            )
+        """Names and types of a query's result."""
         return tuple(
-            Column(f.name, f.dataType.simpleString(), f.nullable, None) for f in frame.schema
+            Column(f.name, f.dataType.simpleString(), f.nullable, None)
+            for f in self._analysed(query).schema
         )
+
+    def is_deterministic(self, query: Query) -> bool:
+        """Does Spark know of no part that gives another result each time?"""
+        return bool(self._analysed(query)._jdf.queryExecution().analyzed().deterministic())
 
     def _analysed(self, query: Query) -> DataFrame:
         with converted():

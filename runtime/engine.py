@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.spans import Span
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.nodes import Node, Query, descend
 from ctsql.planner.nodes import NormalReference as Reference
@@ -93,29 +94,42 @@ class Engine:
         query: Query,
         *,
         as_of: int | None = None,
+        as_of_span: Span | None = None,
         strict: bool = True,
         parameters: tuple[str, ...] = (),
     ) -> DataFrame:
         """The result of a query on one consistent cut, lazily.
 
         Args:
-            as_of: read the past at this T. strict: strictly serializable; else what is stored.
+            as_of: read the past at this T; as_of_span: where the user says so.
+            strict: strictly serializable; else what is stored.
         """
         items = [self.objects.item(i) for i in read_objects(query)]
-        at = self.read_time(items, as_of=as_of, strict=strict)
+        at = self.read_time(items, as_of=as_of, as_of_span=as_of_span, strict=strict)
         with converted():
-            context = Context(self.session, StoredSources(self.objects), at)
+            context = Context(self.session, StoredSources(self.objects, span=as_of_span), at)
             return lower_query(query, context, parameters=parameters)
 
-    def read_time(self, items: list[Item], *, as_of: int | None, strict: bool) -> int:
+    def read_time(
+        self,
+        items: list[Item],
+        *,
+        as_of: int | None = None,
+        as_of_span: Span | None = None,
+        strict: bool = True,
+    ) -> int:
         """The T to read at; everything the items depend on is brought there."""
-        if not strict and as_of is None:
+        if self.read_only or (not strict and as_of is None):
             self.timeline.refresh()
-            return self.complete_through(items)
-        now = self.mint()
+            now = self.complete_through(items)
+            if as_of is None:
+                return now
+        else:
+            now = self.mint()
         if as_of is not None and as_of > now:
             raise error(
                 "AS_OF_OUT_OF_RANGE",
+                span=as_of_span,
                 time=as_of,
                 relation=str(items[0].name) if items else "the query",
                 detail=f"The newest T is {now}.",

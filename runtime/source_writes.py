@@ -39,7 +39,7 @@ def run_on_table(
     binder = Binder(engine.catalog, search_schema, None)
     nodes: list[Node] = [transform(binder.relation(ref, {})) for ref in text.relations]
     items = [engine.objects.item(i) for node in nodes for i in read_objects(node)]
-    at = engine.read_time(items, as_of=None, strict=True) if items else 0
+    at = engine.read_time(items) if items else 0
     edit = Edit(span=target.span, text=f"delta.`{location}`{alias}")
     prefixes = [Edit(span=span, text="") for span in target.column_prefixes]
     edited = replace(text, edits=(*text.edits, edit, *prefixes))

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.spans import Span
 from ctsql.planner.lowering import EMPTY, Context, lower_view
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.objects import Objects
@@ -18,11 +19,13 @@ class StoredSources:
     Attributes:
         inputs: for a task's run, the rows of its inputs at T by object id.
         output: for a task's run, the output's item and the version of it that is read.
+        span: where the user asked for the time, for errors.
     """
 
     objects: Objects
     inputs: dict[str, DataFrame] = field(default_factory=dict)
     output: tuple[Item, int] | None = None
+    span: Span | None = None
 
     def contents(self, object_id: str, at: int) -> DataFrame:
         """The whole contents as of T.
@@ -36,10 +39,10 @@ class StoredSources:
         version = self.objects.version_at(item, at)
         if item.kind is ObjectKind.TABLE:
             if version is None:
-                raise _too_early(self.objects, item, at)
+                raise self._too_early(item, at)
             return self.objects.contents(item, version)
         if at < item.created:
-            raise _too_early(self.objects, item, at)
+            raise self._too_early(item, at)
         if item.kind is ObjectKind.MATERIALIZED_VIEW and not self._is_exact(item, at):
             return self._computed(item, at)
         return self.objects.contents(item, version)
@@ -58,6 +61,19 @@ class StoredSources:
         assert isinstance(plan, ViewWrite)
         context = Context(self.objects.gateway.session, StoredSources(self.objects), at)
         return lower_view(plan, context)
+
+    def _too_early(self, item: Item, at: int) -> CtsqlError:
+        first = item.created
+        if item.kind is ObjectKind.TABLE:
+            first = self.objects.timeline.first_time(item.id) or 0
+        return error(
+            "AS_OF_OUT_OF_RANGE",
+            span=self.span,
+            time=at,
+            relation=str(item.name),
+            detail=f"It is known from T = {first} on.",
+            hint=f"Read it AS OF {first} or later.",
+        )
 
     def inserts(self, object_id: str, at: int) -> DataFrame:
         """The rows inserted at T."""
@@ -85,16 +101,3 @@ class ExplainedSources(StoredSources):
         table = self.objects.table(self.objects.item(object_id))
         version = table.version()
         return table.located(version) if table.files(version) else None
-
-
-def _too_early(objects: Objects, item: Item, at: int) -> Exception:
-    first = item.created
-    if item.kind is ObjectKind.TABLE:
-        first = objects.timeline.first_time(item.id) or 0
-    return error(
-        "AS_OF_OUT_OF_RANGE",
-        time=at,
-        relation=str(item.name),
-        detail=f"It is known from T = {first} on.",
-        hint=f"Read it AS OF {first} or later.",
-    )

@@ -82,9 +82,9 @@ def converted(
 
 def plain_message(text: str) -> str:
     """A Spark message without its condition, SQLSTATE and the text it quotes."""
-    text = re.split(r"\n== (?:SQL|DataFrame)|\n\s*JVM stacktrace|;\n'", text)[0]
+    text = re.split(r"\n== (?:SQL|DataFrame)|\n\s*JVM stacktrace|;\n'|; line \d+ pos \d+", text)[0]
     text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text.strip())
-    text = re.sub(r"\s*SQLSTATE: \w{5}\s*$", "", text)
+    text = re.split(r"\s*SQLSTATE: \w{5}", text)[0]
     text = re.sub(r"\s*If necessary set \S+ to \S+ to bypass this error\.?", "", text)
     return re.sub(r"\s+", " ", text).strip()
 
@@ -96,7 +96,8 @@ def _span(problem: PySparkException, sent: Located | None, within: Span | None) 
         start, stop = context.startIndex(), context.stopIndex()
         if 0 <= start <= stop and sent.text[start : stop + 1] == context.fragment():
             first, last = sent.origin(start), sent.origin(stop) + 1
-            return Span(within.source, first, max(first, min(last, len(within.source.text))))
+            first = min(max(first, within.start), within.stop)
+            return Span(within.source, first, max(first, min(last, within.stop)))
     return within
 
 

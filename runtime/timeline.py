@@ -29,7 +29,8 @@ from dataclasses import dataclass
 
 from ctsql.catalog.errors import error
 from ctsql.runtime import faults
-from ctsql.runtime.delta_log import Conflict, DeltaTable, Gateway
+from ctsql.runtime.delta_log import DeltaTable, Gateway
+from ctsql.runtime.delta_transaction import Conflict
 from ctsql.runtime.write_handle import Attempt, Committed, Output
 
 APP = "ctsql:timeline"

@@ -28,7 +28,8 @@ from pyspark.sql import DataFrame
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime import faults
 from ctsql.runtime.commits import Commit
-from ctsql.runtime.delta_log import Conflict, DeltaTable
+from ctsql.runtime.delta_log import DeltaTable
+from ctsql.runtime.delta_transaction import Conflict
 
 NO_UPPER = 0
 
@@ -108,12 +109,21 @@ class Output:
     def _reach_back(self, until_upper: int | None) -> None:
         """Take in older commits until one with upper <= until_upper (None: until any)."""
         while self._reached > 0:
+            if until_upper is None and not self._entries and not self.table.has(self._reached - 1):
+                self._from_state()  # the log is cleaned up further back than the last write
+                return
             if self._entries and (until_upper is None or self._entries[0].upper <= until_upper):
                 return
             self._reached -= 1
             upper = self.table.commit_at(self._reached).transaction(self.app)
             if upper is not None:
                 self._entries.insert(0, Entry(upper, self._reached))
+
+    def _from_state(self) -> None:
+        """Take the upper from the table's state, where its own commit is no longer in the log."""
+        upper = self.table.transaction_version(self.app, self.table.update())
+        if upper is not None:
+            self._entries.insert(0, Entry(upper, self._reached))
 
     def entries(self, since: int) -> list[Entry]:
         """The commits with an upper, from the last one at or below ``since`` on."""

@@ -36,12 +36,11 @@ def test_there_are_documents_to_run() -> None:
 def test_blocks_run(
     name: str,
     connect: Callable[[], Connection],
-    warehouse: Path,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Every block of a document runs and prints what the document says."""
-    monkeypatch.chdir(warehouse.parent)  # where the documents' "warehouse" is the test's
-    monkeypatch.delenv("CTSQL_WAREHOUSE", raising=False)
+    monkeypatch.chdir(tmp_path)
     con = connect()
     con.start()
     assert Document(ROOT / name, con, ROOT).run()

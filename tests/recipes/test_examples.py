@@ -4,7 +4,6 @@ import csv
 import io
 import zipfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,14 +22,14 @@ TESTED = {"upsert.sql", "audit_log.sql", "stream_table_join.sql", "view.sql"}
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A warehouse with the flights in it."""
     warehouse = str(tmp_path_factory.mktemp("examples") / "warehouse")
     with connect(warehouse, master=TEST_MASTER) as con:
         load(con)
         load(con)  # the second time changes nothing
         assert con.execute("SELECT count(*) FROM flights").fetchall() == [(336_776,)]
-    yield warehouse
+    return warehouse
 
 
 @pytest.fixture(scope="module")
