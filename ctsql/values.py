@@ -6,8 +6,8 @@ The choices, which the user guide repeats:
 - Decimals keep every digit and their scale; in JSON they are number literals.
 - NaN and the infinities are ``NaN``, ``Infinity``, ``-Infinity``; in JSON these are strings,
   since JSON has no such numbers.
-- Dates and times are ISO 8601. A ``timestamp`` is an instant: it is shown in
-  UTC, as everywhere in ctsql, with its offset. A ``timestamp_ntz`` has no offset. Intervals are ISO 8601 durations.
+- Dates and times are ISO 8601. A ``timestamp`` is an instant: it is shown in UTC, as everywhere
+  in ctsql, with its offset. A ``timestamp_ntz`` has no offset. Intervals are ISO 8601 durations.
 - Binary values are hexadecimal digits in upper case, in every format (what ``unhex`` reads).
 - Arrays, maps and structs are JSON, as text in the formats that know no nesting.
 

@@ -26,7 +26,7 @@ from click.testing import CliRunner
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.spans import Source
+from ctsql.catalog.spans import Source, Span
 from ctsql.cli import main
 from ctsql.show import Format, write_result
 
@@ -90,19 +90,19 @@ class Document:
             if block.words[:1] == ("error",):
                 self._refused(span, block)
                 continue
-            out = io.StringIO()
-            result = self.con.run_statement(span)
-            if result.has_rows:
-                write_result(result, Format.TABLE, out, terminal=False)
-            printed = out.getvalue()
+            printed = self._printed(span)
         if block.output is not None:
             assert printed == block.output, self._place(block)
 
-    def _refused(self, span: Any, block: Block) -> None:
+    def _printed(self, span: Span) -> str:
+        """Run a statement; gives what the command line prints of its rows."""
+        out = io.StringIO()
+        write_result(self.con.run_statement(span), Format.TABLE, out, terminal=False)
+        return out.getvalue()
+
+    def _refused(self, span: Span, block: Block) -> None:
         with pytest.raises(CtsqlError) as refused:
-            result = self.con.run_statement(span)
-            if result.has_rows:
-                result.fetchall()
+            self._printed(span)
         assert refused.value.condition == block.words[1], f"{self._place(block)}: {refused.value}"
 
     def _run_python(self, block: Block) -> None:

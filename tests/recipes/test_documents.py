@@ -57,7 +57,8 @@ def test_links_and_files_are_there(name: str) -> None:
         if not re.match(r"https?:|mailto:|#", target)
         and not (document.parent / target.split("#")[0]).exists()
     ]
-    for named in _CODE.findall(text):
+    # A decision may speak of files that are not there; that is often its point.
+    for named in _CODE.findall(text) if "decisions" not in name else ():
         is_ours = named.split("/")[0] in FOLDERS and "/" in named
         if is_ours and _PATH.fullmatch(named) and not (ROOT / named).exists():
             missing.append(named)
