@@ -91,6 +91,7 @@ class Binder:
         catalog: the objects there are. search_schema: where unqualified names are looked up.
         reads: for a stored definition, what its names meant when it was made.
         analyst: None for a stored definition, which was checked when it was made.
+        columns_of: an object's columns now; a foreign writer may have added some to a table.
     """
 
     def __init__(
@@ -100,10 +101,12 @@ class Binder:
         analyst: Analyst | None,
         *,
         reads: Sequence[Reading] = (),
+        columns_of: Callable[[Item], tuple[Column, ...]] = lambda item: item.columns,
     ) -> None:
         self.catalog = catalog
         self.search_schema = search_schema
         self.analyst = analyst
+        self.columns_of = columns_of
         self.own: Item | None = None  # the output being defined,
         self.own_name: Name | None = None  # and what its definition calls it
         self._stored = {r.name: r for r in reads}
@@ -134,7 +137,7 @@ class Binder:
             return Get(object_id=self.own.id, name=self.own.name, columns=columns, role=Role.SELF)
         item = self.resolve(ref)
         stored = self._stored.get(name)
-        columns = stored.columns if stored else tuple(c.name for c in item.columns)
+        columns = stored.columns if stored else tuple(c.name for c in self.columns_of(item))
         self.reads[item.id] = Reading(name=name, object_id=item.id, columns=columns)
         if item.kind is ObjectKind.VIEW:
             return self.view(item)
@@ -168,7 +171,7 @@ class Binder:
 
     def bind_select(self, statement: Select) -> Query:
         """A query at the top level; Spark checks its columns when it is lowered."""
-        trusting = Binder(self.catalog, self.search_schema, None)
+        trusting = Binder(self.catalog, self.search_schema, None, columns_of=self.columns_of)
         query: Node = transform(trusting.query(statement.query))
         assert isinstance(query, Query)  # the rules keep the root's kind
         return query

@@ -4,13 +4,12 @@ Every relation is given to Spark as an empty table with the right columns, so th
 definition costs no job and does not depend on data.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Catalog
 from ctsql.catalog.schemas import Column
 from ctsql.planner.lowering import Context, lower_query, quoted, temporary_view
 from ctsql.planner.lowering.queries import registered, relation_frames, run_text
@@ -18,20 +17,23 @@ from ctsql.planner.nodes import Delete, Get, Node, Query, Role
 from ctsql.planner.rules import transform
 from ctsql.runtime.spark_errors import converted
 
+ColumnsOf = Callable[[str], Sequence[Column]]
+"""The columns of an object, by its id."""
+
 
 class EmptySources:
-    """Empty tables with the columns of the catalog's objects."""
+    """Empty tables with the columns of objects."""
 
-    def __init__(self, session: SparkSession, catalog: Catalog) -> None:
+    def __init__(self, session: SparkSession, columns_of: ColumnsOf) -> None:
         self._session = session
-        self._catalog = catalog
+        self._columns_of = columns_of
         self.own: tuple[str, Sequence[Column]] | None = None
 
     def contents(self, object_id: str, at: int) -> DataFrame:
         """An empty table like the object."""
         if self.own is not None and self.own[0] == object_id:
             return empty(self._session, self.own[1])
-        return empty(self._session, self._catalog.items[object_id].columns)
+        return empty(self._session, self._columns_of(object_id))
 
     def inserts(self, object_id: str, at: int) -> DataFrame:
         """An empty table like the object."""
@@ -54,9 +56,9 @@ def empty(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
 class SparkAnalyst:
     """The planner's ``Analyst``, by Spark."""
 
-    def __init__(self, session: SparkSession, catalog: Catalog) -> None:
+    def __init__(self, session: SparkSession, columns_of: ColumnsOf) -> None:
         self._session = session
-        self._sources = EmptySources(session, catalog)
+        self._sources = EmptySources(session, columns_of)
         self._context = Context(session, self._sources, 0, clock_at=0)
 
     def columns(self, query: Query) -> tuple[Column, ...]:

@@ -18,7 +18,6 @@ Source: the Delta protocol, sections "Delta Log Entries", "Deletion Vectors", "T
 Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum File".
 """
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -222,10 +221,9 @@ class DeltaTable:
             found = {d.domain(): d.configuration() for d in scala_items(snapshot.domainMetadata())}
         return int(snapshot.version()), found
 
-    def schema_json(self) -> dict[str, Any]:
-        """The newest schema, as Spark's JSON."""
-        parsed: dict[str, Any] = json.loads(self.update().metadata().schemaString())
-        return parsed
+    def schema_text(self) -> str:
+        """The newest schema, as Delta's JSON text; equal for equal schemas."""
+        return str(self.update().metadata().schemaString())
 
     def configuration(self) -> dict[str, str]:
         """The newest table properties."""

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.schemas import Column
 from ctsql.planner.binding import Bound, bind_stored
 from ctsql.runtime.commits import Change, classify, rows_added
 from ctsql.runtime.delta_log import DeltaTable, Gateway
@@ -39,6 +40,7 @@ class Objects:
         self.catalog: Catalog = Catalog.of(())
         self._outputs: dict[str, Output] = {}
         self._bound: dict[str, Bound] = {}
+        self._columns: dict[str, tuple[str, tuple[Column, ...]]] = {}
 
     def use(self, catalog: Catalog) -> None:
         """Go on with another catalog."""
@@ -82,6 +84,25 @@ class Objects:
     def sources(self) -> dict[str, tuple[str, DeltaTable]]:
         """What the timeline mints for: every source with its name."""
         return {i.id: (i.name.qualified(), self.table(i)) for i in self.catalog.sources()}
+
+    # ---- columns
+
+    def columns_now(self, item: Item) -> tuple[Column, ...]:
+        """An object's columns; for a table as its log has them, whoever changed it."""
+        if item.kind is not ObjectKind.TABLE:
+            return item.columns
+        text = self.table(item).schema_text()
+        known = self._columns.get(item.id)
+        if known is None or known[0] != text:
+            known = self._columns[item.id] = (text, self.stored_columns(item))
+        return known[1]
+
+    def stored_columns(self, item: Item) -> tuple[Column, ...]:
+        """The columns of an object's table."""
+        return tuple(
+            Column(f.name, f.dataType.simpleString(), f.nullable, f.metadata.get("comment"))
+            for f in self.table(item).frame_of(()).schema
+        )
 
     # ---- versions and times
 

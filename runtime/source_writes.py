@@ -36,7 +36,7 @@ def run_on_table(
     alias: str = "",
 ) -> DataFrame:
     """Run a statement whose target is the Delta table in a folder; gives Spark's own result."""
-    binder = Binder(engine.catalog, search_schema, None)
+    binder = Binder(engine.catalog, search_schema, None, columns_of=engine.objects.columns_now)
     nodes: list[Node] = [transform(binder.relation(ref, {})) for ref in text.relations]
     items = [engine.objects.item(i) for node in nodes for i in read_objects(node)]
     at = engine.read_time(items) if items else 0

@@ -170,6 +170,10 @@ def _from_java(problem: Py4JJavaError) -> CtsqlError:
     storage = _storage_problem(text)
     if storage is not None:
         return storage
+    violated = re.search(r"\[DELTA_\w*(?:CONSTRAINT|INVARIANT)\w*\]\s*(.*)", text)
+    if violated:
+        message = _lower(plain_message(violated.group(1)))
+        return error("DATA_ERROR", message=message, detail="", hint="")
     root = plain_message(chain[-1].split(": ", 1)[-1]) if chain else str(problem)
     return error(
         "SPARK_ERROR",

@@ -10,7 +10,6 @@ from dataclasses import replace
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import fold
-from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Bound, qualify
 from ctsql.planner.syntax.statements import (
@@ -75,7 +74,7 @@ class Creation:
                     self.names.search_schema,
                 )
                 faults.point("catalog_table_made")
-                item = replace(item, columns=self._stored_columns(item))
+                item = replace(item, columns=self.engine.objects.stored_columns(item))
                 self._register(item)
         self.engine.mint()
         return "CREATE TABLE"
@@ -102,15 +101,7 @@ class Creation:
                 hint=f"It is the table at that location; read it as {owner.name}.",
             )
         item = replace(item, location=location, managed=False)
-        return replace(item, columns=self._stored_columns(item))
-
-    def _stored_columns(self, item: Item) -> tuple[Column, ...]:
-        frame = self.engine.objects.table(item).frame_of(())
-        comments = {f.name: f.metadata.get("comment") for f in frame.schema}
-        return tuple(
-            Column(f.name, f.dataType.simpleString(), f.nullable, comments[f.name])
-            for f in frame.schema
-        )
+        return replace(item, columns=self.engine.objects.stored_columns(item))
 
     def create_view(self, statement: CreateView) -> str:
         """CREATE [OR REPLACE] VIEW."""

@@ -27,8 +27,11 @@ class Namespace:
     def binder(self) -> Binder:
         """A binder on the newest catalog."""
         catalog = self.engine.refresh_catalog()
-        analyst = SparkAnalyst(self.engine.session, catalog)
-        return Binder(catalog, self.search_schema, analyst)
+        columns_of = self.engine.objects.columns_now
+        analyst = SparkAnalyst(
+            self.engine.session, lambda object_id: columns_of(catalog.items[object_id])
+        )
+        return Binder(catalog, self.search_schema, analyst, columns_of=columns_of)
 
     def of_kind(self, ref: RelationRef, kind: ObjectKind) -> Item:
         """The object of a name, which must be of a kind."""

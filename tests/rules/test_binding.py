@@ -56,7 +56,9 @@ def test_roles() -> None:
 @pytest.mark.parametrize("source", ["feed", "summed", "old_task", "other.feed", "FEED", "`feed`"])
 def test_what_can_be_an_input(source: str) -> None:
     """A table, a materialized view, a task; names fold as Spark's do."""
-    plan = _task(bind(f"CREATE CONTINUAL TASK t ON INPUT {source} AS (INSERT INTO t SELECT 1 AS a)"))
+    plan = _task(
+        bind(f"CREATE CONTINUAL TASK t ON INPUT {source} AS (INSERT INTO t SELECT 1 AS a)")
+    )
     (node,) = plan.inputs
     assert isinstance(node, InsertsInput)
 
@@ -137,9 +139,7 @@ def test_a_stored_definition_means_what_it_meant() -> None:
 
     sql = "CREATE CONTINUAL TASK t (k INT) ON INPUT feed AS (INSERT INTO t SELECT key FROM feed)"
     bound = bind(sql)
-    task = replace(
-        item(ObjectKind.CONTINUAL_TASK, "t", "k int", definition=sql), reads=bound.reads
-    )
+    task = replace(item(ObjectKind.CONTINUAL_TASK, "t", "k int", definition=sql), reads=bound.reads)
     usurper = item(ObjectKind.TABLE, "feed2", "x int")
     renamed = (
         CATALOG.with_item(task)

@@ -10,7 +10,9 @@ from tests.scenarios.play import assert_rows
 
 pytestmark = pytest.mark.spark
 
-COPY = "CREATE CONTINUAL TASK copy (k INT, v STRING) ON INPUT t AS (INSERT INTO copy SELECT * FROM t)"
+COPY = (
+    "CREATE CONTINUAL TASK copy (k INT, v STRING) ON INPUT t AS (INSERT INTO copy SELECT * FROM t)"
+)
 VIEW = "CREATE MATERIALIZED VIEW same AS SELECT * FROM t"
 
 
@@ -32,7 +34,9 @@ def test_dml_on_an_input(con: Connection) -> None:
     con.execute("DELETE FROM t WHERE k = 1")
     _expect(con, "copy", [*copied])
     _expect(con, "same", [(2, "B"), (2, "B")])
-    con.execute("CREATE TABLE changes (k INT, v STRING); INSERT INTO changes VALUES (2, 'z'), (3, 'n')")
+    con.execute(
+        "CREATE TABLE changes (k INT, v STRING); INSERT INTO changes VALUES (2, 'z'), (3, 'n')"
+    )
     con.execute(
         "MERGE INTO t USING changes ON t.k = changes.k WHEN MATCHED THEN UPDATE SET v = changes.v"
         " WHEN NOT MATCHED THEN INSERT (k, v) VALUES (changes.k, changes.v)"

@@ -63,9 +63,7 @@ def test_uppers_strictly_increase_and_stand_at_bound_times(con: Connection) -> N
         for c in log(folder(con, "feed"))
     ]
     assert len(uppers) == 3
-    assert all(
-        upper - 1 >= stamp for upper, stamp in zip(uppers, source[-3:], strict=True)
-    )
+    assert all(upper - 1 >= stamp for upper, stamp in zip(uppers, source[-3:], strict=True))
 
 
 def test_nothing_proposed_writes_no_file(con: Connection) -> None:
