@@ -465,6 +465,14 @@ CONDITIONS: dict[str, Condition] = _table(
         "{hint}",
     ),
     Condition(
+        "VIEW_FAILED",
+        "22000",
+        DataError,
+        'materialized view "{name}" cannot be computed at T = {time}: {reason}',
+        "{detail}",
+        "Mend the rows it reads; the view then heals by itself.",
+    ),
+    Condition(
         "WAREHOUSE_NOT_FOUND",
         "3D000",
         CatalogError,

@@ -184,6 +184,12 @@ class Objects:
         version = self.version_at(item, at)
         return 0 if version is None else self.table(item).rows_count(version)
 
+    def reads_at(self, item: Item, time: int) -> dict[str, object]:
+        """What a commit of an output at T says of itself: T, and the versions it was made from."""
+        read = [self.item(r.object_id) for r in item.reads]
+        versions = {i.id: self.version_at(i, time) for i in read if i.location is not None}
+        return {"t": time, "bindings": versions}
+
     def inserts_of(self, item: Item, movement: Movement, change: Change) -> DataFrame:
         """The rows a movement inserts, net."""
         table = self.table(item)

@@ -136,6 +136,12 @@ class Output:
         """Like :meth:`entries`, with the commits themselves."""
         return [(e, self.table.commit_at(e.version)) for e in self.entries(since)]
 
+    def has_foreign_rows(self) -> bool:
+        """Has somebody else changed rows since the last commit with an upper?"""
+        newest = self.table.version()
+        last = self._entries[-1].version if self._entries else newest
+        return any(self.table.commit_at(v).changes_data for v in range(last + 1, newest + 1))
+
     # ---- writing
 
     def open(self, expected: int) -> "Attempt | UpperMismatch":

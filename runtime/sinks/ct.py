@@ -126,7 +126,7 @@ class TaskSink:
                 if not wrote:
                     attempt.abandon()
                     return time + 1, False
-                outcome = attempt.commit(time + 1, self._metadata(time))
+                outcome = attempt.commit(time + 1, self.objects.reads_at(self.item, time))
             except (DataError, StatementError) as problem:
                 attempt.abandon()
                 raise self._failed(time, problem) from problem
@@ -155,14 +155,6 @@ class TaskSink:
             hint="Once the cause is mended (in a reference it reads, say) the task goes on by "
             "itself; else drop it and create it anew.",
         )
-
-    def _metadata(self, time: int) -> dict[str, object]:
-        versions = {
-            r.object_id: self.objects.version_at(self.objects.item(r.object_id), time)
-            for r in self.item.reads
-            if self.objects.item(r.object_id).location is not None
-        }
-        return {"t": time, "bindings": versions}
 
     def _stage(self, attempt: Attempt, movement: Movement) -> bool:
         """Compute and stage what the body proposes; False when that is nothing."""
@@ -224,4 +216,4 @@ class TaskSink:
         """Write an upper without rows; losing the race for it is fine."""
         attempt = self.output.open(self.output.upper)
         if isinstance(attempt, Attempt) and attempt.expected < upper:
-            attempt.commit(upper, self._metadata(upper - 1))
+            attempt.commit(upper, self.objects.reads_at(self.item, upper - 1))

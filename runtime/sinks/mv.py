@@ -19,7 +19,7 @@ description is outdated and what was staged for it is deleted.
 Not yet: incremental change plans; pending corrections in read-only mode.
 """
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import DataError, StatementError, error
 from ctsql.catalog.items import Item
 from ctsql.planner.lowering import Context, lower_view
 from ctsql.planner.nodes import ViewWrite
@@ -52,7 +52,7 @@ class ViewSink:
             full: compare even when nothing it reads has changed.
 
         Raises:
-            DATA_ERROR: the query cannot be computed on the data; the table stays as it was.
+            VIEW_FAILED: the query cannot be computed on the data; the table stays as it was.
         """
         upper = self.output.fetch_recent_upper()
         times: set[int] = set()
@@ -60,7 +60,7 @@ class ViewSink:
             times.add(self.item.created)
         after = max(upper - 1, self.item.created)
         times |= self.objects.read_times(self.item, after=after, until=until)
-        if full:
+        if full or (self.output.has_foreign_rows() and until >= upper):
             times.add(until)
         due = sorted(times)
         if due and not self.objects.is_followed(self.item):
@@ -103,7 +103,17 @@ class ViewSink:
             if isinstance(action, mv_append.Drop) or action.advance_from is not None:
                 attempt.abandon()
                 return False
-            outcome = attempt.commit(description.upper, self._metadata(time))
+            outcome = attempt.commit(description.upper, self.objects.reads_at(self.item, time))
+        except (DataError, StatementError) as problem:
+            attempt.abandon()
+            raise error(
+                "VIEW_FAILED",
+                span=problem.span,
+                name=str(self.item.name),
+                time=time,
+                reason=problem.message,
+                detail=problem.detail or "",
+            ) from problem
         except BaseException:
             attempt.abandon()
             raise
@@ -118,11 +128,3 @@ class ViewSink:
             self.objects.rows_count(self.objects.item(r.object_id), time) for r in self.item.reads
         ]
         return all(c is not None and c <= DRIVER_ROWS_MAX for c in counts)
-
-    def _metadata(self, time: int) -> dict[str, object]:
-        versions = {
-            r.object_id: self.objects.version_at(self.objects.item(r.object_id), time)
-            for r in self.item.reads
-            if self.objects.item(r.object_id).location is not None
-        }
-        return {"t": time, "bindings": versions}
