@@ -9,8 +9,10 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from platformdirs import user_cache_dir
 from pyspark.sql import SparkSession
 
 from ctsql.catalog.errors import error
@@ -76,6 +78,8 @@ def _start(master: str | None) -> SparkSession:
         {
             "spark.app.name": "ctsql",
             "spark.master": master or "local[*]",
+            # Nothing of ours is stored there, but Spark makes the folder: not in the user's.
+            "spark.sql.warehouse.dir": Path(user_cache_dir("ctsql"), "spark-warehouse").as_uri(),
             "spark.sql.shuffle.partitions": partitions,
             **_STATIC,
             **spark_builder_config(),

@@ -152,8 +152,8 @@ class TaskSink:
             time=time,
             reason=problem.message,
             detail=f"{problem.detail or ''} Its input is kept; nothing was written at T = {time}.",
-            hint="Once the cause is mended (in a reference it reads, say) the task goes on by "
-            "itself; else drop it and create it anew.",
+            hint=f"Drop it and create it anew with a body that can compute these rows: "
+            f"DROP CONTINUAL TASK {self.item.name}",
         )
 
     def _stage(self, attempt: Attempt, movement: Movement) -> bool:
