@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, InterfaceError, error
 from ctsql.catalog.spans import Source, Span
+from ctsql.cursor import Cursor
 from ctsql.literals import literals
 from ctsql.planner.explain import explain
 from ctsql.planner.syntax import parse, split
@@ -110,9 +111,9 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def cursor(self) -> "Connection":
-        """PEP 249: the connection is its own cursor."""
-        return self
+    def cursor(self) -> Cursor:
+        """PEP 249: for code written for any DB-API driver."""
+        return Cursor(self)
 
     def commit(self) -> None:
         """PEP 249: every statement commits by itself; nothing is left to do."""

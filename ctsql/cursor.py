@@ -1,0 +1,81 @@
+"""PEP 249's cursor: the last result of the statements it ran.
+
+``Connection.execute`` gives the result itself and is the shorter way; a cursor is for code
+written for any DB-API driver.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ctsql.catalog.errors import InterfaceError
+from ctsql.result import Description, Result, Row
+
+if TYPE_CHECKING:
+    from ctsql.api import Connection
+
+
+class Cursor:
+    """Runs statements on a connection and hands out the rows of the last one."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self.connection = connection
+        self.arraysize = 1
+        self._result: Result | None = None
+        self._closed = False
+
+    def execute(self, operation: str, parameters: Sequence[object] | None = None) -> "Cursor":
+        """Run one or several statements; the rows of the last can be fetched."""
+        if self._closed:
+            raise InterfaceError("the cursor is closed")
+        self._result = self.connection.execute(operation, parameters)
+        return self
+
+    def executemany(
+        self, operation: str, seq_of_parameters: Sequence[Sequence[object]]
+    ) -> "Cursor":
+        """Run a statement once for each list of parameters: a commit each."""
+        for parameters in seq_of_parameters:
+            self.execute(operation, parameters)
+        return self
+
+    @property
+    def result(self) -> Result:
+        """The last result; InterfaceError before the first statement."""
+        if self._result is None:
+            raise InterfaceError("no statement has been run on this cursor")
+        return self._result
+
+    @property
+    def description(self) -> Description | None:
+        """Name and type of each column; None when the last statement gave no rows."""
+        return None if self._result is None else self._result.description
+
+    @property
+    def rowcount(self) -> int:
+        """Rows changed or given; -1 while it is not known."""
+        return -1 if self._result is None else self._result.rowcount
+
+    def fetchone(self) -> Row | None:
+        """The next row, or None after the last."""
+        return self.result.fetchone()
+
+    def fetchmany(self, size: int | None = None) -> list[Row]:
+        """The next ``size`` rows (``arraysize`` when not told)."""
+        return self.result.fetchmany(self.arraysize if size is None else size)
+
+    def fetchall(self) -> list[Row]:
+        """All rows not fetched yet."""
+        return self.result.fetchall()
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.result)
+
+    def close(self) -> None:
+        """Nothing can be run on it afterwards."""
+        self._closed, self._result = True, None
+
+    def setinputsizes(self, sizes: Any) -> None:
+        """PEP 249: may do nothing."""
+
+    def setoutputsize(self, size: Any, column: Any = None) -> None:
+        """PEP 249: may do nothing."""
