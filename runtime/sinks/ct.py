@@ -28,7 +28,13 @@ from contextlib import contextmanager
 
 from pyspark.sql import DataFrame
 
-from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error
+from ctsql.catalog.errors import (
+    CtsqlError,
+    DataError,
+    EnvironmentProblem,
+    StatementError,
+    error,
+)
 from ctsql.catalog.items import Item
 from ctsql.planner.lowering import Context, lower_transaction
 from ctsql.planner.nodes import InsertsInput, TaskWrite
@@ -40,7 +46,7 @@ from ctsql.runtime.objects import Movement, Objects
 from ctsql.runtime.sinks.ct_state import SinkState
 from ctsql.runtime.sinks.staging import DRIVER_ROWS_MAX, persisted, stage, unadaptive
 from ctsql.runtime.sources import StoredSources
-from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.spark_errors import FILE_MISSING, converted
 from ctsql.runtime.write_handle import Attempt, Committed, Disturbed, UpperMismatch
 
 DISTURBED_TRIES_MAX = 20
@@ -130,6 +136,11 @@ class TaskSink:
             except (DataError, StatementError) as problem:
                 attempt.abandon()
                 raise self._failed(time, problem) from problem
+            except EnvironmentProblem as problem:
+                attempt.abandon()
+                if problem.message == FILE_MISSING:
+                    raise self._history_lost(movement, problem) from problem
+                raise
             except BaseException:
                 attempt.abandon()
                 raise
@@ -156,9 +167,20 @@ class TaskSink:
             f"DROP CONTINUAL TASK {self.item.name}",
         )
 
+    def _history_lost(self, movement: Movement, problem: CtsqlError) -> CtsqlError:
+        return error(
+            "HISTORY_LOST",
+            relation=str(self.input.name),
+            detail=f"A file that holds the change of its version {movement.version} "
+            f"(T = {movement.time}) is gone, as after a VACUUM that kept too little: "
+            f"{problem.detail}",
+            hint=f"Restore the file, or create the task anew: DROP CONTINUAL TASK "
+            f"{self.item.name}, then CREATE it; with SNAPSHOT it starts from what is there.",
+        )
+
     def _stage(self, attempt: Attempt, movement: Movement) -> bool:
         """Compute and stage what the body proposes; False when that is nothing."""
-        with self._inserts(movement) as rows, converted():
+        with converted(), self._inserts(movement) as rows:
             if rows is None:
                 return False
             sources = StoredSources(
