@@ -13,7 +13,7 @@ No import of Spark here: a prompt must not wait for it.
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -144,7 +144,7 @@ class Result:
         """All rows that were not taken yet, in one Spark job if none was."""
         if self._cursor is None and self._frame is not None:
             with self._convert():
-                collected = self._frame.collect()
+                collected = self._fetched().collect()
             self._cursor = iter(())
             self._rowcount = self._taken = len(collected)
             return [self._plain(row) for row in collected]
@@ -154,7 +154,7 @@ class Result:
         """At most ``count`` first rows, computing little more than those; uses up the result."""
         if self._cursor is None and self._frame is not None:
             with self._convert():
-                taken = self._frame.take(count)
+                taken = self._fetched().take(count)
             self._cursor = iter(())
             if len(taken) < count:
                 self._rowcount = len(taken)
@@ -206,23 +206,41 @@ class Result:
         return self._cursor
 
     def _plain(self, row: Sequence[Any]) -> Row:
-        """A row of Spark as plain values: instants with their zone, UTC; bytes as ``bytes``."""
+        """A row of :meth:`_fetched` as plain values."""
         values = list(row)
         for i, kind in enumerate(self.types):
             if values[i] is None:
                 continue
-            if kind == "timestamp":  # Spark gives it without a zone, in this machine's
-                values[i] = values[i].astimezone(UTC)
+            if kind == "timestamp":
+                values[i] = _instant(values[i])
             elif kind == "binary":
                 values[i] = bytes(values[i])
         return tuple(values)
+
+    def _fetched(self) -> "DataFrame":
+        """The frame as rows are fetched: instants as microseconds.
+
+        PySpark would give them without a zone, in this machine's, and not near the year 1.
+        """
+        assert self._frame is not None  # callers look
+        if "timestamp" not in self.types:
+            return self._frame
+        from pyspark.sql import functions as F
+
+        names = [f"c{i}" for i in range(len(self.columns))]
+        return self._frame.toDF(*names).select(
+            *(
+                F.unix_micros(name).alias(name) if kind == "timestamp" else F.col(name)
+                for name, kind in zip(names, self.types, strict=True)
+            )
+        )
 
     def _stream(self) -> Iterator[Row]:
         if self._frame is None:
             yield from self._rows or []
             return
         with self._convert():
-            rows: Iterator[Any] = self._frame.toLocalIterator(prefetchPartitions=False)
+            rows: Iterator[Any] = self._fetched().toLocalIterator(prefetchPartitions=False)
         while True:
             with self._convert():  # the job of the next partition may run (and fail) here
                 chunk = list(islice(rows, _CHUNK_ROWS))
@@ -232,6 +250,22 @@ class Result:
             yield from map(self._plain, chunk)
             if len(chunk) < _CHUNK_ROWS:
                 return
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _instant(micros: int) -> datetime:
+    """An instant with its zone, UTC."""
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError as problem:
+        raise error(
+            "DATA_ERROR",
+            message="a timestamp is outside the years 1 to 9999, which Python can hold",
+            detail="",
+            hint="Fetch it as text: CAST(... AS STRING).",
+        ) from problem
 
 
 def _arrow_of_rows(columns: list[str], types: list[str], rows: list[Row]) -> "pa.Table":

@@ -72,6 +72,10 @@ class FakeAnalyst:
         """Remember what the output looks like."""
         self.own = (object_id, tuple(columns))
 
+    def is_deterministic(self, query: Query) -> bool:
+        """Every function it knows is."""
+        return True
+
     def check_predicate(self, delete: Delete, columns: Sequence[Column]) -> None:
         """Remember what was asked."""
         self.predicates.append(delete)

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ctsql.api import Connection
+from ctsql.result import Result
 
 
 def folder(con: Connection, name: str) -> Path:
@@ -38,7 +39,7 @@ def rows_at(con: Connection, table: Path, version: int) -> list[tuple[Any, ...]]
     """What any Delta reader sees at a version."""
     con.spark.conf.set("spark.databricks.delta.snapshotPartitions", "2")  # for speed alone
     read = con.spark.read.format("delta").option("versionAsOf", version)
-    return [tuple(row) for row in read.load(str(table)).collect()]
+    return Result.of_dataframe(read.load(str(table))).fetchall()
 
 
 def data_files(table: Path) -> set[str]:

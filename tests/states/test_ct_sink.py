@@ -32,7 +32,7 @@ times known | times< | data row@t        | data< | out< || decision
 4 9         | 9      | a@4 a@5-          | 9     | 5    || advance 9  # 9 is not known to be all
 2           | 3      | a@2 a@2           | 3     | 2    || write 3 a a
 """
-ROWS = [line for line in TABLE.strip().splitlines()[1:]]
+ROWS = TABLE.strip().splitlines()[1:]
 
 
 def _state(row: str) -> tuple[SinkState[str], str]:

@@ -1,0 +1,99 @@
+"""Random bodies over random histories give what the model gives."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from ctsql.api import Connection
+from tests.properties.model import STATEMENTS, Row, Rows, task
+from tests.scenarios.play import assert_rows
+
+pytestmark = pytest.mark.spark
+
+FIXED_SEEDS = (1, 2, 3)
+TASKS_PER_SEED = 4
+CHANGES = 5
+SLOW_SEEDS = range(100, 140)
+
+
+def _rows(chance: random.Random) -> list[Row]:
+    values = [None, 0, 1, 2, 3]
+    return [(chance.choice(values), chance.choice(values)) for _ in range(chance.randrange(1, 6))]
+
+
+def _change(con: Connection, chance: random.Random, held: Rows) -> Rows:
+    """Change the feed at random; gives what it inserted, net."""
+    match chance.choice(("insert", "insert", "insert", "delete", "update", "merge")):
+        case "insert":
+            rows = _rows(chance)
+            texts = (
+                f"({'NULL' if k is None else k}, {'NULL' if v is None else v})" for k, v in rows
+            )
+            con.execute(f"INSERT INTO feed VALUES {', '.join(texts)}")
+            inserted = Counter(rows)
+            held.update(inserted)
+            return inserted
+        case "delete":
+            con.execute("DELETE FROM feed WHERE k = 1")
+            for row in [row for row in held if row[0] == 1]:
+                del held[row]
+            return Counter()
+        case "update":
+            con.execute("UPDATE feed SET v = 3 WHERE k = 2")
+            changed = Counter({r: n for r, n in held.items() if r[0] == 2})
+        case _:
+            con.execute(
+                "MERGE INTO feed USING (SELECT 2 AS k) s ON feed.k = s.k"
+                " WHEN MATCHED THEN UPDATE SET v = 3"
+            )
+            changed = Counter({r: n for r, n in held.items() if r[0] == 2})
+    for row in changed:
+        del held[row]
+    fresh: Rows = Counter({(2, 3): changed.total()}) if changed else Counter()
+    held.update(fresh)
+    return fresh - changed
+
+
+def _play(seed: int, connect: Callable[[], Connection]) -> None:
+    chance = random.Random(seed)
+    con = connect()
+    con.execute("CREATE TABLE feed (k INT, v INT)")
+    bodies = [chance.sample(STATEMENTS, chance.randrange(1, 5)) for _ in range(TASKS_PER_SEED)]
+    for number, body in enumerate(bodies):
+        name = f"task_{number}"
+        text = "; ".join(s.sql.format(task=name) for s in body)
+        con.execute(f"CREATE CONTINUAL TASK {name} (k INT, v INT) ON INPUT feed AS ({text})")
+    held: Rows = Counter()
+    changes = []
+    for turn in range(CHANGES):
+        changes.append(_change(con, chance, held))
+        if turn == CHANGES // 2:  # the first half tick by tick, the second as a backlog
+            for number in range(TASKS_PER_SEED):
+                con.execute(f"SELECT * FROM task_{number}")
+            con.close()
+            con = connect()
+    for number, body in enumerate(bodies):
+        wanted = task(body, changes).elements()
+        found = con.execute(f"SELECT * FROM task_{number}").fetchall()
+        said = f"seed {seed}: " + "; ".join(s.sql for s in body) + f" over {changes}"
+        assert_rows(found, wanted, said)
+
+
+@pytest.mark.parametrize("seed", FIXED_SEEDS)
+def test_fixed_seeds(seed: int, connect: Callable[[], Connection]) -> None:
+    """The same bodies and histories in every run."""
+    _play(seed, connect)
+
+
+def test_a_fresh_seed(connect: Callable[[], Connection]) -> None:
+    """Another one each time; a failure prints the seed."""
+    _play(random.SystemRandom().randrange(10**9), connect)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SLOW_SEEDS)
+def test_many_seeds(seed: int, connect: Callable[[], Connection]) -> None:
+    """The slow lane."""
+    _play(seed, connect)

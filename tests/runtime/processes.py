@@ -1,0 +1,51 @@
+"""Other processes on a test's warehouse: they start Spark anew, race, and are killed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SECONDS_MAX = 180
+
+_PROGRAM = """
+import sys
+from ctsql.api import connect
+con = connect(sys.argv[1], master="local[1]")
+con.start()
+print("ready", flush=True)
+sys.stdin.readline()
+for sql in sys.argv[2:]:
+    con.execute(sql)
+print("done", flush=True)
+"""
+
+
+class Process:
+    """A process with a connection of its own, ready to run statements when told."""
+
+    def __init__(self, warehouse: Path, statements: list[str], fault: str = "") -> None:
+        environment = {**os.environ, "CTSQL_FAULT": fault}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, str(warehouse), *statements],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+    def wait_ready(self) -> None:
+        """Return once the warehouse is open."""
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "ready\n", self._process.communicate()[1]
+
+    def go(self) -> None:
+        """Let it run its statements."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+
+    def finish(self) -> tuple[int, str]:
+        """Wait for its end; gives exit status and what it wrote to stderr."""
+        _, problems = self._process.communicate(timeout=SECONDS_MAX)
+        return self._process.returncode, problems

@@ -1,0 +1,61 @@
+"""A process killed at each named point: afterwards all is right, and each T was written once."""
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.runtime.faults import POINTS
+from tests.runtime.disk import folder, log, transaction
+from tests.runtime.processes import Process
+from tests.scenarios.play import assert_rows
+
+pytestmark = pytest.mark.spark
+
+SET_UP = [
+    "CREATE TABLE feed (k INT, v INT)",
+    """CREATE CONTINUAL TASK latest (k INT, v INT) ON INPUT feed AS (
+        DELETE FROM latest WHERE k IN (SELECT k FROM feed);
+        INSERT INTO latest SELECT k, max(v) FROM feed GROUP BY k)""",
+    "INSERT INTO feed VALUES (1, 1), (2, 1)",
+    "SELECT * FROM latest",
+]
+SCRIPT = [
+    "INSERT INTO feed VALUES (2, 2), (3, 2)",
+    "SELECT * FROM latest",
+    "CREATE CONTINUAL TASK copy ON INPUT feed AS (INSERT INTO copy SELECT * FROM feed)",
+    "INSERT INTO feed VALUES (3, 3), (3, 3)",
+    "SELECT * FROM latest",
+]
+AGAIN = SCRIPT[2].replace("TASK copy", "TASK IF NOT EXISTS copy")
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection]) -> None:
+    """What is in stays in, what is not is done again; nothing is doubled."""
+    first = connect()
+    for statement in SET_UP:
+        first.execute(statement)
+    first.close()
+    process = Process(warehouse, SCRIPT, fault=point)
+    process.wait_ready()
+    process.go()
+    status, problems = process.finish()
+    assert status == -signal.SIGKILL, problems
+    con = connect()
+    con.execute(AGAIN)
+    held = con.execute("SELECT * FROM feed").fetchall()
+    # The model: each commit of the feed in turn, as far as the killed process came.
+    latest = {1: 1, 2: 1}
+    if (2, 2) in held:
+        latest |= {2: 2, 3: 2}
+    if (3, 3) in held:
+        latest |= {3: 3}
+    assert_rows(con.execute("SELECT * FROM latest").fetchall(), latest.items(), point)
+    assert_rows(con.execute("SELECT * FROM copy").fetchall(), held, point)
+    con.execute("INSERT INTO feed VALUES (9, 9)")
+    assert_rows(con.execute("SELECT v FROM latest WHERE k = 9").fetchall(), [(9,)], point)
+    uppers = [u for c in log(folder(con, "latest")) if (u := transaction(c)) is not None]
+    assert uppers == sorted(set(uppers)), "each T once, in order"

@@ -1,0 +1,69 @@
+"""Two processes on one warehouse: they create, mint and run the same tasks at once."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection
+from tests.runtime.disk import folder, log, orphans, transaction
+from tests.runtime.processes import Process
+from tests.scenarios.play import assert_rows
+
+pytestmark = pytest.mark.spark
+
+BATCHES = 4
+
+
+def _race(warehouse: Path, scripts: list[list[str]]) -> None:
+    processes = [Process(warehouse, script) for script in scripts]
+    for process in processes:
+        process.wait_ready()
+    for process in processes:
+        process.go()
+    for process in processes:
+        status, problems = process.finish()
+        assert status == 0, problems
+
+
+def _script(name: str, number: int) -> list[str]:
+    """Writes a feed both write, and reads outputs both keep; creates objects meanwhile."""
+    steps = [f"CREATE TABLE own_{name} (k INT)"]
+    for batch in range(BATCHES):
+        steps.append(f"INSERT INTO feed VALUES ({batch}, {number}), (100 + {number}, {batch})")
+        steps.append("SELECT * FROM copy")
+        steps.append("SELECT * FROM summed")
+    return [*steps, f"CREATE MATERIALIZED VIEW view_{name} AS SELECT k, v FROM feed"]
+
+
+def test_two_processes(warehouse: Path, connect: Callable[[], Connection]) -> None:
+    """Each T is written once whoever wins, nothing is lost, and no file is left over."""
+    con = connect()
+    con.execute("CREATE TABLE feed (k INT, v INT)")
+    con.execute("CREATE CONTINUAL TASK copy ON INPUT feed AS (INSERT INTO copy SELECT * FROM feed)")
+    con.execute(
+        "CREATE CONTINUAL TASK latest (k INT, v INT) ON INPUT feed AS ("
+        "DELETE FROM latest WHERE k IN (SELECT k FROM feed);"
+        "INSERT INTO latest SELECT k, max(v) FROM feed GROUP BY k)"
+    )
+    con.execute("CREATE MATERIALIZED VIEW summed AS SELECT k, sum(v) AS s FROM feed GROUP BY k")
+    _race(warehouse, [_script("a", 1), _script("b", 2)])
+    feed = con.execute("SELECT k, v FROM feed").fetchall()
+    assert len(feed) == 2 * 2 * BATCHES
+    assert_rows(con.execute("SELECT * FROM copy").fetchall(), feed, "copy")
+    for view in ("view_a", "view_b"):
+        assert_rows(con.execute(f"SELECT * FROM {view}").fetchall(), feed, view)
+    sums: dict[int, int] = {}
+    for k, v in feed:
+        assert isinstance(k, int)
+        assert isinstance(v, int)
+        sums[k] = sums.get(k, 0) + v
+    assert_rows(con.execute("SELECT * FROM summed").fetchall(), sums.items(), "summed")
+    con.execute("SELECT * FROM latest")
+    names = {row[1] for row in con.execute("SHOW TABLES").fetchall()}
+    assert {"own_a", "own_b"} <= names
+    for name in ("copy", "latest", "summed"):
+        table = folder(con, name)
+        uppers = [u for c in log(table) if (u := transaction(c)) is not None]
+        assert uppers == sorted(set(uppers)), f"{name}: each T once, in order"
+        assert not orphans(table)

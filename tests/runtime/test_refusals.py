@@ -1,0 +1,104 @@
+"""Bad input: a clear error that names the place, and nothing has changed."""
+
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection
+from tests.runtime.disk import tree
+from tests.scenarios.play import expect_error
+
+pytestmark = pytest.mark.spark
+
+SET_UP = """
+CREATE TABLE feed (key INT, val STRING);
+INSERT INTO feed VALUES (1, 'a');
+CREATE CONTINUAL TASK copy (key INT, val STRING) ON INPUT feed
+    AS (INSERT INTO copy SELECT * FROM feed);
+CREATE VIEW plain AS SELECT key FROM feed;
+CREATE MATERIALIZED VIEW held AS SELECT key FROM feed;
+SELECT * FROM copy, held
+"""
+
+TASK = "CREATE CONTINUAL TASK t (key INT) ON INPUT feed AS ({})"
+
+# statement, condition, the piece of the text the error points at
+CASES = [
+    ("SELECT nope FROM feed", "UNKNOWN_COLUMN", "nope"),
+    ("SELECT key FROM fed", "UNKNOWN_RELATION", "fed"),
+    ("SELECT key FROM nowhere.feed", "UNKNOWN_SCHEMA", "nowhere.feed"),
+    ("SELECT 1 FRM feed", "SYNTAX_ERROR", "feed"),
+    ("SELEKT 1", "SYNTAX_ERROR", "SELEKT"),
+    ("SELECT 'open", "SYNTAX_ERROR", None),
+    ("SELECT nofunction(key) FROM feed", "UNKNOWN_FUNCTION", "nofunction(key)"),
+    ("SELECT 1 / 0", "DATA_ERROR", None),
+    ("SELECT * FROM feed AS OF 5", "AS_OF_OUT_OF_RANGE", "5"),
+    ("CREATE TABLE feed (a INT)", "OBJECT_EXISTS", "feed"),
+    ("CREATE TABLE x (a INT, A INT)", None, None),
+    ("CREATE TABLE x (a NOTYPE)", None, None),
+    ("CREATE TABLE x LOCATION '/no/such/folder'", "NOT_A_DELTA_TABLE", "'/no/such/folder'"),
+    ("CREATE TABLE nowhere.x (a INT)", "UNKNOWN_SCHEMA", "nowhere.x"),
+    ("INSERT INTO feed VALUES (1)", None, None),
+    ("INSERT INTO feed SELECT 'x', 'y'", None, None),
+    ("INSERT INTO copy VALUES (1, 'a')", "OUTPUT_OWNED", "copy"),
+    ("DELETE FROM held", "OUTPUT_OWNED", "held"),
+    ("UPDATE plain SET key = 1", "OUTPUT_OWNED", "plain"),
+    ("DROP TABLE feed", "DEPENDENT_OBJECTS", "feed"),
+    ("DROP VIEW feed", "WRONG_OBJECT_KIND", "feed"),
+    ("DROP TABLE nope", "UNKNOWN_RELATION", "nope"),
+    ("ALTER TABLE feed RENAME TO copy", "OBJECT_EXISTS", "copy"),
+    ("COMMENT ON COLUMN feed.nope IS 'x'", "UNKNOWN_COLUMN", None),
+    ("SET nope = 1", "UNKNOWN_SETTING", "nope"),
+    ("SET isolation = 'loose'", "INVALID_OPTION", "'loose'"),
+    ("BEGIN", "NOT_SUPPORTED_YET", None),
+    ("SUBSCRIBE TO feed", "NOT_SUPPORTED_YET", None),
+    (TASK.format("INSERT INTO t SELECT nope FROM feed"), "UNKNOWN_COLUMN", "nope"),
+    (TASK.format("INSERT INTO t SELECT key, val FROM feed"), "COLUMN_COUNT_MISMATCH", None),
+    (TASK.format("INSERT INTO t SELECT val FROM feed"), "TYPE_MISMATCH", "SELECT val FROM feed"),
+    (TASK.format("INSERT INTO copy SELECT * FROM feed"), "TASK_WRITES_FOREIGN_TABLE", "copy"),
+    (TASK.format("UPDATE t SET key = 1"), "NOT_SUPPORTED_YET", None),
+    (TASK.format("SELECT 1"), "INVALID_STATEMENT", None),
+    (TASK.format(""), "INVALID_STATEMENT", None),
+    (TASK.format("INSERT INTO t SELECT key * rand() FROM feed"), "NONDETERMINISTIC_FUNCTION", None),
+    (TASK.format("DELETE FROM t WHERE nope = 1"), "UNKNOWN_COLUMN", "nope"),
+    (TASK.format("DELETE FROM t WHERE key + 1"), "TYPE_MISMATCH", None),
+    (TASK.format("INSERT INTO t SELECT 1 / 0 FROM feed"), "TASK_FAILED", None),
+    ("CREATE CONTINUAL TASK t ON INPUT t AS (INSERT INTO t SELECT 1)", "TASK_INPUT_IS_OUTPUT", "t"),
+    (
+        "CREATE CONTINUAL TASK t ON INPUT plain AS (INSERT INTO t SELECT key FROM plain)",
+        "TASK_INPUT_NOT_DURABLE",
+        "plain",
+    ),
+    ("CREATE CONTINUAL TASK t ON INPUT feed, held AS (DELETE FROM t)", "NOT_SUPPORTED_YET", None),
+    ("CREATE CONTINUAL TASK t (key INT) AS (DELETE FROM t)", "SYNTAX_ERROR", None),
+    ("CREATE MATERIALIZED VIEW m AS SELECT key, key FROM feed", "DUPLICATE_COLUMN", None),
+    ("CREATE MATERIALIZED VIEW m AS SELECT NULL AS x FROM feed", "INVALID_COLUMN_TYPE", None),
+    ("CREATE MATERIALIZED VIEW m AS SELECT count(*) FROM feed", "INVALID_NAME", None),
+    (
+        "CREATE MATERIALIZED VIEW m AS SELECT now() AS t FROM feed",
+        "NONDETERMINISTIC_FUNCTION",
+        "now()",
+    ),
+    ("CREATE MATERIALIZED VIEW m AS SELECT * FROM m", "RECURSIVE_DEFINITION", "m"),
+    ("CREATE MATERIALIZED VIEW m AS SELECT 1 / 0 AS x FROM feed", "VIEW_FAILED", None),
+    ("CREATE OR REPLACE VIEW plain AS SELECT * FROM plain", "RECURSIVE_DEFINITION", "plain"),
+    ("CREATE VIEW v (a, b) AS SELECT key FROM feed", "COLUMN_COUNT_MISMATCH", None),
+]
+
+
+def test_refusals_change_nothing(con: Connection, warehouse: Path) -> None:
+    """Every refusal names its condition and place; catalog, logs and files stay as they were."""
+    con.execute(SET_UP)
+    for sql, condition, place in CASES:
+        listed = con.execute("SHOW OBJECTS").fetchall()
+        before = tree(warehouse)
+        refused = expect_error(con, sql, condition)
+        assert refused.message, sql
+        assert refused.message == refused.message.rstrip("."), sql
+        if place is not None:
+            assert refused.span is not None, sql
+            assert refused.span.text == place, sql
+        after = {name: size for name, size in tree(warehouse).items() if "/.ctsql" not in name}
+        # A read may bind what was committed; nothing is committed here, so nothing is bound.
+        assert after == before, sql
+        assert con.execute("SHOW OBJECTS").fetchall() == listed, sql
