@@ -473,6 +473,14 @@ CONDITIONS: dict[str, Condition] = _table(
         "Mend the rows it reads; the view then heals by itself.",
     ),
     Condition(
+        "VIEW_FINISHED",
+        "55000",
+        CatalogError,
+        'materialized view "{name}" is finished: its last refresh is over',
+        "It keeps what it holds; nothing is written to it any more.",
+        "Drop it and create it again with other refresh times.",
+    ),
+    Condition(
         "WAREHOUSE_NOT_FOUND",
         "3D000",
         CatalogError,
