@@ -205,12 +205,7 @@ CONDITIONS: dict[str, Condition] = _table(
         "{detail}",
         "Run the statement again: what is in already is not written twice.",
     ),
-    Condition(
-        "CURSOR_STATE",
-        "24000",
-        StatementError,
-        "{message}",
-    ),
+    Condition("CURSOR_STATE", "24000", StatementError, "{message}"),
     Condition(
         "DATA_ERROR",
         "22000",
@@ -264,13 +259,7 @@ CONDITIONS: dict[str, Condition] = _table(
         "{detail}",
         "{hint}",
     ),
-    Condition(
-        "INVALID_USAGE",
-        "HY000",
-        StatementError,
-        "{message}",
-        "{detail}",
-    ),
+    Condition("INVALID_USAGE", "HY000", StatementError, "{message}", "{detail}"),
     Condition(
         "JAR_DOWNLOAD_FAILED",
         "58000",

@@ -90,9 +90,7 @@ class Engine:
         now, passed = self.timeline.now, clock.now_ms()
         return any(
             self.objects.possible_times(item, after=now, until=passed)
-            or (
-                self.objects.is_finished(item, passed) and self.objects.stored_upper(item) != CLOSED
-            )
+            or self.objects.is_to_close(item, passed)
             for item in self.catalog
             if self.objects.schedule(item) is not None
         )
@@ -115,7 +113,7 @@ class Engine:
 
     def check_not_finished(self, item: Item) -> None:
         """Refuse to write a view that is past the last refresh of its schedule."""
-        if self.objects.stored_upper(item) == CLOSED:
+        if self.objects.is_closed(item):
             raise error("VIEW_FINISHED", name=str(item.name))
 
     def refresh_view(self, item: Item, *, full: bool, replaced: bool = False) -> None:

@@ -229,12 +229,18 @@ class Objects:
         times = (self.next_refresh(item, schedule, t) for t in changes(since))
         return due | {t for t in times if t <= until}
 
-    def is_finished(self, item: Item, at: int) -> bool:
-        """Is a view past its last refresh at T, and shows it that?"""
+    def is_closed(self, item: Item) -> bool:
+        """Is an output finished, never to be written again?"""
+        output = self.output(item)
+        return output.upper == CLOSED or output.fetch_recent_upper() == CLOSED
+
+    def is_to_close(self, item: Item, at: int) -> bool:
+        """Is a view that is not closed past its last refresh at T, and does it hold that?"""
         schedule = self.schedule(item)
         return (
             schedule is not None
             and schedule.round_up(at + 1) == CLOSED
+            and not self.is_closed(item)
             and not self.change_times(item, after=self.stored_upper(item) - 1, until=at)
         )
 

@@ -56,9 +56,9 @@ class ViewSink:
         Raises:
             VIEW_FAILED: the query cannot be computed on the data; the table stays as it was.
         """
-        upper = self.output.fetch_recent_upper()
-        if upper == CLOSED:
+        if self.objects.is_closed(self.item):
             return
+        upper = self.output.upper
         times: set[int] = set()
         after = max(upper - 1, self.item.created)
         if self.objects.schedule(self.item) is not None:
@@ -73,7 +73,7 @@ class ViewSink:
             due = due[-1:]
         for time in due:
             self._write(time)
-        if self.objects.is_finished(self.item, until):
+        if self.objects.is_to_close(self.item, until):
             self._close()
 
     def _close(self) -> None:
