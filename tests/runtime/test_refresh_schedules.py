@@ -221,6 +221,26 @@ def test_a_task_follows_every_refresh(con: Connection, ahead: Clock) -> None:
     assert _rows(con, "SELECT * FROM seen") == [(1,), (3,), (5,), (6,)]
 
 
+def test_a_refresh_asked_for_is_done_by_whoever_comes(
+    con: Connection, connect: Callable[[], Connection]
+) -> None:
+    """Asking binds a T: whoever asked may die, and followers miss nothing."""
+    _table(con)
+    con.execute(
+        "CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 hour') AS SELECT count(*) AS n FROM t;"
+        "CREATE CONTINUAL TASK seen (n BIGINT) ON INPUT m AS (INSERT INTO seen SELECT n FROM m)"
+    )
+    con.execute("INSERT INTO t VALUES (2)")
+    engine = _engine(con)
+    (view,) = [i for i in engine.catalog if i.name.name == "m"]
+    asked = engine.mint_fresh(request=view)
+    con.execute("INSERT INTO t VALUES (3)")
+    again = connect()
+    assert _rows(again, "SELECT * FROM seen") == [(1,), (2,)]
+    assert _rows(again, f"SELECT * FROM m AS OF {asked}") == [(2,)]
+    assert _rows(again, f"SELECT * FROM m AS OF {asked - 1}") == [(1,)]
+
+
 def test_views_on_views(con: Connection, ahead: Clock) -> None:
     """A view on a view with a schedule changes when that is refreshed, and at its own times."""
     _table(con)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.refreshes import At, Cron, Every
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse, rewrite
 from ctsql.planner.syntax.statements import (
@@ -98,6 +99,22 @@ def test_task_body_forms() -> None:
     column, other = task.columns
     assert (column.name, column.nullable, column.comment) == ("input", False, "a;)")
     assert other.type == "array<STRING>"
+
+
+def test_refresh_times() -> None:
+    """Every form of REFRESH, combined."""
+    view = _parse(
+        "CREATE MATERIALIZED VIEW mv WITH (REFRESH EVERY INTERVAL '1' DAY ALIGNED TO '1970-01-02',"
+        " REFRESH AT CREATION, REFRESH AT 5, REFRESH = EVERY '0 3 * * *') AS SELECT 1"
+    )
+    assert isinstance(view, CreateMaterializedView)
+    assert [o.value for o in view.options] == [
+        Every(86_400_000, 86_400_000),
+        At(),
+        At(5),
+        Cron("0 3 * * *"),
+    ]
+    assert view.options[2].value_span.text == "AT 5"
 
 
 def test_materialized_view() -> None:
