@@ -205,12 +205,7 @@ CONDITIONS: dict[str, Condition] = _table(
         "{detail}",
         "Run the statement again: what is in already is not written twice.",
     ),
-    Condition(
-        "CURSOR_STATE",
-        "24000",
-        StatementError,
-        "{message}",
-    ),
+    Condition("CURSOR_STATE", "24000", StatementError, "{message}"),
     Condition(
         "DATA_ERROR",
         "22000",
@@ -264,13 +259,7 @@ CONDITIONS: dict[str, Condition] = _table(
         "{detail}",
         "{hint}",
     ),
-    Condition(
-        "INVALID_USAGE",
-        "HY000",
-        StatementError,
-        "{message}",
-        "{detail}",
-    ),
+    Condition("INVALID_USAGE", "HY000", StatementError, "{message}", "{detail}"),
     Condition(
         "JAR_DOWNLOAD_FAILED",
         "58000",
@@ -471,6 +460,14 @@ CONDITIONS: dict[str, Condition] = _table(
         'materialized view "{name}" cannot be computed at T = {time}: {reason}',
         "{detail}",
         "Mend the rows it reads; the view then heals by itself.",
+    ),
+    Condition(
+        "VIEW_FINISHED",
+        "55000",
+        CatalogError,
+        'materialized view "{name}" is finished: its last refresh is over',
+        "It keeps what it holds; nothing is written to it any more.",
+        "Drop it and create it again with other refresh times.",
     ),
     Condition(
         "WAREHOUSE_NOT_FOUND",

@@ -94,7 +94,7 @@ def from_datetime(instant: datetime) -> Time:
     return (aware - _EPOCH) // _MILLISECOND
 
 
-def parse_time(text: str | int, *, span: Span | None = None) -> Time:
+def parse_time(text: str | int, *, span: Span | None = None, option: str = "AS OF") -> Time:
     """What a user wrote after AS OF.
 
     >>> parse_time("1970-01-01 00:00:01"), parse_time("1970-01-01T02:00+02"), parse_time("7")
@@ -103,7 +103,7 @@ def parse_time(text: str | int, *, span: Span | None = None) -> Time:
     Args:
         text: an integer of milliseconds, or a date, or a date and time with an optional zone
             (``Z``, ``UTC``, an offset). Fractions finer than a millisecond are cut off.
-        span: where it stands.
+        span: where it stands. option: what it is given to, for errors.
 
     Raises:
         INVALID_OPTION: it is neither. TIME_OUT_OF_RANGE: it is behind the greatest time.
@@ -114,7 +114,7 @@ def parse_time(text: str | int, *, span: Span | None = None) -> Time:
         raise error(
             "INVALID_OPTION",
             span=span,
-            option="AS OF",
+            option=option,
             value=repr(text),
             detail=detail,
             hint=HOW_TO_WRITE,
@@ -125,7 +125,7 @@ def parse_time(text: str | int, *, span: Span | None = None) -> Time:
             span=span,
             what="the timeline",
             time=TIME_MAX - 1,
-            detail=f"AS OF {time} is behind it.",
+            detail=f"{option} {time} is behind it.",
         )
     return time
 

@@ -12,6 +12,7 @@ from typing import Protocol
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
 from ctsql.catalog.names import Name, did_you_mean, fold, quote
+from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.nodes import (
@@ -198,7 +199,12 @@ class Binder:
             role=Role.REFERENCE,
         )
         plan = ViewWrite(
-            object_id=own.id, name=own.name, columns=columns, desired=query, stored=stored
+            object_id=own.id,
+            name=own.name,
+            columns=columns,
+            desired=query,
+            stored=stored,
+            refresh=refresh_parts(statement),
         )
         return Bound(transform(plan), columns, tuple(self.reads.values()))
 
@@ -432,6 +438,12 @@ def _named(query: Query, declared: Sequence[ColumnDef], span: Span) -> tuple[Col
 def _declared(column: ColumnDef) -> Column:
     assert column.type is not None  # the header grammar asks for one
     return Column(column.name, column.type, column.nullable, column.comment)
+
+
+def refresh_parts(statement: CreateMaterializedView) -> tuple[RefreshPart, ...] | None:
+    """The parts of a view's refresh schedule; None when it is refreshed on commit."""
+    values = [o.value for o in statement.options if o.name == "REFRESH"]
+    return tuple(v for v in values if isinstance(v, RefreshPart)) or None
 
 
 def _snapshot(statement: CreateContinualTask) -> bool:

@@ -5,6 +5,7 @@ No ids, no addresses, nothing that differs between two runs.
 
 from typing import assert_never
 
+from ctsql.catalog.refreshes import refresh_text
 from ctsql.planner.nodes import (
     Delete,
     Get,
@@ -69,7 +70,8 @@ def line(node: Node) -> str:
             return f"TaskWrite {node.name} ({columns}): one commit at each due T"
         case ViewWrite():
             columns = ", ".join(f"{c.name} {c.type}" for c in node.columns)
-            return f"ViewWrite {node.name} ({columns}): commit desired - stored at T"
+            at = "T" if node.refresh is None else f"the times of {refresh_text(node.refresh)}"
+            return f"ViewWrite {node.name} ({columns}): commit desired - stored at {at}"
         case _:
             assert_never(node)
 

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from ctsql.catalog.names import Name
+from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.schemas import Column
 from ctsql.planner.syntax.statements import SqlText
 
@@ -158,13 +159,14 @@ class TaskWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewWrite:
-    """Commit desired - stored at T."""
+    """Commit desired - stored at T; with ``refresh``, at the times of that schedule only."""
 
     object_id: str
     name: Name
     columns: tuple[Column, ...]
     desired: Query
     stored: "Node"
+    refresh: tuple[RefreshPart, ...] | None = None
 
 
 Node = (

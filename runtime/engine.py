@@ -11,9 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.spans import Span
+from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.nodes import Node, Query, descend
 from ctsql.planner.nodes import NormalReference as Reference
+from ctsql.runtime import clock
 from ctsql.runtime.delta_catalog import DeltaCatalog
 from ctsql.runtime.delta_log import Gateway
 from ctsql.runtime.objects import Objects
@@ -64,11 +66,42 @@ class Engine:
         return self.catalog
 
     def mint(self) -> int:
-        """Bind what is committed; returns the newest T."""
+        """Bind what is committed; returns the newest T.
+
+        When a refresh time has passed that a view waits for, the newest T is behind it.
+        """
         self.refresh_catalog()
         newest = self.timeline.mint(self.objects.sources())
         self.refresh_catalog()
+        if self.is_refresh_due():
+            newest = self.mint_fresh()
         return newest
+
+    def mint_fresh(self, *, request: Item | None = None) -> int:
+        """Bind a T that is new, not before the clock's time; a view's refresh may be asked for."""
+        view = None if request is None else request.id
+        return self.timeline.mint(self.objects.sources(), fresh=True, request=view)
+
+    def is_refresh_due(self) -> bool:
+        """Has the clock passed a refresh time at which some view has something to do?
+
+        Without one the newest T need not move: reads of views that wait show the same.
+        """
+        now, passed = self.timeline.now, clock.now_ms()
+        return any(
+            self.objects.possible_times(item, after=now, until=passed)
+            or self.objects.is_to_close(item, passed)
+            for item in self.catalog
+            if self.objects.schedule(item) is not None
+        )
+
+    def next_refresh(self, item: Item) -> int | None:
+        """The first refresh time of a view that is not over; None without one."""
+        schedule = self.objects.schedule(item)
+        if schedule is None:
+            return None
+        planned = schedule.round_up(max(self.timeline.now, clock.now_ms()) + 1)
+        return None if planned == CLOSED else planned
 
     def advance(self, items: Iterable[Item], until: int) -> None:
         """Bring the outputs among the items, and all they depend on, up to a time."""
@@ -78,13 +111,31 @@ class Engine:
             elif item.kind is ObjectKind.MATERIALIZED_VIEW:
                 ViewSink(self.objects, item).advance(until)
 
-    def refresh_view(self, item: Item, *, full: bool) -> None:
-        """Bring a view up to now; ``full`` compares it with its query whatever is known."""
+    def check_not_finished(self, item: Item) -> None:
+        """Refuse to write a view that is past the last refresh of its schedule."""
+        if self.objects.is_closed(item):
+            raise error("VIEW_FINISHED", name=str(item.name))
+
+    def refresh_view(self, item: Item, *, full: bool, replaced: bool = False) -> None:
+        """Bring a view up to now, whatever its schedule.
+
+        Args:
+            full: compare it with its query whatever is known.
+            replaced: its definition is new, so a schedule that is over already is no error.
+
+        Raises:
+            VIEW_FINISHED: the last refresh of its schedule is over.
+        """
         until = self.mint()
+        if self.objects.schedule(item) is not None:
+            if not replaced:
+                self.advance([item], until)
+                self.check_not_finished(item)
+            until = self.mint_fresh(request=item)
         reads = [self.objects.item(r.object_id) for r in item.reads]
         self.advance(reads, until)
         if full and self.objects.output(item).fetch_recent_upper() > until:
-            until = self.timeline.mint(self.objects.sources(), fresh=True)
+            until = self.mint_fresh()
         ViewSink(self.objects, item).advance(until, full=full)
 
     # ---- reads
@@ -150,7 +201,7 @@ class Engine:
         if not item.is_output:
             return through
         written = self.objects.stored_upper(item) - 1
-        due = self.objects.read_times(item, after=written, until=through)
+        due = self.objects.change_times(item, after=written, until=through)
         return min(due) - 1 if due else through
 
 

@@ -6,7 +6,9 @@ from ctsql.catalog import times
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
+from ctsql.catalog.refreshes import refresh_text
 from ctsql.planner.binding import definition_span, qualify
+from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import parse, splice
 from ctsql.planner.syntax.statements import (
     CreateContinualTask,
@@ -114,10 +116,25 @@ def describe(engine: Engine, statement: Describe, search_schema: str) -> Rows:
         ]
         if item.is_output:
             details.append(("created at T", item.created))
-            details.append(("upper", engine.objects.stored_upper(item)))
+            upper = engine.objects.stored_upper(item)
+            details.append(("upper", "closed" if upper == times.CLOSED else upper))
+            details += _refreshes(engine, item)
         rows.append(("", "", "", None))
         rows += [(f"# {k}", str(v), "", None) for k, v in details if v not in (None, "")]
     return ["column", "type", "nullable", "comment"], rows
+
+
+def _refreshes(engine: Engine, item: Item) -> list[tuple[str, object]]:
+    """A view's schedule and its next refresh."""
+    plan = engine.objects.bound(item).plan
+    if not isinstance(plan, ViewWrite):
+        return []
+    found: list[tuple[str, object]] = [("refresh", refresh_text(plan.refresh))]
+    if plan.refresh is not None:
+        engine.timeline.refresh()
+        upcoming = engine.next_refresh(item)
+        found.append(("next refresh", "none" if upcoming is None else times.to_iso(upcoming)))
+    return found
 
 
 def show_create(engine: Engine, statement: ShowCreate, search_schema: str) -> Rows:

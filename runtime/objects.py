@@ -1,19 +1,27 @@
 """The objects of a warehouse as stored: tables and handles, and which version holds which T.
 
 A source's versions are bound to times by the timeline; an output's own commits say their times.
+
+A view with a refresh schedule changes at its refresh times only: those of the schedule and those
+bound by the timeline because somebody asked for a refresh by hand. R1: what it shows at T is its
+query as of the newest refresh time R <= T, whether or not anything was written at R.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column
+from ctsql.catalog.times import CLOSED
 from ctsql.planner.binding import Bound, bind_stored
+from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.commits import Change, classify, rows_added
 from ctsql.runtime.delta_log import DeltaTable, Gateway
+from ctsql.runtime.refresh import Schedule
 from ctsql.runtime.sinks.correction import inserted
 from ctsql.runtime.timeline import Timeline
 from ctsql.runtime.write_handle import Output
@@ -114,7 +122,10 @@ class Objects:
         return entries[0].version if entries and entries[0].upper <= at + 1 else None
 
     def stored_upper(self, item: Item) -> int:
-        """An output's upper (exclusive), or its time of creation when nothing is written yet."""
+        """An output's upper (exclusive), or its time of creation when nothing is written yet.
+
+        CLOSED for a view that is finished.
+        """
         return max(self.output(item).fetch_recent_upper(), item.created)
 
     def movements(self, item: Item, *, after: int, until: int) -> list[Movement]:
@@ -156,6 +167,82 @@ class Objects:
                 read = self.item(reading.object_id)
                 times |= self.move_times(read, after=after, until=until)
         return times
+
+    # ---- refresh times
+
+    def schedule(self, item: Item) -> Schedule | None:
+        """A view's refresh schedule; None when it follows every commit, and for other objects."""
+        if item.kind is not ObjectKind.MATERIALIZED_VIEW or "refresh" not in fold(item.definition):
+            return None  # most views: their definitions need not be parsed to know it
+        plan = self.bound(item).plan
+        if not isinstance(plan, ViewWrite) or plan.refresh is None:
+            return None
+        return Schedule.of(plan.refresh, item.created)
+
+    def shown_at(self, item: Item, at: int) -> int | None:
+        """The time whose contents a view shows at T (R1); None before its first refresh."""
+        schedule = self.schedule(item)
+        if schedule is None:
+            return at
+        last = schedule.last_at_or_before(at)
+        after = item.created - 1 if last is None else last
+        return max(self.timeline.requests(item.id, after=after, until=at), default=last)
+
+    def next_refresh(self, item: Item, schedule: Schedule, time: int) -> int:
+        """A view's first refresh time >= a time; CLOSED when none is known."""
+        planned = schedule.round_up(time)
+        return min(self.timeline.requests(item.id, after=time - 1, until=planned), default=planned)
+
+    def change_times(self, item: Item, *, after: int, until: int) -> set[int]:
+        """The times in (after, until] at which an output's contents may change."""
+        return self._refreshes(
+            item, after, until, lambda since: self.read_times(item, after=since, until=until)
+        )
+
+    def possible_times(self, item: Item, *, after: int, until: int) -> set[int]:
+        """Like :meth:`change_times`, told from the timeline alone, for objects that are behind."""
+        if item.kind is ObjectKind.TABLE:
+            return {b.time for b in self.timeline.moves(item.id, after, until)}
+        read = [self.item(r.object_id) for r in item.reads if r.object_id != item.id]
+        return self._refreshes(
+            item,
+            after,
+            until,
+            lambda since: set[int]().union(
+                *(self.possible_times(i, after=since, until=until) for i in read)
+            ),
+        )
+
+    def _refreshes(
+        self, item: Item, after: int, until: int, changes: Callable[[int], set[int]]
+    ) -> set[int]:
+        """The refresh times at which a change becomes due; without a schedule the changes'."""
+        schedule = self.schedule(item)
+        if schedule is None:
+            return changes(after)
+        first = self.next_refresh(item, schedule, max(after, item.created - 1) + 1)
+        if first > until:
+            return set()
+        shown = self.shown_at(item, after)
+        since = first if shown is None else shown
+        due = {first} if shown is None else set()
+        times = (self.next_refresh(item, schedule, t) for t in changes(since))
+        return due | {t for t in times if t <= until}
+
+    def is_closed(self, item: Item) -> bool:
+        """Is an output finished, never to be written again?"""
+        output = self.output(item)
+        return output.upper == CLOSED or output.fetch_recent_upper() == CLOSED
+
+    def is_to_close(self, item: Item, at: int) -> bool:
+        """Is a view that is not closed past its last refresh at T, and does it hold that?"""
+        schedule = self.schedule(item)
+        return (
+            schedule is not None
+            and schedule.round_up(at + 1) == CLOSED
+            and not self.is_closed(item)
+            and not self.change_times(item, after=self.stored_upper(item) - 1, until=at)
+        )
 
     def change_of(self, item: Item, movement: Movement) -> Change:
         """What a movement does to the rows, from the log alone."""

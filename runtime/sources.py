@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
+from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.spans import Span
@@ -43,8 +44,12 @@ class StoredSources:
             return self.objects.contents(item, version)
         if at < item.created:
             raise self._too_early(item, at)
-        if item.kind is ObjectKind.MATERIALIZED_VIEW and not self._is_exact(item, at):
-            return self._computed(item, at)
+        if item.kind is ObjectKind.MATERIALIZED_VIEW:
+            shown = self.objects.shown_at(item, at)
+            if shown is None:
+                raise self._not_refreshed(item, at)
+            if not self._is_exact(item, at):
+                return self._computed(item, shown)
         return self.objects.contents(item, version)
 
     def _is_exact(self, item: Item, at: int) -> bool:
@@ -53,7 +58,7 @@ class StoredSources:
         if not entries or entries[0].upper > at + 1:
             return False
         written = entries[0].upper - 1
-        return not self.objects.read_times(item, after=written, until=at)
+        return not self.objects.change_times(item, after=written, until=at)
 
     def _computed(self, item: Item, at: int) -> DataFrame:
         """A view that was not written at T, computed from what it reads as of T."""
@@ -61,6 +66,19 @@ class StoredSources:
         assert isinstance(plan, ViewWrite)
         context = Context(self.objects.gateway.session, StoredSources(self.objects), at)
         return lower_view(plan, context)
+
+    def _not_refreshed(self, item: Item, at: int) -> CtsqlError:
+        schedule = self.objects.schedule(item)
+        assert schedule is not None  # without one a view shows every T
+        first = times.to_iso(schedule.round_up(at + 1))
+        return error(
+            "AS_OF_OUT_OF_RANGE",
+            span=self.span,
+            time=at,
+            relation=str(item.name),
+            detail=f"Its first refresh is at {first}.",
+            hint=f"Refresh it now: REFRESH MATERIALIZED VIEW {item.name}",
+        )
 
     def _too_early(self, item: Item, at: int) -> CtsqlError:
         first = item.created

@@ -6,6 +6,10 @@ source's newest bound version), which checkpoints keep. In the steady state a mi
 only: no data file, no Spark job. Because Delta's log cleanup drops commit metadata, bindings are
 also written as rows of the table, a hundred commits at a time.
 
+A refresh of a view with a schedule that a user asks for by hand is a binding too: [T, view id, 0].
+So everybody who knows T knows of it, and what a view shows at T is definite. One more domain
+metadata action holds each view's newest request.
+
 I1: Ts strictly increase, over restarts and over processes that mint at once (the upper of the
     table's write handle is the last T + 1).
 I2: a binding never changes once committed.
@@ -22,13 +26,13 @@ in-commit timestamps.
 """
 
 import json
-import time
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ctsql.catalog.errors import error
-from ctsql.runtime import faults
+from ctsql.catalog.times import TIME_MAX
+from ctsql.runtime import clock, faults
 from ctsql.runtime.delta_log import DeltaTable, Gateway
 from ctsql.runtime.delta_transaction import Conflict
 from ctsql.runtime.write_handle import Attempt, Committed, Output
@@ -36,6 +40,7 @@ from ctsql.runtime.write_handle import Attempt, Committed, Output
 APP = "ctsql:timeline"
 FRONTIER = "ctsql.frontier"
 ARCHIVED = "ctsql.archived"
+REQUESTS = "ctsql.refresh_requests"
 ARCHIVE_EVERY_COMMITS = 100
 MINT_TRIES_MAX = 1_000
 SCHEMA = "t BIGINT, source STRING, version BIGINT"
@@ -83,8 +88,10 @@ class Timeline:
         self._table = self._output.table
         self._read_to = -1  # newest delta version whose bindings are taken in
         self._read_from = 0  # oldest, inclusive
+        self._known_from = 0  # from this T on (inclusive), every binding is taken in
         self._bindings: dict[str, list[Binding]] = {}
         self._frontier: dict[str, int] = {}
+        self._requests: dict[str, int] = {}  # view -> its newest request
         self._passed: dict[str, int] = {}  # source -> version looked at, no data change above
         self._archive_loaded = False
 
@@ -119,15 +126,19 @@ class Timeline:
             domains = self._table.domains()[1]
             if FRONTIER in domains:
                 self._frontier = json.loads(domains[FRONTIER])
+            self._requests = json.loads(domains.get(REQUESTS, "{}"))
             self._read_to, self._read_from = newest, newest + 1
+            self._known_from = TIME_MAX
             return self.now
         for version in range(self._read_to + 1, newest + 1):
             commit = self._table.commit_at(version)
             for binding in self._bindings_of(version):
                 self._bindings.setdefault(binding.source, []).append(binding)
-            frontier = dict(commit.domains).get(FRONTIER)
-            if frontier is not None:
+            changed = dict(commit.domains)
+            if (frontier := changed.get(FRONTIER)) is not None:
                 self._frontier = json.loads(frontier)
+            if (requests := changed.get(REQUESTS)) is not None:
+                self._requests = json.loads(requests)
         self._read_to = newest
         return self.now
 
@@ -137,27 +148,34 @@ class Timeline:
 
     def _reach_back(self, source: str, until: int) -> None:
         """Take in older bindings until the source has one at or before ``until``."""
-        while self._read_from > 0:
-            held = self._bindings.get(source)
-            if held and held[0].time <= until:
+        while not ((held := self._bindings.get(source)) and held[0].time <= until):
+            if not self._take_older():
                 return
-            if not self._table.has(self._read_from - 1):
-                break
-            self._read_from -= 1
-            older: dict[str, list[Binding]] = {}
-            for binding in self._bindings_of(self._read_from):
-                older.setdefault(binding.source, []).append(binding)
-            for s, found in older.items():
-                self._bindings[s] = found + self._bindings.get(s, [])
-        held = self._bindings.get(source)
-        if self._read_from > 0 and not (held and held[0].time <= until):
+
+    def _take_older(self) -> bool:
+        """Take in the bindings of one older commit, or of the archive; False at the beginning."""
+        if self._read_from <= 0 or self._archive_loaded:
+            return False
+        if not self._table.has(self._read_from - 1):
             self._load_archive()
+            return True
+        self._read_from -= 1
+        metadata = self._table.commit_at(self._read_from).metadata
+        if "bindings" in metadata or self._read_from == 0:
+            self._known_from = int(metadata.get("lower", 0))
+        older: dict[str, list[Binding]] = {}
+        for binding in self._bindings_of(self._read_from):
+            older.setdefault(binding.source, []).append(binding)
+        for s, found in older.items():
+            self._bindings[s] = found + self._bindings.get(s, [])
+        return True
 
     def _load_archive(self) -> None:
         """Take in the bindings whose commits were cleaned up, from the table's rows."""
         if self._archive_loaded:
             return
         self._archive_loaded = True
+        self._known_from = 0
         first = {s: b[0].time for s, b in self._bindings.items() if b}
         rows = self._table.frame(self._table.version()).orderBy("t").collect()
         older: dict[str, list[Binding]] = {}
@@ -181,15 +199,31 @@ class Timeline:
         self._reach_back(source, after)
         return [b for b in self._bindings.get(source, []) if after < b.time <= until]
 
+    def requests(self, view: str, *, after: int, until: int) -> list[int]:
+        """The times with after < T <= until at which a view's refresh was asked for by hand."""
+        newest = self._requests.get(view, -1)
+        if newest <= after:
+            return []
+        while self._known_from > after + 1 and self._take_older():
+            pass
+        return [b.time for b in self._bindings.get(view, []) if after < b.time <= until]
+
     # ---- minting
 
-    def mint(self, sources: Mapping[str, tuple[str, DeltaTable]], *, fresh: bool = False) -> int:
+    def mint(
+        self,
+        sources: Mapping[str, tuple[str, DeltaTable]],
+        *,
+        fresh: bool = False,
+        request: str | None = None,
+    ) -> int:
         """Bind every commit that is there; returns the newest T.
 
         Args:
             sources: source id to (name, table). All sources of the warehouse must be given,
                 or an earlier commit of one left out would get a later T.
-            fresh: make a new T even when no source has moved.
+            fresh: make a new T, not before the clock's time, even when no source has moved.
+            request: bind to that new T that this view is to be refreshed.
         """
         for _ in range(MINT_TRIES_MAX):
             self.refresh()
@@ -198,6 +232,7 @@ class Timeline:
                 for source, (name, table) in sources.items()
                 for c in self._new(source, name, table)
             ]
+            fresh = fresh or request is not None
             if not candidates and self.now >= 0 and not fresh:
                 return self.now
             attempt = self._output.open(self._output.upper)
@@ -205,12 +240,16 @@ class Timeline:
                 continue
             # The first T of a warehouse binds nothing: it is a time to create objects at.
             bindings = assign(candidates, self.now)
-            idle = max(int(time.time() * 1000), self.now + 1)
-            newest = bindings[-1].time if bindings else idle
+            newest = bindings[-1].time if bindings else self.now
+            if fresh or not bindings:
+                newest = max(clock.now_ms(), newest + 1)
             frontier = dict(self._frontier)
             frontier.update({b.source: b.version for b in bindings})
             frontier = {s: v for s, v in frontier.items() if s in sources}
             attempt.set_domain(FRONTIER, json.dumps(frontier))
+            if request is not None:
+                bindings.append(Binding(newest, request, 0))
+                attempt.set_domain(REQUESTS, json.dumps({**self._requests, request: newest}))
             outcome = attempt.commit(
                 newest + 1, {"bindings": [[b.time, b.source, b.version] for b in bindings]}
             )

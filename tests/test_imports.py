@@ -34,10 +34,12 @@ def test_pure_module_loads_nothing_heavy(module: str, root: Path) -> None:
     assert _loaded_after(f"import {module}", root).isdisjoint(HEAVY)
 
 
-@pytest.mark.parametrize("module", ["ct_state", "mv_mint", "mv_append"])
-def test_sink_decisions_load_no_spark(module: str, root: Path) -> None:
-    """What a sink decides is decided without Spark."""
-    loaded = _loaded_after(f"import ctsql.runtime.sinks.{module}", root)
+@pytest.mark.parametrize(
+    "module", ["sinks.ct_state", "sinks.mv_mint", "sinks.mv_append", "refresh"]
+)
+def test_decisions_load_no_spark(module: str, root: Path) -> None:
+    """What a sink or a schedule decides is decided without Spark."""
+    loaded = _loaded_after(f"import ctsql.runtime.{module}", root)
     assert loaded.isdisjoint({"pyspark", "delta", "py4j"})
 
 

@@ -5,13 +5,14 @@ from collections.abc import Iterable
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import did_you_mean
 from ctsql.planner.syntax.cursor import Cursor, not_yet, syntax_error
+from ctsql.planner.syntax.refreshes import refresh_option
 from ctsql.planner.syntax.statements import Option
 from ctsql.planner.syntax.tokens import Kind, Token, Tokens, groups, span_of
 
 _TASK_KNOWN = ("SNAPSHOT",)
 _TASK_LATER = ("ITERATIONS", "COALESCE", "ON ERROR", "TRIM EVERY")
-_VIEW_KNOWN = ("REFRESH ON COMMIT",)
-_VIEW_LATER = ("REFRESH EVERY", "REFRESH AT", "REFRESH POLICY", "REFRESH AT CREATION")
+_VIEW_KNOWN = ("REFRESH ON COMMIT", "REFRESH EVERY", "REFRESH AT", "REFRESH AT CREATION")
+_VIEW_LATER = ("REFRESH POLICY",)
 _BOOLEANS = {"TRUE": True, "FALSE": False}
 
 
@@ -43,43 +44,21 @@ def view_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
         name = _words(group)
         if not _begins(name, "REFRESH"):
             raise _unknown(group, name, (*_VIEW_KNOWN, *_VIEW_LATER))
-        option = _refresh(Cursor(group, of="option"), group)
+        option = refresh_option(group)
         if any(option.value == other.value for other in found):
-            raise _twice(group, f"REFRESH {option.value}")
+            raise _twice(group, "REFRESH")
         found.append(option)
-    return tuple(found)
-
-
-def _refresh(cursor: Cursor, group: Tokens) -> Option:
-    cursor.expect("REFRESH")
-    cursor.accept("=")
-    if cursor.accept("ON", "COMMIT"):
-        cursor.end()
-        value_span = span_of(group[-2:])
-        return Option(name="REFRESH", value="ON COMMIT", span=span_of(group), value_span=value_span)
-    hint = "Type REFRESH ON COMMIT, or leave it out: it is the default."
-    if cursor.accept("EVERY"):
-        is_interval = cursor.upper() == "INTERVAL" and len(cursor.rest) > 1
-        if not is_interval:
-            cursor.string("an interval such as '1 day'")
-        raise not_yet(span_of(group), "REFRESH EVERY", hint)
-    if cursor.accept("AT"):
-        if cursor.at("(", "SELECT"):
+        alone = [o for o in found if o.value == "ON COMMIT"]
+        if alone and len(found) > 1:
             raise error(
                 "INVALID_OPTION",
-                span=span_of(cursor.rest),
-                option="REFRESH AT",
-                value="a query",
-                detail="It takes CREATION or one time, such as '2026-01-01 00:00:00'.",
-                hint="",
+                span=option.span,
+                option="REFRESH",
+                value="ON COMMIT together with other times",
+                detail="A view that is refreshed at every commit has no other refresh times.",
+                hint="Leave REFRESH ON COMMIT out, or the others.",
             )
-        if cursor.current is None:
-            cursor.fail("CREATION or a time")
-        what = "REFRESH AT CREATION" if cursor.at("CREATION") else "REFRESH AT"
-        raise not_yet(span_of(group), what, hint)
-    if cursor.at("POLICY"):
-        raise not_yet(span_of(group), "REFRESH POLICY", hint)
-    raise cursor.failure("ON COMMIT, EVERY, AT or POLICY", known=("ON", "EVERY", "AT", "POLICY"))
+    return tuple(found)
 
 
 def _all_groups(clauses: Iterable[Tokens]) -> list[list[Token]]:

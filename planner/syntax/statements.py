@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ctsql.catalog.items import ObjectKind
+from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.spans import Span
 
 
@@ -98,10 +99,13 @@ class ColumnDef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """``NAME = value`` in WITH (...); the value is a string, a number or a boolean."""
+    """``NAME = value`` in WITH (...); the value is a string, a number or a boolean.
+
+    A view's REFRESH has a part of its schedule as value, or the string "ON COMMIT".
+    """
 
     name: str  # upper case, words separated by one space: "ON ERROR"
-    value: str | int | float | bool
+    value: str | int | float | bool | RefreshPart
     span: Span
     value_span: Span
 

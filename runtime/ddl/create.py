@@ -7,11 +7,13 @@ that fails or is killed leaves no object (a kill may leave a folder that nobody 
 
 from dataclasses import replace
 
+from ctsql.catalog import times
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import fold
+from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.spans import Span
-from ctsql.planner.binding import Bound, qualify
+from ctsql.planner.binding import Bound, qualify, refresh_parts
 from ctsql.planner.syntax.statements import (
     CreateContinualTask,
     CreateMaterializedView,
@@ -20,7 +22,7 @@ from ctsql.planner.syntax.statements import (
     CreateView,
     RelationRef,
 )
-from ctsql.runtime import faults
+from ctsql.runtime import clock, faults
 from ctsql.runtime.ddl.namespace import Namespace, check_free
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.source_writes import run_on_table
@@ -165,6 +167,7 @@ class Creation:
         """CREATE [OR REPLACE] MATERIALIZED VIEW; its first contents are written at once."""
         kind = ObjectKind.MATERIALIZED_VIEW
         old = self._replaced(statement.target, kind, statement.or_replace)
+        check_refresh_times(statement, clock.now_ms())
         if old is not None:
             return self._replace_materialized_view(old, statement)
         name = self.names.free(statement.target, kind, quiet=statement.if_not_exists)
@@ -176,7 +179,11 @@ class Creation:
         return "CREATE MATERIALIZED VIEW"
 
     def _replace_materialized_view(self, old: Item, statement: CreateMaterializedView) -> str:
-        """The same table goes on under another query: the next T writes the difference."""
+        """The same table goes on under another query: the next T writes the difference.
+
+        Refresh times of the new definition are counted from now: it is created anew, so to say.
+        """
+        self.engine.check_not_finished(old)
         bound = self.names.binder().bind_materialized_view(statement, old)
         item = replace(
             old,
@@ -194,9 +201,11 @@ class Creation:
                 what="CREATE OR REPLACE MATERIALIZED VIEW with other columns",
                 hint=f"Type: DROP MATERIALIZED VIEW {old.name}, then create it.",
             )
+        if refresh_parts(statement) is not None:
+            item = replace(item, created=self.engine.mint_fresh())
         self.engine.catalog_store.change(lambda c: c.with_item(item))
         self.engine.refresh_catalog()
-        self.engine.refresh_view(item, full=True)
+        self.engine.refresh_view(item, full=True, replaced=True)
         return "CREATE MATERIALIZED VIEW"
 
     def create_task(self, statement: CreateContinualTask) -> str:
@@ -214,6 +223,8 @@ class Creation:
         """Make the table, bring it to now, and only then let the object exist."""
         engine = self.engine
         now = engine.mint()
+        if getattr(bound.plan, "refresh", None) is not None:
+            now = engine.mint_fresh()  # intervals are counted from here
         engine.advance([engine.objects.item(r.object_id) for r in bound.reads], now)
         item = replace(item, columns=bound.columns, reads=bound.reads, created=now)
         with self._undone_on_failure(item):
@@ -261,6 +272,27 @@ class _Undone:
         if self.item.id not in self.engine.catalog.items:
             self.engine.gateway.forget(self.item.location)
             self.engine.gateway.delete_tree(self.item.location)
+
+
+def check_refresh_times(statement: CreateMaterializedView, now_ms: int) -> None:
+    """Refuse a refresh AT a time that has passed, unless another one comes first.
+
+    Raises:
+        INVALID_OPTION: the view would never hold anything.
+    """
+    parts = [(o, o.value) for o in statement.options if isinstance(o.value, RefreshPart)]
+    if any(not isinstance(part, At) or part.time is None for _, part in parts):
+        return
+    for option, part in parts:
+        if isinstance(part, At) and part.time is not None and part.time < now_ms:
+            raise error(
+                "INVALID_OPTION",
+                span=option.value_span,
+                option="REFRESH AT",
+                value="a time that has passed",
+                detail=f"It is {times.to_iso(now_ms)} now, so there would be no such refresh.",
+                hint="Add REFRESH AT CREATION, or give a later time.",
+            )
 
 
 def _signature(item: Item) -> list[tuple[str, str]]:

@@ -11,7 +11,8 @@ V1: after a commit at T the table holds the query's result on what its sources h
     rows included).
 V2: one commit for each T that is written; no file when there is no difference.
 V3: a view that a task follows is written at every T at which anything it reads changed; one that
-    nobody follows goes straight to the newest.
+    nobody follows goes straight to the newest. With a refresh schedule, T is a refresh time.
+V4: past the last refresh of its schedule a view's upper is CLOSED: it is never written again.
 
 On a crash: as for tasks, the commit is in or it is not. When a rival commits first the
 description is outdated and what was staged for it is deleted.
@@ -21,6 +22,7 @@ Not yet: incremental change plans; pending corrections in read-only mode.
 
 from ctsql.catalog.errors import DataError, StatementError, error
 from ctsql.catalog.items import Item
+from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_view
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.objects import Objects
@@ -54,12 +56,16 @@ class ViewSink:
         Raises:
             VIEW_FAILED: the query cannot be computed on the data; the table stays as it was.
         """
-        upper = self.output.fetch_recent_upper()
+        if self.objects.is_closed(self.item):
+            return
+        upper = self.output.upper
         times: set[int] = set()
-        if not upper:
-            times.add(self.item.created)
         after = max(upper - 1, self.item.created)
-        times |= self.objects.read_times(self.item, after=after, until=until)
+        if self.objects.schedule(self.item) is not None:
+            after = max(upper, self.item.created) - 1  # at creation it may have none to write
+        elif not upper:
+            times.add(self.item.created)
+        times |= self.objects.change_times(self.item, after=after, until=until)
         if full or (self.output.has_foreign_rows() and until >= upper):
             times.add(until)
         due = sorted(times)
@@ -67,6 +73,15 @@ class ViewSink:
             due = due[-1:]
         for time in due:
             self._write(time)
+        if self.objects.is_to_close(self.item, until):
+            self._close()
+
+    def _close(self) -> None:
+        """Write nothing but the last upper."""
+        while (upper := self.output.fetch_recent_upper()) != CLOSED:
+            attempt = self.output.open(upper)
+            if not isinstance(attempt, UpperMismatch):
+                attempt.commit(CLOSED, {"finished": True})
 
     def _write(self, time: int) -> None:
         mint = Mint()
@@ -91,9 +106,12 @@ class ViewSink:
 
     def _append(self, attempt: Attempt, description: Description, time: int) -> bool:
         """Stage and commit one description; False when somebody else came first."""
+        # With a schedule, rows that others wrote may have to be mended between two refreshes.
+        at = self.objects.shown_at(self.item, time)
+        assert at is not None  # a view is written from its first refresh on
         try:
             with converted():
-                context = Context(self.objects.gateway.session, StoredSources(self.objects), time)
+                context = Context(self.objects.gateway.session, StoredSources(self.objects), at)
                 sources = StoredSources(self.objects, output=(self.item, attempt.version_read))
                 columns = [c.name for c in self.plan.columns]
                 desired = lower_view(self.plan, context)
@@ -103,7 +121,7 @@ class ViewSink:
             if isinstance(action, mv_append.Drop) or action.advance_from is not None:
                 attempt.abandon()
                 return False
-            outcome = attempt.commit(description.upper, self.objects.reads_at(self.item, time))
+            outcome = attempt.commit(description.upper, self.objects.reads_at(self.item, at))
         except (DataError, StatementError) as problem:
             attempt.abandon()
             raise error(

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.refreshes import At, Cron, Every
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse, rewrite
 from ctsql.planner.syntax.statements import (
@@ -98,6 +99,22 @@ def test_task_body_forms() -> None:
     column, other = task.columns
     assert (column.name, column.nullable, column.comment) == ("input", False, "a;)")
     assert other.type == "array<STRING>"
+
+
+def test_refresh_times() -> None:
+    """Every form of REFRESH, combined."""
+    view = _parse(
+        "CREATE MATERIALIZED VIEW mv WITH (REFRESH EVERY INTERVAL '1' DAY ALIGNED TO '1970-01-02',"
+        " REFRESH AT CREATION, REFRESH AT 5, REFRESH = EVERY '0 3 * * *') AS SELECT 1"
+    )
+    assert isinstance(view, CreateMaterializedView)
+    assert [o.value for o in view.options] == [
+        Every(86_400_000, 86_400_000),
+        At(),
+        At(5),
+        Cron("0 3 * * *"),
+    ]
+    assert view.options[2].value_span.text == "AT 5"
 
 
 def test_materialized_view() -> None:
@@ -323,10 +340,28 @@ REFUSED = [
     (CT + "ON INPUT a AS (DELETE FROM ct WHERE a ==== 1)", "SYNTAX_ERROR", "=="),
     (CT + "ON INPUT a AS (DELETE FROM ct WHERE)", "SYNTAX_ERROR", ""),
     (CT + "ON INPUT a AS (INSERT INTO ct\n SELECT a b c FROM x)", "SYNTAX_ERROR", "c"),
-    (MV + "WITH (REFRESH EVERY '1 day') AS SELECT 1", YET, "REFRESH EVERY '1 day'"),
     (MV + "WITH (REFRESH EVERY) AS SELECT 1", "SYNTAX_ERROR", ""),
     (MV + "WITH (REFRESH AT (SELECT 1)) AS SELECT 1", "INVALID_OPTION", "(SELECT 1)"),
-    (MV + "WITH (REFRESH AT CREATION) AS SELECT 1", YET, "REFRESH AT CREATION"),
+    (MV + "WITH (REFRESH AT now()) AS SELECT 1", "INVALID_OPTION", "now()"),
+    (MV + "WITH (REFRESH AT '2026' + 1) AS SELECT 1", "INVALID_OPTION", "'2026' + 1"),
+    (MV + "WITH (REFRESH AT 'noon') AS SELECT 1", "INVALID_OPTION", "'noon'"),
+    (MV + "WITH (REFRESH AT) AS SELECT 1", "SYNTAX_ERROR", ""),
+    (MV + "WITH (REFRESH AT 5, REFRESH AT '5') AS SELECT 1", "INVALID_OPTION", "REFRESH AT '5'"),
+    (MV + "WITH (REFRESH EVERY 5) AS SELECT 1", "SYNTAX_ERROR", "5"),
+    (MV + "WITH (REFRESH EVERY '1 month') AS SELECT 1", "INVALID_OPTION", "'1 month'"),
+    (MV + "WITH (REFRESH EVERY INTERVAL -1 DAY) AS SELECT 1", "INVALID_OPTION", "INTERVAL -1 DAY"),
+    (
+        MV + "WITH (REFRESH EVERY '0 3 * * *' ALIGNED TO 5) AS SELECT 1",
+        "INVALID_OPTION",
+        "ALIGNED TO 5",
+    ),
+    (MV + "WITH (REFRESH ALIGNED TO 5) AS SELECT 1", "INVALID_OPTION", "ALIGNED TO 5"),
+    (MV + "WITH (REFRESH EVERY '1 day' ALIGNED TO) AS SELECT 1", "SYNTAX_ERROR", ""),
+    (
+        MV + "WITH (REFRESH AT CREATION, REFRESH ON COMMIT) AS SELECT 1",
+        "INVALID_OPTION",
+        "REFRESH ON COMMIT",
+    ),
     (MV + "WITH (REFRESH POLICY FULL) AS SELECT 1", YET, "REFRESH POLICY FULL"),
     (MV + "WITH (REFERSH ON COMMIT) AS SELECT 1", "INVALID_OPTION", "REFERSH ON COMMIT"),
     (MV + "(a INT) AS SELECT 1", "SYNTAX_ERROR", "INT"),

@@ -1,0 +1,150 @@
+"""When a materialized view is refreshed, as its definition says it: values, and how they are read.
+
+A view refreshed on commit has none of these. Intervals have a fixed length: months and years have
+not, so they are refused and a cron text is what says "each first of the month". All is UTC.
+
+Source: intervals as PostgreSQL and Spark spell them in words; cron texts as the package cronsim
+reads them (Debian's cron, and a sixth field in front for seconds).
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from cronsim import CronSim, CronSimError
+
+from ctsql.catalog.times import TIME_MAX, Time, to_iso
+
+_UNITS_MS = {
+    "week": 604_800_000,
+    "day": 86_400_000,
+    "hour": 3_600_000,
+    "minute": 60_000,
+    "second": 1_000,
+    "millisecond": 1,
+}
+_SHORT = {
+    "w": "week",
+    "d": "day",
+    "h": "hour",
+    "hr": "hour",
+    "m": "minute",
+    "min": "minute",
+    "s": "second",
+    "sec": "second",
+    "ms": "millisecond",
+}
+_WITHOUT_LENGTH = ("month", "mon", "quarter", "year", "yr", "decade", "century")
+_PART = re.compile(r"\s*([+-]?\s*\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*,?")
+_CRON_FIELDS = (5, 6)
+_CRON_START = re.compile(r"[\d*]")
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """At every time aligned_to + n * interval; ``aligned_to`` None is the time of creation."""
+
+    interval_ms: int
+    aligned_to: Time | None = None
+
+    @property
+    def text(self) -> str:
+        """As a statement says it."""
+        words = f"EVERY '{interval_text(self.interval_ms)}'"
+        return (
+            words if self.aligned_to is None else f"{words} ALIGNED TO '{to_iso(self.aligned_to)}'"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """At every time that a cron text names, in UTC."""
+
+    expression: str
+
+    @property
+    def text(self) -> str:
+        """As a statement says it."""
+        return f"EVERY '{self.expression}'"
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Once; ``time`` None is the time of creation."""
+
+    time: Time | None = None
+
+    @property
+    def text(self) -> str:
+        """As a statement says it."""
+        return "AT CREATION" if self.time is None else f"AT '{to_iso(self.time)}'"
+
+
+RefreshPart = Every | Cron | At
+
+
+def refresh_text(parts: tuple[RefreshPart, ...] | None) -> str:
+    """A whole schedule, as WITH (...) says it; None is on commit."""
+    return "REFRESH ON COMMIT" if parts is None else ", ".join(f"REFRESH {p.text}" for p in parts)
+
+
+def interval_text(milliseconds: int) -> str:
+    """A length of time in words.
+
+    >>> interval_text(93_600_000), interval_text(1500)
+    ('1 day 2 hours', '1 second 500 milliseconds')
+    """
+    words = []
+    for unit, length in _UNITS_MS.items():
+        count, milliseconds = divmod(milliseconds, length)
+        if count:
+            words.append(f"{count} {unit}{'' if count == 1 else 's'}")
+    return " ".join(words)
+
+
+def parse_every(text: str) -> Every | Cron | str:
+    """What a user wrote after EVERY, or the sentence that says what is wrong with it.
+
+    >>> parse_every("1 day 2 hours"), parse_every("0 3 * * *")
+    (Every(interval_ms=93600000, aligned_to=None), Cron(expression='0 3 * * *'))
+    >>> parse_every("1 month")
+    'A month has no fixed length.'
+    """
+    fields = text.split()
+    if _PART.match(text):
+        return _interval(text)
+    if len(fields) in _CRON_FIELDS and _CRON_START.match(fields[0]):
+        return _cron(" ".join(fields))
+    return "It is neither an interval in words nor a cron text."
+
+
+def _interval(text: str) -> Every | str:
+    total, position = Decimal(0), 0
+    while position < len(text.rstrip()):
+        part = _PART.match(text, position)
+        if part is None:
+            return f'"{text[position:].strip()}" is no number with a unit.'
+        unit = part[2].lower()
+        unit = _SHORT.get(unit) or _SHORT.get(unit.removesuffix("s")) or unit.removesuffix("s")
+        if unit in _WITHOUT_LENGTH:
+            return f"A {unit} has no fixed length."
+        if unit not in _UNITS_MS:
+            return f'"{part[2]}" is no unit. The units are: {", ".join(_UNITS_MS)}.'
+        total += Decimal(re.sub(r"\s", "", part[1])) * _UNITS_MS[unit]
+        position = part.end()
+    if total <= 0:
+        return "It must be longer than nothing."
+    if total != total.to_integral_value():
+        return "It must be a whole number of milliseconds."
+    if total >= TIME_MAX:
+        return "It is longer than all of time."
+    return Every(int(total))
+
+
+def _cron(expression: str) -> Cron | str:
+    try:
+        first = next(CronSim(expression, datetime(2000, 1, 1)), None)
+    except CronSimError as problem:
+        return f"As a cron text it is wrong: {str(problem).lower()}."
+    return "As a cron text it names no time." if first is None else Cron(expression)

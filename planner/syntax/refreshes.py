@@ -1,0 +1,105 @@
+"""Reads REFRESH options of a materialized view: ON COMMIT, EVERY, AT."""
+
+from dataclasses import replace
+from typing import NoReturn
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart, parse_every
+from ctsql.catalog.spans import Span
+from ctsql.catalog.times import HOW_TO_WRITE, Time, parse_time
+from ctsql.planner.syntax.cursor import Cursor, not_yet
+from ctsql.planner.syntax.statements import Option
+from ctsql.planner.syntax.tokens import Kind, Tokens, span_of
+
+_HOW_EVERY = "Write an interval ('1 day', '2 hours 30 minutes') or a cron text ('0 3 * * *'), UTC."
+_HOW_MONTHS = "Write a cron text: '0 0 1 * *' is each first of the month, 00:00 UTC."
+
+
+def refresh_option(group: Tokens) -> Option:
+    """One REFRESH option; its value is "ON COMMIT" or a part of a schedule.
+
+    Raises:
+        INVALID_OPTION: a value it does not take. SYNTAX_ERROR: it does not have the form.
+        NOT_SUPPORTED_YET: REFRESH POLICY.
+    """
+    cursor = Cursor(group, of="option")
+    cursor.expect("REFRESH")
+    cursor.accept("=")
+    start = cursor.position
+    value: str | RefreshPart
+    if cursor.accept("ON", "COMMIT"):
+        value = "ON COMMIT"
+    elif cursor.accept("EVERY"):
+        value = _every(cursor)
+    elif cursor.accept("AT"):
+        value = At() if cursor.accept("CREATION") else At(_time(cursor, "REFRESH AT"))
+        _no_alignment(cursor)
+    elif cursor.at("ALIGNED"):
+        _no_alignment(cursor)
+    elif cursor.at("POLICY"):
+        hint = "Leave it out: how a view is refreshed is chosen for you."
+        raise not_yet(span_of(group), "REFRESH POLICY", hint)
+    else:
+        raise cursor.failure("ON COMMIT, EVERY or AT", known=("ON", "EVERY", "AT"))
+    cursor.end()
+    value_span = span_of(group[start:])
+    return Option(name="REFRESH", value=value, span=span_of(group), value_span=value_span)
+
+
+def _every(cursor: Cursor) -> Every | Cron:
+    start = cursor.position
+    if cursor.accept("INTERVAL"):
+        words = []
+        while cursor.current is not None and not cursor.at("ALIGNED"):
+            words.append(cursor.take().text)
+        if not words:
+            cursor.fail("an interval such as '1 day'", hint=_HOW_EVERY)
+        text = " ".join(words)
+    else:
+        text = cursor.string("an interval such as '1 day'", hint=_HOW_EVERY).text
+    span = span_of(cursor.tokens[start : cursor.position])
+    found = parse_every(text)
+    if isinstance(found, str):
+        hint = _HOW_MONTHS if "no fixed length" in found else _HOW_EVERY
+        _refuse(span, "REFRESH EVERY", found, hint)
+    if isinstance(found, Cron):
+        _no_alignment(cursor)
+        return found
+    if not cursor.at("ALIGNED"):
+        return found
+    cursor.expect("ALIGNED", "TO")
+    return replace(found, aligned_to=_time(cursor, "ALIGNED TO"))
+
+
+def _no_alignment(cursor: Cursor) -> None:
+    if cursor.at("ALIGNED"):
+        detail = "Only EVERY with an interval can be aligned to a time."
+        hint = "Type: REFRESH EVERY '1 day' ALIGNED TO '2026-01-01 03:00:00'"
+        _refuse(span_of(cursor.rest), "ALIGNED TO", detail, hint, value="this place")
+
+
+def _time(cursor: Cursor, option: str) -> Time:
+    wanted = "It takes one literal time" + (", or CREATION." if option == "REFRESH AT" else ".")
+    if cursor.current is None:
+        cursor.fail("a time", hint=HOW_TO_WRITE)
+    if cursor.at("(", "SELECT"):
+        _refuse(span_of(cursor.rest), option, wanted, HOW_TO_WRITE, value="a query")
+    begin = cursor.position
+    if cursor.at("TIMESTAMP") and len(cursor.rest) > 1:
+        cursor.take()
+    token = cursor.take()
+    ends = cursor.current is None or cursor.at("ALIGNED")
+    if token.kind not in (Kind.STRING, Kind.NUMBER) or not ends:
+        _refuse(span_of(cursor.tokens[begin:]), option, wanted, HOW_TO_WRITE)
+    return parse_time(token.text, span=token.span, option=option)
+
+
+def _refuse(span: Span, option: str, detail: str, hint: str, *, value: str = "") -> NoReturn:
+    raise error(
+        "INVALID_OPTION",
+        span=span,
+        option=option,
+        value=value or span.text,
+        detail=detail,
+        hint=hint,
+    )

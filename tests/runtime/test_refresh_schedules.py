@@ -1,0 +1,302 @@
+"""Materialized views with a refresh schedule show what was there at their last refresh time."""
+
+from collections.abc import Callable
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.times import CLOSED, to_iso
+from ctsql.runtime import clock
+from ctsql.runtime.engine import Engine
+from tests.runtime.disk import data_files, folder, log, orphans, transaction
+
+pytestmark = pytest.mark.spark
+
+Rows = list[tuple[object, ...]]
+START = clock.now_ms
+HOUR, DAY = 3_600_000, 86_400_000
+
+
+class Clock:
+    """The wall clock, so many milliseconds ahead; commits of sources keep the real one."""
+
+    def __init__(self) -> None:
+        self.ahead = 0
+
+    def now_ms(self) -> int:
+        """What the product sees."""
+        return START() + self.ahead
+
+
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(clock, "now_ms", made.now_ms)
+    return made
+
+
+def _rows(con: Connection, query: str = "SELECT * FROM m") -> Rows:
+    return sorted(con.execute(query).fetchall())
+
+
+def _described(con: Connection, name: str = "m") -> dict[str, str]:
+    rows = con.execute(f"DESCRIBE EXTENDED {name}").fetchall()
+    return {r[0].removeprefix("# "): r[1] for r in rows if r[0].startswith("# ")}
+
+
+def _engine(con: Connection) -> Engine:
+    assert con._engine is not None
+    return con._engine
+
+
+def _upper(con: Connection, name: str = "m") -> str:
+    return _described(con, name)["upper"]
+
+
+def _table(con: Connection) -> None:
+    con.execute("CREATE TABLE t (x INT); INSERT INTO t VALUES (1)")
+
+
+def test_every(con: Connection, ahead: Clock) -> None:
+    """Between refreshes nothing is seen and nothing is written; then all of it at once."""
+    _table(con)
+    con.execute("CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 hour') AS SELECT x FROM t")
+    table = folder(con, "m")
+    con.execute("INSERT INTO t VALUES (2)")
+    before = len(log(table))
+    assert _rows(con) == [(1,)]
+    con.execute("INSERT INTO t VALUES (3)")
+    assert _rows(con) == [(1,)]
+    assert len(log(table)) == before
+    ahead.ahead += HOUR
+    assert _rows(con) == [(1,), (2,), (3,)]
+    assert len(log(table)) == before + 1
+    con.execute("DELETE FROM t WHERE x < 3")
+    assert _rows(con) == [(1,), (2,), (3,)]
+    assert not orphans(table)
+    described = _described(con)
+    assert described["refresh"] == "REFRESH EVERY '1 hour'"
+    assert described["next refresh"] > to_iso(clock.now_ms())
+
+
+def test_reads_of_the_past(con: Connection, ahead: Clock) -> None:
+    """AS OF a T between two refreshes gives what was shown then, written or not."""
+    _table(con)
+    con.execute("CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 hour') AS SELECT x FROM t")
+    first = _engine(con).timeline.now
+    con.execute("INSERT INTO t VALUES (2)")
+    assert _rows(con) == [(1,)]
+    between = _engine(con).timeline.now
+    ahead.ahead += 5 * HOUR
+    assert _rows(con) == [(1,), (2,)]
+    assert _rows(con, f"SELECT * FROM m AS OF {first}") == [(1,)]
+    assert _rows(con, f"SELECT * FROM m AS OF {between}") == [(1,)]
+    assert _rows(con, f"SELECT * FROM t AS OF {between}") == [(1,), (2,)]
+    assert _rows(con, f"SELECT * FROM m AS OF {between + HOUR}") == [(1,), (2,)]
+
+
+def test_catching_up_after_a_stop(
+    con: Connection, connect: Callable[[], Connection], ahead: Clock
+) -> None:
+    """What was due while nobody ran is as of its refresh time, not as of the restart."""
+    _table(con)
+    con.execute("CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 hour') AS SELECT x FROM t")
+    con.execute("INSERT INTO t VALUES (2)")
+    ahead.ahead += HOUR
+    con.execute("CREATE MATERIALIZED VIEW other AS SELECT x FROM t")  # a T behind the refresh
+    con.execute("INSERT INTO t VALUES (3)")
+    con.close()
+    again = connect()
+    assert _rows(again) == [(1,), (2,)]
+    ahead.ahead += 30 * HOUR
+    assert _rows(again) == [(1,), (2,), (3,)]
+
+
+def test_nothing_new_makes_no_time(con: Connection, ahead: Clock) -> None:
+    """A refresh time that changes nothing binds no T and writes nothing."""
+    _table(con)
+    con.execute("CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 hour') AS SELECT x FROM t")
+    assert _rows(con) == [(1,)]
+    now, commits = _engine(con).timeline.now, len(log(folder(con, "m")))
+    ahead.ahead += DAY
+    assert _rows(con) == [(1,)]
+    assert _engine(con).timeline.now == now
+    assert len(log(folder(con, "m"))) == commits
+
+
+def test_at_creation_is_a_picture(con: Connection, connect: Callable[[], Connection]) -> None:
+    """One refresh, then closed for good: reads go on, by others and after a restart too."""
+    _table(con)
+    con.execute("CREATE MATERIALIZED VIEW m WITH (REFRESH AT CREATION) AS SELECT x FROM t")
+    con.execute("INSERT INTO t VALUES (2)")
+    con.execute("CREATE VIEW v AS SELECT x + 10 AS x FROM m")
+    table = folder(con, "m")
+    files, commits = data_files(table), len(log(table))
+    assert _rows(con, "SELECT * FROM m UNION ALL SELECT * FROM v") == [(1,), (11,)]
+    assert _upper(con) == "closed"
+    assert _described(con)["next refresh"] == "none"
+    for statement in (
+        "REFRESH MATERIALIZED VIEW m",
+        "REFRESH MATERIALIZED VIEW m FULL",
+        "CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT x FROM t",
+    ):
+        with pytest.raises(CtsqlError) as refused:
+            con.execute(statement)
+        assert refused.value.condition == "VIEW_FINISHED"
+    again = connect()
+    assert _rows(again) == [(1,)]
+    assert transaction(log(table)[-1]) == CLOSED
+    assert (data_files(table), len(log(table))) == (files, commits)
+
+
+def test_at_times(con: Connection, ahead: Clock) -> None:
+    """Unreadable before the first, refreshed at each, finished past the last."""
+    _table(con)
+    first, last = clock.now_ms() + HOUR, clock.now_ms() + 2 * HOUR
+    con.execute(
+        f"CREATE MATERIALIZED VIEW m WITH (REFRESH AT '{to_iso(first)}', REFRESH AT {last})"
+        " AS SELECT x FROM t"
+    )
+    with pytest.raises(CtsqlError) as early:
+        _rows(con)
+    assert early.value.condition == "AS_OF_OUT_OF_RANGE"
+    assert to_iso(first) in str(early.value.detail)
+    assert _described(con)["next refresh"] == to_iso(first)
+    ahead.ahead += HOUR
+    assert _rows(con) == [(1,)]
+    con.execute("INSERT INTO t VALUES (2)")
+    assert _rows(con) == [(1,)]
+    assert _upper(con) != "closed"
+    ahead.ahead += HOUR
+    assert _rows(con) == [(1,), (2,)]
+    assert _upper(con) == "closed"
+    con.execute("INSERT INTO t VALUES (3)")
+    assert _rows(con) == [(1,), (2,)]
+
+
+def test_refresh_by_hand(con: Connection, connect: Callable[[], Connection], ahead: Clock) -> None:
+    """REFRESH goes past the schedule, for everybody; the schedule goes on."""
+    _table(con)
+    con.execute("CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 hour') AS SELECT x FROM t")
+    con.execute("INSERT INTO t VALUES (2)")
+    con.execute("REFRESH MATERIALIZED VIEW m")
+    con.execute("INSERT INTO t VALUES (3)")
+    assert _rows(con) == _rows(connect()) == [(1,), (2,)]
+    stray = con.spark.createDataFrame([(9,)], "x INT")
+    stray.write.format("delta").mode("append").save(str(folder(con, "m")))
+    assert _rows(connect()) == [(1,), (2,)]
+    ahead.ahead += HOUR
+    assert _rows(con) == _rows(connect()) == [(1,), (2,), (3,)]
+    con.execute("REFRESH MATERIALIZED VIEW m FULL")
+    assert _rows(con) == [(1,), (2,), (3,)]
+
+
+def test_stray_rows_go_between_refreshes(con: Connection) -> None:
+    """Mending does not make a view newer than its last refresh."""
+    _table(con)
+    con.execute("CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 hour') AS SELECT x FROM t")
+    con.execute("INSERT INTO t VALUES (2)")
+    stray = con.spark.createDataFrame([(9,)], "x INT")
+    stray.write.format("delta").mode("append").save(str(folder(con, "m")))
+    assert _rows(con) == [(1,)]
+    table = folder(con, "m")
+    assert con.spark.read.format("delta").load(str(table)).collect() == [(1,)]
+
+
+def test_a_task_follows_every_refresh(con: Connection, ahead: Clock) -> None:
+    """A follower sees each refresh at which something changed, whoever looks when."""
+    _table(con)
+    con.execute(
+        "CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 hour') AS SELECT count(*) AS n FROM t;"
+        "CREATE CONTINUAL TASK seen (n BIGINT) ON INPUT m AS (INSERT INTO seen SELECT n FROM m)"
+    )
+    for number in (2, 3):
+        con.execute(f"INSERT INTO t VALUES ({number})")
+        con.execute(f"INSERT INTO t VALUES ({number})")
+        ahead.ahead += HOUR
+        con.execute(f"CREATE TABLE other_{number} (x INT)")  # makes a T, and looks at no view
+    assert _rows(con, "SELECT * FROM seen") == [(1,), (3,), (5,)]
+    con.execute("INSERT INTO t VALUES (4); REFRESH MATERIALIZED VIEW m")
+    assert _rows(con, "SELECT * FROM seen") == [(1,), (3,), (5,), (6,)]
+
+
+def test_a_refresh_asked_for_is_done_by_whoever_comes(
+    con: Connection, connect: Callable[[], Connection]
+) -> None:
+    """Asking binds a T: whoever asked may die, and followers miss nothing."""
+    _table(con)
+    con.execute(
+        "CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 hour') AS SELECT count(*) AS n FROM t;"
+        "CREATE CONTINUAL TASK seen (n BIGINT) ON INPUT m AS (INSERT INTO seen SELECT n FROM m)"
+    )
+    con.execute("INSERT INTO t VALUES (2)")
+    engine = _engine(con)
+    (view,) = [i for i in engine.catalog if i.name.name == "m"]
+    asked = engine.mint_fresh(request=view)
+    con.execute("INSERT INTO t VALUES (3)")
+    again = connect()
+    assert _rows(again, "SELECT * FROM seen") == [(1,), (2,)]
+    assert _rows(again, f"SELECT * FROM m AS OF {asked}") == [(2,)]
+    assert _rows(again, f"SELECT * FROM m AS OF {asked - 1}") == [(1,)]
+
+
+def test_views_on_views(con: Connection, ahead: Clock) -> None:
+    """A view on a view with a schedule changes when that is refreshed, and at its own times."""
+    _table(con)
+    con.execute(
+        "CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 hour') AS SELECT x FROM t;"
+        "CREATE MATERIALIZED VIEW live AS SELECT count(*) AS n FROM m;"
+        "CREATE MATERIALIZED VIEW slow WITH (REFRESH EVERY '3 hours') AS SELECT n FROM live"
+    )
+    con.execute("INSERT INTO t VALUES (2)")
+    both = "SELECT live.n, slow.n FROM live, slow"
+    assert _rows(con, both) == [(1, 1)]
+    ahead.ahead += HOUR
+    assert _rows(con, both) == [(2, 1)]
+    ahead.ahead += 2 * HOUR
+    assert _rows(con, both) == [(2, 2)]
+
+
+def test_replacing_starts_the_schedule_anew(con: Connection, ahead: Clock) -> None:
+    """The new definition's intervals are counted from the replacement, which refreshes."""
+    _table(con)
+    con.execute("CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 day') AS SELECT x FROM t")
+    con.execute("INSERT INTO t VALUES (2)")
+    ahead.ahead += HOUR
+    con.execute(
+        "CREATE OR REPLACE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 hour') AS"
+        " SELECT x + 1 AS x FROM t"
+    )
+    assert _rows(con) == [(2,), (3,)]
+    con.execute("DELETE FROM t WHERE x = 1")
+    assert _rows(con) == [(2,), (3,)]
+    ahead.ahead += HOUR
+    assert _rows(con) == [(3,)]
+    con.execute("CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT x FROM t")
+    con.execute("INSERT INTO t VALUES (5)")
+    assert _rows(con) == [(2,), (5,)]
+    con.execute(
+        "CREATE OR REPLACE MATERIALIZED VIEW m WITH (REFRESH AT CREATION) AS SELECT x FROM t"
+    )
+    con.execute("INSERT INTO t VALUES (6)")
+    assert _rows(con) == [(2,), (5,)]
+    assert _upper(con) == "closed"
+
+
+def test_times_that_have_passed(con: Connection) -> None:
+    """A view that would never hold anything is refused, at its place in the text."""
+    _table(con)
+    for options in ("REFRESH AT '2020-01-01'", "REFRESH AT '2020-01-01', REFRESH AT '2999-01-01'"):
+        with pytest.raises(CtsqlError) as refused:
+            con.execute(f"CREATE MATERIALIZED VIEW m WITH ({options}) AS SELECT x FROM t")
+        assert refused.value.condition == "INVALID_OPTION"
+        assert refused.value.span is not None
+        assert refused.value.span.text == "AT '2020-01-01'"
+    con.execute(
+        "CREATE MATERIALIZED VIEW m WITH (REFRESH AT CREATION, REFRESH AT '2020-01-01') AS"
+        " SELECT x FROM t"
+    )
+    assert _rows(con) == [(1,)]
+    plan = "\n".join(r[0] for r in con.execute("EXPLAIN MATERIALIZED VIEW m").fetchall())
+    assert "REFRESH AT CREATION, REFRESH AT '2020-01-01T00:00:00.000Z'" in plan
