@@ -206,6 +206,8 @@ class Connection:
                 return Result.of_status(change.drop(statement))
             case st.RenameObject():
                 return Result.of_status(change.rename(statement))
+            case st.ResumeTask():
+                return Result.of_status(change.resume(statement))
             case st.CommentOn():
                 return Result.of_status(change.comment(statement))
             case st.RefreshView():
@@ -279,6 +281,15 @@ class Connection:
                 )
                 for i in engine.refresh_catalog()
             ]
+
+    def status(self) -> Result:
+        """How far every task and view is, and what is wrong; writes and computes nothing."""
+        from ctsql.runtime import status
+
+        with self._running("status") as engine:
+            rows = [s.row() for s in status.status(engine)]
+        names, types = zip(*status.COLUMNS, strict=True)
+        return Result.of_rows(list(names), list(types), rows, f"STATUS {len(rows)}")
 
     def run(
         self,

@@ -141,7 +141,8 @@ def _from_spark(
         return error("STATEMENT_CANCELLED", span=span)
     if state.startswith(_DATA_STATES) or condition in ("USER_RAISED_EXCEPTION",):
         return error("DATA_ERROR", span=span, message=_lower(message), detail="", hint="")
-    if type(problem).__name__ in ("AnalysisException", "ParseException"):
+    is_analysis = type(problem).__name__ in ("AnalysisException", "ParseException")
+    if is_analysis and condition != "PATH_NOT_FOUND":
         return error("INVALID_STATEMENT", span=span, message=_lower(message), detail="", hint="")
     storage = _storage_problem(str(problem))
     if storage is not None:
@@ -189,6 +190,7 @@ def _storage_problem(text: str) -> CtsqlError | None:
         ("Permission denied", "a file may not be written or read", "Check the permissions."),
         ("Read-only file system", "the disk is read-only", "Check how it is mounted."),
         ("FileNotFoundException", "a file of the table is missing", "See the detail."),
+        ("PATH_NOT_FOUND", "a file of the table is missing", "See the detail."),
         ("FILE_NOT_EXIST", "a file of the table is missing", "See the detail."),
     ):
         if sign in text:

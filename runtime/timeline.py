@@ -196,7 +196,7 @@ class Timeline:
             candidates = [
                 c
                 for source, (name, table) in sources.items()
-                for c in self._new(source, name, table)
+                for c in self.unbound(source, name, table)
             ]
             if not candidates and self.now >= 0 and not fresh:
                 return self.now
@@ -225,7 +225,7 @@ class Timeline:
             detail=f"{MINT_TRIES_MAX} tries were lost.",
         )
 
-    def _new(self, source: str, name: str, table: DeltaTable) -> list[Candidate]:
+    def unbound(self, source: str, name: str, table: DeltaTable) -> list[Candidate]:
         """The commits of a source that change data and have no T."""
         bound = self._frontier.get(source)
         if bound is None:
