@@ -107,6 +107,16 @@ class Timeline:
     # ---- reading
 
     @property
+    def table(self) -> DeltaTable:
+        """The timeline's own table, to watch its log."""
+        return self._table
+
+    @property
+    def read_to(self) -> int:
+        """The newest version of its table that is taken in."""
+        return self._read_to
+
+    @property
     def now(self) -> int:
         """The newest T that this process knows of."""
         return self._output.upper - 1
