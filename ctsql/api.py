@@ -240,6 +240,7 @@ class Connection:
     def _running(self, label: str) -> "Iterator[Engine]":
         """Hold the connection, with its jobs marked as its own so that they can be cancelled."""
         from ctsql.runtime.session import active
+        from ctsql.runtime.spark_errors import converted
 
         with self._lock:
             engine = self._opened()
@@ -250,7 +251,7 @@ class Connection:
             self._group = f"ctsql-{uuid.uuid4().hex}"
             context.setJobGroup(self._group, label[:200], interruptOnCancel=True)
             try:
-                with active(engine.session):
+                with active(engine.session), converted():
                     yield engine
             finally:
                 self._group = ""
@@ -260,9 +261,7 @@ class Connection:
     @contextmanager
     def _fetching(self) -> Iterator[None]:
         """Around the jobs of a result that is fetched after its statement."""
-        from ctsql.runtime.spark_errors import converted
-
-        with self._running("fetch"), converted():
+        with self._running("fetch"):
             yield
 
     def cancel(self) -> None:

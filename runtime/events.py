@@ -48,7 +48,7 @@ class Event:
             name=name,
             time=given if isinstance(given, int) else None,
             condition=problem.condition,
-            message=problem.message,
+            message=str(problem.given.get("reason", problem.message)),
         )
 
     def line(self) -> str:

@@ -30,6 +30,7 @@ _CONFLICTS = (
     delta_errors.MetadataChangedException,
     delta_errors.ProtocolChangedException,
 )
+FILE_MISSING = "a file of the table is missing"
 _DATA_STATES = ("22", "23")
 _ROUTINE_CONDITIONS = ("UNRESOLVED_ROUTINE", "ROUTINE_NOT_FOUND")
 
@@ -119,6 +120,9 @@ def _from_spark(
     span = _span(problem, sent, within)
     message = plain_message(str(problem))
     message = re.sub(r"`?__ct_r\d+\w*`?\.?", _shown(relation_name), message)
+    storage = _storage_problem(str(problem))
+    if storage is not None:
+        return storage
     if condition.startswith("UNRESOLVED_COLUMN"):
         column = given.get("objectName", "").split(".")[-1].strip("`")
         known = re.findall(r"`([^`]+)`(?=,|$)", given.get("proposal", ""))
@@ -147,12 +151,8 @@ def _from_spark(
         return error("STATEMENT_CANCELLED", span=span)
     if state.startswith(_DATA_STATES) or condition in ("USER_RAISED_EXCEPTION",):
         return error("DATA_ERROR", span=span, message=_lower(message), detail="", hint="")
-    is_analysis = type(problem).__name__ in ("AnalysisException", "ParseException")
-    if is_analysis and condition != "PATH_NOT_FOUND":
+    if type(problem).__name__ in ("AnalysisException", "ParseException"):
         return error("INVALID_STATEMENT", span=span, message=_lower(message), detail="", hint="")
-    storage = _storage_problem(str(problem))
-    if storage is not None:
-        return storage
     return error("SPARK_ERROR", span=span, message=_lower(message), detail="", hint="")
 
 
@@ -195,9 +195,9 @@ def _storage_problem(text: str) -> CtsqlError | None:
         ("No space left on device", "the disk is full", "Free some space and run it again."),
         ("Permission denied", "a file may not be written or read", "Check the permissions."),
         ("Read-only file system", "the disk is read-only", "Check how it is mounted."),
-        ("FileNotFoundException", "a file of the table is missing", "See the detail."),
-        ("PATH_NOT_FOUND", "a file of the table is missing", "See the detail."),
-        ("FILE_NOT_EXIST", "a file of the table is missing", "See the detail."),
+        ("FileNotFoundException", FILE_MISSING, "See the detail."),
+        ("FILE_NOT_EXIST", FILE_MISSING, "See the detail."),
+        ("PATH_NOT_FOUND", FILE_MISSING, "See the detail."),
     ):
         if sign in text:
             line = next(line for line in text.splitlines() if sign in line)

@@ -51,7 +51,7 @@ from ctsql.runtime.sinks.failure import (
 )
 from ctsql.runtime.sinks.staging import DRIVER_ROWS_MAX, persisted, stage, unadaptive
 from ctsql.runtime.sources import StoredSources
-from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.spark_errors import FILE_MISSING, converted
 from ctsql.runtime.write_handle import Attempt, Committed, Disturbed, UpperMismatch
 
 DISTURBED_TRIES_MAX = 20
@@ -158,6 +158,11 @@ class TaskSink:
                 if not is_final(problem):
                     raise
                 return self._failed(time, problem), True
+            except EnvironmentProblem as problem:
+                attempt.abandon()
+                if problem.message == FILE_MISSING:
+                    raise self._history_lost(movement, problem) from problem
+                raise
             except BaseException:
                 attempt.abandon()
                 raise
@@ -229,9 +234,20 @@ class TaskSink:
             self.output.fetch_recent_upper()
         raise self._always_disturbed(first.time if first else 0)
 
+    def _history_lost(self, movement: Movement, problem: CtsqlError) -> CtsqlError:
+        return error(
+            "HISTORY_LOST",
+            relation=str(self.input.name),
+            detail=f"A file that holds the change of its version {movement.version} "
+            f"(T = {movement.time}) is gone, as after a VACUUM that kept too little: "
+            f"{problem.detail}",
+            hint=f"Restore the file, or create the task anew: DROP CONTINUAL TASK "
+            f"{self.item.name}, then CREATE it; with SNAPSHOT it starts from what is there.",
+        )
+
     def _stage(self, attempt: Attempt, movement: Movement) -> bool:
         """Compute and stage what the body proposes; False when that is nothing."""
-        with self._inserts(movement) as rows, converted():
+        with converted(), self._inserts(movement) as rows:
             if rows is None:
                 return False
             sources = StoredSources(
