@@ -23,6 +23,7 @@ Source: the PostgreSQL message style guide and its SQLSTATE table; SQL condition
 """
 
 import string
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ctsql.catalog.spans import Span
@@ -61,6 +62,7 @@ class CtsqlError(DatabaseError):
 
     Attributes:
         condition: the stable public name, for example ``UNKNOWN_RELATION``.
+        given: the parameters of its texts, for example ``{"name": "t"}``.
         sqlstate: five characters, after PostgreSQL where one fits.
         message: one short line. detail: facts, or None. hint: what to do, or None.
         span: the piece of the user's text that is at fault, or None.
@@ -75,6 +77,7 @@ class CtsqlError(DatabaseError):
         detail: str | None = None,
         hint: str | None = None,
         span: Span | None = None,
+        given: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(message)
         self.condition = condition
@@ -83,6 +86,7 @@ class CtsqlError(DatabaseError):
         self.detail = detail
         self.hint = hint
         self.span = span
+        self.given = dict(given or {})
 
     def __str__(self) -> str:
         place = f" at {self.span.place()}" if self.span else ""
@@ -170,6 +174,7 @@ def error(
         detail=(row.detail or "").format(**given).strip() or None,
         hint=(row.hint or "").format(**given).strip() or None,
         span=span,
+        given=given,
     )
     made.__cause__ = cause
     return made
@@ -206,14 +211,7 @@ CONDITIONS: dict[str, Condition] = _table(
         "Run the statement again: what is in already is not written twice.",
     ),
     Condition("CURSOR_STATE", "24000", StatementError, "{message}"),
-    Condition(
-        "DATA_ERROR",
-        "22000",
-        DataError,
-        "{message}",
-        "{detail}",
-        "{hint}",
-    ),
+    Condition("DATA_ERROR", "22000", DataError, "{message}", "{detail}", "{hint}"),
     Condition(
         "DEPENDENT_OBJECTS",
         "2BP01",
@@ -251,14 +249,7 @@ CONDITIONS: dict[str, Condition] = _table(
         "{detail}",
         "{hint}",
     ),
-    Condition(
-        "INVALID_STATEMENT",
-        "42601",
-        StatementError,
-        "{message}",
-        "{detail}",
-        "{hint}",
-    ),
+    Condition("INVALID_STATEMENT", "42601", StatementError, "{message}", "{detail}", "{hint}"),
     Condition("INVALID_USAGE", "HY000", StatementError, "{message}", "{detail}"),
     Condition(
         "JAR_DOWNLOAD_FAILED",
@@ -344,14 +335,7 @@ CONDITIONS: dict[str, Condition] = _table(
         "{objects}",
         "Drop those first, or type: DROP SCHEMA {name} CASCADE",
     ),
-    Condition(
-        "SPARK_ERROR",
-        "58000",
-        EnvironmentProblem,
-        "{message}",
-        "{detail}",
-        "{hint}",
-    ),
+    Condition("SPARK_ERROR", "58000", EnvironmentProblem, "{message}", "{detail}", "{hint}"),
     Condition(
         "SPARK_WITHOUT_DELTA",
         "58000",
@@ -361,14 +345,7 @@ CONDITIONS: dict[str, Condition] = _table(
         "{hint}",
     ),
     Condition("STATEMENT_CANCELLED", "57014", EnvironmentProblem, "the statement was cancelled"),
-    Condition(
-        "STORAGE_ERROR",
-        "58030",
-        EnvironmentProblem,
-        "{message}",
-        "{detail}",
-        "{hint}",
-    ),
+    Condition("STORAGE_ERROR", "58030", EnvironmentProblem, "{message}", "{detail}", "{hint}"),
     Condition(
         "STORED_DATA_INVALID",
         "XX001",
@@ -401,6 +378,14 @@ CONDITIONS: dict[str, Condition] = _table(
         'view "{name}" cannot be the input of a continual task',
         "A view has no stored history, so its changes cannot be followed exactly once.",
         "Type: CREATE MATERIALIZED VIEW ... AS with the view's query, and use that as input.",
+    ),
+    Condition(
+        "TASK_NOT_FAILED",
+        "55000",
+        CatalogError,
+        'continual task "{name}" has not failed',
+        "{detail}",
+        "SHOW CONTINUAL TASKS lists the state of each task.",
     ),
     Condition(
         "TASK_WRITES_FOREIGN_TABLE",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctsql.catalog import times
-from ctsql.catalog.errors import CtsqlError, InterfaceError, error
+from ctsql.catalog.errors import InterfaceError, error
 from ctsql.catalog.spans import Source, Span
 from ctsql.cursor import Cursor
 from ctsql.literals import literals
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from ctsql.runtime.ddl.explain import Explanation
     from ctsql.runtime.engine import Engine
+    from ctsql.runtime.events import Event
 
 DEFAULT_WAREHOUSE = "warehouse"
-POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +206,8 @@ class Connection:
                 return Result.of_status(change.drop(statement))
             case st.RenameObject():
                 return Result.of_status(change.rename(statement))
+            case st.ResumeTask():
+                return Result.of_status(change.resume(statement))
             case st.CommentOn():
                 return Result.of_status(change.comment(statement))
             case st.RefreshView():
@@ -279,41 +281,57 @@ class Connection:
                 for i in engine.refresh_catalog()
             ]
 
+    def status(self) -> Result:
+        """How far every task and view is, and what is wrong; writes and computes nothing."""
+        from ctsql.runtime import status
+
+        with self._running("status") as engine:
+            rows = [s.row() for s in status.status(engine)]
+        names, types = zip(*status.COLUMNS, strict=True)
+        return Result.of_rows(list(names), list(types), rows, f"STATUS {len(rows)}")
+
     def run(
         self,
         *,
         once: bool = False,
         stop: threading.Event | None = None,
         report: Callable[[str], None] | None = None,
+        interval: float | None = None,
+        on_event: "Callable[[Event], None] | None" = None,
     ) -> None:
         """Keep every output up to date until stopped, or (``once``) until it is now.
 
         Args:
-            stop: set it from another thread to stop. report: told each T that was reached.
+            stop: set it from another thread to stop, between two commits; :meth:`cancel` ends
+                what still runs then. report: told each T that was reached.
+            interval: the most seconds between two looks at the logs; one if not given.
+            on_event: told of each commit and each failure.
 
         Raises:
-            CtsqlError: the first object that failed, after all others were brought up.
+            CtsqlError: with ``once`` the first object that failed, after all others were brought
+                up. Without it failures are events, and it goes on.
         """
-        stop = stop or threading.Event()
-        last = -1
-        while not stop.is_set():
-            with self._running("run") as engine:
-                now = engine.mint()
-                failures: list[CtsqlError] = []
-                if now != last:
-                    for item in engine.catalog:
-                        try:
-                            engine.advance([item], now)
-                        except CtsqlError as problem:
-                            failures.append(problem)
-                    if report is not None:
-                        report(f"T = {now} ({times.to_iso(now)})")
-                last = now
-            if failures:
-                raise failures[0]
-            if once:
-                return
-            stop.wait(POLL_SECONDS)
+        from ctsql.runtime.pacing import INTERVAL_SECONDS
+        from ctsql.runtime.service import Service
+
+        if self.read_only:
+            raise error("READ_ONLY_MODE", what="RUN")
+        self._cancelled.clear()
+        service = Service(
+            opened=self._following,
+            stop=stop or threading.Event(),
+            on_event=on_event or (lambda _: None),
+            on_time=lambda now: report(f"T = {now} ({times.to_iso(now)})") if report else None,
+        )
+        service.run(once=once, interval=INTERVAL_SECONDS if interval is None else interval)
+
+    @contextmanager
+    def _following(self) -> "Iterator[Engine]":
+        """The engine for one look of the service; between two, others may use the connection."""
+        from ctsql.runtime.spark_errors import converted
+
+        with converted(), self._running("run") as engine:
+            yield engine
 
 
 def connect(

@@ -17,15 +17,16 @@ from typing import Any, TextIO
 import click
 
 from ctsql.catalog.spans import Source
-from ctsql.ports import Connect
+from ctsql.ports import Connect, Event
 from ctsql.progress import Progress
-from ctsql.script import FAILED, OK, Runner, Settings
-from ctsql.show import Format, messages
+from ctsql.script import OK, Runner, Settings
+from ctsql.show import Format, messages, write_result
 
 USAGE = 2
 BROKEN_PIPE = 141
 _COMMANDS = ("run", "status")
-_STATUS = "SHOW CONTINUAL TASKS; SHOW MATERIALIZED VIEWS"
+STOP_SECONDS = 5.0
+"""How long a stopped ``ctsql run`` waits for the commit it works on before it cancels it."""
 
 
 @click.command(
@@ -60,6 +61,15 @@ _STATUS = "SHOW CONTINUAL TASKS; SHOW MATERIALIZED VIEWS"
 @click.option("--echo", is_flag=True, help="Print each statement before it runs.")
 @click.option("--debug", is_flag=True, help="Show the stack trace of errors.")
 @click.option("--once", is_flag=True, help="With run: bring everything up to now, then end.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.01),
+    metavar="SECONDS",
+    help="With run: the most seconds between two looks at the tables; 1 if not given.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="With run and status: one JSON object per line."
+)
 @click.option("-v", "--version", is_flag=True, help="Print the version and end.")
 @click.pass_context
 def main(context: click.Context, /, **given: Any) -> None:
@@ -88,29 +98,35 @@ def _check(given: dict[str, Any]) -> None:
         raise click.UsageError("Give files or -c, not both.")
     if command and len(files) > 1:
         raise click.UsageError(f"{command} takes no arguments; for a file type ./{command}")
-    if given["once"] and command != "run":
-        raise click.UsageError("--once goes with: ctsql run")
+    for option in ("once", "interval"):
+        if given[option] and command != "run":
+            raise click.UsageError(f"--{option} goes with: ctsql run")
+    if given["as_json"] and command is None:
+        raise click.UsageError("--json goes with: ctsql run, ctsql status. See --format json.")
 
 
 def _dispatch(connect: Connect, given: dict[str, Any], out: TextIO) -> int:
     files: Sequence[str] = given["files"]
-    service = files == ("run",)
+    command = files[0] if files and files[0] in _COMMANDS else None
     interactive = not files and not given["commands"] and sys.stdin.isatty()
-    sources = [] if service or interactive else _sources(files, given["commands"])
+    sources = [] if command or interactive else _sources(files, given["commands"])
     settings = Settings(
         out=out,
         messages=messages(),
-        format=Format(given["format_name"]),
+        format=Format.JSONL if given["as_json"] else Format(given["format_name"]),
         quiet=given["quiet"],
         echo=given["echo"],
         debug=given["debug"],
         progress=Progress(sys.stderr),
     )
-    connection = connect(given["warehouse"], master=given["master"], read_only=given["read_only"])
+    read_only = given["read_only"] or command == "status"  # which makes no warehouse
+    connection = connect(given["warehouse"], master=given["master"], read_only=read_only)
     runner = Runner(connection, settings)
     try:
-        if service:
-            return _follow(runner, once=given["once"])
+        if command == "run":
+            return _follow(runner, given)
+        if command == "status":
+            return _status(runner)
         if interactive:
             from ctsql.repl import Repl
 
@@ -127,8 +143,6 @@ def _dispatch(connect: Connect, given: dict[str, Any], out: TextIO) -> int:
 
 def _sources(files: Sequence[str], commands: Sequence[str]) -> list[Source]:
     """Everything to run, read before anything runs: a missing file is bad usage."""
-    if files == ("status",):
-        return [Source(_STATUS, "<status>")]
     if commands:
         names = ["<command>", *(f"<command {n}>" for n in range(2, len(commands) + 1))]
         return [Source(text, name) for text, name in zip(commands, names, strict=True)]
@@ -158,23 +172,49 @@ def _run_all(runner: Runner, sources: Sequence[Source]) -> int:
     return OK
 
 
-def _follow(runner: Runner, *, once: bool) -> int:
-    """``ctsql run``: until SIGINT or SIGTERM, which end it between two looks: no failure."""
-    run = getattr(runner.connection, "run", None)
-    if run is None:
-        runner.settings.note("error: this connection cannot follow its sources")
-        return FAILED
+def _follow(runner: Runner, given: dict[str, Any]) -> int:
+    """``ctsql run``: until SIGINT or SIGTERM, which end it between two commits: no failure."""
+    settings, connection = runner.settings, runner.connection
     stop = threading.Event()
-    report = None if runner.settings.quiet else runner.settings.note
+
+    def tell(event: Event) -> None:
+        settings.progress.pause()
+        if given["as_json"]:
+            settings.out.write(event.to_json() + "\n")
+            settings.out.flush()
+        elif not settings.quiet:
+            settings.note(event.line())
+
+    def follow() -> None:
+        connection.run(once=given["once"], stop=stop, interval=given["interval"], on_event=tell)
+
+    def end() -> None:
+        stop.set()
+        # The commit that is being worked on gets this long; then nothing of it is written.
+        timer = threading.Timer(STOP_SECONDS, connection.cancel)
+        timer.daemon = True
+        timer.start()
 
     def terminate(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
+        end()
 
     before = signal.signal(signal.SIGTERM, terminate)
     try:
-        return runner.guarded(lambda: run(once=once, stop=stop, report=report), cancel=stop.set)
+        return runner.guarded(follow, cancel=end)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _status(runner: Runner) -> int:
+    """``ctsql status``: every task and view, how far it is, and what is wrong."""
+    settings = runner.settings
+
+    def work() -> None:
+        result = runner.connection.status()
+        settings.progress.pause()
+        write_result(result, settings.format, settings.out)
+
+    return runner.guarded(work)
 
 
 @contextmanager

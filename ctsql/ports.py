@@ -4,7 +4,8 @@ Why protocols: the command line and the prompt must not import Spark to be drawn
 must not start it.
 """
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from ctsql.catalog.spans import Source, Span
@@ -29,6 +30,16 @@ class ObjectInfo(Protocol):
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns' names, in order."""
+
+
+class Event(Protocol):
+    """What ``ctsql run`` tells: a commit, a failure."""
+
+    def line(self) -> str:
+        """As one line for people."""
+
+    def to_json(self) -> str:
+        """As one JSON object on one line."""
 
 
 class Connection(Protocol):
@@ -57,6 +68,19 @@ class Connection(Protocol):
 
     def cancel(self) -> None:
         """Cancel the statement another thread is running."""
+
+    def status(self) -> Result:
+        """How far every task and view is."""
+
+    def run(
+        self,
+        *,
+        once: bool = False,
+        stop: threading.Event | None = None,
+        interval: float | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> None:
+        """Keep every output up to date until ``stop`` is set, or (``once``) until it is now."""
 
     def objects(self) -> Sequence[ObjectInfo]:
         """All objects; only called once Spark is up."""

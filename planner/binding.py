@@ -238,6 +238,7 @@ class Binder:
             times=None,
             transaction=Transaction(statements=statements),
             snapshot=_snapshot(statement),
+            skip_errors=any(o.name == "ON ERROR" and o.value == "skip" for o in statement.options),
         )
         if self.analyst is not None:
             refuse_nondeterministic(plan, "continual task", self.analyst, clocks=False)

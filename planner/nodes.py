@@ -155,6 +155,7 @@ class TaskWrite:
     times: "Node | None"
     transaction: Transaction
     snapshot: bool
+    skip_errors: bool = False  # ON ERROR = 'skip'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,6 +96,26 @@ def rows_added(commit: Commit) -> int | None:
     return None if any(c is None for c in counts) else sum(c for c in counts if c is not None)
 
 
+def rows_changed(commit: Commit) -> tuple[int | None, int | None]:
+    """How many rows a commit inserts and deletes; None where the log does not say.
+
+    A file that comes back with a larger deletion vector is the deletion of what it grew by.
+    """
+    removes = {r.path: r for r in commit.removes if r.data_change}
+    adds = {a.path: a for a in commit.adds if a.data_change}
+    inserted = [a.rows_count for path, a in adds.items() if path not in removes]
+    deleted: list[int | None] = [
+        r.rows_count if path not in adds else adds[path].deleted_count - r.deleted_count
+        for path, r in removes.items()
+    ]
+    return _total(inserted), _total(deleted)
+
+
+def _total(counts: list[int | None]) -> int | None:
+    known = [c for c in counts if c is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
 def parse_commit(version: int, text: str, *, modified_ms: int) -> Commit:
     """Read a commit file.
 

@@ -12,7 +12,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold
 from ctsql.runtime import faults
-from ctsql.runtime.delta_log import Gateway
+from ctsql.runtime.delta_log import DeltaTable, Gateway
 from ctsql.runtime.write_handle import Attempt, Committed, Output
 
 APP = "ctsql:catalog"
@@ -55,6 +55,11 @@ class DeltaCatalog:
             )
         if int(found) > FORMAT:
             raise error("WAREHOUSE_TOO_NEW", location=warehouse, found=found, known=FORMAT)
+
+    @property
+    def table(self) -> DeltaTable:
+        """The catalog's own table, to watch its log."""
+        return self._output.table
 
     def load(self) -> Catalog:
         """The newest catalog; one look at the store when nothing changed."""

@@ -225,6 +225,11 @@ class DeltaTable:
         """The newest schema, as Delta's JSON text; equal for equal schemas."""
         return str(self.update().metadata().schemaString())
 
+    def has_feature(self, name: str) -> bool:
+        """Does the table's protocol name a table feature?"""
+        protocol = self.update().protocol()
+        return bool(protocol.readerAndWriterFeatureNames().contains(name))
+
     def configuration(self) -> dict[str, str]:
         """The newest table properties."""
         pairs = self.update().metadata().configuration()

@@ -151,6 +151,10 @@ class Transaction:
             self.table.discard_path(name)
         self._vector_files.clear()
 
+    def release_vectors(self) -> None:
+        """The deletion vector files are in the table: they are not deleted any more."""
+        self._vector_files.clear()
+
 
 def scala_items(scala: Any) -> Iterator[Any]:
     """The items of a Scala collection."""

@@ -5,10 +5,11 @@ depends on up to the newest T (each object after what it reads), then read one c
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CommitUnknown, DataError, EnvironmentProblem, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.spans import Span
 from ctsql.catalog.times import CLOSED
@@ -20,6 +21,7 @@ from ctsql.runtime.delta_catalog import DeltaCatalog
 from ctsql.runtime.delta_log import Gateway
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks.ct import TaskSink
+from ctsql.runtime.sinks.failure import Failure, note_view_failure, recorded
 from ctsql.runtime.sinks.mv import ViewSink
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import converted
@@ -106,10 +108,50 @@ class Engine:
     def advance(self, items: Iterable[Item], until: int) -> None:
         """Bring the outputs among the items, and all they depend on, up to a time."""
         for item in self.catalog.closure([i.id for i in items]):
-            if item.kind is ObjectKind.CONTINUAL_TASK:
-                TaskSink(self.objects, item).advance(until)
-            elif item.kind is ObjectKind.MATERIALIZED_VIEW:
+            self.advance_one(item, until)
+
+    def advance_one(self, item: Item, until: int) -> None:
+        """Bring one object up to a time; what it reads must be there already."""
+        if item.kind is ObjectKind.CONTINUAL_TASK:
+            TaskSink(self.objects, item).advance(until)
+        elif item.kind is ObjectKind.MATERIALIZED_VIEW:
+            try:
                 ViewSink(self.objects, item).advance(until)
+            except DataError as problem:
+                if problem.condition == "VIEW_FAILED":
+                    self._note_failure(item, problem)
+                raise
+
+    def _note_failure(self, item: Item, problem: DataError) -> None:
+        # What cannot be recorded is still raised by whoever called.
+        with suppress(EnvironmentProblem, CommitUnknown):
+            note_view_failure(self.objects.output(item), item, problem)
+
+    def retry_failed(self, item: Item) -> None:
+        """Run a task again where it failed, and on from there."""
+        until = self.mint()
+        self.advance([self.objects.item(r.object_id) for r in item.reads], until)
+        TaskSink(self.objects, item).advance(until, retry=True)
+
+    def skip_failed(self, item: Item) -> int:
+        """Go past the T at which a task failed; returns it."""
+        return TaskSink(self.objects, item).skip()
+
+    def failure(self, item: Item) -> Failure | None:
+        """Why an output stands still, by its log; None when it does not, or is none."""
+        if not item.is_output:
+            return None
+        output = self.objects.output(item)
+        output.fetch_recent_upper()
+        return recorded(output)
+
+    def _check_tasks(self, items: Iterable[Item], at: int | None) -> None:
+        """Raise what stopped a task on which a read depends, without running anything."""
+        for item in self.catalog.closure([i.id for i in items]):
+            if item.kind is ObjectKind.CONTINUAL_TASK:
+                failure = self.failure(item)
+                if failure is not None and (at is None or at >= failure.time):
+                    raise failure.task_error(item)
 
     def check_not_finished(self, item: Item) -> None:
         """Refuse to write a view that is past the last refresh of its schedule."""
@@ -172,6 +214,7 @@ class Engine:
         """The T to read at; everything the items depend on is brought there."""
         if self.read_only or (not strict and as_of is None):
             self.timeline.refresh()
+            self._check_tasks(items, as_of)
             now = self.complete_through(items)
             if as_of is None:
                 return now
@@ -187,7 +230,7 @@ class Engine:
                 hint=f"Read it AS OF {now} or earlier.",
             )
         if not self.read_only:
-            self.advance(items, now)
+            self.advance(items, now if as_of is None else as_of)
         return now if as_of is None else as_of
 
     def complete_through(self, items: Iterable[Item]) -> int:
@@ -196,12 +239,15 @@ class Engine:
 
     def _complete(self, item: Item) -> int:
         now = self.timeline.now
-        below = [self._complete(self.objects.item(r.object_id)) for r in item.reads]
+        below = [self._complete(i) for i in self.objects.followed(item)]
         through = min(below, default=now)
         if not item.is_output:
             return through
         written = self.objects.stored_upper(item) - 1
-        due = self.objects.change_times(item, after=written, until=through)
+        failure = recorded(self.objects.output(item))
+        if failure is not None and item.kind is ObjectKind.CONTINUAL_TASK:
+            return min(failure.time - 1, through)
+        due = self.objects.due_times(item, after=written, until=through)
         return min(due) - 1 if due else through
 
 

@@ -25,6 +25,7 @@ from ctsql.planner.syntax.statements import (
     SqlText,
 )
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.status import status_of
 
 Rows = tuple[list[str], list[tuple[object, ...]]]
 
@@ -67,20 +68,25 @@ def show_objects(engine: Engine, statement: ShowObjects, search_schema: str) -> 
 
 
 def _tasks(engine: Engine, items: list[Item]) -> Rows:
-    columns = ["schema", "name", "input", "upper", "complete_through", "comment"]
+    columns = ["schema", "name", "input", "upper", "complete_through", "state", "last_error"]
+    columns.append("comment")
     engine.timeline.refresh()
     rows: list[tuple[object, ...]] = []
     for item in items:
         plan_input = engine.objects.bound(item).plan
         inputs = ", ".join(str(n.name) for n in getattr(plan_input, "inputs", ()))
         through = engine.complete_through([item])
+        status = status_of(engine, item)
+        error_at = status.last_error
         rows.append(
             (
                 item.name.schema,
                 item.name.name,
                 inputs,
-                engine.objects.stored_upper(item),
+                status.upper,
                 times.to_iso(through),
+                status.state.value,
+                error_at and f"T = {error_at[1]}: {error_at[2]}",
                 item.comment,
             )
         )

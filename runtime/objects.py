@@ -7,8 +7,10 @@ bound by the timeline because somebody asked for a refresh by hand. R1: what it 
 query as of the newest refresh time R <= T, whether or not anything was written at R.
 """
 
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import DataFrame
 
@@ -18,13 +20,13 @@ from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.binding import Bound, bind_stored
-from ctsql.planner.nodes import ViewWrite
+from ctsql.planner.nodes import InsertsInput, TaskWrite, ViewWrite
 from ctsql.runtime.commits import Change, classify, rows_added
 from ctsql.runtime.delta_log import DeltaTable, Gateway
 from ctsql.runtime.refresh import Schedule
 from ctsql.runtime.sinks.correction import inserted
 from ctsql.runtime.timeline import Timeline
-from ctsql.runtime.write_handle import Output
+from ctsql.runtime.write_handle import Entry, Output
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +42,18 @@ class Movement:
 
 
 class Objects:
-    """Tables and handles by object; made anew when the catalog changes."""
+    """Tables and handles by object; made anew when the catalog changes.
+
+    Attributes:
+        on_commit: told of every commit of this process to an output: the object's id, and what
+            was reached. stop: looked at between the commits of a catch-up.
+    """
 
     def __init__(self, gateway: Gateway, timeline: Timeline) -> None:
         self.gateway = gateway
         self.timeline = timeline
+        self.on_commit: Callable[[str, Entry], None] | None = None
+        self.stop: threading.Event | None = None
         self.catalog: Catalog = Catalog.of(())
         self._outputs: dict[str, Output] = {}
         self._bound: dict[str, Bound] = {}
@@ -79,8 +88,19 @@ class Objects:
         """The write handle of an output."""
         found = self._outputs.get(item.id)
         if found is None:
-            found = self._outputs[item.id] = Output(self.table(item), item.app)
+            found = self._outputs[item.id] = Output(
+                self.table(item), item.app, partial(self._committed, item.id)
+            )
         return found
+
+    def _committed(self, object_id: str, entry: Entry) -> None:
+        if self.on_commit is not None:
+            self.on_commit(object_id, entry)
+
+    def check_stop(self) -> None:
+        """Between two commits: raises STATEMENT_CANCELLED when whoever runs this wants to stop."""
+        if self.stop is not None and self.stop.is_set():
+            raise error("STATEMENT_CANCELLED")
 
     def bound(self, item: Item) -> Bound:
         """The bound definition of an object."""
@@ -167,6 +187,25 @@ class Objects:
                 read = self.item(reading.object_id)
                 times |= self.move_times(read, after=after, until=until)
         return times
+
+    def followed(self, item: Item) -> list[Item]:
+        """What an object must keep up with: a task its inputs, any other all that it reads."""
+        if item.kind is ObjectKind.CONTINUAL_TASK:
+            plan = self.bound(item).plan
+            assert isinstance(plan, TaskWrite)
+            return [self.item(i.object_id) for i in plan.inputs if isinstance(i, InsertsInput)]
+        return [self.item(r.object_id) for r in item.reads if r.object_id != item.id]
+
+    def due_times(self, item: Item, *, after: int, until: int) -> set[int]:
+        """The times at which an object may have to be brought up; a task is, for its inputs."""
+        if item.kind is not ObjectKind.CONTINUAL_TASK:
+            return self.change_times(item, after=after, until=until)
+        return {
+            m.time
+            for read in self.followed(item)
+            for m in self.movements(read, after=max(after, item.created), until=until)
+            if self.change_of(read, m) in (Change.APPEND, Change.MIXED)
+        }
 
     # ---- refresh times
 

@@ -40,6 +40,12 @@ def conflicts() -> tuple[type[BaseException], ...]:
     return _CONFLICTS
 
 
+def is_lost(problem: CtsqlError) -> bool:
+    """Is Spark gone, so that nothing of this process will work again?"""
+    gone = (Py4JNetworkError, ConnectionError)
+    return problem.condition == "SPARK_ERROR" and isinstance(problem.__cause__, gone)
+
+
 class Located(Protocol):
     """Text given to Spark that knows where its characters come from (``Rewritten``)."""
 

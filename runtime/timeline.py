@@ -114,6 +114,16 @@ class Timeline:
     # ---- reading
 
     @property
+    def table(self) -> DeltaTable:
+        """The timeline's own table, to watch its log."""
+        return self._table
+
+    @property
+    def read_to(self) -> int:
+        """The newest version of its table that is taken in."""
+        return self._read_to
+
+    @property
     def now(self) -> int:
         """The newest T that this process knows of."""
         return self._output.upper - 1
@@ -230,7 +240,7 @@ class Timeline:
             candidates = [
                 c
                 for source, (name, table) in sources.items()
-                for c in self._new(source, name, table)
+                for c in self.unbound(source, name, table)
             ]
             fresh = fresh or request is not None
             if not candidates and self.now >= 0 and not fresh:
@@ -264,7 +274,7 @@ class Timeline:
             detail=f"{MINT_TRIES_MAX} tries were lost.",
         )
 
-    def _new(self, source: str, name: str, table: DeltaTable) -> list[Candidate]:
+    def unbound(self, source: str, name: str, table: DeltaTable) -> list[Candidate]:
         """The commits of a source that change data and have no T."""
         bound = self._frontier.get(source)
         if bound is None:

@@ -11,7 +11,9 @@ answer is resolved by reading the log for the commit's token, never by trying ag
 
 I1: the upper never goes back.
 I2: a commit that is in moved the upper from `expected` to `new`, with new > expected.
-I3: what was staged for a commit that lost is deleted by who staged it.
+I3: what was staged for a commit that lost is deleted by who staged it; what is in, or may be in,
+    never is.
+I4: a failure recorded beside the output holds until the upper moves.
 
 Not yet: batches described as text and appended by another process; a closed upper.
 """
@@ -19,7 +21,7 @@ Not yet: batches described as text and appended by another process; a closed upp
 import json
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +34,8 @@ from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_transaction import Conflict
 
 NO_UPPER = 0
+FAILURE = "ctsql.failure"
+"""The domain whose configuration says why nothing was written at the time that is due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +72,15 @@ class Entry:
 class Output:
     """The handle of one output (or of the timeline, or of the catalog)."""
 
-    def __init__(self, table: DeltaTable, app: str) -> None:
+    def __init__(
+        self, table: DeltaTable, app: str, on_commit: Callable[[Entry], None] | None = None
+    ) -> None:
+        """A handle; ``on_commit`` is told of this process's own commits that move the upper."""
         self.table = table
         self.app = app
+        self.on_commit = on_commit
+        self.failure: str | None = None  # as of what was last looked at
+        self._failure_known = False
         self._entries: list[Entry] = []
         self._scanned: int | None = None  # newest version looked at
         self._reached: int = 0  # oldest version looked at, exclusive
@@ -95,8 +105,10 @@ class Output:
             self._reach_back(until_upper=None)
             return
         for v in range(self._scanned + 1, version + 1):
-            upper = self.table.commit_at(v).transaction(self.app)
+            commit = self.table.commit_at(v)
+            upper = commit.transaction(self.app)
             if upper is not None:
+                self.failure = None
                 if upper <= self.upper:
                     raise error(
                         "INTERNAL_ERROR",
@@ -104,6 +116,8 @@ class Output:
                         detail=f"{self.table.location}: {self.upper} then {upper}.",
                     )
                 self._entries.append(Entry(upper, v))
+            if FAILURE in dict(commit.domains):
+                self.failure = dict(commit.domains)[FAILURE]
         self._scanned = max(self._scanned, version)
 
     def _reach_back(self, until_upper: int | None) -> None:
@@ -115,12 +129,19 @@ class Output:
             if self._entries and (until_upper is None or self._entries[0].upper <= until_upper):
                 return
             self._reached -= 1
-            upper = self.table.commit_at(self._reached).transaction(self.app)
+            commit = self.table.commit_at(self._reached)
+            upper = commit.transaction(self.app)
             if upper is not None:
                 self._entries.insert(0, Entry(upper, self._reached))
+            if not self._failure_known and (upper is not None or FAILURE in dict(commit.domains)):
+                self.failure = dict(commit.domains).get(FAILURE)
+                self._failure_known = True
 
     def _from_state(self) -> None:
         """Take the upper from the table's state, where its own commit is no longer in the log."""
+        if not self._failure_known:
+            self.failure = self.table.domains()[1].get(FAILURE)
+            self._failure_known = True
         upper = self.table.transaction_version(self.app, self.table.update())
         if upper is not None:
             self._entries.insert(0, Entry(upper, self._reached))
@@ -184,6 +205,20 @@ class Attempt:
         self._staged.clear()
         self.txn.discard_vectors()
 
+    def _release(self) -> None:
+        """What was staged is in, or may be: nobody may delete it any more."""
+        self._staged.clear()
+        self.txn.release_vectors()
+
+    def record_failure(self, text: str, metadata: Mapping[str, Any]) -> Outcome:
+        """Commit why nothing can be written at the due time; the upper stays.
+
+        Raises:
+            COMMIT_UNKNOWN: as for :meth:`commit`.
+        """
+        self.set_domain(FAILURE, text)
+        return self._commit(None, metadata)
+
     def commit(self, new: int, metadata: Mapping[str, Any]) -> Outcome:
         """Commit with the new upper (exclusive, past the expected one).
 
@@ -197,15 +232,29 @@ class Attempt:
                 invariant="a commit moves the upper forward",
                 detail=f"{output.table.location}: from {self.expected} to {new}.",
             )
+        if output.failure is not None:
+            self.set_domain(FAILURE, None)
+        outcome = self._commit(new, metadata)
+        if isinstance(outcome, Committed) and output.on_commit is not None:
+            output.on_commit(Entry(new, outcome.version))
+        return outcome
+
+    def _commit(self, new: int | None, metadata: Mapping[str, Any]) -> Outcome:
+        """Commit; the upper stays when ``new`` is None."""
+        output = self.output
         token = uuid.uuid4().hex
+        said = {**metadata, "lower": self.expected, "token": token}
         self.txn.read_application(output.app)
-        self.txn.set_application(output.app, new, int(time.time() * 1000))
+        if new is not None:
+            self.txn.set_application(output.app, new, int(time.time() * 1000))
+            said["upper"] = new
         self.txn.add_files(self._staged)
-        text = json.dumps({**metadata, "lower": self.expected, "upper": new, "token": token})
+        epoch = self.expected if new is None else new
         try:
-            version = self.txn.commit(label=output.app, epoch=new, metadata=text)
+            version = self.txn.commit(label=output.app, epoch=epoch, metadata=json.dumps(said))
         except (Conflict, CtsqlError) as problem:
             return self._after_failure(problem, token)
+        self._release()
         faults.point("output_committed")
         output._follow(version)
         return Committed(version)
@@ -217,10 +266,12 @@ class Attempt:
             newest = output.table.version()
             for v in range(self.version_read + 1, newest + 1):
                 if output.table.commit_at(v).metadata.get("token") == token:
+                    self._release()
                     output._follow(newest)
                     return Committed(v)
             output._follow(newest)
         except CtsqlError as unreadable:
+            self._release()
             raise error(
                 "COMMIT_UNKNOWN", output=output.table.location, detail=str(unreadable.message)
             ) from problem

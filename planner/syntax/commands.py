@@ -15,6 +15,7 @@ from ctsql.planner.syntax.statements import (
     RelationRef,
     RenameObject,
     ResetSetting,
+    ResumeTask,
     SetSetting,
     ShowCreate,
     ShowObjects,
@@ -38,7 +39,7 @@ _LISTS = {
 }
 _SHOW_LATER = ("PENDING", "RETENTION", "SUBSCRIPTIONS")
 _SHOW_REFUSED = ("FUNCTIONS", "PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")
-_TASK_LATER = ("AS", "RETRY", "SKIP", "SUSPEND", "RESUME", "SET", "RESET")
+_TASK_LATER = ("AS", "SUSPEND", "RESUME", "SET", "RESET")
 
 
 def _drop(cursor: Cursor) -> Statement:
@@ -76,6 +77,10 @@ def _alter(cursor: Cursor) -> Statement:
         raise not_yet(cursor.here, "APPLY REPLACEMENT")
     if cursor.at("RENAME", "COLUMN"):
         raise not_yet(cursor.here, "ALTER ... RENAME COLUMN")
+    if kind is ObjectKind.CONTINUAL_TASK and cursor.upper() in ("RETRY", "SKIP"):
+        skip = cursor.take().upper == "SKIP"
+        cursor.end()
+        return ResumeTask(span=span_of(cursor.tokens), target=target, skip=skip)
     if kind is ObjectKind.CONTINUAL_TASK and cursor.upper() in _TASK_LATER:
         raise not_yet(cursor.here, f"ALTER CONTINUAL TASK ... {cursor.upper()}")
     if cursor.current is not None and cursor.current.kind is Kind.WORD and not cursor.at("RENAME"):

@@ -9,8 +9,9 @@ from ctsql.planner.syntax.refreshes import refresh_option
 from ctsql.planner.syntax.statements import Option
 from ctsql.planner.syntax.tokens import Kind, Token, Tokens, groups, span_of
 
-_TASK_KNOWN = ("SNAPSHOT",)
-_TASK_LATER = ("ITERATIONS", "COALESCE", "ON ERROR", "TRIM EVERY")
+_TASK_KNOWN = ("SNAPSHOT", "ON ERROR")
+_TASK_LATER = ("ITERATIONS", "COALESCE", "TRIM EVERY")
+_ON_ERROR = ("halt", "skip")
 _VIEW_KNOWN = ("REFRESH ON COMMIT", "REFRESH EVERY", "REFRESH AT", "REFRESH AT CREATION")
 _VIEW_LATER = ("REFRESH POLICY",)
 _BOOLEANS = {"TRUE": True, "FALSE": False}
@@ -33,7 +34,7 @@ def task_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
             raise _unknown(group, name, (*_TASK_KNOWN, *_TASK_LATER))
         if name in found:
             raise _twice(group, name)
-        found[name] = _boolean(group, name)
+        found[name] = _on_error(group) if name == "ON ERROR" else _boolean(group, name)
     return tuple(found.values())
 
 
@@ -108,6 +109,25 @@ def _boolean(group: Tokens, name: str) -> Option:
         )
     cursor.end()
     return Option(name=name, value=literal, span=span_of(group), value_span=value.span)
+
+
+def _on_error(group: Tokens) -> Option:
+    cursor = Cursor(group, of="option")
+    cursor.expect("ON", "ERROR")
+    cursor.expect("=")
+    value = cursor.string("'halt' or 'skip'")
+    wanted = value.text.lower()
+    if wanted not in _ON_ERROR:
+        raise error(
+            "INVALID_OPTION",
+            span=value.span,
+            option="ON ERROR",
+            value=value.span.text,
+            detail="It takes 'halt' or 'skip'.",
+            hint=did_you_mean(wanted, _ON_ERROR),
+        )
+    cursor.end()
+    return Option(name="ON ERROR", value=wanted, span=span_of(group), value_span=value.span)
 
 
 def _unknown(group: Tokens, name: str, known: Iterable[str]) -> CtsqlError:

@@ -245,6 +245,15 @@ class RenameObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeTask:
+    """ALTER CONTINUAL TASK name RETRY, or SKIP: go on from the T at which it failed."""
+
+    span: Span
+    target: RelationRef
+    skip: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommentOn:
     """COMMENT ON <kind> name IS 'text' | NULL; COMMENT ON COLUMN t.c IS ... sets ``column``."""
 
@@ -354,6 +363,7 @@ Statement = (
     | CreateSchema
     | DropObject
     | RenameObject
+    | ResumeTask
     | CommentOn
     | ShowObjects
     | ShowCreate

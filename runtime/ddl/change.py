@@ -10,7 +10,13 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold
 from ctsql.planner.binding import qualify
-from ctsql.planner.syntax.statements import CommentOn, DropObject, RefreshView, RenameObject
+from ctsql.planner.syntax.statements import (
+    CommentOn,
+    DropObject,
+    RefreshView,
+    RenameObject,
+    ResumeTask,
+)
 from ctsql.runtime.ddl.namespace import Namespace, check_free
 
 
@@ -110,6 +116,14 @@ class Alteration:
         self.engine.catalog_store.change(renamed)
         self.engine.refresh_catalog()
         return f"ALTER {statement.kind.keyword}"
+
+    def resume(self, statement: ResumeTask) -> str:
+        """ALTER CONTINUAL TASK name RETRY or SKIP."""
+        item = self.names.of_kind(statement.target, ObjectKind.CONTINUAL_TASK)
+        if statement.skip:
+            return f"ALTER CONTINUAL TASK (skipped T = {self.engine.skip_failed(item)})"
+        self.engine.retry_failed(item)
+        return "ALTER CONTINUAL TASK"
 
     def comment(self, statement: CommentOn) -> str:
         """COMMENT ON <kind> name or COLUMN name.column IS text or NULL."""

@@ -304,4 +304,7 @@ def _create_table_text(item: Item) -> str:
     # What a view's query says of NOT NULL may change with its inputs; a task's is declared.
     keep_not_null = item.kind is ObjectKind.CONTINUAL_TASK
     columns = [replace(c, nullable=c.nullable or not keep_not_null).ddl() for c in item.columns]
-    return f"CREATE TABLE delta.`{item.location}` ({', '.join(columns)}) USING delta"
+    return (
+        f"CREATE TABLE delta.`{item.location}` ({', '.join(columns)}) USING delta "
+        "TBLPROPERTIES ('delta.feature.domainMetadata' = 'supported')"
+    )

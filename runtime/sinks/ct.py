@@ -14,13 +14,16 @@ C2: Ts are written in order, because the decision writes the smallest due time (
 C3: a proposal is computed against the version that the commit builds on: the attempt is opened
     first and the output read at its version.
 C4: what was staged for a lost or disturbed attempt is deleted.
+C5: where the body cannot be computed nothing is written and nothing after it is run; the reason
+    is recorded beside the output (:mod:`ctsql.runtime.sinks.failure`), and only RETRY runs the
+    body there again. (tests/runtime/test_task_failures.py)
 
 On a crash: before the commit the upper is unchanged, files nobody refers to may be left, T is run
 again; after it, T is in. When a rival commits first: its upper is read, T is forgotten.
 Empty advances are kept in memory, and written once at the end of a catch-up that ran bodies
 without writing, so that a restart does not run them again.
 
-Not yet: several inputs, ITERATIONS, skipping a T that fails.
+Not yet: several inputs, ITERATIONS.
 """
 
 from collections.abc import Iterator
@@ -28,13 +31,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import DataFrame
 
-from ctsql.catalog.errors import (
-    CtsqlError,
-    DataError,
-    EnvironmentProblem,
-    StatementError,
-    error,
-)
+from ctsql.catalog.errors import CtsqlError, DataError, EnvironmentProblem, StatementError, error
 from ctsql.catalog.items import Item
 from ctsql.planner.lowering import Context, lower_transaction
 from ctsql.planner.nodes import InsertsInput, TaskWrite
@@ -44,6 +41,14 @@ from ctsql.planner.rules.times_reduce import times_reduce
 from ctsql.runtime.commits import Change
 from ctsql.runtime.objects import Movement, Objects
 from ctsql.runtime.sinks.ct_state import SinkState
+from ctsql.runtime.sinks.failure import (
+    Action,
+    Failure,
+    is_final,
+    on_task_failure,
+    record,
+    recorded,
+)
 from ctsql.runtime.sinks.staging import DRIVER_ROWS_MAX, persisted, stage, unadaptive
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import FILE_MISSING, converted
@@ -67,14 +72,28 @@ class TaskSink:
         assert isinstance(source, InsertsInput)
         self.input = objects.item(source.object_id)
         self.output = objects.output(item)
+        self._retrying = False
 
-    def advance(self, until: int) -> None:
+    def advance(self, until: int, *, retry: bool = False) -> None:
         """Run the body at every due T <= until.
+
+        Args:
+            retry: run it also where it is known to have failed.
 
         Raises:
             TASK_FAILED: the body cannot be computed at some T; nothing is written there.
+            STATEMENT_CANCELLED: whoever runs it wants to stop; between two commits.
         """
-        state: SinkState[Movement] = SinkState(output_upper=self._effective_upper())
+        upper = self._effective_upper()
+        failure = recorded(self.output)
+        if failure is not None:
+            if failure.time > until:
+                return
+            if not retry:
+                raise failure.task_error(self.item)
+            upper = max(upper, failure.time)
+        self._retrying = retry
+        state: SinkState[Movement] = SinkState(output_upper=upper)
         moves = self._movements(after=state.output_upper - 1, until=until)
         due = times_reduce(times_extract((m, m.time, 1) for m in moves))
         state.append_times = {time for time, _ in due}
@@ -83,6 +102,7 @@ class TaskSink:
         unwritten = False
         self._propose(state, by_time)
         while (decision := state.decide()) is not None:
+            self.objects.check_stop()
             state.output_upper = decision.upper
             if decision.rows:
                 ((movement, _),) = decision.rows
@@ -135,7 +155,9 @@ class TaskSink:
                 outcome = attempt.commit(time + 1, self.objects.reads_at(self.item, time))
             except (DataError, StatementError) as problem:
                 attempt.abandon()
-                raise self._failed(time, problem) from problem
+                if not is_final(problem):
+                    raise
+                return self._failed(time, problem), True
             except EnvironmentProblem as problem:
                 attempt.abandon()
                 if problem.message == FILE_MISSING:
@@ -149,23 +171,68 @@ class TaskSink:
                     return time + 1, True
                 case UpperMismatch() | Disturbed():
                     continue
-        raise error(
+        raise self._always_disturbed(time)
+
+    def _always_disturbed(self, time: int) -> CtsqlError:
+        return error(
             "INTERNAL_ERROR",
             invariant="an output that nobody writes can be written",
             detail=f"{DISTURBED_TRIES_MAX} tries at T = {time} were disturbed.",
         )
 
-    def _failed(self, time: int, problem: CtsqlError) -> CtsqlError:
-        return error(
-            "TASK_FAILED",
-            span=problem.span,
-            name=str(self.item.name),
-            time=time,
-            reason=problem.message,
-            detail=f"{problem.detail or ''} Its input is kept; nothing was written at T = {time}.",
-            hint=f"Drop it and create it anew with a body that can compute these rows: "
-            f"DROP CONTINUAL TASK {self.item.name}",
-        )
+    def _failed(self, time: int, problem: CtsqlError) -> int:
+        """Go past a time that fails, or record why and raise it; gives the upper after it."""
+        failure = Failure.of(time, problem, self.item)
+        for _ in range(DISTURBED_TRIES_MAX):
+            self.output.fetch_recent_upper()
+            if self.output.upper > time:
+                return self.output.upper  # a rival went past it
+            action = on_task_failure(
+                recorded(self.output), failure, skip=self.plan.skip_errors, again=self._retrying
+            )
+            if action is Action.SKIP:
+                if self._go_past(time, failure.reason):
+                    return time + 1
+                continue
+            try:
+                done = action is Action.KEEP or record(self.output, failure)
+            except EnvironmentProblem:
+                done = True  # it fails all the same; the next one to run it records it
+            if done:
+                raise failure.task_error(self.item) from problem
+        raise self._always_disturbed(time)
+
+    def _go_past(self, time: int, reason: str) -> bool:
+        """Commit an upper past a time at which nothing could be written; False when too late."""
+        attempt = self.output.open(self.output.upper)
+        if isinstance(attempt, UpperMismatch) or attempt.expected > time:
+            return False
+        said = {**self.objects.reads_at(self.item, time), "skipped": [time], "reason": reason}
+        return isinstance(attempt.commit(time + 1, said), Committed)
+
+    def skip(self) -> int:
+        """Go past the T at which the task is known to have failed; returns it.
+
+        Raises:
+            TASK_NOT_FAILED: no failure is recorded, or somebody else went past it.
+        """
+        self.output.fetch_recent_upper()
+        first = recorded(self.output)
+        for _ in range(DISTURBED_TRIES_MAX):
+            failure = recorded(self.output)
+            if first is None or failure is None or failure.time != first.time:
+                raise error(
+                    "TASK_NOT_FAILED",
+                    name=str(self.item.name),
+                    detail="There is nothing to skip. A failure is known once the task was run, "
+                    "by a read of its output or by ctsql run."
+                    if first is None
+                    else f"T = {first.time} was passed by somebody else.",
+                )
+            if self._go_past(failure.time, failure.reason):
+                return failure.time
+            self.output.fetch_recent_upper()
+        raise self._always_disturbed(first.time if first else 0)
 
     def _history_lost(self, movement: Movement, problem: CtsqlError) -> CtsqlError:
         return error(

@@ -15,6 +15,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax import split
 from ctsql.result import Result
+from ctsql.runtime.events import Event, EventKind
 
 
 @dataclass(frozen=True)
@@ -101,13 +102,20 @@ class FakeConnection:
         *,
         once: bool = False,
         stop: threading.Event | None = None,
-        report: Callable[[str], None] | None = None,
+        interval: float | None = None,
+        on_event: Callable[[Event], None] | None = None,
     ) -> None:
         self.followed.append(once)
-        if report is not None:
-            report("T = 1")
+        if on_event is not None:
+            seconds = 0.0 if interval is None else interval
+            on_event(Event(kind=EventKind.REACHED, at=0, time=1, seconds=seconds))
         if not once and stop is not None:
             stop.wait(30)
+
+    def status(self) -> Result:
+        assert self.read_only  # asking how things are makes no warehouse
+        row = ("continual task", "t", "up to date", 7)
+        return Result.of_rows(["kind", "name", "state", "upper"], ["string"] * 3 + ["int"], [row])
 
     def close(self) -> None:
         with self._starting:  # as the real one: closing waits for a start

@@ -1,0 +1,98 @@
+"""What the service says: one event for each commit, failure or quiet T; as a line or as JSON."""
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+
+from ctsql.catalog import times
+from ctsql.catalog.errors import CtsqlError
+
+
+class EventKind(Enum):
+    """What happened."""
+
+    WROTE = "wrote"  # an output was committed at a T
+    REACHED = "reached"  # a T at which there was nothing to write
+    FAILED = "failed"  # an object, or the service itself, could not go on
+    RECOVERED = "recovered"  # an object that had failed goes on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One event.
+
+    Attributes:
+        at: when it was noticed, in milliseconds since 1970 by this machine's clock.
+        name: the object's; None for the service itself. time: the T it is about, if any.
+        inserted, deleted: rows; None where the log does not say.
+    """
+
+    kind: EventKind
+    at: int
+    name: str | None = None
+    time: int | None = None
+    version: int | None = None
+    inserted: int | None = None
+    deleted: int | None = None
+    seconds: float | None = None
+    condition: str | None = None
+    message: str | None = None
+
+    @staticmethod
+    def of_failure(problem: CtsqlError, *, at: int, name: str | None) -> "Event":
+        """The event that an error is."""
+        given = problem.given.get("time")
+        return Event(
+            kind=EventKind.FAILED,
+            at=at,
+            name=name,
+            time=given if isinstance(given, int) else None,
+            condition=problem.condition,
+            message=str(problem.given.get("reason", problem.message)),
+        )
+
+    def line(self) -> str:
+        """One line for people.
+
+        >>> Event(
+        ...     kind=EventKind.WROTE, at=0, name="t", time=7, inserted=3, deleted=None, seconds=0.4
+        ... ).line()
+        '1970-01-01T00:00:00.000Z t T=7 wrote +3 -? in 0.40 s'
+        """
+        about = [self.name] if self.name else []
+        about += [f"T={self.time}"] if self.time is not None else []
+        match self.kind:
+            case EventKind.WROTE:
+                said = f"wrote +{_count(self.inserted)} -{_count(self.deleted)}"
+            case EventKind.REACHED:
+                said = "nothing to write"
+            case EventKind.FAILED:
+                said = f"failed: {' '.join((self.message or '').split())} [{self.condition}]"
+            case EventKind.RECOVERED:
+                said = "goes on"
+        took = "" if self.seconds is None else f" in {self.seconds:.2f} s"
+        return " ".join([times.to_iso(self.at), *about, said]) + took
+
+    def to_json(self) -> str:
+        """One JSON object on one line; what does not apply is left out.
+
+        >>> Event(kind=EventKind.REACHED, at=0, time=7).to_json()
+        '{"at": "1970-01-01T00:00:00.000Z", "event": "reached", "t": 7}'
+        """
+        fields = {
+            "at": times.to_iso(self.at),
+            "event": self.kind.value,
+            "object": self.name,
+            "t": self.time,
+            "version": self.version,
+            "inserted": self.inserted,
+            "deleted": self.deleted,
+            "seconds": None if self.seconds is None else round(self.seconds, 3),
+            "condition": self.condition,
+            "message": self.message,
+        }
+        return json.dumps({k: v for k, v in fields.items() if v is not None}, ensure_ascii=False)
+
+
+def _count(rows: int | None) -> str:
+    return "?" if rows is None else str(rows)

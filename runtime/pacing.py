@@ -1,0 +1,62 @@
+"""When the service looks again: pure decisions, no clock.
+
+A look costs a few file system calls, so an idle service looks often at first and then less and
+less; whoever commits right after a commit is noticed soon. An object that failed is tried again
+when something it reads moves, or after a wait that doubles.
+"""
+
+from dataclasses import dataclass
+
+LOOK_SECONDS_MIN = 0.05
+INTERVAL_SECONDS = 1.0
+RETRY_SECONDS_MIN = 1.0
+RETRY_SECONDS_MAX = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long to wait until the next look, in seconds; never more than ``interval``."""
+
+    interval: float = INTERVAL_SECONDS
+    wait: float = LOOK_SECONDS_MIN
+
+    def after(self, *, moved: bool) -> "Pace":
+        """The pace after a look.
+
+        >>> pace = Pace(interval=0.15)
+        >>> waits = []
+        >>> for moved in (True, False, False, False, True):
+        ...     pace = pace.after(moved=moved)
+        ...     waits.append(pace.wait)
+        >>> waits
+        [0.05, 0.1, 0.15, 0.15, 0.05]
+        """
+        wait = LOOK_SECONDS_MIN if moved else self.wait * 2
+        return Pace(self.interval, min(wait, self.interval))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """An object that failed.
+
+    Attributes:
+        text: what it said; said again only when it differs.
+        tries: how often it has failed. tried_at: seconds of a clock that does not go back.
+        until: the T up to which it was tried. version: its table's version then.
+    """
+
+    text: str
+    tries: int
+    tried_at: float
+    until: int
+    version: int
+
+    def is_due(self, now: float) -> bool:
+        """Has the wait passed?
+
+        >>> failed = Trouble(text="", tries=3, tried_at=100.0, until=7, version=0)
+        >>> failed.is_due(103.9), failed.is_due(104.0)
+        (False, True)
+        """
+        wait = min(RETRY_SECONDS_MIN * 2.0 ** min(self.tries - 1, 16), RETRY_SECONDS_MAX)
+        return now >= self.tried_at + wait

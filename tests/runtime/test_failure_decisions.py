@@ -1,0 +1,138 @@
+"""What to do about a failure, what counts as one, and what the service says: without Spark."""
+
+import json
+
+import pytest
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import Name
+from ctsql.catalog.spans import Source
+from ctsql.runtime.commits import parse_commit, rows_changed
+from ctsql.runtime.events import Event
+from ctsql.runtime.pacing import LOOK_SECONDS_MIN, RETRY_SECONDS_MAX, Pace, Trouble
+from ctsql.runtime.sinks.failure import Action, Failure, is_final, on_task_failure, on_view_failure
+from ctsql.runtime.status import Lag, State, Status
+
+FOUND = Failure(time=7, condition="DATA_ERROR", reason="division by zero")
+OTHER = Failure(time=7, condition="DATA_ERROR", reason="a cast")
+EARLIER = Failure(time=5, condition="DATA_ERROR", reason="division by zero")
+TASK = Item(
+    id="1", kind=ObjectKind.CONTINUAL_TASK, name=Name("default", "t"), columns=(), definition="abc"
+)
+
+
+@pytest.mark.parametrize(
+    ("known", "skip", "again", "wanted"),
+    [
+        (None, False, False, Action.RECORD),
+        (None, True, False, Action.SKIP),
+        (FOUND, False, False, Action.KEEP),
+        (OTHER, False, False, Action.KEEP),  # a replica that says it otherwise
+        (OTHER, False, True, Action.RECORD),  # RETRY fails for another reason
+        (FOUND, False, True, Action.KEEP),
+        (EARLIER, False, False, Action.RECORD),
+    ],
+)
+def test_a_failure_is_recorded_once(
+    known: Failure | None, skip: bool, again: bool, wanted: Action
+) -> None:
+    """F2: at one T the first record stays, unless RETRY found another reason."""
+    assert on_task_failure(known, FOUND, skip=skip, again=again) is wanted
+
+
+def test_a_view_that_goes_on_failing_is_recorded_once() -> None:
+    """The record says since when."""
+    assert on_view_failure(None, FOUND) is Action.RECORD
+    assert on_view_failure(EARLIER, FOUND) is Action.KEEP
+    assert on_view_failure(EARLIER, OTHER) is Action.RECORD
+
+
+PROBLEMS = [
+    (error("DATA_ERROR", message="m", detail="", hint=""), True),
+    (error("INVALID_STATEMENT", message="m", detail="", hint=""), True),
+    (error("STORAGE_ERROR", message="the disk is full", detail="", hint=""), False),
+    (error("STATEMENT_CANCELLED"), False),
+    (error("SPARK_ERROR", message="lost", detail="", hint=""), False),
+    (error("HISTORY_LOST", relation="r", detail="", hint=""), False),
+]
+
+
+@pytest.mark.parametrize(("problem", "final"), PROBLEMS, ids=lambda p: getattr(p, "condition", p))
+def test_only_what_stays_is_final(problem: CtsqlError, final: bool) -> None:
+    """F3: what may go away by itself is no failure of the task."""
+    assert is_final(problem) is final
+
+
+def test_a_failure_survives_as_text() -> None:
+    """Its place in the definition too; anything else is refused by name."""
+    span = Source("abc", "definition of t").whole().part(1, 2)
+    problem = error("DATA_ERROR", span=span, message="m", detail="d", hint="")
+    failure = Failure.of(9, problem, TASK)
+    assert Failure.from_json(failure.to_json()) == failure
+    again = failure.task_error(TASK)
+    assert again.span is not None
+    assert (again.span.text, again.given["time"]) == ("b", 9)
+    for text in ("", "{}", "[]", '{"t": "x"}'):
+        with pytest.raises(CtsqlError, match="failure recorded"):
+            Failure.from_json(text)
+
+
+def test_states_and_last_error() -> None:
+    """An own failure is "failed"; waiting for another's is "behind", with that one's name."""
+    fine = Status(item=TASK, upper=8, lag=Lag(0, 0))
+    behind = Status(item=TASK, upper=8, lag=Lag(4, 2))
+    failed = Status(item=TASK, upper=8, lag=Lag(4, 2), failure=FOUND)
+    waits = Status(item=TASK, upper=8, lag=Lag(4, 2), origin=(TASK, FOUND))
+    states = [State.UP_TO_DATE, State.BEHIND, State.FAILED, State.BEHIND]
+    assert [s.state for s in (fine, behind, failed, waits)] == states
+    assert failed.last_error == ("TASK_FAILED", 7, "division by zero")
+    assert waits.last_error is not None
+    assert 'continual task "t" failed' in waits.last_error[2]
+    assert behind.last_error is None
+
+
+def test_the_service_looks_less_often_when_idle_and_retries_less_often() -> None:
+    """Both waits double up to their bounds; a move starts over."""
+    pace = Pace(interval=1.0)
+    for _ in range(10):
+        pace = pace.after(moved=False)
+    assert pace.wait == 1.0
+    assert pace.after(moved=True).wait == LOOK_SECONDS_MIN
+    assert Pace(interval=0.01).after(moved=True).wait == 0.01
+    often = Trouble(text="", tries=10**9, tried_at=0.0, until=0, version=0)
+    assert not often.is_due(RETRY_SECONDS_MAX - 1)
+    assert often.is_due(RETRY_SECONDS_MAX)
+
+
+def test_a_failure_is_told_without_saying_things_twice() -> None:
+    """The line has the name, T and reason once each."""
+    event = Event.of_failure(FOUND.task_error(TASK), at=0, name="t")
+    line = "1970-01-01T00:00:00.000Z t T=7 failed: division by zero [TASK_FAILED]"
+    assert event.line() == line
+    assert json.loads(event.to_json())["condition"] == "TASK_FAILED"
+
+
+def _file(path: str, records: int | None, deleted: int = 0) -> dict[str, object]:
+    action: dict[str, object] = {"path": path, "dataChange": True}
+    if records is not None:
+        action["stats"] = json.dumps({"numRecords": records})
+    if deleted:
+        action["deletionVector"] = {"cardinality": deleted}
+    return action
+
+
+@pytest.mark.parametrize(
+    ("actions", "wanted"),
+    [
+        ([], (0, 0)),
+        ([{"add": _file("a", 3)}], (3, 0)),
+        ([{"add": _file("a", 3, 2)}, {"remove": _file("a", 3, 1)}], (0, 1)),
+        ([{"add": _file("b", 2)}, {"remove": _file("a", 5, 1)}], (2, 4)),
+        ([{"add": _file("b", None)}, {"remove": _file("a", None)}], (None, None)),
+    ],
+)
+def test_rows_changed(actions: list[object], wanted: tuple[int | None, int | None]) -> None:
+    """Rows are counted from the log; a vector that grew deletes what it grew by."""
+    text = "\n".join(json.dumps(a) for a in actions)
+    assert rows_changed(parse_commit(1, text, modified_ms=0)) == wanted

@@ -1,0 +1,167 @@
+"""The service on real Delta: follows, tells, keeps going, stops between commits."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.runtime.delta_log import DeltaTable
+from ctsql.runtime.events import Event, EventKind
+from tests.runtime.disk import folder, log
+from tests.scenarios.play import assert_rows, expect_error
+
+pytestmark = pytest.mark.spark
+
+PATIENCE_SECONDS = 30
+
+
+class Told:
+    """What a service said, and a way to wait for more of it."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._more = threading.Condition()
+
+    def __call__(self, event: Event) -> None:
+        with self._more:
+            self.events.append(event)
+            self._more.notify_all()
+
+    def wait(self, wanted: Callable[[Event], bool]) -> Event:
+        """The first event that is wanted."""
+        with self._more:
+            found = self._more.wait_for(
+                lambda: any(map(wanted, self.events)), timeout=PATIENCE_SECONDS
+            )
+            assert found, [e.line() for e in self.events]
+            return next(filter(wanted, self.events))
+
+
+@contextmanager
+def serving(con: Connection) -> Iterator[Told]:
+    """The service of a connection in a thread; stopped at the end, which it must survive."""
+    told, stop, problems = Told(), threading.Event(), []
+
+    def follow() -> None:
+        try:
+            con.run(stop=stop, on_event=told, interval=0.2)
+        except BaseException as problem:
+            problems.append(problem)
+            raise
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    try:
+        yield told
+    finally:
+        stop.set()
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive()
+        assert problems == []
+
+
+def _wrote(name: str) -> Callable[[Event], bool]:
+    return lambda e: e.kind is EventKind.WROTE and e.name == name
+
+
+def test_it_follows_and_keeps_going_when_one_object_fails(
+    connect: Callable[[], Connection],
+) -> None:
+    """One line a commit; a failed task holds nobody up and goes on after SKIP elsewhere."""
+    con, user = connect(), connect()
+    user.execute("CREATE TABLE feed (k INT, v INT)")
+    user.execute(
+        "CREATE CONTINUAL TASK ratios (k INT, r INT) ON INPUT feed AS ("
+        " DELETE FROM ratios WHERE k IN (SELECT k FROM feed);"
+        " INSERT INTO ratios SELECT k, 100 DIV v FROM feed)"
+    )
+    user.execute("CREATE MATERIALIZED VIEW total AS SELECT sum(r) AS s FROM ratios")
+    user.execute("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM feed")
+    user.execute("SET isolation = 'serializable'")
+    with serving(con) as told:
+        user.execute("INSERT INTO feed VALUES (1, 10), (2, 20)")
+        first = told.wait(_wrote("ratios"))
+        assert (first.inserted, first.deleted) == (2, 0)
+        told.wait(_wrote("total"))
+        user.execute("INSERT INTO feed VALUES (1, 0)")
+        failed = told.wait(lambda e: e.kind is EventKind.FAILED)
+        assert (failed.name, failed.condition) == ("ratios", "TASK_FAILED")
+        told.wait(lambda e: _wrote("n")(e) and e.time == failed.time)
+        states = {row[2]: row[3] for row in user.status().fetchall()}
+        assert states == {"ratios": "failed", "total": "behind", "n": "up to date"}
+        user.execute("ALTER CONTINUAL TASK ratios SKIP")
+        told.wait(lambda e: e.kind is EventKind.RECOVERED)
+        user.execute("INSERT INTO feed VALUES (1, 5)")
+        last = told.wait(lambda e: _wrote("ratios")(e) and e.deleted == 1)
+        assert last.inserted == 1
+    assert [e.name for e in told.events if e.kind is EventKind.FAILED] == ["ratios"]
+    assert_rows(user.execute("SELECT * FROM ratios").fetchall(), [(1, 20), (2, 5)], "in the end")
+    assert user.execute("SELECT * FROM total").fetchall() == [(25,)]
+
+
+def test_an_idle_look_reads_no_log_and_runs_no_job(
+    con: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When nothing changed, only the existence of next versions is asked for."""
+    con.execute("CREATE TABLE feed (k INT)")
+    con.execute("CREATE CONTINUAL TASK copy ON INPUT feed AS (INSERT INTO copy SELECT k FROM feed)")
+    con.run(once=True)
+    looks = [0]
+    has = DeltaTable.has
+
+    def counted(table: DeltaTable, version: int) -> bool:
+        looks[0] += 1
+        return has(table, version)
+
+    def refused(*_: object) -> object:
+        raise AssertionError("an idle look did more than look")
+
+    with serving(con) as told:
+        told.wait(lambda e: e.kind is EventKind.REACHED)
+        time.sleep(0.5)
+        with monkeypatch.context() as patch:
+            patch.setattr(DeltaTable, "has", counted)
+            patch.setattr(DeltaTable, "update", refused)
+            patch.setattr(DeltaTable, "commit_at", refused)
+            patch.setattr(DeltaTable, "frame_of", refused)
+            time.sleep(1.0)
+        assert 3 <= looks[0] <= 60
+    assert len(told.events) == 1
+
+
+def test_once_brings_up_all_and_raises_the_first_failure(con: Connection) -> None:
+    """With ``once`` a failure is raised, after the others were written; the T is reported."""
+    con.execute("CREATE TABLE feed (k INT, v INT)")
+    con.execute("CREATE CONTINUAL TASK bad ON INPUT feed AS (INSERT INTO bad SELECT 1 DIV v AS r FROM"
+                " feed)")  # fmt: skip
+    con.execute("CREATE CONTINUAL TASK good ON INPUT feed AS (INSERT INTO good SELECT k FROM feed)")
+    con.execute("INSERT INTO feed VALUES (1, 0)")
+    reached: list[str] = []
+    with pytest.raises(Exception, match=r'"bad" failed'):
+        con.run(once=True, report=reached.append)
+    assert len(reached) == 1
+    assert len(log(folder(con, "good"))) == 3
+    expect_error(con, "SELECT * FROM bad", "TASK_FAILED")
+
+
+def test_a_stop_takes_effect_between_two_commits(con: Connection) -> None:
+    """A catch-up over many Ts ends after the one it is at; the rest is done later, once each."""
+    con.execute("CREATE TABLE feed (k INT)")
+    con.execute("CREATE CONTINUAL TASK copy ON INPUT feed AS (INSERT INTO copy SELECT k FROM feed)")
+    for k in range(6):
+        con.execute(f"INSERT INTO feed VALUES ({k})")
+    stop = threading.Event()
+    written: list[Event] = []
+
+    def tell(event: Event) -> None:
+        written.append(event)
+        if len(written) == 2:
+            stop.set()
+
+    con.run(stop=stop, on_event=tell)
+    assert len(written) == 2
+    con.run(once=True)
+    assert_rows(con.execute("SELECT * FROM copy").fetchall(), [(k,) for k in range(6)], "all")

@@ -1,0 +1,199 @@
+"""A task that fails at T: known after a restart without running it; RETRY, SKIP, ON ERROR."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.runtime.sinks import ct
+from ctsql.runtime.sinks.failure import FEATURE
+from tests.runtime.disk import folder, log, orphans, transaction
+from tests.scenarios.play import assert_rows, expect_error
+
+pytestmark = pytest.mark.spark
+
+TASK = """CREATE CONTINUAL TASK ratios (k INT, r INT) ON INPUT feed {options} AS (
+    INSERT INTO ratios SELECT k, 100 DIV v FROM feed
+)"""
+
+
+def _set_up(con: Connection, options: str = "") -> Path:
+    con.execute("CREATE TABLE feed (k INT, v INT)")
+    con.execute(TASK.format(options=options))
+    con.execute("INSERT INTO feed VALUES (1, 10)")
+    con.execute("SELECT * FROM ratios").fetchall()
+    return folder(con, "ratios")
+
+
+def _task(con: Connection) -> dict[str, Any]:
+    shown = con.execute("SHOW CONTINUAL TASKS")
+    return dict(zip(shown.columns, shown.fetchone() or (), strict=True))
+
+
+def _records(table: Path) -> list[dict[str, Any]]:
+    """The records of failures in an output's log, oldest first; the removals too."""
+    return [
+        action["domainMetadata"]
+        for commit in log(table)
+        for action in commit
+        if action.get("domainMetadata", {}).get("domain") == "ctsql.failure"
+    ]
+
+
+def _never_run(*_: object) -> bool:
+    raise AssertionError("the body was run")
+
+
+def test_a_failure_is_known_after_a_restart(
+    connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One record, no second commit; every read says T and why, and the body is not run again."""
+    con = connect()
+    table = _set_up(con)
+    con.execute("INSERT INTO feed VALUES (2, 0)")
+    con.execute("INSERT INTO feed VALUES (3, 1)")
+    first = expect_error(con, "SELECT * FROM ratios", "TASK_FAILED")
+    time = first.given["time"]
+    assert "by zero" in first.message
+    commits = len(log(table))
+    con.close()
+    con = connect()
+    monkeypatch.setattr(ct.TaskSink, "_stage", _never_run)
+    again = expect_error(con, "SELECT * FROM ratios", "TASK_FAILED")
+    assert (str(again), again.given["time"]) == (str(first), time)
+    con.execute("SET isolation = 'serializable'")
+    assert expect_error(con, "SELECT * FROM ratios", "TASK_FAILED").message == first.message
+    con.execute("RESET isolation")
+    shown = _task(con)
+    assert (shown["state"], shown["complete_through"] is not None) == ("failed", True)
+    assert f"T = {time}" in shown["last_error"]
+    assert "by zero" in shown["last_error"]
+    found = con.execute(f"SELECT * FROM ratios AS OF {int(str(time)) - 1}").fetchall()
+    assert_rows(found, [(1, 10)], "what it held before")
+    assert con.execute("SELECT count(*) FROM feed").fetchall() == [(3,)]
+    assert (len(log(table)), len(_records(table))) == (commits, 1)
+    assert not orphans(table)
+
+
+def test_retry_fails_again_without_a_commit_and_skip_goes_on(con: Connection) -> None:
+    """RETRY runs the body again; SKIP moves the upper to T + 1 and the next T runs."""
+    table = _set_up(con)
+    expect_error(con, "ALTER CONTINUAL TASK ratios SKIP", "TASK_NOT_FAILED")
+    con.execute("ALTER CONTINUAL TASK ratios RETRY")  # nothing to do
+    con.execute("INSERT INTO feed VALUES (2, 0); INSERT INTO feed VALUES (3, 4)")
+    time = expect_error(con, "SELECT * FROM ratios", "TASK_FAILED").given["time"]
+    before = len(log(table))
+    expect_error(con, "ALTER CONTINUAL TASK ratios RETRY", "TASK_FAILED")
+    assert len(log(table)) == before
+    result = con.execute("ALTER CONTINUAL TASK ratios SKIP")
+    assert result.status == f"ALTER CONTINUAL TASK (skipped T = {time})"
+    skipping = log(table)[-1]
+    assert transaction(skipping) == int(str(time)) + 1
+    info = next(a["commitInfo"] for a in skipping if "commitInfo" in a)
+    assert json.loads(info["userMetadata"])["skipped"] == [time]
+    assert not any("add" in a or "remove" in a for a in skipping)
+    assert _records(table)[-1]["removed"]
+    assert_rows(con.execute("SELECT * FROM ratios").fetchall(), [(1, 10), (3, 25)], "goes on")
+    assert _task(con)["state"] == "up to date"
+    expect_error(con, "ALTER CONTINUAL TASK ratios SKIP", "TASK_NOT_FAILED")
+
+
+def test_retry_succeeds_when_the_engine_has_changed(
+    con: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record is cleared by the commit that succeeds, and the Ts after it follow."""
+    _set_up(con)
+    with monkeypatch.context() as patch:
+
+        def broken(*_: object, **__: object) -> bool:
+            raise error("DATA_ERROR", message="not yet known", detail="", hint="")
+
+        patch.setattr(ct, "stage", broken)
+        con.execute("INSERT INTO feed VALUES (2, 5)")
+        expect_error(con, "SELECT * FROM ratios", "TASK_FAILED")
+    con.execute("INSERT INTO feed VALUES (3, 4)")
+    expect_error(con, "SELECT * FROM ratios", "TASK_FAILED")
+    con.execute("ALTER CONTINUAL TASK ratios RETRY")
+    wanted = [(1, 10), (2, 20), (3, 25)]
+    assert_rows(con.execute("SELECT * FROM ratios").fetchall(), wanted, "after RETRY")
+
+
+@pytest.mark.parametrize("condition", ["STORAGE_ERROR", "STATEMENT_CANCELLED", "HISTORY_LOST"])
+def test_what_may_pass_is_not_recorded(
+    con: Connection, monkeypatch: pytest.MonkeyPatch, condition: str
+) -> None:
+    """A full disk, a cancelled statement or lost history stop nothing once they are over."""
+    table = _set_up(con)
+    problems: dict[str, CtsqlError] = {
+        "STORAGE_ERROR": error("STORAGE_ERROR", message="the disk is full", detail="", hint=""),
+        "STATEMENT_CANCELLED": error("STATEMENT_CANCELLED"),
+        "HISTORY_LOST": error("HISTORY_LOST", relation="feed", detail="", hint=""),
+    }
+    with monkeypatch.context() as patch:
+
+        def broken(*_: object, **__: object) -> bool:
+            raise problems[condition]
+
+        patch.setattr(ct.TaskSink, "_stage", broken)
+        con.execute("INSERT INTO feed VALUES (2, 5)")
+        expect_error(con, "SELECT * FROM ratios", condition)
+    assert _records(table) == []
+    assert con.execute("SELECT count(*) FROM ratios").fetchall() == [(2,)]
+
+
+def test_on_error_skip_leaves_the_failing_times_out(con: Connection) -> None:
+    """Each failing T is passed by a commit of its own that says so; the others are written."""
+    table = _set_up(con, "WITH (ON ERROR = 'skip')")
+    con.execute("INSERT INTO feed VALUES (2, 0), (2, 1)")
+    con.execute("INSERT INTO feed VALUES (3, 4)")
+    con.execute("INSERT INTO feed VALUES (4, 0)")
+    found = con.execute("SELECT * FROM ratios").fetchall()
+    assert_rows(found, [(1, 10), (3, 25)], "skipped")
+    said = [
+        json.loads(a["commitInfo"]["userMetadata"])
+        for commit in log(table)
+        for a in commit
+        if "userMetadata" in a.get("commitInfo", {})
+    ]
+    skipped = [m for m in said if "skipped" in m]
+    assert [m["upper"] for m in skipped] == [m["skipped"][0] + 1 for m in skipped]
+    assert len(skipped) == 2
+    assert all("by zero" in m["reason"] for m in skipped)
+    assert _records(table) == []
+
+
+def test_replicas_that_fail_together_record_once(connect: Callable[[], Connection]) -> None:
+    """The second to fail at T finds the record of the first, even when it had begun before."""
+    con, rival = connect(), connect()
+    table = _set_up(con)
+    rival.execute("SELECT * FROM ratios").fetchall()
+    con.execute("INSERT INTO feed VALUES (2, 0)")
+    engine, other = con._engine, rival._engine
+    assert engine is not None
+    assert other is not None
+    item = next(i for i in engine.catalog if i.name.name == "ratios")
+    output = other.objects.output(item)
+    output.fetch_recent_upper()
+    begun = output.open(output.upper)
+    first = expect_error(con, "SELECT * FROM ratios", "TASK_FAILED")
+    record = _records(table)[0]["configuration"]
+    begun.record_failure(record, {})  # type: ignore[union-attr]
+    assert len(_records(table)) == 1
+    second = expect_error(rival, "SELECT * FROM ratios", "TASK_FAILED")
+    assert str(second) == str(first)
+    assert len(_records(table)) == 1
+    assert output.table.has_feature(FEATURE)
+
+
+def test_readers_of_a_failed_task_name_it_and_others_go_on(con: Connection) -> None:
+    """A view over the task fails by the task's name; its sibling is written."""
+    _set_up(con)
+    con.execute("CREATE MATERIALIZED VIEW total AS SELECT sum(r) AS s FROM ratios")
+    con.execute("CREATE CONTINUAL TASK copy ON INPUT feed AS (INSERT INTO copy SELECT k FROM feed)")
+    con.execute("INSERT INTO feed VALUES (2, 0)")
+    assert expect_error(con, "SELECT * FROM total", "TASK_FAILED").given["name"] == "ratios"
+    assert_rows(con.execute("SELECT * FROM copy").fetchall(), [(1,), (2,)], "the sibling")
