@@ -135,8 +135,9 @@ def test_an_idle_look_reads_no_log_and_runs_no_job(
 def test_once_brings_up_all_and_raises_the_first_failure(con: Connection) -> None:
     """With ``once`` a failure is raised, after the others were written; the T is reported."""
     con.execute("CREATE TABLE feed (k INT, v INT)")
-    con.execute("CREATE CONTINUAL TASK bad ON INPUT feed AS (INSERT INTO bad SELECT 1 DIV v AS r FROM"
-                " feed)")  # fmt: skip
+    con.execute(
+        "CREATE CONTINUAL TASK bad ON INPUT feed AS (INSERT INTO bad SELECT 1 DIV v AS r FROM feed)"
+    )
     con.execute("CREATE CONTINUAL TASK good ON INPUT feed AS (INSERT INTO good SELECT k FROM feed)")
     con.execute("INSERT INTO feed VALUES (1, 0)")
     reached: list[str] = []
