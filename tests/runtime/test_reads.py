@@ -1,0 +1,195 @@
+"""Reads: one consistent cut, of now or of the past, whoever wrote and wherever it is read."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.catalog import times
+from tests.runtime.disk import folder, log, transaction
+from tests.scenarios.play import assert_rows, expect_error
+
+pytestmark = pytest.mark.spark
+
+SET_UP = """
+CREATE TABLE t (k INT);
+CREATE TABLE ref (word STRING); INSERT INTO ref VALUES ('one');
+CREATE CONTINUAL TASK copy (k INT, word STRING) ON INPUT t
+    AS (INSERT INTO copy SELECT k, word FROM t, ref);
+CREATE MATERIALIZED VIEW size AS SELECT count(*) AS n FROM t;
+CREATE VIEW doubled AS SELECT 2 * n AS n FROM size;
+"""
+CUT = """SELECT (SELECT count(*) FROM t), (SELECT n FROM size), (SELECT count(*) FROM copy),
+    (SELECT n FROM doubled)"""
+
+
+def _cut(con: Connection) -> tuple[object, ...]:
+    (row,) = con.execute(CUT).fetchall()
+    return row
+
+
+def _times(con: Connection, output: str) -> list[int]:
+    """The Ts at which an output was written."""
+    return [u - 1 for c in log(folder(con, output)) if (u := transaction(c)) is not None]
+
+
+def test_one_cut_over_several_objects(connect: Callable[[], Connection]) -> None:
+    """What one connection, or a Spark job, committed is in the next read of any other, whole."""
+    first, second = connect(), connect()
+    first.execute(SET_UP)
+    assert _cut(second) == (0, 0, 0, 0)
+    first.execute("INSERT INTO t VALUES (1), (2)")
+    assert _cut(second) == (2, 2, 2, 4)
+    second.execute("INSERT INTO t VALUES (3)")
+    assert _cut(first) == (3, 3, 3, 6)
+    rows = first.spark.createDataFrame([(4,), (5,)], "k INT")
+    rows.write.format("delta").mode("append").save(str(folder(first, "t")))
+    assert _cut(second) == (5, 5, 5, 10)
+    assert _cut(first) == (5, 5, 5, 10)
+
+
+def test_references_are_read_as_of_each_change(con: Connection) -> None:
+    """However late a backlog is worked off, each change meets the reference of its own T."""
+    con.execute(SET_UP)
+    for number, word in enumerate(("two", "three", "four")):
+        con.execute(f"INSERT INTO t VALUES ({number})")
+        con.execute(f"UPDATE ref SET word = '{word}'")
+    con.execute("DELETE FROM ref; INSERT INTO t VALUES (9)")
+    wanted = [(0, "one"), (1, "two"), (2, "three")]
+    assert_rows(con.execute("SELECT * FROM copy").fetchall(), wanted, "each with its own word")
+
+
+def test_a_followed_view_is_written_at_every_change(con: Connection) -> None:
+    """So that what the follower sees does not depend on when somebody looked."""
+    con.execute("CREATE TABLE t (k INT)")
+    con.execute("CREATE MATERIALIZED VIEW top AS SELECT max(k) AS k FROM t")
+    con.execute("CREATE VIEW through AS SELECT k FROM top")
+    con.execute(
+        "CREATE CONTINUAL TASK seen (k INT) ON INPUT top WITH (SNAPSHOT = false)"
+        " AS (INSERT INTO seen SELECT k FROM top)"
+    )
+    for k in (1, 3, 2, 5):
+        con.execute(f"INSERT INTO t VALUES ({k})")
+    con.execute("DELETE FROM t WHERE k = 5")
+    assert_rows(con.execute("SELECT * FROM seen").fetchall(), [(1,), (3,), (5,), (3,)], "seen")
+
+
+def test_as_of_a_time(connect: Callable[[], Connection]) -> None:
+    """Every T stays readable as it was, as a number and as text, after compaction and restart."""
+    con = connect()
+    con.execute(SET_UP)
+    con.execute("CREATE MATERIALIZED VIEW unfollowed AS SELECT sum(k) AS s FROM t")
+    for k in (1, 2, 3):
+        con.execute(f"INSERT INTO t VALUES ({k})")
+    con.execute("DELETE FROM t WHERE k = 1")
+    con.execute("SELECT * FROM copy").fetchall()
+    # One T when it was made, then one for each INSERT; the DELETE runs nothing.
+    at = _times(con, "copy")[-3:]
+    con.spark.sql(f"OPTIMIZE delta.`{folder(con, 't')}`")
+    con.spark.sql(f"OPTIMIZE delta.`{folder(con, 'copy')}`")
+    con.close()
+    con = connect()
+    assert _cut(con) == (2, 2, 3, 4)
+    for count, time in enumerate(at, 1):
+        (row,) = con.execute(f"{CUT} AS OF {time}").fetchall()
+        assert row == (count, count, count, 2 * count)
+    text = times.to_iso(at[1])
+    both = "SELECT s, (SELECT count(*) FROM t) FROM unfollowed"
+    assert con.execute(f"{both} AS OF TIMESTAMP '{text}'").fetchall() == [(3, 2)]
+    assert con.execute(f"{both} AS OF {at[1] - 1}").fetchall() == [(1, 1)], "just before"
+    early = expect_error(con, "SELECT * FROM t AS OF 1000", "AS_OF_OUT_OF_RANGE")
+    assert str(at[0])[:5] in (early.hint or early.detail or "")
+    expect_error(con, "SELECT * FROM t AS OF TIMESTAMP '2999-01-01'", "AS_OF_OUT_OF_RANGE")
+    expect_error(con, "SELECT * FROM t AS OF 'last week'", "INVALID_OPTION")
+
+
+def test_isolation(connect: Callable[[], Connection]) -> None:
+    """Serializable reads what is stored, on one cut, and computes nothing; strict catches up."""
+    con, other = connect(), connect()
+    con.execute(SET_UP)
+    con.execute("INSERT INTO t VALUES (1)")
+    assert _cut(con) == (1, 1, 1, 2)
+    other.execute("SET isolation = 'serializable'")
+    con.execute("INSERT INTO t VALUES (2)")
+    before = len(log(folder(con, "copy")))
+    assert _cut(other) == (1, 1, 1, 2)
+    assert len(log(folder(con, "copy"))) == before
+    assert other.execute("SHOW isolation").fetchall()[0][1] == "serializable"
+    assert _cut(con) == (2, 2, 2, 4), "a setting is its connection's own"
+    assert _cut(other) == (2, 2, 2, 4)
+    other.execute("RESET isolation")
+    con.execute("INSERT INTO t VALUES (3)")
+    assert _cut(other) == (3, 3, 3, 6)
+
+
+def test_a_result_stays_what_it_was(con: Connection) -> None:
+    """Rows fetched later are those of the statement's own cut."""
+    con.execute(SET_UP)
+    con.execute("INSERT INTO t VALUES (1)")
+    results = [con.execute(CUT), con.execute("SELECT * FROM copy")]
+    con.execute("INSERT INTO t VALUES (2); DELETE FROM t WHERE k = 1")
+    con.execute("SELECT * FROM copy, size").fetchall()
+    assert results[0].fetchall() == [(1, 1, 1, 2)]
+    assert results[1].fetchall() == [(1, "one")]
+
+
+def test_now_in_a_body_is_the_time_of_the_change(con: Connection) -> None:
+    """Whenever the body runs, and the same wherever it stands in it."""
+    con.execute("CREATE TABLE t (k INT)")
+    con.execute(
+        "CREATE CONTINUAL TASK stamped (k INT, at TIMESTAMP, same BOOLEAN) ON INPUT t AS"
+        " (INSERT INTO stamped SELECT k, now(), now() = current_timestamp() FROM t)"
+    )
+    con.execute("INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
+    assert con.execute("SELECT DISTINCT same FROM stamped").fetchall() == [(True,)]
+    ran = _times(con, "stamped")[-2:]
+    millis = [r[0] for r in con.execute("SELECT unix_millis(at) FROM stamped").fetchall()]
+    assert sorted(m for m in millis if isinstance(m, int)) == ran
+
+
+def test_two_connections_share_the_catalog(connect: Callable[[], Connection]) -> None:
+    """What one makes, renames or drops, the other sees at once."""
+    first, second = connect(), connect()
+    first.execute("CREATE TABLE t (k INT); INSERT INTO t VALUES (1)")
+    second.execute("CREATE CONTINUAL TASK c ON INPUT t AS (INSERT INTO c SELECT k FROM t)")
+    assert first.execute("SELECT * FROM c").fetchall() == [(1,)]
+    first.execute("ALTER CONTINUAL TASK c RENAME TO d")
+    assert second.execute("SELECT * FROM d").fetchall() == [(1,)]
+    expect_error(second, "SELECT * FROM c", "UNKNOWN_RELATION")
+    first.execute("DROP CONTINUAL TASK d; DROP TABLE t")
+    first.execute("CREATE TABLE t (k STRING); INSERT INTO t VALUES ('anew')")
+    assert second.execute("SELECT * FROM t").fetchall() == [("anew",)]
+    expect_error(second, "SELECT * FROM d", "UNKNOWN_RELATION")
+
+
+def test_snapshot_false_ignores_the_time_of_creation(connect: Callable[[], Connection]) -> None:
+    """What was there when it was made is never written, also after a restart."""
+    con = connect()
+    con.execute("CREATE TABLE t (k INT); INSERT INTO t VALUES (1)")
+    con.execute(
+        "CREATE CONTINUAL TASK fresh ON INPUT t WITH (SNAPSHOT = false)"
+        " AS (INSERT INTO fresh SELECT k FROM t)"
+    )
+    con.close()
+    con = connect()
+    assert con.execute("SELECT * FROM fresh").fetchall() == []
+    con.execute("INSERT INTO t VALUES (2)")
+    con.close()
+    con = connect()
+    assert con.execute("SELECT * FROM fresh").fetchall() == [(2,)]
+
+
+def test_times_of_the_warehouse_strictly_increase(connect: Callable[[], Connection]) -> None:
+    """Over sources, restarts and commits in one millisecond."""
+    con = connect()
+    con.execute("CREATE TABLE a (k INT); CREATE TABLE b (k INT)")
+    con.execute("CREATE CONTINUAL TASK ca ON INPUT a AS (INSERT INTO ca SELECT k FROM a)")
+    con.execute("CREATE CONTINUAL TASK cb ON INPUT b AS (INSERT INTO cb SELECT k FROM b)")
+    for k in range(3):
+        con.execute(f"INSERT INTO a VALUES ({k}); INSERT INTO b VALUES ({k})")
+        con.close()
+        con = connect()
+    con.execute("SELECT * FROM ca, cb").fetchall()
+    ran = sorted([*_times(con, "ca")[-3:], *_times(con, "cb")[-3:]])
+    assert all(earlier < later for earlier, later in pairwise(ran))
