@@ -8,7 +8,7 @@ query as of the newest refresh time R <= T, whether or not anything was written 
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -340,7 +340,3 @@ class Objects:
     def is_followed(self, item: Item) -> bool:
         """Does a task read it, directly or through views, so that every T matters?"""
         return any(r.kind is ObjectKind.CONTINUAL_TASK for r in self.catalog.all_readers(item.id))
-
-    def outputs_of(self, items: Iterable[Item]) -> list[Item]:
-        """The outputs among the items."""
-        return [i for i in items if i.is_output]

@@ -29,7 +29,6 @@ from pyspark.sql import DataFrame
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime import faults
-from ctsql.runtime.commits import Commit
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_transaction import Conflict
 
@@ -152,10 +151,6 @@ class Output:
         self._reach_back(until_upper=since)
         first = max((i for i, e in enumerate(self._entries) if e.upper <= since), default=0)
         return self._entries[first:]
-
-    def commits(self, since: int) -> list[tuple[Entry, Commit]]:
-        """Like :meth:`entries`, with the commits themselves."""
-        return [(e, self.table.commit_at(e.version)) for e in self.entries(since)]
 
     def has_foreign_rows(self) -> bool:
         """Has somebody else changed rows since the last commit with an upper?"""
