@@ -167,16 +167,13 @@ class Connection:
             return self._run(engine, statement, values)
 
     def _run(self, engine: "Engine", statement: st.Statement, values: tuple[str, ...]) -> Result:
-        """Bind, plan, lower and run a statement."""
-        from ctsql.runtime import inspection
-        from ctsql.runtime.ddl.change import Alteration
-        from ctsql.runtime.ddl.create import Creation
+        """Bind, plan, lower and run a statement; those about objects are in ``manage``."""
+        from ctsql.manage import manage, rows
         from ctsql.runtime.ddl.explain import Explanation
         from ctsql.runtime.ddl.namespace import Namespace
         from ctsql.runtime.source_writes import write_source
 
         names = Namespace(engine, self.search_schema)
-        create, change = Creation(names), Alteration(names)
         match statement:
             case st.Select():
                 query = names.binder().bind_select(statement)
@@ -192,40 +189,14 @@ class Connection:
                 return Result.of_status(
                     *write_source(engine, statement, self.search_schema, values)
                 )
-            case st.CreateTable():
-                return Result.of_status(create.create_table(statement))
-            case st.CreateView():
-                return Result.of_status(create.create_view(statement))
-            case st.CreateMaterializedView():
-                return Result.of_status(create.create_materialized_view(statement))
-            case st.CreateContinualTask():
-                return Result.of_status(create.create_task(statement))
-            case st.CreateSchema():
-                return Result.of_status(create.create_schema(statement))
-            case st.DropObject():
-                return Result.of_status(change.drop(statement))
-            case st.RenameObject():
-                return Result.of_status(change.rename(statement))
-            case st.ResumeTask():
-                return Result.of_status(change.resume(statement))
-            case st.CommentOn():
-                return Result.of_status(change.comment(statement))
-            case st.RefreshView():
-                return Result.of_status(change.refresh(statement))
-            case st.ShowObjects():
-                return _rows(inspection.show_objects(engine, statement, self.search_schema))
-            case st.ShowCreate():
-                return _rows(inspection.show_create(engine, statement, self.search_schema))
-            case st.Describe():
-                return _rows(inspection.describe(engine, statement, self.search_schema))
             case st.Explain():
                 return _explained(Explanation(names), statement)
             case st.SetSetting():
                 self._settings.set(statement, engine.session)
                 return Result.of_status("SET")
             case st.ShowSetting():
-                rows = self._settings.show(statement, engine.session)
-                return _rows((["name", "value", "description"], rows))
+                shown = self._settings.show(statement, engine.session)
+                return rows((["name", "value", "description"], shown))
             case st.ResetSetting():
                 self._settings.reset(statement, engine.session)
                 return Result.of_status("RESET")
@@ -233,6 +204,8 @@ class Connection:
                 names.check_schema(statement.name, statement.name_span)
                 self.search_schema = statement.name
                 return Result.of_status("USE")
+            case _:
+                return manage(names, statement)
 
     # ---- running
 
@@ -364,17 +337,14 @@ def execute(sql: str, parameters: Sequence[object] | None = None) -> Result:
     return _default.execute(sql, parameters)
 
 
-def _rows(table: tuple[list[str], list[tuple[object, ...]]]) -> Result:
-    columns, rows = table
-    return Result.of_rows(columns, ["string"] * len(columns), rows, f"SHOW {len(rows)}")
-
-
 def _explained(explanation: "Explanation", statement: st.Explain) -> Result:
+    from ctsql.manage import rows
+
     plan = explanation.plan_of(statement)
     text = explain(plan)
     if statement.physical:
         text += "\n\n" + explanation.physical(plan)
-    return _rows((["plan"], [(line,) for line in text.splitlines()]))
+    return rows((["plan"], [(line,) for line in text.splitlines()]))
 
 
 def _as_of(statement: st.Select) -> int | None:

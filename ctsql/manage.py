@@ -1,0 +1,64 @@
+"""Runs the statements about objects: CREATE, DROP, ALTER, COMMENT, REFRESH, SHOW, DESCRIBE."""
+
+from ctsql.planner.syntax import statements as st
+from ctsql.result import Result
+from ctsql.runtime import inspection
+from ctsql.runtime.ddl.change import Alteration
+from ctsql.runtime.ddl.create import Creation
+from ctsql.runtime.ddl.namespace import Namespace
+
+
+def manage(names: Namespace, statement: st.Statement) -> Result:
+    """Run a statement about objects; what it did, or the rows it shows."""
+    shown = _shown(names, statement)
+    if shown is not None:
+        return rows(shown)
+    return Result.of_status(_done(names, statement))
+
+
+def _shown(
+    names: Namespace, statement: st.Statement
+) -> tuple[list[str], list[tuple[object, ...]]] | None:
+    engine, schema = names.engine, names.search_schema
+    match statement:
+        case st.ShowObjects():
+            return inspection.show_objects(engine, statement, schema)
+        case st.ShowCreate():
+            return inspection.show_create(engine, statement, schema)
+        case st.Describe():
+            return inspection.describe(engine, statement, schema)
+        case _:
+            return None
+
+
+def _done(names: Namespace, statement: st.Statement) -> str:
+    create, change = Creation(names), Alteration(names)
+    match statement:
+        case st.CreateTable():
+            return create.create_table(statement)
+        case st.CreateView():
+            return create.create_view(statement)
+        case st.CreateMaterializedView():
+            return create.create_materialized_view(statement)
+        case st.CreateContinualTask():
+            return create.create_task(statement)
+        case st.CreateSchema():
+            return create.create_schema(statement)
+        case st.DropObject():
+            return change.drop(statement)
+        case st.RenameObject():
+            return change.rename(statement)
+        case st.ResumeTask():
+            return change.resume(statement)
+        case st.CommentOn():
+            return change.comment(statement)
+        case st.RefreshView():
+            return change.refresh(statement)
+        case _:
+            raise TypeError(f"not a statement about objects: {type(statement).__name__}")
+
+
+def rows(table: tuple[list[str], list[tuple[object, ...]]]) -> Result:
+    """A result of texts."""
+    columns, found = table
+    return Result.of_rows(columns, ["string"] * len(columns), found, f"SHOW {len(found)}")
