@@ -1,12 +1,15 @@
 """SHOW, DESCRIBE and SHOW CREATE: the catalog as rows."""
 
 import fnmatch
+from collections.abc import Iterator
+from itertools import pairwise
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import refresh_text
+from ctsql.catalog.spans import Span
 from ctsql.planner.binding import definition_span, qualify
 from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import parse, splice
@@ -24,6 +27,7 @@ from ctsql.planner.syntax.statements import (
     ShowObjects,
     SqlText,
 )
+from ctsql.planner.syntax.tokens import tokenise
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.status import status_of
 
@@ -187,16 +191,30 @@ def current_definition(engine: Engine, item: Item) -> str:
     edits = [
         edit
         for ref in [*targets, *(r for t in texts for r in t.relations)]
-        if (edit := _renamed(ref, item, meaning)) is not None
+        for edit in _renamed(ref, item, meaning, span)
     ]
     return splice(span, edits).text
 
 
-def _renamed(ref: RelationRef, item: Item, meaning: dict[Name, Item]) -> Edit | None:
+def _renamed(
+    ref: RelationRef, item: Item, meaning: dict[Name, Item], definition: Span
+) -> Iterator[Edit]:
+    """What to put for a name; its columns go on being called by the old one, as an alias."""
     name = qualify(ref, item.search_schema)
     now = meaning.get(name)
     if now is None or now.name == name:
-        return None
+        return
     same_schema = fold(now.name.schema) == fold(name.schema) and len(ref.parts) == 1
     text = quote(now.name.name) if same_schema else now.name.qualified()
-    return Edit(span=ref.span, text=text)
+    if not ref.aliased and _has_columns_of(ref.parts[-1], definition):
+        text += f" AS {quote(ref.parts[-1])}"
+        yield from (Edit(span=prefix, text="") for prefix in ref.column_prefixes)
+    yield Edit(span=ref.span, text=text)
+
+
+def _has_columns_of(name: str, definition: Span) -> bool:
+    """Is a name written in front of a column, or of a star, somewhere in a definition?"""
+    return any(
+        token.is_name and fold(token.text) == fold(name) and behind.upper == "."
+        for token, behind in pairwise(tokenise(definition))
+    )

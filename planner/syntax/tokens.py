@@ -10,6 +10,7 @@ escapes are understood in one way only. sqlglot's own tokens are evened out here
 No class here inherits from one of sqlglot's: its compiled build forbids that.
 """
 
+import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -97,7 +98,7 @@ def tokenise(span: Span) -> tuple[Token, ...]:
     if text.startswith("\ufeff"):  # a byte order mark is no part of the first word
         text = " " + text[1:]
     try:
-        return tuple(_evened(text, span))
+        return tuple(_joined(_evened(text, span)))
     except TokenError as cause:
         place = unclosed(text)
         if place is not None:
@@ -138,6 +139,24 @@ def unclosed(text: str) -> tuple[int, str] | None:
         elif piece in _OPENERS:
             return match.start(), _OPENERS[piece]
     return (comments[0], _OPENERS["/*"]) if comments else None
+
+
+def _joined(tokens: Iterable[Token]) -> Iterator[Token]:
+    """Strings that follow each other are one string; a doubled quote inside one is a quote."""
+    last: Token | None = None
+    for token in tokens:
+        if last is None or last.kind is not Kind.STRING or token.kind is not Kind.STRING:
+            if last is not None:
+                yield last
+            last = token
+            continue
+        whole = token.source.text[last.start : token.stop]
+        quote = whole[last.stop - last.start - 1]
+        touching = last.stop == token.start and whole[last.stop - last.start] == quote
+        text = last.text + (quote if touching else "") + token.text
+        last = dataclasses.replace(last, text=text, stop=token.stop)
+    if last is not None:
+        yield last
 
 
 def _evened(text: str, span: Span) -> Iterator[Token]:

@@ -8,9 +8,7 @@ from tests.scenarios.play import Connect, Scenario, load, play
 
 SCENARIOS = load(Path(__file__).resolve().parent / "objects.json")
 DEFECTS = {
-    "what_show_create_gives_can_be_run": "columns keep the prefix of a name that is gone",
     "a_view_replaced_below_a_materialized_one": "it is refused by name until it can be",
-    "a_doubled_quote_in_a_comment": "it is read as two strings",
 }
 """Scenarios that fail today; one that starts to pass fails the build until it is taken out."""
 

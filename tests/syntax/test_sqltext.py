@@ -8,6 +8,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import analyse, rewrite, splice
 from ctsql.planner.syntax.statements import Edit, SqlText
+from ctsql.planner.syntax.tokens import tokenise
 
 # Text with each relation marked: <name> gets an alias, <name!> does not.
 QUERIES = [
@@ -262,3 +263,21 @@ def test_identity(marked: str) -> None:
     assert rewrite(same, relation=lambda ref: ref.span.text).text == plain
     edits = [Edit(span=ref.span, text=ref.span.text) for ref in text.relations]
     assert splice(text.span, edits).text == plain
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("'it''s'", "it's"),
+        ("'a' 'b'", "ab"),
+        ('"say ""it"""', 'say "it"'),
+        ("'a'\n  'b' 'c'", "abc"),
+        ("'a'\"b\"", "ab"),
+        ("''", ""),
+        ("''''", "'"),
+    ],
+)
+def test_strings_that_follow_each_other_are_one(typed: str, meant: str) -> None:
+    """As in Spark: a doubled quote is a quote, strings side by side are joined."""
+    (token,) = tokenise(Source(typed, "<test>").whole())
+    assert (token.text, token.span.text) == (meant, typed)
