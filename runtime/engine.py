@@ -97,6 +97,20 @@ class Engine:
             if self.objects.schedule(item) is not None
         )
 
+    def mint_for(self, items: Iterable[Item]) -> int:
+        """Bind what is committed; returns the newest T at which items can be brought up to date.
+
+        When a view's definition was replaced after it was written at the newest T, it is brought
+        to the new one at a new T.
+        """
+        now = self.mint()
+        behind = any(
+            self.objects.stored_upper(item) > now and self.objects.is_redefined(item)
+            for item in self.catalog.closure([i.id for i in items])
+            if item.kind is ObjectKind.MATERIALIZED_VIEW
+        )
+        return self.mint_fresh() if behind else now
+
     def next_refresh(self, item: Item) -> int | None:
         """The first refresh time of a view that is not over; None without one."""
         schedule = self.objects.schedule(item)
@@ -219,7 +233,7 @@ class Engine:
             if as_of is None:
                 return now
         else:
-            now = self.mint()
+            now = self.mint() if as_of is not None else self.mint_for(items)
         if as_of is not None and as_of > now:
             raise error(
                 "AS_OF_OUT_OF_RANGE",

@@ -7,6 +7,7 @@ bound by the timeline because somebody asked for a refresh by hand. R1: what it 
 query as of the newest refresh time R <= T, whether or not anything was written at R.
 """
 
+import hashlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ from ctsql.runtime.refresh import Schedule
 from ctsql.runtime.sinks.correction import inserted
 from ctsql.runtime.timeline import Timeline
 from ctsql.runtime.write_handle import Entry, Output
+
+DEFINITION = "definition"
+"""In the metadata of an output's commit: of which definition it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +318,31 @@ class Objects:
         """What a commit of an output at T says of itself: T, and the versions it was made from."""
         read = [self.item(r.object_id) for r in item.reads]
         versions = {i.id: self.version_at(i, time) for i in read if i.location is not None}
-        return {"t": time, "bindings": versions}
+        return {"t": time, "bindings": versions, DEFINITION: self.definition_of(item)}
+
+    def definition_of(self, item: Item) -> str:
+        """A short text that changes with an output's definition, or that of a plain view in it."""
+        seen = {item.id: item}
+        waiting = [item]
+        while waiting:
+            for reading in waiting.pop().reads:
+                read = self.item(reading.object_id)
+                if read.kind is ObjectKind.VIEW and read.id not in seen:
+                    seen[read.id] = read
+                    waiting.append(read)
+        told = [(i.id, i.search_schema, i.definition) for i in seen.values()]
+        return hashlib.sha256(repr(sorted(told)).encode()).hexdigest()[:16]
+
+    def is_redefined(self, item: Item) -> bool:
+        """Is what a view holds of another definition than it has now, as far as its log says?"""
+        output = self.output(item)
+        upper = output.fetch_recent_upper()
+        if not upper or upper == CLOSED:
+            return False
+        (*_, newest) = output.entries(since=upper)
+        table = self.table(item)
+        said = table.commit_at(newest.version).metadata if table.has(newest.version) else {}
+        return said.get(DEFINITION) != self.definition_of(item)
 
     def inserts_of(self, item: Item, movement: Movement, change: Change) -> DataFrame:
         """The rows a movement inserts, net."""

@@ -139,7 +139,7 @@ class Service:
         begun = self._begun = time.monotonic()
         engine.refresh_catalog()
         self._take_in(engine)
-        now = engine.mint()
+        now = engine.mint_for(engine.catalog)
         self._known[engine.timeline.table.location] = engine.timeline.read_to
         self._troubles.pop(SERVICE, None)
         known = engine.catalog.items

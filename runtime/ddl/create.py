@@ -121,9 +121,8 @@ class Creation:
         if old is not None:
             item = replace(item, id=old.id)
             self._check_replacement(old, item, statement.target.span)
-            self._check_not_stored(old, statement.target.span)
             self.engine.catalog_store.change(lambda c: c.with_item(item))
-            self.engine.refresh_catalog()
+            self.engine.refresh_catalog()  # what is stored above it follows at its next T
         else:
             self._register(item)
         return "CREATE VIEW"
@@ -143,18 +142,6 @@ class Creation:
                 hint=f"Drop it first: DROP {found.kind.keyword} {found.name}",
             )
         return found
-
-    def _check_not_stored(self, old: Item, span: Span) -> None:
-        """Refuse to replace a view under outputs: what they hold would be of the old query."""
-        outputs = [i for i in self.engine.catalog.all_readers(old.id) if i.is_output]
-        if outputs:
-            first = outputs[0]
-            raise error(
-                "NOT_SUPPORTED_YET",
-                span=span,
-                what=f'replacing view "{old.name}", which {first.kind.value} "{first.name}" reads,',
-                hint=f"Drop {first.name}, replace the view, and create {first.name} anew.",
-            )
 
     def _check_replacement(self, old: Item, new: Item, span: Span) -> None:
         catalog = self.engine.catalog

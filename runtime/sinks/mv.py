@@ -66,7 +66,8 @@ class ViewSink:
         elif not upper:
             times.add(self.item.created)
         times |= self.objects.change_times(self.item, after=after, until=until)
-        if full or (self.output.has_foreign_rows() and until >= upper):
+        stale = self.output.has_foreign_rows() or self.objects.is_redefined(self.item)
+        if full or (stale and until >= upper):
             times.add(until)
         due = sorted(times)
         if due and not self.objects.is_followed(self.item):

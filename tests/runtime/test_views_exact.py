@@ -1,7 +1,7 @@
 """A materialized view holds its query's result as a multiset, exactly, whatever the types."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.literals import literal
+from ctsql.runtime.engine import Engine
 from tests.runtime.disk import data_files, folder, log, orphans, rows_at
 from tests.scenarios.play import assert_rows
 
@@ -184,3 +185,33 @@ def test_errors_are_contents_and_heal(con: Connection) -> None:
     assert data_files(table) == before
     con.execute("DELETE FROM t WHERE a = 0")
     assert con.execute("SELECT * FROM m").fetchall() == [(50,)]
+
+
+def test_a_replaced_query_takes_over_whoever_dies(
+    connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between the catalog's commit and the difference: the next read writes it."""
+    con, other = connect(), connect()
+    con.execute("CREATE TABLE t (k INT); INSERT INTO t VALUES (1), (2)")
+    con.execute("CREATE MATERIALIZED VIEW m AS SELECT k FROM t")
+    con.execute("CREATE CONTINUAL TASK seen ON INPUT m AS (INSERT INTO seen SELECT k FROM m)")
+    assert_rows(other.execute("SELECT * FROM seen").fetchall(), [(1,), (2,)], "before")
+    with monkeypatch.context() as dying:
+        dying.setattr(Engine, "refresh_view", _die)
+        with pytest.raises(KeyboardInterrupt):
+            con.execute("CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT k * 10 AS k FROM t")
+    assert_rows(other.execute("SELECT * FROM m").fetchall(), [(10,), (20,)], "after")
+    seen = [(1,), (2,), (10,), (20,)]
+    assert_rows(other.execute("SELECT * FROM seen").fetchall(), seen, "what follows it")
+    version = folder_version(con, "m")
+    assert_rows(con.execute("SELECT * FROM seen").fetchall(), seen, "by the one that died")
+    assert folder_version(con, "m") == version
+
+
+def _die(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def folder_version(con: Connection, name: str) -> int:
+    """The newest version of an object's table."""
+    return len(log(folder(con, name))) - 1
