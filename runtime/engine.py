@@ -26,8 +26,7 @@ from ctsql.runtime.sinks.mv import ViewSink
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import converted
 from ctsql.runtime.timeline import Timeline
-
-SYSTEM_FOLDER = "_ctsql"
+from ctsql.runtime.warehouse import SYSTEM_FOLDER, check_may_begin
 
 
 class Engine:
@@ -41,6 +40,7 @@ class Engine:
         system = f"{self.warehouse}/{SYSTEM_FOLDER}"
         catalog_at, timeline_at = f"{system}/catalog", f"{system}/timeline"
         if not self.gateway.exists(catalog_at):
+            check_may_begin(self.gateway, self.warehouse, warehouse)
             if read_only:
                 raise error(
                     "WAREHOUSE_NOT_FOUND",

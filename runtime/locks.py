@@ -15,6 +15,8 @@ from urllib.parse import unquote, urlparse
 
 from filelock import FileLock
 
+from ctsql.runtime.spark_errors import file_errors
+
 LOCK_FILE = ".ctsql.lock"
 
 
@@ -34,7 +36,12 @@ def commit_lock(location: str) -> Iterator[None]:
         yield
         return
     folder = path / "_delta_log"
-    folder.mkdir(parents=True, exist_ok=True)
     # A new object each time: two threads of one process exclude each other as well.
-    with FileLock(folder / LOCK_FILE, thread_local=False):
+    lock = FileLock(folder / LOCK_FILE, thread_local=False)
+    with file_errors(str(folder)):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    try:
         yield
+    finally:
+        lock.release()

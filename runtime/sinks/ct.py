@@ -49,7 +49,8 @@ from ctsql.runtime.sinks.failure import (
     record,
     recorded,
 )
-from ctsql.runtime.sinks.staging import DRIVER_ROWS_MAX, persisted, stage, unadaptive
+from ctsql.runtime.sinks.few import FEW_ROWS_MAX, few, unadaptive
+from ctsql.runtime.sinks.staging import persisted, stage
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import FILE_MISSING, converted
 from ctsql.runtime.write_handle import Attempt, Committed, Disturbed, UpperMismatch
@@ -274,7 +275,7 @@ class TaskSink:
         counted = self._counted(movement)
         if counted is None:
             return movement.version != SNAPSHOT
-        return counted <= DRIVER_ROWS_MAX
+        return counted <= FEW_ROWS_MAX
 
     @contextmanager
     def _inserts(self, movement: Movement) -> Iterator[DataFrame | None]:
@@ -289,10 +290,11 @@ class TaskSink:
             change = self.objects.change_of(self.input, movement)
             rows = self.objects.inserts_of(self.input, movement, change)
         if counted is not None:
-            if counted <= DRIVER_ROWS_MAX:
+            if counted <= FEW_ROWS_MAX:
                 # Read once however often the body names its input; and one partition spares few
                 # rows the exchanges of a body's aggregates.
-                rows = self.objects.gateway.local(rows).coalesce(1)
+                held = few(rows)
+                rows = rows if held is None else held.coalesce(1)
             yield rows
         elif movement.version == SNAPSHOT:
             yield None if rows.isEmpty() else rows

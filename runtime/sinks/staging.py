@@ -1,10 +1,10 @@
 """How desired - stored gets into an attempt: a small one by the driver, a large one by Spark.
 
 Small: desired and stored rows come to the driver together, in one job, as Arrow; equal ones
-cancel there; what is left is staged as one file. The job stops at ``DRIVER_ROWS_MAX`` rows; with
-more the large way is taken: Spark groups equal rows, keeps the result in its own memory or on
-its disks while it is counted and staged, and only row numbers, one file's at a time, come to
-the driver.
+cancel there; what is left is staged as one file. With more or wider rows than
+:mod:`ctsql.runtime.sinks.few` allows the large way is taken: Spark groups equal rows, keeps the
+result in its own memory or on its disks while it is counted and staged, and only row numbers,
+one file's at a time, come to the driver: 8 bytes for each row that goes from that file.
 """
 
 from array import array
@@ -20,9 +20,8 @@ from pyspark.sql import types as T
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.sinks.cancel import cancel, keys
 from ctsql.runtime.sinks.correction import COPIES, PLACES, column_name, copied, difference
+from ctsql.runtime.sinks.few import few
 from ctsql.runtime.write_handle import Attempt
-
-DRIVER_ROWS_MAX = 10_000
 
 
 def stage(
@@ -66,26 +65,8 @@ def _collected(
         ]
         parts.append(desired.select(*names, *nowhere))
     both = parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
-    session = both.sparkSession
-    with unadaptive(session):
-        # Through a list of the JVM: a limit then needs no exchange, as with toArrow it would.
-        jdf = both.limit(DRIVER_ROWS_MAX + 1)._jdf
-        found = jdf.collectAsList()
-        if found.size() > DRIVER_ROWS_MAX:
-            return None
-        local = session._jsparkSession.createDataFrame(found, jdf.schema())
-        return DataFrame(local, session).toArrow()
-
-
-@contextmanager
-def unadaptive(session: SparkSession) -> Iterator[None]:
-    """Plan without adaptive execution: on few rows its stages cost more than they save."""
-    before = session.conf.get("spark.sql.adaptive.enabled")
-    session.conf.set("spark.sql.adaptive.enabled", "false")
-    try:
-        yield
-    finally:
-        session.conf.set("spark.sql.adaptive.enabled", before or "true")
+    held = few(both)
+    return None if held is None else held.toArrow()
 
 
 def _stage_small(
