@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
+from ctsql.api import connect as open_connection
 from tests.runtime.cluster import Cluster
 from tests.runtime.disk import folder, log, orphans, transaction
 from tests.scenarios.play import assert_rows
@@ -37,6 +38,17 @@ CREATE CONTINUAL TASK audit_log (count INT8) ON INPUT anomalies AS (
 INSERT INTO append_only VALUES (1, 1), (2, 1);
 INSERT INTO events VALUES (1, true), (2, true), (3, false), (4, true);
 SELECT * FROM upsert, audit_log;
+"""
+UPSERT = """
+CREATE TABLE append_only (key INT, val INT);
+CREATE CONTINUAL TASK upsert (key INT, val INT) ON INPUT append_only AS (
+    DELETE FROM upsert WHERE key IN (SELECT key FROM append_only);
+    INSERT INTO upsert SELECT key, max(val) FROM append_only GROUP BY key;
+);
+INSERT INTO append_only VALUES (1, 1), (2, 1);
+SELECT * FROM upsert;
+INSERT INTO append_only VALUES (2, 4), (2, 5);
+SELECT * FROM upsert;
 """
 GO_ON = """
 INSERT INTO append_only VALUES (2, 5), (2, 4), (3, 1);
@@ -119,17 +131,14 @@ def _assert_as_here(con: Connection, elsewhere: Connection) -> None:
 
 
 def test_executors_of_their_own(
-    environment: dict[str, str], warehouse: Path, connect: Callable[[], Connection], tmp_path: Path
+    environment: dict[str, str], warehouse: Path, con: Connection
 ) -> None:
     """Two executors in other JVMs: the JARs reach them, and nothing is missed on the driver."""
-    from ctsql.api import connect as open_connection
-
-    rows = _ctsql(environment, warehouse, LOCAL_CLUSTER, CREATE + GO_ON)
-    assert rows
-    elsewhere = connect()
-    con = open_connection(str(tmp_path / "here"))
-    con.execute(CREATE + GO_ON)
-    _assert_as_here(con, elsewhere)
+    _ctsql(environment, warehouse, LOCAL_CLUSTER, UPSERT)
+    assert_rows(con.execute("SELECT * FROM upsert").fetchall(), [(1, 1), (2, 5)], "upsert")
+    table = folder(con, "upsert")
+    assert [u is not None for u in map(transaction, log(table))].count(True) == 2
+    assert not orphans(table)
 
 
 @pytest.fixture
@@ -147,9 +156,7 @@ def test_standalone(
     tmp_path: Path,
     cluster: Cluster,
 ) -> None:
-    """By ``--master``, then after a restart by a caller's session, then by ``ctsql run``."""
-    from ctsql.api import connect as open_connection
-
+    """By ``--master``, then after a restart by a caller's session, then by ``--master`` again."""
     _ctsql(environment, warehouse, cluster.master, CREATE)
     given = [cluster.master, str(warehouse), GO_ON]
     subprocess.run(
