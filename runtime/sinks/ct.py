@@ -49,8 +49,8 @@ from ctsql.runtime.sinks.failure import (
     record,
     recorded,
 )
-from ctsql.runtime.sinks.few import FEW_ROWS_MAX, few, unadaptive
-from ctsql.runtime.sinks.staging import persisted, stage
+from ctsql.runtime.sinks.few import few
+from ctsql.runtime.sinks.staging import DRIVER_ROWS_MAX, persisted, stage, unadaptive
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import FILE_MISSING, converted
 from ctsql.runtime.write_handle import Attempt, Committed, Disturbed, UpperMismatch
@@ -275,7 +275,7 @@ class TaskSink:
         counted = self._counted(movement)
         if counted is None:
             return movement.version != SNAPSHOT
-        return counted <= FEW_ROWS_MAX
+        return counted <= DRIVER_ROWS_MAX
 
     @contextmanager
     def _inserts(self, movement: Movement) -> Iterator[DataFrame | None]:
@@ -290,7 +290,7 @@ class TaskSink:
             change = self.objects.change_of(self.input, movement)
             rows = self.objects.inserts_of(self.input, movement, change)
         if counted is not None:
-            if counted <= FEW_ROWS_MAX:
+            if counted <= DRIVER_ROWS_MAX:
                 # Read once however often the body names its input; and one partition spares few
                 # rows the exchanges of a body's aggregates.
                 held = few(rows)

@@ -1,11 +1,11 @@
 """Few rows, held by the driver: how many, and how wide.
 
 What the driver takes is bounded whatever the rows turn out to be: a partition sends at most
-``FEW_ROWS_MAX + 1`` rows, a row that would be wider than ``FEW_ROW_BYTES_MAX`` is sent without
+``DRIVER_ROWS_MAX + 1`` rows, a row that would be wider than ``DRIVER_ROW_BYTES_MAX`` is sent without
 its wide columns and marked, and what all partitions send together is bounded by
 ``spark.driver.maxResultSize`` (1 GB unless set). In each case the answer is "not few", and the
 caller takes the way on which rows stay on the executors. What is kept is at most
-``FEW_ROWS_MAX`` rows of ``FEW_ROW_BYTES_MAX`` bytes, about 80 MB.
+``DRIVER_ROWS_MAX`` rows of ``DRIVER_ROW_BYTES_MAX`` bytes, about 80 MB.
 
 A row's width is that of its texts and other columns without a fixed width, in bytes of UTF-8.
 """
@@ -24,8 +24,8 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta_log import FILE_COLUMN
 from ctsql.runtime.spark_errors import converted
 
-FEW_ROWS_MAX = 10_000
-FEW_ROW_BYTES_MAX = 8 * 1024
+DRIVER_ROWS_MAX = 10_000
+DRIVER_ROW_BYTES_MAX = 8 * 1024
 _WIDE = "__ct_wide"
 _FIXED = (
     T.NumericType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.TimeType,
@@ -43,7 +43,7 @@ def few(rows: DataFrame) -> DataFrame | None:
         return None
     with unadaptive(session):
         # Through a list of the JVM: a limit then needs no exchange, as with toArrow it would.
-        jdf = asked.limit(FEW_ROWS_MAX + 1)._jdf
+        jdf = asked.limit(DRIVER_ROWS_MAX + 1)._jdf
         try:
             with converted():
                 found = jdf.collectAsList()
@@ -51,7 +51,7 @@ def few(rows: DataFrame) -> DataFrame | None:
             if "spark.driver.maxResultSize" in f"{problem.message} {problem.detail}":
                 return None
             raise
-        if found.size() > FEW_ROWS_MAX:
+        if found.size() > DRIVER_ROWS_MAX:
             return None
         held = DataFrame(session._jsparkSession.createDataFrame(found, jdf.schema()), session)
         if asked is rows:
@@ -71,7 +71,7 @@ def _guarded(rows: DataFrame) -> DataFrame | None:
         return rows
     quoted = {f.name: F.col("`" + f.name.replace("`", "``") + "`") for f in fields}
     widths = [_width(quoted[f.name], f.dataType) for f in fields if f.name in names]
-    wide = reduce(add, widths) > FEW_ROW_BYTES_MAX
+    wide = reduce(add, widths) > DRIVER_ROW_BYTES_MAX
     columns = [F.when(~wide, c).alias(n) if n in names else c for n, c in quoted.items()]
     return rows.select(*columns, wide.alias(_WIDE))
 

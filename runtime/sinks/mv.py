@@ -27,9 +27,8 @@ from ctsql.planner.lowering import Context, lower_view
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks import mv_append
-from ctsql.runtime.sinks.few import FEW_ROWS_MAX
 from ctsql.runtime.sinks.mv_mint import Description, Mint
-from ctsql.runtime.sinks.staging import stage
+from ctsql.runtime.sinks.staging import DRIVER_ROWS_MAX, stage
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import converted
 from ctsql.runtime.write_handle import Attempt, Committed, UpperMismatch
@@ -143,8 +142,8 @@ class ViewSink:
         """Is the difference likely to fit the driver? The view's size tells, or its inputs'."""
         if attempt.expected:
             rows = self.output.table.rows_count(attempt.version_read)
-            return rows is not None and rows <= FEW_ROWS_MAX
+            return rows is not None and rows <= DRIVER_ROWS_MAX
         counts = [
             self.objects.rows_count(self.objects.item(r.object_id), time) for r in self.item.reads
         ]
-        return all(c is not None and c <= FEW_ROWS_MAX for c in counts)
+        return all(c is not None and c <= DRIVER_ROWS_MAX for c in counts)

@@ -20,7 +20,9 @@ from pyspark.sql import types as T
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.sinks.cancel import cancel, keys
 from ctsql.runtime.sinks.correction import COPIES, PLACES, column_name, copied, difference
+from ctsql.runtime.sinks.few import DRIVER_ROWS_MAX as DRIVER_ROWS_MAX
 from ctsql.runtime.sinks.few import few
+from ctsql.runtime.sinks.few import unadaptive as unadaptive
 from ctsql.runtime.write_handle import Attempt
 
 

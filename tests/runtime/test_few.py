@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from ctsql.api import Connection
-from ctsql.runtime.sinks.few import FEW_ROW_BYTES_MAX, FEW_ROWS_MAX, few
+from ctsql.runtime.sinks.few import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX, few
 
 pytestmark = pytest.mark.spark
 
@@ -12,11 +12,11 @@ pytestmark = pytest.mark.spark
 def test_what_is_few(con: Connection) -> None:
     """Many rows are not, nor is one wide row, in a text or nested anywhere."""
     spark = con.spark
-    held = few(spark.range(FEW_ROWS_MAX))
+    held = few(spark.range(DRIVER_ROWS_MAX))
     assert held is not None
-    assert held.count() == FEW_ROWS_MAX
-    assert few(spark.range(FEW_ROWS_MAX + 1)) is None
-    for width, is_few in ((FEW_ROW_BYTES_MAX - 8, True), (FEW_ROW_BYTES_MAX + 1, False)):
+    assert held.count() == DRIVER_ROWS_MAX
+    assert few(spark.range(DRIVER_ROWS_MAX + 1)) is None
+    for width, is_few in ((DRIVER_ROW_BYTES_MAX - 8, True), (DRIVER_ROW_BYTES_MAX + 1, False)):
         text = F.expr(f"repeat('x', {width})")
         for column in (text, F.encode(text, "utf-8"), F.array(text), F.struct(text.alias("t"))):
             rows = spark.range(3).select("id", column.alias("c"), F.lit(None).alias("n"))
