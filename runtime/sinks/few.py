@@ -1,8 +1,8 @@
 """Few rows, held by the driver: how many, and how wide.
 
 What the driver takes is bounded whatever the rows turn out to be: a partition sends at most
-``DRIVER_ROWS_MAX + 1`` rows, a row that would be wider than ``DRIVER_ROW_BYTES_MAX`` is sent without
-its wide columns and marked, and what all partitions send together is bounded by
+``DRIVER_ROWS_MAX + 1`` rows, a row that would be wider than ``DRIVER_ROW_BYTES_MAX`` is sent
+without its wide columns and marked, and what all partitions send together is bounded by
 ``spark.driver.maxResultSize`` (1 GB unless set). In each case the answer is "not few", and the
 caller takes the way on which rows stay on the executors. What is kept is at most
 ``DRIVER_ROWS_MAX`` rows of ``DRIVER_ROW_BYTES_MAX`` bytes, about 80 MB.

@@ -9,6 +9,7 @@ import pytest
 from ctsql.api import Connection
 from ctsql.runtime.faults import POINTS
 from tests.runtime.disk import folder, log, transaction
+from tests.runtime.kept import vacuum
 from tests.runtime.processes import Process
 from tests.scenarios.play import assert_rows
 
@@ -59,3 +60,4 @@ def test_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection
     assert_rows(con.execute("SELECT v FROM latest WHERE k = 9").fetchall(), [(9,)], point)
     uppers = [u for c in log(folder(con, "latest")) if (u := transaction(c)) is not None]
     assert uppers == sorted(set(uppers)), "each T once, in order"
+    vacuum(con, folder(con, "latest"))
