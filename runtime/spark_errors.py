@@ -216,12 +216,21 @@ _STORAGE = (
     ("PATH_NOT_FOUND", FILE_MISSING, "See the detail."),
 )
 _CHECKSUM = re.compile(r"Checksum error: (\S+)")
+_NEWER = re.compile(r"\[DELTA_(?:UNSUPPORTED_FEATURES\w*|INVALID_PROTOCOL_VERSION)\]\s*(.*)")
 
 
 def _storage_problem(text: str) -> CtsqlError | None:
     damaged = _CHECKSUM.search(text)
     if damaged:
         return damaged_file(damaged.group(1), "its contents do not match its checksum")
+    newer = _NEWER.search(text)
+    if newer:
+        return error(
+            "STORED_DATA_INVALID",
+            what="a table of a newer Delta Lake",
+            detail=newer.group(1)[:400],
+            hint="Use a ctsql for that Delta Lake, if there is one: pip install --upgrade ctsql",
+        )
     for sign, message, hint in _STORAGE:
         if sign in text:
             line = next(line for line in text.splitlines() if sign in line)

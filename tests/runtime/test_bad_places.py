@@ -80,7 +80,7 @@ PLACES: dict[str, tuple[Callable[[Path, Connection], None], str, str]] = {
     "a Delta table": (_a_delta_table, "WAREHOUSE_NOT_FOUND", "It is a Delta table"),
     "a table for a catalog": (_a_table_for_a_catalog, "WAREHOUSE_NOT_FOUND", "none of ctsql's"),
     "newer": (_newer, "WAREHOUSE_TOO_NEW", "format is 2"),
-    "newer Delta": (_newer_delta, "WAREHOUSE_TOO_NEW", "laterThanThis"),
+    "newer Delta": (_newer_delta, "STORED_DATA_INVALID", "laterThanThis"),
 }
 
 

@@ -12,10 +12,10 @@ pytestmark = pytest.mark.spark
 def test_what_is_few(con: Connection) -> None:
     """Many rows are not, nor is one wide row, in a text or nested anywhere."""
     spark = con.spark
-    held = few(spark.range(DRIVER_ROWS_MAX))
+    held = few(spark.range(DRIVER_ROWS_MAX).toDF("id"))
     assert held is not None
     assert held.count() == DRIVER_ROWS_MAX
-    assert few(spark.range(DRIVER_ROWS_MAX + 1)) is None
+    assert few(spark.range(DRIVER_ROWS_MAX + 1).toDF("id")) is None
     for width, is_few in ((DRIVER_ROW_BYTES_MAX - 8, True), (DRIVER_ROW_BYTES_MAX + 1, False)):
         text = F.expr(f"repeat('x', {width})")
         for column in (text, F.encode(text, "utf-8"), F.array(text), F.struct(text.alias("t"))):
@@ -34,7 +34,7 @@ def test_more_than_spark_lets_the_driver_take(con: Connection) -> None:
     before = conf.get("spark.driver.maxResultSize", "1g")
     conf.set("spark.driver.maxResultSize", "1k")
     try:
-        assert few(con.spark.range(5_000)) is None
+        assert few(con.spark.range(5_000).toDF("id")) is None
     finally:
         conf.set("spark.driver.maxResultSize", before)
 
