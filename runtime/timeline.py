@@ -30,6 +30,8 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pyspark.sql import functions as F
+
 from ctsql.catalog.errors import error
 from ctsql.catalog.times import TIME_MAX
 from ctsql.runtime import clock, faults
@@ -42,6 +44,7 @@ FRONTIER = "ctsql.frontier"
 ARCHIVED = "ctsql.archived"
 REQUESTS = "ctsql.refresh_requests"
 ARCHIVE_EVERY_COMMITS = 100
+ARCHIVE_ROWS_MAX = 10_000
 MINT_TRIES_MAX = 1_000
 SCHEMA = "t BIGINT, source STRING, version BIGINT"
 
@@ -93,7 +96,7 @@ class Timeline:
         self._frontier: dict[str, int] = {}
         self._requests: dict[str, int] = {}  # view -> its newest request
         self._passed: dict[str, int] = {}  # source -> version looked at, no data change above
-        self._archive_loaded = False
+        self._archive_taken = False
 
     @staticmethod
     def create(gateway: Gateway, location: str) -> None:
@@ -164,10 +167,10 @@ class Timeline:
 
     def _take_older(self) -> bool:
         """Take in the bindings of one older commit, or of the archive; False at the beginning."""
-        if self._read_from <= 0 or self._archive_loaded:
+        if self._read_from <= 0 or self._archive_taken:
             return False
         if not self._table.has(self._read_from - 1):
-            self._load_archive()
+            self._take_archived()
             return True
         self._read_from -= 1
         metadata = self._table.commit_at(self._read_from).metadata
@@ -180,20 +183,25 @@ class Timeline:
             self._bindings[s] = found + self._bindings.get(s, [])
         return True
 
-    def _load_archive(self) -> None:
-        """Take in the bindings whose commits were cleaned up, from the table's rows."""
-        if self._archive_loaded:
-            return
-        self._archive_loaded = True
-        self._known_from = 0
-        first = {s: b[0].time for s, b in self._bindings.items() if b}
-        rows = self._table.frame(self._table.version()).orderBy("t").collect()
+    def _take_archived(self) -> None:
+        """Take in older bindings whose commits were cleaned up, some of the table's rows at a time.
+
+        Whole Ts, newest first, so that from the oldest of them on every binding is known.
+        """
+        archived = self._table.frame(self._table.version())
+        unknown = archived.where(F.col("t") < self._known_from)
+        rows = unknown.orderBy(F.desc("t")).limit(ARCHIVE_ROWS_MAX).collect()
+        self._archive_taken = len(rows) < ARCHIVE_ROWS_MAX
+        if not self._archive_taken:
+            oldest = rows[-1]["t"]
+            whole = [r for r in rows if r["t"] > oldest]
+            rows = whole or archived.where(F.col("t") == oldest).collect()
+        self._known_from = 0 if self._archive_taken else rows[-1]["t"]
         older: dict[str, list[Binding]] = {}
-        for row in rows:
-            if row["t"] < first.get(row["source"], row["t"] + 1):
-                older.setdefault(row["source"], []).append(
-                    Binding(row["t"], row["source"], row["version"])
-                )
+        for row in reversed(rows):
+            older.setdefault(row["source"], []).append(
+                Binding(row["t"], row["source"], row["version"])
+            )
         for source, found in older.items():
             self._bindings[source] = found + self._bindings.get(source, [])
 
