@@ -9,6 +9,7 @@ process kills itself (as ``kill -9`` would) the nth time it comes there.
 | timeline_committed | Ts are bound and no output has moved: the outputs catch up |
 | output_staged | files exist, the upper is unchanged: they are unseen; the T is run again |
 | output_committed | the output holds T: it is not run again |
+| mv_advanced_upper | the upper is a batch's lower, its rows are unseen: written again |
 | catalog_table_made | a folder exists that no object owns: nobody sees it |
 | catalog_committed | the object exists; its first contents are written on first use |
 """
@@ -21,6 +22,7 @@ POINTS = (
     "timeline_committed",
     "output_staged",
     "output_committed",
+    "mv_advanced_upper",
     "catalog_table_made",
     "catalog_committed",
 )

@@ -33,8 +33,9 @@ from dataclasses import dataclass
 from ctsql.catalog.errors import error
 from ctsql.catalog.times import TIME_MAX
 from ctsql.runtime import clock, faults
+from ctsql.runtime.batches import Part, own_files
 from ctsql.runtime.delta_log import DeltaTable, Gateway
-from ctsql.runtime.delta_transaction import Conflict
+from ctsql.runtime.log import Conflict
 from ctsql.runtime.write_handle import Attempt, Committed, Output
 
 APP = "ctsql:timeline"
@@ -84,8 +85,8 @@ class Timeline:
     def __init__(self, gateway: Gateway, location: str) -> None:
         self._gateway = gateway
         self._location = location
-        self._output = Output(gateway.table(location), APP)
-        self._table = self._output.table
+        self._table = gateway.table(location)
+        self._output = Output(self._table, APP)
         self._read_to = -1  # newest delta version whose bindings are taken in
         self._read_from = 0  # oldest, inclusive
         self._known_from = 0  # from this T on (inclusive), every binding is taken in
@@ -315,7 +316,7 @@ class Timeline:
             txn.commit(label=ARCHIVED, epoch=version, metadata="{}")
         except Conflict:
             # Another process minted or archived meanwhile; the next hundredth commit does it.
-            self._table.discard(staged)
+            self._table.discard(own_files([Part(version, tuple(staged))]))
 
     def first_time(self, source: str) -> int | None:
         """The first T at which a source is known, None when it has none yet."""
