@@ -1,7 +1,6 @@
 """The write handle on real Delta: every case of the vector, batches that travel, lost races."""
 
 import json
-import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -13,7 +12,7 @@ import pytest
 from ctsql.api import Connection, connect
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.times import CLOSED
-from ctsql.runtime import uppers
+from ctsql.runtime import clock, uppers
 from ctsql.runtime.batches import BatchText
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, Gateway
 from ctsql.runtime.sinks.staging import packed
@@ -119,7 +118,7 @@ def table(shared: tuple[Connection, Table]) -> Iterator[Table]:
     emptied = made.handle()
     version = emptied.table.version()
     txn = emptied.table.begin()
-    now_ms = int(time.time() * 1000)
+    now_ms = clock.now_ms()
     for add in made.gateway.table(str(made.folder)).files(version).values():
         txn._actions.append(add.removeWithTimestamp(now_ms, True))
     txn.commit(label="test", epoch=0, metadata="{}")
