@@ -23,20 +23,31 @@ I4: a failure recorded beside the output holds until the upper moves.
 I5: what is in the table, or may be, is never deleted: a text whose batch is in already, as when
     it was appended and the answer was lost, is recognised by the batch's id.
 
-Tests: tests/runtime/test_write_handle.py (all cases of vectors/write_handle.json).
+One commit is :mod:`ctsql.runtime.committing`, what is staged :mod:`ctsql.runtime.staged` and, as
+text, :mod:`ctsql.runtime.batches`; the uppers in the log are :mod:`ctsql.runtime.uppers`.
+
+Tests: tests/runtime/test_write_handle.py (all cases of vectors/write_handle.json) and
+test_batches_appended.py.
 """
 
-import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.runtime import faults
-from ctsql.runtime.batches import BatchText, Part, check_bounds, own_files
-from ctsql.runtime.log import Conflict, LogTable, LogTransaction, RowsGone
+from ctsql.runtime.batches import BatchText, check_bounds
+from ctsql.runtime.committing import (
+    Appended,
+    Commits,
+    Committed,
+    Disturbed,
+    Outcome,
+    Unwritten,
+    UpperMismatch,
+    Write,
+)
+from ctsql.runtime.log import LogTable, LogTransaction, RowsGone
 from ctsql.runtime.staged import Batch, Rows, Staging, discarded_on_error
 from ctsql.runtime.uppers import FAILURE, NO_UPPER, Entry, Uppers
 from ctsql.runtime.writer_ids import WriterId
@@ -44,6 +55,7 @@ from ctsql.runtime.writer_ids import WriterId
 __all__ = [
     "FAILURE",
     "NO_UPPER",
+    "Appended",
     "Attempt",
     "Batch",
     "Committed",
@@ -59,47 +71,6 @@ __all__ = [
 DISTURBED_TRIES_MAX = 50
 POLL_SECONDS_MIN = 0.002
 POLL_SECONDS_MAX = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """It is in, as this version of the table."""
-
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
-class UpperMismatch:
-    """The upper is not the expected one; nothing of ours is in."""
-
-    current: int
-    expected: int
-
-
-@dataclass(frozen=True, slots=True)
-class Disturbed:
-    """A commit without an upper came first (OPTIMIZE, say): compute again at the same time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unwritten:
-    """There was nothing to commit: the upper is there already."""
-
-    upper: int
-
-
-Outcome = Committed | UpperMismatch | Disturbed
-Appended = Committed | UpperMismatch | Disturbed | Unwritten
-
-
-@dataclass(frozen=True, slots=True)
-class _Unresolved:
-    """A commit of which nobody knows whether it is in; its files wait until the log tells."""
-
-    token: str
-    version_read: int
-    expected: int
-    files: frozenset[str]
 
 
 class Output:
@@ -120,10 +91,9 @@ class Output:
         """A handle; ``on_commit`` is told of this process's own commits that move the upper."""
         self.table = table
         self.app = app
-        self.on_commit = on_commit
         self.writer = writer or WriterId.new()
         self.uppers = Uppers(table, app)
-        self._unresolved: list[_Unresolved] = []
+        self._commits = Commits(self.uppers, self.writer, on_commit)
 
     # ---- reading the upper
 
@@ -139,28 +109,12 @@ class Output:
 
     def fetch_recent_upper(self) -> int:
         """The upper as the log has it now, linearised with writes."""
-        self._follow(self.table.version())
+        self._commits.follow(self.table.version())
         return self.upper
-
-    def _follow(self, version: int) -> None:
-        self.uppers.follow(version)
-        for commit in [u for u in self._unresolved if u.expected < self.upper]:
-            # Whatever is still on its way depends on an upper that has passed: it cannot come in.
-            self._unresolved.remove(commit)
-            is_log_there = self.table.has(commit.version_read + 1)
-            if is_log_there and self._told(commit) is None:
-                self.table.discard(commit.files)
-
-    def _told(self, commit: _Unresolved) -> int | None:
-        """The version that holds a commit; None when it is not in."""
-        for v in range(commit.version_read + 1, self.table.version() + 1):
-            if self.table.commit_at(v).metadata.get("token") == commit.token:
-                return v
-        return None
 
     def entries(self, since: int) -> list[Entry]:
         """The commits with an upper, from the last one at or below ``since`` on."""
-        self._follow(self.table.version())
+        self._commits.follow(self.table.version())
         return self.uppers.since(since)
 
     def wait_for_upper_past(
@@ -202,7 +156,7 @@ class Output:
         was computed from, which change data and carry no upper.
         """
         newest = self.table.version()
-        self._follow(newest)
+        self._commits.follow(newest)
         if self.upper == NO_UPPER:
             return False  # nothing is written yet: the first write compares everything
         last = self.uppers.last
@@ -409,7 +363,7 @@ class Output:
     ) -> Appended | None:
         """Commit batches once; None when it is worth another look."""
         txn = self.table.begin()
-        self._follow(txn.version_read)
+        self._commits.follow(txn.version_read)
         if self.upper != expected:
             return None
         for batch in batches:
@@ -422,116 +376,22 @@ class Output:
         if travelled := [batch.text.batch_id for batch in batches if batch.travelled]:
             said["batches"] = travelled
         read = min((batch.text.version for batch in batches), default=txn.version_read)
-        write = _Write(expected=expected, new=new, version_read=read, metadata=said)
+        write = Write(expected=expected, new=new, version_read=read, metadata=said)
         try:
-            outcome = self._commit(txn, write, parts)
+            outcome = self._commits.commit(txn, write, parts, batches)
         except RowsGone:
             return self._lost(batches, Disturbed())
-        finally:
-            if self._is_unresolved(parts):
-                for batch in batches:
-                    batch.release()
-        if isinstance(outcome, Committed):
-            for batch in batches:
-                batch.release()
-            return outcome
-        return None
+        return outcome if isinstance(outcome, Committed) else None
 
     # ---- one commit
 
     def open(self, expected: int) -> "Attempt | UpperMismatch":
         """Start a write that goes in only if the upper is still ``expected``."""
         txn = self.table.begin()
-        self._follow(txn.version_read)
+        self._commits.follow(txn.version_read)
         if self.upper != expected:
             return UpperMismatch(self.upper, expected)
         return Attempt(self, txn, expected)
-
-    def _commit(self, txn: LogTransaction, write: "_Write", parts: Sequence[Part]) -> Outcome:
-        """Commit once.
-
-        After Committed the files of the parts are in the table; after any other outcome, and
-        after an error, they are the caller's as before, unless they are unresolved.
-
-        Raises:
-            RowsGone: rows to delete are not where they were. COMMIT_UNKNOWN: see above.
-        """
-        token = uuid.uuid4().hex
-        txn.read_application(self.app)
-        if write.new is not None:
-            txn.set_application(self.app, write.new, int(time.time() * 1000))
-        domains = list(write.domains)
-        if write.new is not None and self.failure is not None:
-            domains.append((FAILURE, None))
-        for domain, configuration in domains:
-            txn.set_domain(domain, configuration or "", removed=configuration is None)
-        txn.add_files([f for part in parts for f in part.inserts])
-        deletes = [d for part in parts for d in part.deletes]
-        staged_vectors = {d.vector_file for d in deletes if d.vector_file is not None}
-        used_vectors = txn.delete(deletes) if deletes else set()
-        files = frozenset(own_files(parts) | used_vectors)
-        unresolved = _Unresolved(token, txn.version_read, write.expected, files)
-        said = {"lower": write.expected, "token": token, "writer": str(self.writer)}
-        said = {**write.metadata, **said, "version_read": write.version_read}
-        if write.new is not None:
-            said["upper"] = write.new
-        epoch = write.expected if write.new is None else write.new
-        # From here on until the answer is known it may be in; also when this is interrupted.
-        self._unresolved.append(unresolved)
-        try:
-            version: int | None = txn.commit(label=self.app, epoch=epoch, metadata=json.dumps(said))
-        except (Conflict, CtsqlError) as problem:
-            version = self._after_failure(problem, unresolved, used_vectors - staged_vectors)
-        else:
-            self._unresolved.remove(unresolved)
-            faults.point("output_committed")
-        if version is None:
-            moved = self.upper != write.expected
-            return UpperMismatch(self.upper, write.expected) if moved else Disturbed()
-        self._follow(version)
-        self.table.discard(staged_vectors - used_vectors)
-        if write.new is not None and self.on_commit is not None:
-            self.on_commit(Entry(write.new, version))
-        return Committed(version)
-
-    def _after_failure(
-        self, problem: Exception, commit: _Unresolved, made_vectors: set[str]
-    ) -> int | None:
-        """What a failed commit came to, by the log: its version, or None after a conflict."""
-        try:
-            version = self._told(commit)
-            if version is not None or isinstance(problem, Conflict) or not self.table.answers_late:
-                self._unresolved.remove(commit)
-            self._follow(self.table.version())
-        except CtsqlError as unreadable:
-            if commit not in self._unresolved:
-                raise
-            raise error(
-                "COMMIT_UNKNOWN", output=self.table.location, detail=str(unreadable.message)
-            ) from problem
-        if version is not None:
-            return version
-        if commit not in self._unresolved:
-            self.table.discard(made_vectors)
-        if not isinstance(problem, Conflict):
-            raise problem
-        return None
-
-    def _is_unresolved(self, parts: Iterable[Part]) -> bool:
-        """Do some parts belong to a commit of which nobody knows whether it is in?"""
-        files = own_files(parts)
-        return any(u.files & files for u in self._unresolved)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Write:
-    """What a commit says beside its parts; the upper stays when ``new`` is None."""
-
-    expected: int
-    new: int | None
-    version_read: int
-    metadata: Mapping[str, Any]
-    domains: tuple[tuple[str, str | None], ...] = ()
 
 
 class Attempt(Staging):
@@ -555,8 +415,6 @@ class Attempt(Staging):
 
     def abandon(self) -> None:
         """Give up: delete what was staged, unless it is in or may be."""
-        if self.output._is_unresolved([self.part(self.expected)]):
-            self.release()
         self.discard()
 
     def record_failure(self, text: str, metadata: Mapping[str, Any]) -> Outcome:
@@ -584,22 +442,21 @@ class Attempt(Staging):
 
     def _commit(self, new: int | None, metadata: Mapping[str, Any]) -> Outcome:
         """Commit; the upper stays when ``new`` is None. What lost is deleted."""
-        write = _Write(
+        write = Write(
             expected=self.expected,
             new=new,
             version_read=self.version_read,
             metadata=metadata,
             domains=tuple(self._domains),
         )
+        part = self.part(self.expected)
         try:
-            outcome = self.output._commit(self.txn, write, [self.part(self.expected)])
+            outcome = self.output._commits.commit(self.txn, write, [part], [self])
         except RowsGone:
             outcome = Disturbed()
         except BaseException:
             self.abandon()
             raise
-        if isinstance(outcome, Committed):
-            self.release()
-        else:
+        if not isinstance(outcome, Committed):
             self.abandon()
         return outcome
