@@ -181,7 +181,7 @@ class Commits:
         domains = list(write.domains)
         if write.new is not None:
             txn.set_application(self.uppers.app, write.new, clock.now_ms())
-            if self.uppers.failure is not None:
+            if self.uppers.failure is not None and FAILURE not in dict(domains):
                 domains.append((FAILURE, None))
         for domain, configuration in domains:
             txn.set_domain(domain, configuration or "", removed=configuration is None)

@@ -188,10 +188,10 @@ class Engine:
                 self.advance([item], until)
                 self.check_not_finished(item)
             until = self.mint_fresh(request=item)
-        reads = [self.objects.item(r.object_id) for r in item.reads]
-        self.advance(reads, until)
         if full and self.objects.output(item).fetch_recent_upper() > until:
             until = self.mint_fresh()
+        reads = [self.objects.item(r.object_id) for r in item.reads]
+        self.advance(reads, until)
         ViewSink(self.objects, item).advance(until, full=full)
 
     # ---- reads

@@ -65,9 +65,9 @@ class Uppers:
     def follow(self, version: int) -> None:
         """Take in the commits up to a version."""
         if self._looked_to is None:
-            self._looked_to = version
             self._looked_from = version + 1
             self._reach_back(until_upper=None)
+            self._looked_to = version  # not before: where looking fails, nothing is known yet
             return
         for v in range(self._looked_to + 1, version + 1):
             commit = self.table.commit_at(v)

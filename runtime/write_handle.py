@@ -19,7 +19,8 @@ I2: a commit that is in moved the upper from `expected` to `new`, with new > exp
 I3: staged files have one owner: the batch or attempt that staged them, or the text made of a
     batch. An append takes them over and leaves none behind: after it they are in the table, or
     deleted, or (when nobody can know) kept until the upper has moved and the log says which.
-I4: a failure recorded beside the output holds until the upper moves.
+I4: a failure recorded beside the output holds until the upper moves. Recorded by the commit that
+    moves the upper, it is what the output holds from there until the next such commit.
 I5: what is in the table, or may be, is never deleted: a text whose batch is in already, as when
     it was appended and the answer was lost, is recognised by the batch's id.
 
@@ -109,12 +110,16 @@ class Output:
 
     def fetch_recent_upper(self) -> int:
         """The upper as the log has it now, linearised with writes."""
-        self._commits.follow(self.table.version())
+        return self.follow(self.table.version())
+
+    def follow(self, version: int) -> int:
+        """The upper as of a version of the table, or of a later one that was looked at."""
+        self._commits.follow(version)
         return self.upper
 
     def entries(self, since: int) -> list[Entry]:
         """The commits with an upper, from the last one at or below ``since`` on."""
-        self._commits.follow(self.table.version())
+        self.follow(self.table.version())
         return self.uppers.since(since)
 
     def wait_for_upper_past(
@@ -156,7 +161,7 @@ class Output:
         was computed from, which change data and carry no upper.
         """
         newest = self.table.version()
-        self._commits.follow(newest)
+        self.follow(newest)
         if self.upper == NO_UPPER:
             return False  # nothing is written yet: the first write compares everything
         last = self.uppers.last
@@ -363,7 +368,7 @@ class Output:
     ) -> Appended | None:
         """Commit batches once; None when it is worth another look."""
         txn = self.table.begin()
-        self._commits.follow(txn.version_read)
+        self.follow(txn.version_read)
         if self.upper != expected:
             return None
         for batch in batches:
@@ -388,7 +393,7 @@ class Output:
     def open(self, expected: int) -> "Attempt | UpperMismatch":
         """Start a write that goes in only if the upper is still ``expected``."""
         txn = self.table.begin()
-        self._commits.follow(txn.version_read)
+        self.follow(txn.version_read)
         if self.upper != expected:
             return UpperMismatch(self.upper, expected)
         return Attempt(self, txn, expected)
@@ -424,10 +429,23 @@ class Attempt(Staging):
             COMMIT_UNKNOWN: as for :meth:`commit`.
         """
         self.set_domain(FAILURE, text)
+        return self.commit_beside(metadata)
+
+    def commit_beside(self, metadata: Mapping[str, Any]) -> Outcome:
+        """Commit what is staged and the domains that are set; the upper stays.
+
+        Raises:
+            COMMIT_UNKNOWN: as for :meth:`commit`.
+        """
         return self._commit(None, metadata)
 
-    def commit(self, new: int, metadata: Mapping[str, Any]) -> Outcome:
+    def commit(
+        self, new: int, metadata: Mapping[str, Any], *, failure: str | None = None
+    ) -> Outcome:
         """Commit with the new upper (exclusive, past the expected one).
+
+        Args:
+            failure: from here on the contents are an error, and this is why.
 
         Raises:
             COMMIT_UNKNOWN: the commit failed and the log cannot be read to find out.
@@ -438,6 +456,8 @@ class Attempt(Staging):
                 invariant="a commit moves the upper forward",
                 detail=f"{self.output.table.location}: from {self.expected} to {new}.",
             )
+        if failure is not None:
+            self.set_domain(FAILURE, failure)
         return self._commit(new, metadata)
 
     def _commit(self, new: int | None, metadata: Mapping[str, Any]) -> Outcome:

@@ -104,8 +104,10 @@ class ViewSink:
             # Not minted anew: the last description is still valid, and its batch was disturbed.
             description = self._mint.minted
             assert description is not None  # the time is not written, so there is one to write
-            if isinstance(self.append(self.write(description)), Committed):
-                return
+            batch = self.write(description)
+            with discarded_on_error([batch]):
+                if isinstance(self.append(batch), Committed):
+                    return
         raise error(
             "INTERNAL_ERROR",
             invariant="an output that nobody writes can be written",
