@@ -282,7 +282,7 @@ class Output:
                 outcome = self._try_batches(batches + own, current, upper, metadata or {})
                 if outcome is not None:
                     return outcome
-        raise self._always_disturbed()
+            raise self._always_disturbed()
 
     def drop(self, batch: Batch) -> "Committed | UpperMismatch":
         """Delete an outdated batch; Committed when it turns out to be in already (I5)."""
@@ -299,6 +299,8 @@ class Output:
         rows = [c for c in changes if isinstance(c, Rows)]
         times = [r.time for r in rows] + [p.time for b in batches for p in b.text.parts]
         check_bounds(lower, upper, times)
+        if len({b.text.batch_id for b in batches}) < len(batches):
+            raise error("BATCH_USED_UP", detail="It is given twice.")
         for batch in batches:
             batch.check_usable()
             if (batch.text.lower, batch.text.upper) != (lower, upper):

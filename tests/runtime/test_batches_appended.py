@@ -37,6 +37,9 @@ def test_a_batch_travels_as_text(table: Letters) -> None:
         output.compare_and_append([second], expected=3, new=5)
     other = table.handle()
     commits = len(log(table.folder))
+    twice = [other.batch_of(texts[0]), other.batch_of(texts[0])]
+    with pytest.raises(CtsqlError, match="no longer there"):
+        other.compare_and_append(twice, expected=3, new=5)
     batches = [other.batch_of(text) for text in texts]
     outcome = other.compare_and_append(batches, expected=3, new=5)
     assert outcome == Committed(commits)
