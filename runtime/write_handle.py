@@ -37,6 +37,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.times import CLOSED
 from ctsql.runtime.batches import BatchText, check_bounds
 from ctsql.runtime.committing import (
     Appended,
@@ -162,8 +163,8 @@ class Output:
         """
         newest = self.table.version()
         self.follow(newest)
-        if self.upper == NO_UPPER:
-            return False  # nothing is written yet: the first write compares everything
+        if self.upper in (NO_UPPER, CLOSED):
+            return False  # the first write compares everything; after the last there is none
         last = self.uppers.last
         if last is None:
             return True  # its commit was cleaned up, so what it knew of is not known
