@@ -29,7 +29,9 @@ from pyspark.sql import functions as F
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.commits import Commit, Unreadable, parse_checksum, parse_commit
-from ctsql.runtime.delta_transaction import Transaction, scala_items
+from ctsql.runtime.delta_transaction import Transaction
+from ctsql.runtime.delta_vectors import scala_items
+from ctsql.runtime.locks import local_path
 from ctsql.runtime.spark_errors import converted, damaged_file
 
 FILE_COLUMN = "__ct_file"
@@ -255,6 +257,23 @@ class DeltaTable:
             option = snapshot.transactions().get(app)
         return int(option.get()) if option.isDefined() else None
 
+    def application_version(self, app: str) -> int | None:
+        """The newest version of an application id, from the table's state."""
+        return self.transaction_version(app, self.update())
+
+    @property
+    def table_id(self) -> str:
+        """The table's own id, which no other table has."""
+        return str(self.update().metadata().id())
+
+    @property
+    def answers_late(self) -> bool:
+        """May a commit whose answer was lost come in after the error?
+
+        Not on a local disk, where the call that failed has ended whatever it did.
+        """
+        return local_path(self.location) is None
+
     def domains(self) -> tuple[int, dict[str, str]]:
         """The newest version and its domain metadata: name to configuration."""
         snapshot = self.update()
@@ -406,17 +425,18 @@ class DeltaTable:
 
     # ---- writing
 
-    def discard(self, staged: Iterable[Any]) -> None:
-        """Delete staged files; files that are gone already are no error."""
+    def discard(self, paths: Iterable[str]) -> None:
+        """Delete files by path below the table; those that are gone already are no error."""
         path_class = self.gateway.jvm.org.apache.hadoop.fs.Path
         with converted():
-            for action in staged:
-                self._fs.delete(path_class(self.jpath, unquote(action.path())), False)
+            for path in paths:
+                self._fs.delete(path_class(self.jpath, path), False)
 
-    def discard_path(self, relative: str) -> None:
-        """Delete one file of the table's folder by its relative path."""
+    def missing(self, paths: Iterable[str]) -> list[str]:
+        """Which files, by path below the table, are not there (any more)."""
+        path_class = self.gateway.jvm.org.apache.hadoop.fs.Path
         with converted():
-            self._fs.delete(self.gateway.jvm.org.apache.hadoop.fs.Path(self.jpath, relative), False)
+            return [p for p in sorted(paths) if not self._fs.exists(path_class(self.jpath, p))]
 
     def begin(self) -> Transaction:
         """Start an optimistic transaction on the newest version."""

@@ -100,12 +100,13 @@ class Engine:
     def mint_for(self, items: Iterable[Item]) -> int:
         """Bind what is committed; returns the newest T at which items can be brought up to date.
 
-        When a view's definition was replaced after it was written at the newest T, it is brought
-        to the new one at a new T.
+        When a view's definition was replaced after it was written at the newest T, or somebody
+        wrote into its table, it is brought to what it should be at a new T.
         """
         now = self.mint()
         behind = any(
-            self.objects.stored_upper(item) > now and self.objects.is_redefined(item)
+            self.objects.stored_upper(item) > now
+            and (self.objects.is_redefined(item) or self.objects.output(item).has_foreign_rows())
             for item in self.catalog.closure([i.id for i in items])
             if item.kind is ObjectKind.MATERIALIZED_VIEW
         )
@@ -188,10 +189,10 @@ class Engine:
                 self.advance([item], until)
                 self.check_not_finished(item)
             until = self.mint_fresh(request=item)
-        reads = [self.objects.item(r.object_id) for r in item.reads]
-        self.advance(reads, until)
         if full and self.objects.output(item).fetch_recent_upper() > until:
             until = self.mint_fresh()
+        reads = [self.objects.item(r.object_id) for r in item.reads]
+        self.advance(reads, until)
         ViewSink(self.objects, item).advance(until, full=full)
 
     # ---- reads

@@ -15,6 +15,7 @@ PROMISES = {
     "timeline_committed": "Ts are bound and no output has moved: the outputs catch up",
     "output_staged": "files exist, the upper is unchanged: they are unseen; the T is run again",
     "output_committed": "the output holds T: it is not run again",
+    "mv_advanced_upper": "the upper is a batch's lower, its rows are unseen: written again",
     "catalog_table_made": "a folder exists that no object owns: nobody sees it",
     "catalog_committed": "the object exists; its first contents are written on first use",
 }

@@ -1,4 +1,4 @@
-"""How desired - stored gets into an attempt: a small one by the driver, a large one by Spark.
+"""How desired - stored gets staged: a small one by the driver, a large one by Spark.
 
 Small: desired and stored rows come to the driver together, in one job, as Arrow; equal ones
 cancel there; what is left is staged as one file. With more or wider rows than
@@ -23,11 +23,11 @@ from ctsql.runtime.sinks.correction import COPIES, PLACES, column_name, copied, 
 from ctsql.runtime.sinks.few import DRIVER_ROWS_MAX as DRIVER_ROWS_MAX
 from ctsql.runtime.sinks.few import few
 from ctsql.runtime.sinks.few import unadaptive as unadaptive
-from ctsql.runtime.write_handle import Attempt
+from ctsql.runtime.staged import Staging
 
 
 def stage(
-    attempt: Attempt,
+    staging: Staging,
     desired: DataFrame | None,
     stored: DataFrame | None,
     columns: list[str],
@@ -48,8 +48,8 @@ def stage(
     if small and _fits_arrow(schema):
         rows = _collected(desired, stored, columns)
         if rows is not None:
-            return _stage_small(attempt, rows, schema, frame.sparkSession)
-    return _stage_large(attempt, difference(desired, stored, columns), columns)
+            return _stage_small(staging, rows, schema, frame.sparkSession)
+    return _stage_large(staging, difference(desired, stored, columns), columns)
 
 
 def _collected(
@@ -72,7 +72,7 @@ def _collected(
 
 
 def _stage_small(
-    attempt: Attempt, rows: pa.Table, schema: T.StructType, session: SparkSession
+    staging: Staging, rows: pa.Table, schema: T.StructType, session: SparkSession
 ) -> bool:
     files = rows.column(FILE_COLUMN).to_pylist()
     numbers = rows.column(ROW_COLUMN).to_pylist()
@@ -90,16 +90,16 @@ def _stage_small(
         deletes = [is_stored[i] for i in left.deletes]
     if inserts:
         fresh = values.take(pa.array(inserts, pa.int64()))
-        attempt.stage(session.createDataFrame(fresh, schema).coalesce(1))
+        staging.stage(session.createDataFrame(fresh, schema).coalesce(1))
     victims: dict[str, array[int]] = {}
     for i in deletes:
         victims.setdefault(files[i], array("q")).append(numbers[i])
     if victims:
-        attempt.delete_rows((file, packed(at)) for file, at in victims.items())
+        staging.delete_rows((file, packed(at)) for file, at in victims.items())
     return bool(inserts or victims)
 
 
-def _stage_large(attempt: Attempt, change: DataFrame, columns: list[str]) -> bool:
+def _stage_large(staging: Staging, change: DataFrame, columns: list[str]) -> bool:
     with persisted(change) as kept:
         counted = kept.agg(
             F.sum(F.greatest(F.col(COPIES), F.lit(0))).alias("i"),
@@ -107,11 +107,11 @@ def _stage_large(attempt: Attempt, change: DataFrame, columns: list[str]) -> boo
         ).first()
         assert counted is not None  # an aggregate without groups gives one row
         if counted["i"]:
-            attempt.stage(copied(kept.where(F.col(COPIES) > 0), columns))
+            staging.stage(copied(kept.where(F.col(COPIES) > 0), columns))
         if counted["d"]:
             gone = kept.where(F.col(COPIES) < 0).select(F.explode(PLACES).alias("p"))
             by_file = gone.groupBy("p.file").agg(F.collect_list("p.row").alias("rows"))
-            attempt.delete_rows((r["file"], packed(r["rows"])) for r in by_file.toLocalIterator())
+            staging.delete_rows((r["file"], packed(r["rows"])) for r in by_file.toLocalIterator())
         return bool(counted["i"] or counted["d"])
 
 
