@@ -19,6 +19,7 @@ from ctsql.planner.nodes import NormalReference as Reference
 from ctsql.runtime import clock
 from ctsql.runtime.delta_catalog import DeltaCatalog
 from ctsql.runtime.delta_log import Gateway
+from ctsql.runtime.locks import folder_lock
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks.ct import TaskSink
 from ctsql.runtime.sinks.failure import Failure, note_view_failure, recorded
@@ -48,7 +49,8 @@ class Engine:
                     detail="A read-only connection makes nothing.",
                     hint="Check the path, or connect without read_only to make a warehouse.",
                 )
-            with converted():
+            # Creation is a commit too. The catalog comes last: where it is, all is.
+            with converted(), folder_lock(system):
                 Timeline.create(self.gateway, timeline_at)
                 DeltaCatalog.create(self.gateway, catalog_at)
         self.catalog_store = DeltaCatalog(self.gateway, catalog_at, warehouse)

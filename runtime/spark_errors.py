@@ -203,7 +203,7 @@ _STORAGE = (
     ("Operation not permitted", NOT_ALLOWED, "Check the permissions."),
     ("AccessControlException", NOT_ALLOWED, "Check the permissions."),
     ("AccessDenied", NOT_ALLOWED, "Check the permissions."),
-    ("Parent path is not a directory", "a file is where a folder should be", "Check the path."),
+    ("ot a directory", "a file is where a folder should be", "Check the path."),
     ("Input/output error", "the disk could not be read or written", "Check the disk."),
     ("Too many open files", "too many files are open", "Raise the limit: ulimit -n"),
     ("No FileSystem for scheme", NO_CONNECTOR, _CONNECTOR_HINT),

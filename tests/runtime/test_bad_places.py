@@ -76,7 +76,7 @@ def _newer_delta(place: Path, con: Connection) -> None:
 PLACES: dict[str, tuple[Callable[[Path, Connection], None], str, str]] = {
     "other files": (_other_files, "WAREHOUSE_NOT_FOUND", "notes.txt"),
     "a file": (_a_file, "WAREHOUSE_NOT_FOUND", "It is a file"),
-    "below a file": (_below_a_file, "STORAGE_ERROR", "not a directory"),
+    "below a file": (_below_a_file, "STORAGE_ERROR", "ot a directory"),
     "a Delta table": (_a_delta_table, "WAREHOUSE_NOT_FOUND", "It is a Delta table"),
     "a table for a catalog": (_a_table_for_a_catalog, "WAREHOUSE_NOT_FOUND", "none of ctsql's"),
     "newer": (_newer, "WAREHOUSE_TOO_NEW", "format is 2"),
