@@ -69,13 +69,13 @@ class Transaction:
                 big-endian 64-bit integers), each file once.
         """
         by_name = {
-            _tail(path, self.table.location): add
+            relative_path(path, self.table.location): add
             for path, add in self.table.files(self.version_read).items()
         }
         staged = []
         with converted(), VectorFile(self.table) as vectors:
             for file_path, packed in victims:
-                add = by_name[_tail(file_path, self.table.location)]
+                add = by_name[relative_path(file_path, self.table.location)]
                 bitmap = vectors.deleted_rows(add)
                 before = bitmap.cardinality()
                 vectors.add_rows(bitmap, packed)
@@ -222,7 +222,7 @@ def _unchanging(add: str) -> str:
     return json.dumps(action)
 
 
-def _tail(path: str, location: str) -> str:
+def relative_path(path: str, location: str) -> str:
     """A data file's path relative to its table, decoded, however the path is written."""
     plain = unquote(urlparse(path).path) if "://" in path or path.startswith("file:") else None
     if plain is None:

@@ -20,6 +20,7 @@ from ctsql.runtime import delta_maintenance as adapter
 from ctsql.runtime.commits import Commit
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_maintenance import Folder
+from ctsql.runtime.delta_transaction import relative_path
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.maintenance import retention
 from ctsql.runtime.maintenance.needs import Needs, needs, system_floor
@@ -57,13 +58,18 @@ def plan(table: DeltaTable, *, floor: int, log_floor: int | None, now_ms: int) -
     old_ms = now_ms - retention.UNNAMED_AGE_MS
     live = adapter.live_lines(table, newest)
     after = [table.commit_at(v) for v in range(floor + 1, newest + 1)]
-    needed = retention.needed_files(live, after)
-    named = retention.named_below(_below(table, floor, first, old_ms))
+    needed = _relative(table, retention.needed_files(live, after))
+    named = _relative(table, retention.named_below(_below(table, floor, first, old_ms)))
     files = retention.removable(listed, needed, named, unnamed_before_ms=old_ms)
     log: list[str] = []
     if log_floor is not None:
         log = retention.removable_log(adapter.log_names(table), min(log_floor, floor))
     return Plan(table=table, floor=floor, files=tuple(files), log=tuple(log))
+
+
+def _relative(table: DeltaTable, paths: Iterable[str]) -> set[str]:
+    """The paths as a listing of the table's folder has them; a log may hold whole ones."""
+    return {relative_path(path, table.location) for path in paths}
 
 
 def _below(table: DeltaTable, floor: int, first: int, old_ms: int) -> Iterable[Commit]:
@@ -77,7 +83,7 @@ def _below(table: DeltaTable, floor: int, first: int, old_ms: int) -> Iterable[C
 
 def carry_out(made: Plan) -> tuple[list[StoredFile], int]:
     """Delete what a plan names; gives the files that are gone, and the number of log files."""
-    removed = adapter.vacuum(made.table, made.files)
+    removed = adapter.delete_files(made.table, made.files)
     return removed, adapter.delete_log_files(made.table, made.log)
 
 
