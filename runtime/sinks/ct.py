@@ -143,7 +143,6 @@ class TaskSink:
         time = movement.time
         missed = False
         for _ in range(DISTURBED_TRIES_MAX):
-            self.output.fetch_recent_upper()
             if self.output.upper > time:
                 return self.output.upper, True  # a rival wrote it
             attempt = self.output.open(self.output.upper)

@@ -25,7 +25,7 @@ UPSERT = (
 )
 FEW = Limits(
     small_bytes=ROUTINE.small_bytes,
-    small_files=2,
+    small_files=1,
     deleted_share=1.0,
     deleted_rows=1,
     file_bytes=ROUTINE.file_bytes,
@@ -36,19 +36,19 @@ BATCHES = 8
 
 def test_the_service_compacts(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """When there are too many small files, after the tick; it is told, and no row changes."""
-    monkeypatch.setattr(upkeep, "LOOK_EVERY_COMMITS", 2)
+    monkeypatch.setattr(upkeep, "LOOK_EVERY_COMMITS", 1)
     monkeypatch.setattr(upkeep, "ROUTINE", FEW)
     con.execute("CREATE TABLE t (k INT, v INT)")
     con.execute(UPSERT)
     told: list[Event] = []
-    for k in range(6):
+    for k in range(3):
         con.execute(f"INSERT INTO t VALUES ({k}, 1), (0, {k})")
         con.run(once=True, on_event=told.append)
     compacted = [e for e in told if e.kind is EventKind.COMPACTED]
     assert [e.name for e in compacted] == ["latest"] * len(compacted)
     assert compacted
-    assert "compacted 3 files into 1" in compacted[0].line()
-    rows = [(0, 5), *((k, 1) for k in range(1, 6))]
+    assert "compacted 2 files into 1" in compacted[0].line()
+    rows = [(0, 2), (1, 1), (2, 1)]
     assert_rows(con.execute("SELECT * FROM latest").fetchall(), rows, "latest")
     assert not orphans(folder(con, "latest"))
     assert [e for e in told if e.kind is EventKind.FAILED] == []
