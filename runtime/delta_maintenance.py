@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ctsql.runtime.batches import StagedFile
 from ctsql.runtime.delta_log import DeltaTable, Gateway
-from ctsql.runtime.delta_transaction import Conflict
 from ctsql.runtime.locks import commit_lock
+from ctsql.runtime.log import Conflict
 from ctsql.runtime.maintenance.compaction import Bin, FileStat
 from ctsql.runtime.maintenance.retention import StoredFile
 from ctsql.runtime.spark_errors import converted
@@ -75,28 +76,32 @@ def compact(
     bins = choose(file_stats(table, txn.version_read).values())
     if not bins:
         return Compacted()
-    staged: list[Any] = []
+    staged: list[StagedFile] = []
     try:
         for one in bins:
             staged += txn.rewrite([files[stat.path] for stat in one])
     except BaseException:
-        table.discard(staged)
+        _discard(table, staged)
         raise
     try:
         version = txn.commit_rewrites()
     except Conflict:
         landed = _landed(table, staged, after=txn.version_read)
         if landed is None:
-            table.discard(staged)
+            _discard(table, staged)
             return None
         version = landed
     # After any other problem the commit may be in, so nothing is discarded then.
     return Compacted(sum(map(len, bins)), len(staged), version)
 
 
-def _landed(table: DeltaTable, staged: Sequence[Any], *, after: int) -> int | None:
+def _discard(table: DeltaTable, staged: Sequence[StagedFile]) -> None:
+    table.discard(path for file in staged for path in file.own_files())
+
+
+def _landed(table: DeltaTable, staged: Sequence[StagedFile], *, after: int) -> int | None:
     """The version that added one of the staged files: a commit may be in and yet be refused."""
-    paths = {action.path() for action in staged}
+    paths = {file.path for file in staged}
     for version in range(after + 1, table.version() + 1):
         if any(added.path in paths for added in table.commit_at(version).adds):
             return version
@@ -123,7 +128,9 @@ def is_of_others(table: DeltaTable) -> bool:
 
 
 def stored_files(table: DeltaTable) -> list[StoredFile]:
-    """The data, change and vector files in a table's folder; others' hidden folders are left out.
+    """The data, change and vector files in a table's folder.
+
+    Hidden folders and tables inside it are left out.
 
     They come to the driver one by one, as the live files do.
     """
@@ -132,9 +139,10 @@ def stored_files(table: DeltaTable) -> list[StoredFile]:
 
 
 def _listed(table: DeltaTable, folder: Any, prefix: str) -> Iterator[StoredFile]:
-    statuses = table._fs.listStatusIterator(folder)
-    while statuses.hasNext():
-        status = statuses.next()
+    statuses = list(table._fs.listStatus(folder))
+    if prefix and any(str(s.getPath().getName()) == LOG_FOLDER for s in statuses):
+        return  # a table of its own
+    for status in statuses:
         path = status.getPath()
         name = str(path.getName())
         if status.isDirectory():

@@ -71,6 +71,7 @@ class Maintenance:
         retain = statement.retain_ms
         now_ms = clock.now_ms()
         keep_from = now_ms - (retention.RETAIN_DEFAULT_MS if retain is None else retain)
+        unnamed = min(keep_from, now_ms - retention.UNNAMED_AGE_MS)
         log_from = now_ms - (retention.LOG_RETAIN_DEFAULT_MS if retain is None else retain)
         works = list(self._works(statement))
         if statement.target is None and not dry:
@@ -80,13 +81,13 @@ class Maintenance:
         floors = cleaning.log_floors(self.engine, known, log_from)
         rows: list[tuple[object, ...]] = []
         for work in works:
-            plan, kept_for = self._plan(work, known, floors.get(work.table.location), now_ms)
+            plan, kept_for = self._plan(work, known, floors.get(work.table.location), unnamed)
             removed, log = (plan.files, len(plan.log)) if dry else cleaning.carry_out(plan)
             size = sum(f.size for f in removed)
             before = compacted[work.table.location].before
             rows.append((*work.name, before, len(removed), size, log, plan.floor, kept_for))
         if statement.target is None:
-            rows += self._folders(now_ms, dry=dry)
+            rows += self._folders(unnamed, dry=dry)
         names, types = zip(*MAINTAINED, strict=True)
         return list(names), list(types), rows
 
@@ -136,11 +137,11 @@ class Maintenance:
         return adapter.compact(table, lambda files: choose(files, THOROUGH)) or Compacted()
 
     def _plan(
-        self, work: _Work, known: dict[str, Needs], log_floor: int | None, now_ms: int
+        self, work: _Work, known: dict[str, Needs], log_floor: int | None, unnamed: int
     ) -> tuple[cleaning.Plan, str]:
         """What may go of a table, and for whom the rest is kept."""
         if work.item is None:
-            floor = system_floor(work.table, before_ms=now_ms - retention.LOG_AGE_MS)
+            floor = system_floor(work.table, before_ms=clock.now_ms() - retention.LOG_AGE_MS)
             kept_for = "processes that have the warehouse open"
         else:
             wanted = known[work.item.id].rows
@@ -150,17 +151,19 @@ class Maintenance:
                 for n in sorted(wanted, key=lambda n: n.since)
                 if n.version == floor
             )
-        plan = cleaning.plan(work.table, floor=floor, log_floor=log_floor, now_ms=now_ms)
+        plan = cleaning.plan(
+            work.table, floor=floor, log_floor=log_floor, unnamed_before_ms=unnamed
+        )
         return plan, kept_for
 
-    def _folders(self, now_ms: int, *, dry: bool) -> list[tuple[object, ...]]:
+    def _folders(self, before_ms: int, *, dry: bool) -> list[tuple[object, ...]]:
         """Folders that a killed CREATE or DROP left."""
         engine = self.engine
         folders = adapter.table_folders(engine.gateway, engine.warehouse, leave_out=SYSTEM_FOLDER)
         catalog = engine.refresh_catalog()  # after the listing: what is made meanwhile is in it
         rows: list[tuple[object, ...]] = []
         for folder in folders:
-            if not cleaning.is_left_over(folder, catalog, now_ms=now_ms):
+            if not cleaning.is_left_over(folder, catalog, before_ms=before_ms):
                 continue
             if not dry:
                 engine.gateway.forget(folder.location)
@@ -180,11 +183,15 @@ class Maintenance:
         if statement.target is not None:
             stored = [self._stored(statement)]
         known = needs(engine, keep_from=now_ms)
+        unnamed = now_ms - retention.UNNAMED_AGE_MS
         rows: list[tuple[object, ...]] = []
         for item in sorted(stored, key=lambda i: i.name.key):
             wanted = sorted(known[item.id].rows, key=lambda n: (n.version, n.since, n.consumer))
             plan = cleaning.plan(
-                engine.objects.table(item), floor=wanted[0].version, log_floor=None, now_ms=now_ms
+                engine.objects.table(item),
+                floor=wanted[0].version,
+                log_floor=None,
+                unnamed_before_ms=unnamed,
             )
             name = (item.name.schema, item.name.name, item.kind.value)
             for need in wanted:

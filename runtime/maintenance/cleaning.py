@@ -44,23 +44,23 @@ class Plan:
         return sum(f.size for f in self.files)
 
 
-def plan(table: DeltaTable, *, floor: int, log_floor: int | None, now_ms: int) -> Plan:
+def plan(table: DeltaTable, *, floor: int, log_floor: int | None, unnamed_before_ms: int) -> Plan:
     """What of a table may go.
 
     Args:
         floor: the oldest version whose rows are needed. log_floor: the oldest version whose
-            commit is needed; None leaves the log alone.
+            commit is needed; None leaves the log alone. unnamed_before_ms: files that no commit
+            names may go when they are older than this instant.
     """
     listed = adapter.stored_files(table)  # before the log: what is committed since is in it
     newest = table.version()
     first = adapter.first_logged(table)
     floor = max(floor, first)
-    old_ms = now_ms - retention.UNNAMED_AGE_MS
     live = adapter.live_lines(table, newest)
     after = [table.commit_at(v) for v in range(floor + 1, newest + 1)]
     needed = _relative(table, retention.needed_files(live, after))
-    named = _relative(table, retention.named_below(_below(table, floor, first, old_ms)))
-    files = retention.removable(listed, needed, named, unnamed_before_ms=old_ms)
+    named = _relative(table, retention.named_below(_below(table, floor, first, unnamed_before_ms)))
+    files = retention.removable(listed, needed, named, unnamed_before_ms=unnamed_before_ms)
     log: list[str] = []
     if log_floor is not None:
         log = retention.removable_log(adapter.log_names(table), min(log_floor, floor))
@@ -72,12 +72,12 @@ def _relative(table: DeltaTable, paths: Iterable[str]) -> set[str]:
     return {relative_path(path, table.location) for path in paths}
 
 
-def _below(table: DeltaTable, floor: int, first: int, old_ms: int) -> Iterable[Commit]:
+def _below(table: DeltaTable, floor: int, first: int, before_ms: int) -> Iterable[Commit]:
     """The commits at or below the floor that may have named a file younger than an instant."""
     for version in range(floor, first - 1, -1):
         commit = table.commit_at(version)
         yield commit
-        if commit.time_ms < old_ms:
+        if commit.time_ms < before_ms:
             return
 
 
@@ -121,11 +121,11 @@ def trim_logs(engine: Engine, before_ms: int) -> int:
     return count
 
 
-def is_left_over(folder: Folder, catalog: Catalog, *, now_ms: int) -> bool:
+def is_left_over(folder: Folder, catalog: Catalog, *, before_ms: int) -> bool:
     """Did a CREATE or a DROP that was killed leave this folder (M2)?"""
     if not _MADE_BY_CREATE.fullmatch(folder.name):
         return False
-    if folder.modified_ms >= now_ms - retention.UNNAMED_AGE_MS:
+    if folder.modified_ms >= before_ms:
         return False
     place = folder.location.rstrip("/")
     return not any(

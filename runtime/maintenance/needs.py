@@ -73,7 +73,8 @@ def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, i
         through = engine.complete_through([item])
         seen = min(max(objects.stored_upper(item) - 1, item.created), through)
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
-            through = min(through, _computed_from(engine, item, keep_from))
+            computed, written = _shown_from(engine, item, keep_from)
+            through, seen = min(through, computed), min(seen, written)
     except CtsqlError as problem:
         if problem.condition not in _LOST:
             raise
@@ -82,16 +83,21 @@ def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, i
         yield read, through, min(seen, through)
 
 
-def _computed_from(engine: Engine, item: Item, keep_from: int) -> int:
-    """The refresh time as of which reads may compute a view anew; now when they need not."""
+def _shown_from(engine: Engine, item: Item, keep_from: int) -> tuple[int, int]:
+    """What reads of a view AS OF keep_from go back to.
+
+    Gives the refresh time as of which they may compute it anew, or now when they need not; and
+    the T at which it was last written, behind which they look for changes.
+    """
     now = engine.timeline.now
     at = min(keep_from, now)
+    entries = engine.objects.output(item).entries(since=at + 1)
+    is_written = bool(entries) and entries[0].upper <= at + 1
+    written = entries[0].upper - 1 if is_written else item.created
     shown = engine.objects.shown_at(item, at)
-    if shown is None or shown == at:
-        return now  # from keep_from on the reads of its sources are kept anyway
-    written = engine.objects.output(item).entries(since=at + 1)
-    is_stored = bool(written) and shown < written[0].upper <= at + 1
-    return now if is_stored else shown
+    if shown is None or shown == at or (is_written and shown <= written):
+        return now, written  # from keep_from on the reads of its sources are kept anyway
+    return shown, written
 
 
 def _stored_reads(engine: Engine, item: Item) -> list[Item]:
@@ -138,7 +144,7 @@ def _last_write(engine: Engine, item: Item) -> int:
     output = engine.objects.output(item)
     upper = output.fetch_recent_upper()
     found = output.entries(since=upper)
-    return found[-1].version if found else first_logged(output.table)
+    return found[-1].version if found else first_logged(engine.objects.table(item))
 
 
 def system_floor(table: DeltaTable, *, before_ms: int) -> int:

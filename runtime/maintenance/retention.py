@@ -35,7 +35,7 @@ RETAIN_DEFAULT_MS = 7 * DAY_MS
 LOG_RETAIN_DEFAULT_MS = 30 * DAY_MS
 """How long log files are kept when MAINTAIN does not say it: as long as Delta does."""
 UNNAMED_AGE_MS = DAY_MS
-"""A file or folder that nothing names is left over when it is older than this."""
+"""A file or folder that nothing names is left over when it is older than this and than RETAIN."""
 LOG_AGE_MS = DAY_MS
 """Younger log files are kept: a process that looks once a day finds all that it missed."""
 
