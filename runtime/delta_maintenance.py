@@ -193,7 +193,12 @@ def _live_places(table: DeltaTable) -> set[str]:
 
 
 def first_logged(table: DeltaTable) -> int:
-    """The oldest version whose commit is still in the log."""
+    """The oldest version whose commit is still in the log; lists it only when that may be another.
+
+    A log loses its oldest files only, so what was the oldest is it for as long as it is there.
+    """
+    if table.oldest_seen is not None and table.has(table.oldest_seen):
+        return table.oldest_seen
     with converted():
         statuses = table.log.store().listFrom(
             table._names.listingPrefix(table.log.logPath(), 0), table._hadoop
@@ -201,7 +206,8 @@ def first_logged(table: DeltaTable) -> int:
         while statuses.hasNext():
             name = str(statuses.next().getPath().getName())
             if name.endswith(".json") and name[:-5].isdigit():
-                return int(name[:-5])
+                table.oldest_seen = int(name[:-5])
+                return table.oldest_seen
     return table.version()
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
+from ctsql.api import connect as connect_to
 from ctsql.runtime.maintenance import retention
+from tests.conftest import TEST_MASTER
 from tests.runtime.disk import data_files, folder, log, named_files, tree
 from tests.scenarios.play import assert_rows, expect_error
 
@@ -166,7 +168,7 @@ def test_an_attached_table_is_maintained_only_by_name(con: Connection, tmp_path:
     expect_error(con, "SHOW RETENTION nothing", "UNKNOWN_RELATION")
 
 
-def test_show_retention(connect: Callable[[], Connection]) -> None:
+def test_show_retention(connect: Callable[[], Connection], warehouse: Path) -> None:
     """One row for each consumer, the one that holds most first; nothing is written."""
     con = connect()
     con.execute("CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 1)")
@@ -189,6 +191,9 @@ def test_show_retention(connect: Callable[[], Connection]) -> None:
     assert int(str(freeable["t"])) > 0
     assert int(str(freeable["latest"])) > 0
     assert freeable["slow"] == 0
+    with connect_to(str(warehouse), master=TEST_MASTER, read_only=True) as reader:
+        assert reader.execute("SHOW RETENTION").fetchall() == rows
+        expect_error(reader, "MAINTAIN", "READ_ONLY_MODE")
     table = folder(con, "t")
     sizes = {str(p.relative_to(table)): p.stat().st_size for p in table.rglob("*") if p.is_file()}
     kept = data_files(table)
