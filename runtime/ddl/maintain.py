@@ -24,6 +24,9 @@ from ctsql.runtime.maintenance.needs import READS, Needs, needs, system_floor
 
 Rows = tuple[list[str], list[str], list[tuple[object, ...]]]
 
+ROUNDS_MAX = 100
+"""Of compaction of one table in a statement, each of as many bytes as the limits say."""
+
 MAINTAINED = (
     ("schema", "string"),
     ("name", "string"),
@@ -134,7 +137,13 @@ class Maintenance:
         is_source = work.item is not None and not work.item.is_output
         if is_source and adapter.is_of_others(table):
             return adapter.optimize(table)
-        return adapter.compact(table, lambda files: choose(files, THOROUGH)) or Compacted()
+        before = after = 0
+        for _ in range(ROUNDS_MAX):
+            done = adapter.compact(table, lambda files: choose(files, THOROUGH))
+            if done is None or done.version is None:
+                break
+            before, after = before + done.before, after + done.after
+        return Compacted(before=before, after=after)
 
     def _plan(
         self, work: _Work, known: dict[str, Needs], log_floor: int | None, unnamed: int
