@@ -97,12 +97,12 @@ def test_bins(files: list[FileStat], limits: Limits) -> None:
         assert len(one) > 1 or one[0].deleted
 
 
-@given(st.lists(_STATS, max_size=80))
-def test_it_ends(files: list[FileStat]) -> None:
+@given(st.lists(_STATS, max_size=80), st.sampled_from([ROUTINE, THOROUGH]))
+def test_it_ends(files: list[FileStat], limits: Limits) -> None:
     """K2: rewriting what is chosen, again and again, comes to rest."""
     live = {f.path: f for f in files}
     for round_ in range(len(files) + 1):
-        bins = choose(live.values(), ROUTINE)
+        bins = choose(live.values(), limits)
         if not bins:
             return
         for i, one in enumerate(bins):
