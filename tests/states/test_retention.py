@@ -4,7 +4,11 @@ import json
 
 import pytest
 
+from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.names import Name
 from ctsql.runtime.commits import Commit, parse_commit
+from ctsql.runtime.delta_maintenance import Folder
+from ctsql.runtime.maintenance.cleaning import is_left_over
 from ctsql.runtime.maintenance.retention import (
     Need,
     StoredFile,
@@ -122,3 +126,30 @@ def test_removable_log(checkpoints: tuple[str, ...], floor: int, gone: set[int])
     found = removable_log(_names(0, 1, 2, 3, 4, checkpoints=checkpoints), floor)
     assert {int(name[:20]) for name in found} == gone
     assert found == sorted(found)
+
+
+def _table_at(location: str | None) -> Item:
+    kind = ObjectKind.VIEW if location is None else ObjectKind.TABLE
+    return Item(id="i", kind=kind, name=Name("s", "t"), columns=(), location=location)
+
+
+@pytest.mark.parametrize(
+    ("name", "modified_ms", "owner", "left_over"),
+    [
+        ("t-0123abcd", 9, None, True),
+        ("t-0123abcd", 9, "file:/w/s/u-0123abcd", True),
+        ("t-0123abcd", 10, None, False),  # young
+        ("t-0123abcd", 9, "file:/w/s/t-0123abcd", False),
+        ("t-0123abcd", 9, "file:/w/s/t-0123abcd/below/", False),
+        ("t-0123abcd", 9, "file:/w/s/t-0123abcdef", True),
+        ("t-0123abc", 9, None, False),  # not as CREATE names them
+        ("t-0123abcd-state", 9, None, False),
+        ("my data-0123abcd", 9, None, False),
+    ],
+)
+def test_left_over_folders(name: str, modified_ms: int, owner: str | None, left_over: bool) -> None:
+    """M2: only what CREATE made, nobody owns and nobody touched lately."""
+    folder = Folder(
+        location=f"file:/w/s/{name}", name=name, modified_ms=modified_ms, size=1, files_count=1
+    )
+    assert is_left_over(folder, Catalog.of([_table_at(owner)]), before_ms=10) is left_over
