@@ -15,6 +15,7 @@ from ctsql.api import Connection
 from ctsql.catalog.items import Item
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.session import active
 from ctsql.runtime.sinks.mv import ViewSink
 from ctsql.runtime.sinks.mv_mint import Description
 from ctsql.runtime.write_handle import Committed, Output, UpperMismatch
@@ -77,9 +78,11 @@ class View:
 
 
 @pytest.fixture
-def view(con: Connection) -> View:
+def view(con: Connection) -> Iterator[View]:
     """The view."""
-    return View(con)
+    made = View(con)
+    with active(made.engine.session):  # as the connection does for its statements
+        yield made
 
 
 @contextmanager
@@ -205,6 +208,7 @@ def test_vector_of_appends(view: View, case: dict[str, Any]) -> None:
 ELSEWHERE = """
 import sys
 from ctsql.api import connect
+from ctsql.runtime.session import active
 from ctsql.runtime.sinks.mv import ViewSink
 from ctsql.runtime.sinks.mv_mint import Description
 con = connect(sys.argv[1], master="local[1]")
@@ -215,8 +219,9 @@ engine.timeline.refresh()
 (item,) = [i for i in engine.catalog if i.name.name == "m"]
 sink = ViewSink(engine.objects, item)
 description = Description(int(sys.argv[2]), int(sys.argv[3]))
-for _ in range(2):
-    print("batch", sink.write(description).describe(), flush=True)
+with active(engine.session):
+    for _ in range(2):
+        print("batch", sink.write(description).describe(), flush=True)
 """
 
 
