@@ -15,6 +15,7 @@ from ctsql.catalog.names import Name, did_you_mean, fold, quote
 from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Source, Span
+from ctsql.planner.assertions import not_null_columns
 from ctsql.planner.nodes import (
     Delete,
     Get,
@@ -192,6 +193,8 @@ class Binder:
             refuse_nondeterministic(query, "materialized view", self.analyst, clocks=True)
             columns = _named(query, statement.columns, statement.query.span)
             _check_storable(columns, statement.query.span)
+        not_null = not_null_columns(statement, columns)
+        columns = tuple(replace(c, nullable=False) if c.name in not_null else c for c in columns)
         stored = Get(
             object_id=own.id,
             name=own.name,
@@ -205,6 +208,7 @@ class Binder:
             desired=query,
             stored=stored,
             refresh=refresh_parts(statement),
+            not_null=not_null,
         )
         return Bound(transform(plan), columns, tuple(self.reads.values()))
 

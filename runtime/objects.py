@@ -86,6 +86,8 @@ class Objects:
                 invariant="only stored objects are read from a table",
                 detail=f"{item.kind.value} {item.name} has none.",
             )
+        if item.is_output:
+            return self.gateway.output_table(item.location)
         return self.gateway.table(item.location)
 
     def output(self, item: Item) -> Output:

@@ -113,10 +113,11 @@ def _condition(item: Item) -> str:
 
 def status(engine: Engine) -> list[Status]:
     """The status of every task and view, in order of name."""
-    catalog = engine.refresh_catalog()
-    engine.timeline.refresh()
-    outputs = [i for i in catalog if i.is_output]
-    return [status_of(engine, i) for i in sorted(outputs, key=lambda i: i.name.key)]
+    with engine.as_stored():
+        catalog = engine.refresh_catalog()
+        engine.timeline.refresh()
+        outputs = [i for i in catalog if i.is_output]
+        return [status_of(engine, i) for i in sorted(outputs, key=lambda i: i.name.key)]
 
 
 def status_of(engine: Engine, item: Item) -> Status:

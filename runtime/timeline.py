@@ -83,8 +83,8 @@ class Timeline:
 
     def __init__(self, gateway: Gateway, location: str) -> None:
         self._gateway = gateway
-        self._location = location
-        self._output = Output(gateway.table(location), APP)
+        self.location = location
+        self._output = Output(gateway.output_table(location), APP)
         self._table = self._output.table
         self._read_to = -1  # newest delta version whose bindings are taken in
         self._read_from = 0  # oldest, inclusive

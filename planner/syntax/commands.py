@@ -19,6 +19,7 @@ from ctsql.planner.syntax.statements import (
     SetSetting,
     ShowCreate,
     ShowObjects,
+    ShowPending,
     ShowSetting,
     Statement,
     UseSchema,
@@ -37,7 +38,7 @@ _LISTS = {
     ("NAMESPACES",): "schemas",
     ("OBJECTS",): "objects",
 }
-_SHOW_LATER = ("PENDING", "RETENTION", "SUBSCRIPTIONS")
+_SHOW_LATER = ("RETENTION", "SUBSCRIPTIONS")
 _SHOW_REFUSED = ("FUNCTIONS", "PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")
 _TASK_LATER = ("AS", "SUSPEND", "RESUME", "SET", "RESET")
 
@@ -128,6 +129,9 @@ def _show(cursor: Cursor) -> Statement:
     for words, what in _LISTS.items():
         if cursor.accept(*words):
             return _show_list(cursor, span, what)
+    if cursor.accept("PENDING"):
+        cursor.end()
+        return ShowPending(span=span)
     for later in _SHOW_LATER:
         if cursor.at(later):
             raise not_yet(cursor.here, f"SHOW {later}")

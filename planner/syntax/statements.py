@@ -277,6 +277,13 @@ class ShowObjects:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShowPending:
+    """SHOW PENDING: what every output lacks."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShowCreate:
     """SHOW CREATE [kind] name."""
 
@@ -367,6 +374,7 @@ Statement = (
     | CommentOn
     | ShowObjects
     | ShowCreate
+    | ShowPending
     | Describe
     | Explain
     | RefreshView
