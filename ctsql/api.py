@@ -291,6 +291,7 @@ class Connection:
         report: Callable[[str], None] | None = None,
         interval: float | None = None,
         on_event: "Callable[[Event], None] | None" = None,
+        workers: int | None = None,
     ) -> None:
         """Keep every output up to date until stopped, or (``once``) until it is now.
 
@@ -298,13 +299,15 @@ class Connection:
             stop: set it from another thread to stop, between two commits; :meth:`cancel` ends
                 what still runs then. report: told each T that was reached.
             interval: the most seconds between two looks at the logs; one if not given.
-            on_event: told of each commit and each failure.
+            on_event: told of each commit and each failure; one at a time, with several workers
+                in their threads.
+            workers: how many outputs that do not wait for each other are brought up at once.
 
         Raises:
             CtsqlError: with ``once`` the first object that failed, after all others were brought
                 up. Without it failures are events, and it goes on.
         """
-        from ctsql.runtime.pacing import INTERVAL_SECONDS
+        from ctsql.runtime.pacing import INTERVAL_SECONDS, WORKERS
         from ctsql.runtime.service import Service
 
         if self.read_only:
@@ -315,6 +318,7 @@ class Connection:
             stop=stop or threading.Event(),
             on_event=on_event or (lambda _: None),
             on_time=lambda now: report(f"T = {now} ({times.to_iso(now)})") if report else None,
+            workers=WORKERS if workers is None else workers,
         )
         service.run(once=once, interval=INTERVAL_SECONDS if interval is None else interval)
 

@@ -21,6 +21,7 @@ from ctsql.runtime.delta_catalog import DeltaCatalog
 from ctsql.runtime.delta_log import Gateway
 from ctsql.runtime.memory_table import ReadOnlyGateway
 from ctsql.runtime.objects import Objects
+from ctsql.runtime.session import cloned
 from ctsql.runtime.sinks.ct import TaskSink
 from ctsql.runtime.sinks.failure import Failure, note_view_failure, recorded
 from ctsql.runtime.sinks.mv import ViewSink
@@ -118,6 +119,10 @@ class Engine:
         if self._shadow is None:
             self._shadow = Engine(self.session, self._given, read_only=True)
         return self._shadow
+
+    def beside(self) -> "Engine":
+        """An engine for another thread: same warehouse, a session of its own."""
+        return Engine(cloned(self.session), self._given, read_only=self.read_only)
 
     # ---- time and progress
 

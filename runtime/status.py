@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.runtime.commits import Change, classify
+from ctsql.runtime.commits import INSERTING, classify
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.sinks.failure import Failure
 
@@ -32,7 +32,6 @@ COLUMNS = (
     ("error_t", "bigint"),
     ("error_message", "string"),
 )
-_INSERTING = (Change.APPEND, Change.MIXED)
 
 
 class State(Enum):
@@ -142,11 +141,11 @@ def _pending(engine: Engine, item: Item, through: int) -> Iterator[int]:
     for source in _sources(engine, item):
         direct = source.id in inputs
         for movement in objects.movements(source, after=through, until=timeline.now):
-            if not direct or objects.change_of(source, movement) in _INSERTING:
+            if not direct or objects.change_of(source, movement) in INSERTING:
                 yield movement.time
         table = objects.table(source)
         for commit in timeline.unbound(source.id, source.name.qualified(), table):
-            if not direct or classify(table.commit_at(commit.version)) in _INSERTING:
+            if not direct or classify(table.commit_at(commit.version)) in INSERTING:
                 yield max(commit.time_ms, timeline.now + 1)
 
 

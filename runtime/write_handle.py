@@ -13,7 +13,8 @@ I1: the upper never goes back.
 I2: a commit that is in moved the upper from `expected` to `new`, with new > expected.
 I3: what was staged for a commit that lost is deleted by who staged it; what is in, or may be in,
     never is.
-I4: a failure recorded beside the output holds until the upper moves.
+I4: a failure recorded beside the output holds until the upper moves. Recorded by the commit that
+    moves the upper, it is what the output holds from there until the next such commit.
 
 Not yet: batches described as text and appended by another process; a closed upper.
 """
@@ -214,8 +215,13 @@ class Attempt:
         self.set_domain(FAILURE, text)
         return self._commit(None, metadata)
 
-    def commit(self, new: int, metadata: Mapping[str, Any]) -> Outcome:
+    def commit(
+        self, new: int, metadata: Mapping[str, Any], *, failure: str | None = None
+    ) -> Outcome:
         """Commit with the new upper (exclusive, past the expected one).
+
+        Args:
+            failure: from here on the contents are an error, and this is why.
 
         Raises:
             COMMIT_UNKNOWN: the commit failed and the log cannot be read to find out.
@@ -227,8 +233,8 @@ class Attempt:
                 invariant="a commit moves the upper forward",
                 detail=f"{output.table.location}: from {self.expected} to {new}.",
             )
-        if output.failure is not None:
-            self.set_domain(FAILURE, None)
+        if output.failure is not None or failure is not None:
+            self.set_domain(FAILURE, failure)
         outcome = self._commit(new, metadata)
         if isinstance(outcome, Committed) and output.on_commit is not None:
             output.on_commit(Entry(new, outcome.version))

@@ -12,21 +12,26 @@ V1: after a commit at T the table holds the query's result on what its sources h
 V2: one commit for each T that is written; no file when there is no difference.
 V3: a view that a task follows is written at every T at which anything it reads changed; one that
     nobody follows goes straight to the newest. With a refresh schedule, T is a refresh time.
+V5: where the query of a view that a task follows cannot be computed, its contents are an error
+    from that T until it can be computed again: a commit without rows says so. So what follows
+    the view at later Ts is definite too. One that nobody follows is left as it is, and tried
+    again at the newest T.
 V4: past the last refresh of its schedule a view's upper is CLOSED: it is never written again.
 
 On a crash: as for tasks, the commit is in or it is not. When a rival commits first the
 description is outdated and what was staged for it is deleted.
 
-Not yet: incremental change plans; pending corrections in read-only mode.
+Not yet: incremental change plans.
 """
 
-from ctsql.catalog.errors import DataError, StatementError, error
+from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_view
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks import mv_append
+from ctsql.runtime.sinks.failure import FEATURE, Failure, is_final, recorded
 from ctsql.runtime.sinks.mv_mint import Description, Mint
 from ctsql.runtime.sinks.staging import DRIVER_ROWS_MAX, stage
 from ctsql.runtime.sources import StoredSources
@@ -70,12 +75,35 @@ class ViewSink:
         if full or (stale and until >= upper):
             times.add(until)
         due = sorted(times)
-        if due and not self.objects.is_followed(self.item):
-            due = due[-1:]
-        for time in due:
-            self._write(time)
+        followed = self.objects.is_followed(self.item)
+        for time in due if followed else due[-1:]:
+            try:
+                self._write(time)
+            except DataError as problem:
+                if not followed or not self._write_error(time, problem):
+                    raise
+        held = recorded(self.output)
+        if held is not None and held.time == self.output.upper - 1 <= until:
+            raise held.view_error(self.item)
         if self.objects.is_to_close(self.item, until):
             self._close()
+
+    def _write_error(self, time: int, problem: DataError) -> bool:
+        """Make the contents as of a time an error (V5); False when it is none for good."""
+        cause = problem.__cause__
+        if not isinstance(cause, CtsqlError) or not is_final(cause):
+            return False
+        if not self.output.table.has_feature(FEATURE):
+            return False  # made by a version that recorded nothing
+        failure = Failure.of(time, cause, self.item).to_json()
+        at = self.objects.shown_at(self.item, time)
+        assert at is not None  # it was computed there
+        while (upper := self.output.fetch_recent_upper()) <= time:
+            attempt = self.output.open(upper)
+            if not isinstance(attempt, UpperMismatch):
+                said = {**self.objects.reads_at(self.item, at), "failed": True}
+                attempt.commit(time + 1, said, failure=failure)
+        return True
 
     def _close(self) -> None:
         """Write nothing but the last upper."""

@@ -104,6 +104,7 @@ class FakeConnection:
         stop: threading.Event | None = None,
         interval: float | None = None,
         on_event: Callable[[Event], None] | None = None,
+        workers: int | None = None,
     ) -> None:
         self.followed.append(once)
         if on_event is not None:
