@@ -85,6 +85,7 @@ def test_reads_compute_what_is_not_stored_and_write_nothing(
         assert _everything(warehouse) == before
 
 
+@pytest.mark.slow
 def test_it_is_promoted_in_place_and_never_back(con: Connection, warehouse: Path) -> None:
     """What it showed before is what it writes afterwards."""
     con.execute(SET_UP)

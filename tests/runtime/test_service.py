@@ -174,7 +174,7 @@ def test_workers_bring_up_what_is_ready_side_by_side(con: Connection) -> None:
     slow = "SELECT k, (SELECT max(hash(id)) FROM range(150000000)) AS h FROM feed"
     con.execute(f"CREATE CONTINUAL TASK slow ON INPUT feed AS (INSERT INTO slow {slow})")
     con.execute(
-        "CREATE CONTINUAL TASK bad ON INPUT feed AS (INSERT INTO bad SELECT 1 DIV v FROM feed)"
+        "CREATE CONTINUAL TASK bad ON INPUT feed AS (INSERT INTO bad SELECT 1 DIV v AS r FROM feed)"
     )
     con.execute("CREATE MATERIALIZED VIEW of_bad AS SELECT count(*) AS n FROM bad")
     for i in range(3):
