@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ctsql.catalog.errors import CtsqlError, DataError
 from ctsql.catalog.items import Item
+from ctsql.catalog.times import CLOSED
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.memory_table import MemoryTable
 
@@ -31,7 +32,8 @@ class Pending:
     """What one output lacks.
 
     Attributes:
-        upper: the stored one, exclusive; the time of creation while nothing is written.
+        upper: the stored one, exclusive; the time of creation while nothing is written, CLOSED for
+            a view past its last refresh.
         time: the T that it would be brought to. commits: how many that would take.
         problem: why it cannot be brought there; the rows are those up to where it stops.
     """
@@ -51,7 +53,7 @@ class Pending:
             self.item.kind.value,
             name.schema,
             name.name,
-            self.upper,
+            None if self.upper == CLOSED else self.upper,
             self.time,
             self.commits,
             self.inserted,
