@@ -8,10 +8,15 @@ deletes rows and inserts none.
 """
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import Any
+
+
+class Unreadable(ValueError):
+    """A commit file is damaged; says how, in words that follow its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +132,48 @@ def parse_commit(version: int, text: str, *, modified_ms: int) -> Commit:
     Args:
         text: the file, one action a line. modified_ms: the file's own time, used when the
             table has no in-commit timestamps.
+
+    Raises:
+        Unreadable: the file is empty, cut off, or something else than a commit.
     """
+    actions = list(_actions(text))
+    if not actions:
+        raise Unreadable("it is empty")
+    try:
+        commit = _commit(version, actions, modified_ms)
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        raise Unreadable("its actions are not those of a Delta commit") from problem
+    upper = commit.metadata.get("upper")
+    if upper is not None and upper not in dict(commit.transactions).values():
+        # The first line, which says the upper, is there and the action that moves it is not.
+        raise Unreadable("it is cut off")
+    return commit
+
+
+def _actions(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The lines of a commit file, each with what it says."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            action = json.loads(line)
+        except json.JSONDecodeError as problem:
+            raise Unreadable(f"line {number} is cut off or is no JSON") from problem
+        if not isinstance(action, dict):
+            raise Unreadable(f"line {number} is no action")
+        yield line, action
+
+
+def _commit(
+    version: int, actions: Sequence[tuple[str, dict[str, Any]]], modified_ms: int
+) -> Commit:
     adds: list[FileAction] = []
     removes: list[FileAction] = []
     transactions: list[tuple[str, int]] = []
     domains: list[tuple[str, str | None]] = []
     info: dict[str, Any] = {}
     has_change_files = changes_schema = False
-    for line in text.splitlines():
-        if not line.strip():
-            continue
-        action = json.loads(line)
+    for line, action in actions:
         if "add" in action:
             adds.append(_file(action["add"], line))
         elif "remove" in action:

@@ -29,7 +29,8 @@ class DeltaCatalog:
     def __init__(self, gateway: Gateway, location: str, warehouse: str) -> None:
         self._gateway = gateway
         self._location = location
-        self._output = Output(gateway.table(location), APP)
+        self._table = gateway.table(location)
+        self._output = Output(self._table, APP)
         self._check_format(warehouse)
         self._catalog: Catalog | None = None
         self._version = -1
@@ -45,7 +46,7 @@ class DeltaCatalog:
         )
 
     def _check_format(self, warehouse: str) -> None:
-        found = self._output.table.configuration().get(FORMAT_PROPERTY, "")
+        found = self._table.configuration().get(FORMAT_PROPERTY, "")
         if not found.isdigit():
             raise error(
                 "WAREHOUSE_NOT_FOUND",
@@ -59,11 +60,11 @@ class DeltaCatalog:
     @property
     def table(self) -> DeltaTable:
         """The catalog's own table, to watch its log."""
-        return self._output.table
+        return self._table
 
     def load(self) -> Catalog:
         """The newest catalog; one look at the store when nothing changed."""
-        table = self._output.table
+        table = self._table
         if self._catalog is None or table.has(self._version + 1):
             version, domains = table.domains()
             items = [Item.from_json(v) for k, v in domains.items() if k.startswith(OBJECT)]

@@ -19,6 +19,7 @@ Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum Fi
 """
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import unquote
@@ -26,10 +27,12 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ctsql.catalog.errors import error
-from ctsql.runtime.commits import Commit, parse_checksum, parse_commit
-from ctsql.runtime.delta_transaction import Transaction, scala_items
-from ctsql.runtime.spark_errors import converted
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.runtime.commits import Commit, Unreadable, parse_checksum, parse_commit
+from ctsql.runtime.delta_transaction import Transaction
+from ctsql.runtime.delta_vectors import scala_items
+from ctsql.runtime.locks import local_path
+from ctsql.runtime.spark_errors import converted, damaged_file
 
 FILE_COLUMN = "__ct_file"
 ROW_COLUMN = "__ct_row"
@@ -37,6 +40,8 @@ COMMITS_CACHED_MAX = 2_000
 VERSIONS_CACHED_MAX = 8
 FILES_COUNTED_MAX = 500
 PLAIN_FILES_MAX = 32
+ENTRIES_MAX = 100
+_COMMIT_NAME = re.compile(r"\d{20}\.json")
 
 
 class Gateway:
@@ -76,21 +81,20 @@ class Gateway:
         A relative path counts from this process's working folder, not from the JVM's, which is
         the folder Spark was started in.
         """
+        with converted():
+            path, store = self._place(location)
+            if store.getScheme() == "file" and not path.isAbsolute():
+                path = self.jvm.org.apache.hadoop.fs.Path(os.path.abspath(location))
+            return str(store.makeQualified(path).toString())
+
+    def _place(self, location: str) -> tuple[Any, Any]:
+        """The path of a location, and the file system it is on."""
         path = self.jvm.org.apache.hadoop.fs.Path(location)
-        conf = self.jsession.sessionState().newHadoopConf()
-        store = path.getFileSystem(conf)
-        if store.getScheme() == "file" and not path.isAbsolute():
-            path = self.jvm.org.apache.hadoop.fs.Path(os.path.abspath(location))
-        return str(store.makeQualified(path).toString())
+        return path, path.getFileSystem(self.jsession.sessionState().newHadoopConf())
 
     def cancel(self, group: str) -> None:
         """Cancel the jobs of a group, those that run and those that would follow."""
         self.session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
-
-    def local(self, rows: DataFrame) -> DataFrame:
-        """The rows, computed now and held in the driver's JVM; for few rows."""
-        jdf = rows._jdf
-        return self.frame(self.jsession.createDataFrame(jdf.collectAsList(), jdf.schema()))
 
     def seq(self, items: Iterable[Any]) -> Any:
         """A Scala Seq of JVM objects."""
@@ -113,16 +117,29 @@ class Gateway:
 
     def exists(self, location: str) -> bool:
         """Is there a Delta log at the location, or a folder that could hold one?"""
-        path = self.jvm.org.apache.hadoop.fs.Path(location, "_delta_log")
-        conf = self.jsession.sessionState().newHadoopConf()
-        return bool(path.getFileSystem(conf).exists(path))
+        with converted():
+            path, store = self._place(f"{location}/_delta_log")
+            return bool(store.exists(path))
+
+    def entries(self, location: str) -> list[str] | None:
+        """The first names in a folder, none when there is no such folder; None for a file."""
+        with converted():
+            path, store = self._place(location)
+            if not store.exists(path):
+                return []
+            if store.getFileStatus(path).isFile():
+                return None
+            names: list[str] = []
+            found = store.listStatusIterator(path)
+            while found.hasNext() and len(names) < ENTRIES_MAX:
+                names.append(str(found.next().getPath().getName()))
+            return names
 
     def delete_tree(self, location: str) -> None:
         """Delete a folder and all in it; nothing happens when it is not there."""
-        path = self.jvm.org.apache.hadoop.fs.Path(location)
-        conf = self.jsession.sessionState().newHadoopConf()
         with converted():
-            path.getFileSystem(conf).delete(path, True)
+            path, store = self._place(location)
+            store.delete(path, True)
 
 
 class DeltaTable:
@@ -155,17 +172,36 @@ class DeltaTable:
         """The newest snapshot; lists the log when something may have changed."""
         if self._snapshot is None or self.has(self._snapshot.version() + 1):
             none = self.gateway.option(None)
-            with converted():
-                self._snapshot = self.log.update(False, none, none)
-            if self._snapshot.version() < 0:
-                self._snapshot = None
+            try:
+                with converted():
+                    newest = self.log.update(False, none, none)
+                    version = int(newest.version())
+            except CtsqlError:
+                self._check_last_file()
+                raise
+            if version < 0:
                 raise error(
                     "NOT_A_DELTA_TABLE",
                     location=self.location,
                     detail="There is no committed version in its log.",
                     hint="Check the location, and that the table was not deleted.",
                 )
+            if self.has(version):
+                # Delta takes the state from the version's checksum file and may not look. But
+                # who goes on from a commit that cannot be read does not know what it did.
+                self.commit_at(version)
+            self._snapshot = newest
         return self._snapshot
+
+    def _check_last_file(self) -> None:
+        """Say so if it is the last commit's file that keeps Delta from reading the table."""
+        with converted():
+            if not self._fs.exists(self.log.logPath()):
+                return
+            names = [str(s.getPath().getName()) for s in self._fs.listStatus(self.log.logPath())]
+        versions = [int(n.removesuffix(".json")) for n in names if _COMMIT_NAME.fullmatch(n)]
+        if versions:
+            self.commit_at(max(versions))
 
     def version(self) -> int:
         """The newest version."""
@@ -176,6 +212,7 @@ class DeltaTable:
 
         Raises:
             HISTORY_LOST: the log of that version was cleaned up.
+            STORED_DATA_INVALID: its file is damaged.
         """
         found = self._commits.get(version)
         if found is None:
@@ -191,7 +228,10 @@ class DeltaTable:
                     )
                 text = self.log.store().read(path, self._hadoop).mkString("\n")
                 modified = int(self._fs.getFileStatus(path).getModificationTime())
-            found = parse_commit(version, text, modified_ms=modified)
+            try:
+                found = parse_commit(version, text, modified_ms=modified)
+            except Unreadable as problem:
+                raise damaged_file(str(path.toString()), str(problem)) from problem
             if len(self._commits) >= COMMITS_CACHED_MAX:
                 for old in sorted(self._commits)[: COMMITS_CACHED_MAX // 2]:
                     del self._commits[old]
@@ -201,10 +241,16 @@ class DeltaTable:
     def checksum(self, version: int) -> dict[str, Any] | None:
         """The version checksum file's contents, or None when there is none (yet)."""
         path = self._names.checksumFile(self.log.logPath(), version)
-        with converted():
-            if not self._fs.exists(path):
-                return None
-            return parse_checksum(self.log.store().read(path, self._hadoop).mkString("\n"))
+        try:
+            with converted():
+                if not self._fs.exists(path):
+                    return None
+                text = self.log.store().read(path, self._hadoop).mkString("\n")
+            return parse_checksum(text)
+        except (CtsqlError, ValueError, KeyError, TypeError) as problem:
+            if isinstance(problem, CtsqlError) and problem.condition != "STORED_DATA_INVALID":
+                raise
+            return None  # it only saves work: damaged is as good as not there, as for Delta
 
     def transaction_version(self, app: str, snapshot: Any) -> int | None:
         """The version of an application id as of a snapshot, from the checksum where it can."""
@@ -215,6 +261,23 @@ class DeltaTable:
         with converted():
             option = snapshot.transactions().get(app)
         return int(option.get()) if option.isDefined() else None
+
+    def application_version(self, app: str) -> int | None:
+        """The newest version of an application id, from the table's state."""
+        return self.transaction_version(app, self.update())
+
+    @property
+    def table_id(self) -> str:
+        """The table's own id, which no other table has."""
+        return str(self.update().metadata().id())
+
+    @property
+    def answers_late(self) -> bool:
+        """May a commit whose answer was lost come in after the error?
+
+        Not on a local disk, where the call that failed has ended whatever it did.
+        """
+        return local_path(self.location) is None
 
     def domains(self) -> tuple[int, dict[str, str]]:
         """The newest version and its domain metadata: name to configuration."""
@@ -370,17 +433,18 @@ class DeltaTable:
 
     # ---- writing
 
-    def discard(self, staged: Iterable[Any]) -> None:
-        """Delete staged files; files that are gone already are no error."""
+    def discard(self, paths: Iterable[str]) -> None:
+        """Delete files by path below the table; those that are gone already are no error."""
         path_class = self.gateway.jvm.org.apache.hadoop.fs.Path
         with converted():
-            for action in staged:
-                self._fs.delete(path_class(self.jpath, unquote(action.path())), False)
+            for path in paths:
+                self._fs.delete(path_class(self.jpath, path), False)
 
-    def discard_path(self, relative: str) -> None:
-        """Delete one file of the table's folder by its relative path."""
+    def missing(self, paths: Iterable[str]) -> list[str]:
+        """Which files, by path below the table, are not there (any more)."""
+        path_class = self.gateway.jvm.org.apache.hadoop.fs.Path
         with converted():
-            self._fs.delete(self.gateway.jvm.org.apache.hadoop.fs.Path(self.jpath, relative), False)
+            return [p for p in sorted(paths) if not self._fs.exists(path_class(self.jpath, p))]
 
     def begin(self) -> Transaction:
         """Start an optimistic transaction on the newest version."""

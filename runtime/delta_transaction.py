@@ -1,27 +1,25 @@
 """One optimistic transaction on a Delta table, and the JVM objects it is made of.
 
 Part of the adapter to Delta (:mod:`ctsql.runtime.delta_log`): nothing else touches Delta's
-classes. Deletion vectors are built on the driver, one file's row numbers at a time.
+classes.
 
 Source: the Delta protocol, "Deletion Vectors", "Transaction Identifiers", "Domain Metadata".
 """
 
-import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from pyspark.sql import DataFrame
 
+from ctsql.runtime.batches import StagedDelete, StagedFile
+from ctsql.runtime.delta_vectors import VectorFile, scala_items, vector_id
 from ctsql.runtime.locks import commit_lock
+from ctsql.runtime.log import Conflict, RowsGone
 from ctsql.runtime.spark_errors import conflicts, converted
 
 if TYPE_CHECKING:
     from ctsql.runtime.delta_log import DeltaTable
-
-
-class Conflict(Exception):
-    """A commit was refused because another one came first; nothing of it is in the table."""
 
 
 class Transaction:
@@ -33,7 +31,6 @@ class Transaction:
         self.txn = txn
         self.version_read = int(txn.readVersion())
         self._actions: list[Any] = []
-        self._vector_files: list[str] = []
 
     def snapshot(self) -> Any:
         """The snapshot that the transaction reads."""
@@ -52,75 +49,111 @@ class Transaction:
         make = self.gateway.delta.actions.DomainMetadata
         self._actions.append(make(domain, configuration, removed))
 
-    def stage(self, rows: DataFrame) -> list[Any]:
+    def stage(self, rows: DataFrame) -> list[StagedFile]:
         """Write rows into files of the table's folder; nobody sees them until committed."""
         with converted():
-            return list(scala_items(self.txn.writeFiles(rows._jdf)))
+            made = scala_items(self.txn.writeFiles(rows._jdf))
+            return [StagedFile(add.path(), add.json()) for add in made]
 
-    def add_files(self, staged: Iterable[Any]) -> None:
+    def add_files(self, staged: Iterable[StagedFile]) -> None:
         """Add staged files."""
-        self._actions.extend(staged)
+        from_json = self.gateway.delta.actions.Action.fromJson
+        self._actions.extend(from_json(file.action) for file in staged)
 
-    def delete_rows(self, victims: Iterable[tuple[str, bytes]], files: dict[str, Any]) -> None:
-        """Delete rows by deletion vectors.
+    def stage_deletes(self, victims: Iterable[tuple[str, bytes]]) -> list[StagedDelete]:
+        """Write down rows of the version read to delete, as deletion vectors in one new file.
 
         Args:
             victims: (file's full path as ``_metadata.file_path`` gives it, row indexes as
                 big-endian 64-bit integers), each file once.
-            files: the live files of the version read.
         """
-        gateway, delta = self.gateway, self.gateway.delta
-        store = gateway.singleton(delta.storage.dv, "DeletionVectorStore").createInstance(
-            self.table._hadoop
-        )
-        vector_id = gateway.jvm.java.util.UUID.fromString(str(uuid.uuid4()))
-        data_path = self.table.log.dataPath()
-        target = store.generateFileNameInTable(store.pathWithFileSystem(data_path), vector_id, "")
-        descriptors = gateway.singleton(delta.actions, "DeletionVectorDescriptor")
-        portable = delta.deletionvectors.RoaringBitmapArrayFormat.Portable()
-        by_name = {_tail(path, self.table.location): add for path, add in files.items()}
-        writer = None
-        try:
+        by_name = {
+            _tail(path, self.table.location): add
+            for path, add in self.table.files(self.version_read).items()
+        }
+        staged = []
+        with converted(), VectorFile(self.table) as vectors:
             for file_path, packed in victims:
                 add = by_name[_tail(file_path, self.table.location)]
-                bitmap = self._bitmap(store, add, packed)
-                physical = add.numPhysicalRecords()
-                self.txn.trackFilesRead(gateway.seq([add]))
-                if physical.isDefined() and physical.get() == bitmap.cardinality():
-                    now_ms = int(gateway.jvm.java.lang.System.currentTimeMillis())
-                    self._actions.append(add.removeWithTimestamp(now_ms, True))
-                    continue
-                if writer is None:
-                    writer = store.createWriter(target)
-                    self._vector_files.append(f"deletion_vector_{vector_id.toString()}.bin")
-                data = bitmap.serializeAsByteArray(portable)
-                placed = writer.write(data)
-                vector = descriptors.onDiskWithRelativePath(
-                    vector_id,
-                    "",
-                    len(data),
-                    bitmap.cardinality(),
-                    gateway.option(placed.offset()),
-                    gateway.option(None),
+                bitmap = vectors.deleted_rows(add)
+                before = bitmap.cardinality()
+                vectors.add_rows(bitmap, packed)
+                staged.append(
+                    StagedDelete(
+                        path=add.path(),
+                        rows_count=bitmap.cardinality() - before,
+                        known_vector=vector_id(add),
+                        **self._written(vectors, add, bitmap),
+                    )
                 )
-                pair = add.removeRows(vector, True, True)
-                self._actions += [pair._1(), pair._2()]
-        finally:
-            if writer is not None:
-                writer.close()
+        return staged
 
-    def _bitmap(self, store: Any, add: Any, packed: bytes) -> Any:
-        """The file's deleted rows so far, and the new ones; one call for any number of rows."""
-        jvm = self.gateway.jvm
-        old = add.deletionVector()
-        if old is not None:
-            bitmap = store.read(old, self.table.log.dataPath())
-        else:
-            bitmap = self.gateway.delta.deletionvectors.RoaringBitmapArray()
-        longs = self.gateway.py4j.new_array(jvm.long, len(packed) // 8)
-        jvm.java.nio.ByteBuffer.wrap(packed).asLongBuffer().get(longs)
-        bitmap.addAll(jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(longs))
-        return bitmap
+    def _written(self, vectors: VectorFile, add: Any, bitmap: Any) -> dict[str, str | None]:
+        """What a file becomes by a bitmap of deleted rows."""
+        physical = add.numPhysicalRecords()
+        if physical.isDefined() and physical.get() == bitmap.cardinality():
+            return {"action": None, "vector_file": None}
+        action = add.removeRows(vectors.write(bitmap), True, True)._1().json()
+        return {"action": action, "vector_file": vectors.name}
+
+    def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
+        """Add staged deletions; gives the vector files that the commit will name.
+
+        Where a file has lost other rows since, or several deletions are of one file, their
+        vectors are joined in a new file.
+
+        Raises:
+            RowsGone: a row is not where it was; no file was made.
+        """
+        by_file: dict[str, list[StagedDelete]] = {}
+        for one in staged:
+            by_file.setdefault(one.path, []).append(one)
+        live = self.table.files(self.version_read)
+        used: set[str] = set()
+        with converted(), VectorFile(self.table) as vectors:
+            for path, deletes in by_file.items():
+                add = live.get(path)
+                if add is None:
+                    raise RowsGone(path)
+                self.txn.trackFilesRead(self.gateway.seq([add]))
+                if len(deletes) > 1 or deletes[0].known_vector != vector_id(add):
+                    deletes = [self._joined(vectors, add, deletes)]
+                (one,) = deletes
+                if one.vector_file is not None:
+                    used.add(one.vector_file)
+                self._replace(add, one)
+        return used
+
+    def _joined(
+        self, vectors: VectorFile, add: Any, deletes: Sequence[StagedDelete]
+    ) -> StagedDelete:
+        """One deletion for several of a file, or for one that was made from another state of it."""
+        from_json = self.gateway.delta.actions.Action.fromJson
+        bitmap = vectors.deleted_rows(add)
+        rows_count = sum(one.rows_count for one in deletes)
+        wanted = bitmap.cardinality() + rows_count
+        for one in deletes:
+            if one.action is None:
+                raise RowsGone(one.path)  # it takes every row that was left, and some are gone
+            vectors.join(bitmap, vectors.deleted_rows(from_json(one.action)))
+        if bitmap.cardinality() != wanted:
+            raise RowsGone(add.path())
+        return StagedDelete(
+            path=add.path(),
+            rows_count=rows_count,
+            known_vector=vector_id(add),
+            **self._written(vectors, add, bitmap),
+        )
+
+    def _replace(self, add: Any, by: StagedDelete) -> None:
+        """Remove a file and, unless all of its rows go, add it with another vector."""
+        now_ms = int(self.gateway.jvm.java.lang.System.currentTimeMillis())
+        if by.action is None:
+            self._actions.append(add.removeWithTimestamp(now_ms, True))
+            return
+        vector = self.gateway.delta.actions.Action.fromJson(by.action).deletionVector()
+        pair = add.removeRows(vector, True, True)
+        self._actions += [pair._1(), pair._2()]
 
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:
         """Commit; returns the new version.
@@ -144,23 +177,6 @@ class Transaction:
                 return int(self.txn.commit(self.gateway.seq(self._actions), operation))
             except conflicts() as conflict:
                 raise Conflict(type(conflict).__name__) from conflict
-
-    def discard_vectors(self) -> None:
-        """Delete the deletion vector files of a transaction that lost."""
-        for name in self._vector_files:
-            self.table.discard_path(name)
-        self._vector_files.clear()
-
-    def release_vectors(self) -> None:
-        """The deletion vector files are in the table: they are not deleted any more."""
-        self._vector_files.clear()
-
-
-def scala_items(scala: Any) -> Iterator[Any]:
-    """The items of a Scala collection."""
-    iterator = scala.iterator()
-    while iterator.hasNext():
-        yield iterator.next()
 
 
 def _tail(path: str, location: str) -> str:

@@ -19,6 +19,7 @@ from ctsql.planner.nodes import NormalReference as Reference
 from ctsql.runtime import clock
 from ctsql.runtime.delta_catalog import DeltaCatalog
 from ctsql.runtime.delta_log import Gateway
+from ctsql.runtime.locks import folder_lock
 from ctsql.runtime.memory_table import ReadOnlyGateway
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.session import cloned
@@ -29,8 +30,7 @@ from ctsql.runtime.sinks.mv_mint import Mint
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import converted
 from ctsql.runtime.timeline import Timeline
-
-SYSTEM_FOLDER = "_ctsql"
+from ctsql.runtime.warehouse import SYSTEM_FOLDER, check_may_begin
 
 
 class Engine:
@@ -60,6 +60,7 @@ class Engine:
         system = f"{self.warehouse}/{SYSTEM_FOLDER}"
         catalog_at, timeline_at = f"{system}/catalog", f"{system}/timeline"
         if not self.gateway.exists(catalog_at):
+            check_may_begin(self.gateway, self.warehouse, warehouse)
             if read_only:
                 raise error(
                     "WAREHOUSE_NOT_FOUND",
@@ -67,7 +68,8 @@ class Engine:
                     detail="A read-only connection makes nothing.",
                     hint="Check the path, or connect without read_only to make a warehouse.",
                 )
-            with converted():
+            # Creation is a commit too. The catalog comes last: where it is, all is.
+            with converted(), folder_lock(system):
                 Timeline.create(self.gateway, timeline_at)
                 DeltaCatalog.create(self.gateway, catalog_at)
         self.catalog_store = DeltaCatalog(self.gateway, catalog_at, warehouse)
@@ -170,12 +172,13 @@ class Engine:
     def mint_for(self, items: Iterable[Item]) -> int:
         """Bind what is committed; returns the newest T at which items can be brought up to date.
 
-        When a view's definition was replaced after it was written at the newest T, it is brought
-        to the new one at a new T.
+        When a view's definition was replaced after it was written at the newest T, or somebody
+        wrote into its table, it is brought to what it should be at a new T.
         """
         now = self.mint()
         behind = any(
-            self.objects.stored_upper(item) > now and self.objects.is_redefined(item)
+            self.objects.stored_upper(item) > now
+            and (self.objects.is_redefined(item) or self.objects.output(item).has_foreign_rows())
             for item in self.catalog.closure([i.id for i in items])
             if item.kind is ObjectKind.MATERIALIZED_VIEW
         )
@@ -258,10 +261,10 @@ class Engine:
                 self.advance([item], until)
                 self.check_not_finished(item)
             until = self.mint_fresh(request=item)
-        reads = [self.objects.item(r.object_id) for r in item.reads]
-        self.advance(reads, until)
         if full and self.objects.output(item).fetch_recent_upper() > until:
             until = self.mint_fresh()
+        reads = [self.objects.item(r.object_id) for r in item.reads]
+        self.advance(reads, until)
         ViewSink(self.objects, item).advance(until, full=full)
 
     # ---- reads

@@ -260,7 +260,7 @@ _KNOWN = (
     (
         re.compile(r"OutOfMemoryError|Could not reserve enough space|Cannot allocate memory"),
         "there was not enough memory to start Spark",
-        "Free some memory, or give Spark less: set spark.driver.memory",
+        "Free some memory, or give Spark less. Type: export SPARK_DRIVER_MEMORY=1g",
     ),
     (
         re.compile(r"BindException|UnknownHostException|Cannot assign requested address"),

@@ -3,27 +3,23 @@
 A point is inert unless armed by ``CTSQL_FAULT=<point>[:<nth>]`` in the environment: then the
 process kills itself (as ``kill -9`` would) the nth time it comes there.
 
-| point | promise after a restart |
-|---|---|
-| source_committed | an INSERT is in the table and bound to no T: the next mint binds it |
-| timeline_committed | Ts are bound and no output has moved: the outputs catch up |
-| output_staged | files exist, the upper is unchanged: they are unseen; the T is run again |
-| output_committed | the output holds T: it is not run again |
-| catalog_table_made | a folder exists that no object owns: nobody sees it |
-| catalog_committed | the object exists; its first contents are written on first use |
+:data:`PROMISES` says of each point what holds after a restart; ``tests/runtime/test_faults.py``
+kills a process at every one of them and looks.
 """
 
 import os
 import signal
 
-POINTS = (
-    "source_committed",
-    "timeline_committed",
-    "output_staged",
-    "output_committed",
-    "catalog_table_made",
-    "catalog_committed",
-)
+PROMISES = {
+    "source_committed": "an INSERT is in the table and bound to no T: the next mint binds it",
+    "timeline_committed": "Ts are bound and no output has moved: the outputs catch up",
+    "output_staged": "files exist, the upper is unchanged: they are unseen; the T is run again",
+    "output_committed": "the output holds T: it is not run again",
+    "mv_advanced_upper": "the upper is a batch's lower, its rows are unseen: written again",
+    "catalog_table_made": "a folder exists that no object owns: nobody sees it",
+    "catalog_committed": "the object exists; its first contents are written on first use",
+}
+POINTS = tuple(PROMISES)
 
 _seen: dict[str, int] = {}
 

@@ -9,11 +9,13 @@ A lock is freed by the operating system when its process dies, however it dies.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from filelock import FileLock
+
+from ctsql.runtime.spark_errors import file_errors
 
 LOCK_FILE = ".ctsql.lock"
 
@@ -26,15 +28,28 @@ def local_path(location: str) -> Path | None:
     return Path(location) if parsed.scheme == "" else None
 
 
-@contextmanager
-def commit_lock(location: str) -> Iterator[None]:
+def commit_lock(location: str) -> AbstractContextManager[None]:
     """Hold the lock of a table's log; a no-op where the table's store needs none."""
-    path = local_path(location)
-    if path is None:
+    return folder_lock(f"{location}/_delta_log")
+
+
+@contextmanager
+def folder_lock(location: str) -> Iterator[None]:
+    """Hold the lock of a folder, which is made if it is not there; a no-op as above.
+
+    Raises:
+        STORAGE_ERROR: the folder or its lock file cannot be written.
+    """
+    folder = local_path(location)
+    if folder is None:
         yield
         return
-    folder = path / "_delta_log"
-    folder.mkdir(parents=True, exist_ok=True)
     # A new object each time: two threads of one process exclude each other as well.
-    with FileLock(folder / LOCK_FILE, thread_local=False):
+    lock = FileLock(folder / LOCK_FILE, thread_local=False)
+    with file_errors(str(folder)):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    try:
         yield
+    finally:
+        lock.release()

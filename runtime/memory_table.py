@@ -29,9 +29,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ctsql.catalog.errors import error
+from ctsql.runtime.batches import StagedDelete, StagedFile
 from ctsql.runtime.commits import Commit, FileAction
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, DeltaTable, Gateway
-from ctsql.runtime.delta_transaction import Conflict, Transaction
+from ctsql.runtime.delta_transaction import Transaction
+from ctsql.runtime.log import Conflict
 from ctsql.runtime.spark_errors import converted
 
 FILES_KEPT_MAX = 16
@@ -42,7 +44,7 @@ Opened = dict[str, "MemoryTable"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Kept:
     """Rows staged in memory: located like stored ones, computed, so many."""
 
     name: str
@@ -55,9 +57,9 @@ class Step:
     """One commit in memory, and what the table holds after it beside the stored rows."""
 
     commit: Commit
-    inserted: tuple[Part, ...]
+    inserted: tuple[Kept, ...]
     deleted: Places
-    parts: tuple[Part, ...]
+    parts: tuple[Kept, ...]
     victims: Places
     rows_count: int | None
 
@@ -101,6 +103,8 @@ class MemoryTable(DeltaTable):
         self._snapshot = stored.update()
         self.stored_version = int(self._snapshot.version())
         self.steps: list[Step] = []
+        self.staged_rows: dict[str, Kept] = {}
+        self.staged_places: dict[str, array[int]] = {}
 
     # ---- versions and commits
 
@@ -237,11 +241,20 @@ class MemoryTable(DeltaTable):
 
     # ---- writing, in memory
 
-    def discard(self, staged: Iterable[Any]) -> None:
-        """Nothing to delete: staged rows go with the last reference to them."""
+    @property
+    def answers_late(self) -> bool:
+        """A commit in memory is in when the call returns, or never."""
+        return False
 
-    def discard_path(self, relative: str) -> None:
-        """Nothing to delete: no file was made."""
+    def discard(self, paths: Iterable[str]) -> None:
+        """Forget what was staged under these names."""
+        for path in paths:
+            self.staged_rows.pop(path, None)
+            self.staged_places.pop(path, None)
+
+    def missing(self, paths: Iterable[str]) -> list[str]:
+        """Which of these names stand for nothing that is staged."""
+        return [p for p in paths if p not in self.staged_rows and p not in self.staged_places]
 
     def begin(self) -> "MemoryTransaction":
         """Start a transaction whose commit stays in memory."""
@@ -256,6 +269,8 @@ class MemoryTable(DeltaTable):
         inserted = sum(p.rows_count for p in made.parts)
         deleted = sum(len(numbers) for numbers in made.places.values())
         version = self.version() + 1
+        for kept in made.parts:
+            self.staged_rows.pop(kept.name, None)
         victims = dict(before.victims) if before is not None else {}
         for file, numbers in made.places.items():
             victims[file] = victims.get(file, array("q")) + numbers
@@ -284,8 +299,8 @@ class MemoryTable(DeltaTable):
         return version
 
     def _compacted(
-        self, parts: tuple[Part, ...], victims: dict[str, "array[int]"]
-    ) -> tuple[tuple[Part, ...], dict[str, "array[int]"]]:
+        self, parts: tuple[Kept, ...], victims: dict[str, "array[int]"]
+    ) -> tuple[tuple[Kept, ...], dict[str, "array[int]"]]:
         """One part instead of many, and the places within them forgotten."""
         if len(parts) <= FILES_KEPT_MAX:
             return parts, victims
@@ -301,7 +316,7 @@ class MemoryTransaction(Transaction):
     """One transaction on a table in memory."""
 
     table: MemoryTable
-    parts: list[Part] = field(default_factory=list)
+    parts: list[Kept] = field(default_factory=list)
     places: dict[str, "array[int]"] = field(default_factory=dict)
     domains: dict[str, str | None] = field(default_factory=dict)
     _applications: dict[str, int] = field(default_factory=dict)
@@ -325,23 +340,48 @@ class MemoryTransaction(Transaction):
         """Write a domain metadata action."""
         self.domains[domain] = None if removed else configuration
 
-    def stage(self, rows: DataFrame) -> list[Any]:
+    def stage(self, rows: DataFrame) -> list[StagedFile]:
         """Compute rows and keep them; nobody sees them until committed."""
         with converted():
             made = part(_checked(rows, self.table))
-        return [made] if made.rows_count else []
+        if not made.rows_count:
+            return []
+        self.table.staged_rows[made.name] = made
+        return [StagedFile(made.name, "")]
 
-    def add_files(self, staged: Iterable[Any]) -> None:
+    def add_files(self, staged: Iterable[StagedFile]) -> None:
         """Add staged rows."""
-        self.parts += staged
+        self.parts += [self.table.staged_rows[file.path] for file in staged]
 
-    def delete_rows(self, victims: Iterable[tuple[str, bytes]], files: dict[str, Any]) -> None:
-        """Delete rows by position."""
+    def stage_deletes(self, victims: Iterable[tuple[str, bytes]]) -> list[StagedDelete]:
+        """Write down rows of the version read to delete."""
+        staged = []
         for file, packed in victims:
             numbers = array("q")
             numbers.frombytes(packed)
             numbers.byteswap()
-            self.places[file] = self.places.get(file, array("q")) + numbers
+            name = f"memory:{uuid.uuid4().hex}"
+            self.table.staged_places[name] = numbers
+            staged.append(
+                StagedDelete(
+                    path=file,
+                    rows_count=len(numbers),
+                    known_vector="",
+                    action=None,
+                    vector_file=name,
+                )
+            )
+        return staged
+
+    def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
+        """Add staged deletions; nobody else moves rows here, so they are where they were."""
+        used = set()
+        for one in staged:
+            assert one.vector_file is not None  # stage_deletes names each
+            numbers = self.table.staged_places[one.vector_file]
+            self.places[one.path] = self.places.get(one.path, array("q")) + numbers
+            used.add(one.vector_file)
+        return used
 
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:
         """Commit in memory; returns the new version.
@@ -353,14 +393,8 @@ class MemoryTransaction(Transaction):
             raise Conflict("a commit in memory")
         return self.table.take_in(self, transactions=self._applications, metadata=metadata)
 
-    def discard_vectors(self) -> None:
-        """No vector file was made."""
 
-    def release_vectors(self) -> None:
-        """No vector file was made."""
-
-
-def part(rows: DataFrame) -> Part:
+def part(rows: DataFrame) -> Kept:
     """Rows, computed now, and located under a name of their own."""
     name = f"memory:{uuid.uuid4().hex}"
     kept = (
@@ -368,7 +402,7 @@ def part(rows: DataFrame) -> Part:
         .withColumn(ROW_COLUMN, F.monotonically_increasing_id())
         .localCheckpoint(eager=True)
     )
-    return Part(name, kept, kept.count())
+    return Kept(name, kept, kept.count())
 
 
 def _checked(rows: DataFrame, table: MemoryTable) -> DataFrame:

@@ -20,12 +20,12 @@ from ctsql.planner.lowering import Failures
 from ctsql.runtime.environment import spark_builder_config, start_spark
 from ctsql.runtime.spark_errors import converted
 
+DRIVER_MEMORY = "2g"
 _STATIC = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.memory": "2g",
     # On a local disk Hadoop's default file context starts a process for every rename.
     "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
@@ -77,6 +77,8 @@ def _start(master: str | None) -> SparkSession:
     session = start_spark(
         {
             "spark.app.name": "ctsql",
+            # What is given here goes before spark-defaults.conf, so there must be a way past it.
+            "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", DRIVER_MEMORY),
             "spark.master": master or "local[*]",
             # Nothing of ours is stored there, but Spark makes the folder: not in the user's.
             "spark.sql.warehouse.dir": Path(user_cache_dir("ctsql"), "spark-warehouse").as_uri(),

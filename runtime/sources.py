@@ -55,8 +55,8 @@ class StoredSources:
     def _is_exact(self, item: Item, at: int) -> bool:
         """Does the version that was stored last before T still hold at T?"""
         entries = self.objects.output(item).entries(since=at + 1)
-        if not entries or entries[0].upper > at + 1:
-            return False
+        if not entries or not item.created < entries[0].upper <= at + 1:
+            return False  # up to its creation an upper says that there was nothing
         written = entries[0].upper - 1
         return not self.objects.change_times(item, after=written, until=at)
 

@@ -30,11 +30,12 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pyspark.sql import functions as F
+
 from ctsql.catalog.errors import error
 from ctsql.catalog.times import TIME_MAX
 from ctsql.runtime import clock, faults
 from ctsql.runtime.delta_log import DeltaTable, Gateway
-from ctsql.runtime.delta_transaction import Conflict
 from ctsql.runtime.write_handle import Attempt, Committed, Output
 
 APP = "ctsql:timeline"
@@ -42,6 +43,8 @@ FRONTIER = "ctsql.frontier"
 ARCHIVED = "ctsql.archived"
 REQUESTS = "ctsql.refresh_requests"
 ARCHIVE_EVERY_COMMITS = 100
+ARCHIVE_ROWS_MAX = 10_000
+ARCHIVE_TRIES_MAX = 5
 MINT_TRIES_MAX = 1_000
 SCHEMA = "t BIGINT, source STRING, version BIGINT"
 
@@ -84,8 +87,8 @@ class Timeline:
     def __init__(self, gateway: Gateway, location: str) -> None:
         self._gateway = gateway
         self.location = location
-        self._output = Output(gateway.output_table(location), APP)
-        self._table = self._output.table
+        self._table = gateway.output_table(location)
+        self._output = Output(self._table, APP)
         self._read_to = -1  # newest delta version whose bindings are taken in
         self._read_from = 0  # oldest, inclusive
         self._known_from = 0  # from this T on (inclusive), every binding is taken in
@@ -93,7 +96,7 @@ class Timeline:
         self._frontier: dict[str, int] = {}
         self._requests: dict[str, int] = {}  # view -> its newest request
         self._passed: dict[str, int] = {}  # source -> version looked at, no data change above
-        self._archive_loaded = False
+        self._archive_taken = False
 
     @staticmethod
     def create(gateway: Gateway, location: str) -> None:
@@ -130,16 +133,19 @@ class Timeline:
 
     def refresh(self) -> int:
         """Take in what other processes bound; returns the newest T."""
-        self._output.fetch_recent_upper()
-        newest = self._table.version()
+        # One version for all: a frontier of a later one would hide commits from who reads at the
+        # T that is told.
         if self._read_to < 0:
-            domains = self._table.domains()[1]
+            newest, domains = self._table.domains()
+            self._output.follow(newest)
             if FRONTIER in domains:
                 self._frontier = json.loads(domains[FRONTIER])
             self._requests = json.loads(domains.get(REQUESTS, "{}"))
             self._read_to, self._read_from = newest, newest + 1
             self._known_from = TIME_MAX
             return self.now
+        newest = self._table.version()
+        self._output.follow(newest)
         for version in range(self._read_to + 1, newest + 1):
             commit = self._table.commit_at(version)
             for binding in self._bindings_of(version):
@@ -149,7 +155,7 @@ class Timeline:
                 self._frontier = json.loads(frontier)
             if (requests := changed.get(REQUESTS)) is not None:
                 self._requests = json.loads(requests)
-        self._read_to = newest
+            self._read_to = version  # at once: what is taken in is not taken in again
         return self.now
 
     def _bindings_of(self, version: int) -> list[Binding]:
@@ -164,10 +170,10 @@ class Timeline:
 
     def _take_older(self) -> bool:
         """Take in the bindings of one older commit, or of the archive; False at the beginning."""
-        if self._read_from <= 0 or self._archive_loaded:
+        if self._read_from <= 0 or self._archive_taken:
             return False
         if not self._table.has(self._read_from - 1):
-            self._load_archive()
+            self._take_archived()
             return True
         self._read_from -= 1
         metadata = self._table.commit_at(self._read_from).metadata
@@ -180,20 +186,25 @@ class Timeline:
             self._bindings[s] = found + self._bindings.get(s, [])
         return True
 
-    def _load_archive(self) -> None:
-        """Take in the bindings whose commits were cleaned up, from the table's rows."""
-        if self._archive_loaded:
-            return
-        self._archive_loaded = True
-        self._known_from = 0
-        first = {s: b[0].time for s, b in self._bindings.items() if b}
-        rows = self._table.frame(self._table.version()).orderBy("t").collect()
+    def _take_archived(self) -> None:
+        """Take in older bindings whose commits were cleaned up, some of the table's rows at a time.
+
+        Whole Ts, newest first, so that from the oldest of them on every binding is known.
+        """
+        archived = self._table.frame(self._table.version())
+        unknown = archived.where(F.col("t") < self._known_from)
+        rows = unknown.orderBy(F.desc("t")).limit(ARCHIVE_ROWS_MAX).collect()
+        self._archive_taken = len(rows) < ARCHIVE_ROWS_MAX
+        if not self._archive_taken:
+            oldest = rows[-1]["t"]
+            whole = [r for r in rows if r["t"] > oldest]
+            rows = whole or archived.where(F.col("t") == oldest).collect()
+        self._known_from = 0 if self._archive_taken else rows[-1]["t"]
         older: dict[str, list[Binding]] = {}
-        for row in rows:
-            if row["t"] < first.get(row["source"], row["t"] + 1):
-                older.setdefault(row["source"], []).append(
-                    Binding(row["t"], row["source"], row["version"])
-                )
+        for row in reversed(rows):
+            older.setdefault(row["source"], []).append(
+                Binding(row["t"], row["source"], row["version"])
+            )
         for source, found in older.items():
             self._bindings[source] = found + self._bindings.get(source, [])
 
@@ -299,23 +310,28 @@ class Timeline:
         """Every hundred commits, write the bindings as rows that log cleanup keeps."""
         if version % ARCHIVE_EVERY_COMMITS:
             return
-        done = int(json.loads(self._table.domains()[1].get(ARCHIVED, "-1")))
-        rows = [
-            (b.time, b.source, b.version)
-            for v in range(done + 1, version + 1)
-            if self._table.has(v)
-            for b in self._bindings_of(v)
-        ]
-        frame = self._gateway.session.createDataFrame(rows, SCHEMA).coalesce(1)
-        txn = self._table.begin()
-        staged = txn.stage(frame) if rows else []
-        txn.add_files(staged)
-        txn.set_domain(ARCHIVED, json.dumps(version))
-        try:
-            txn.commit(label=ARCHIVED, epoch=version, metadata="{}")
-        except Conflict:
-            # Another process minted or archived meanwhile; the next hundredth commit does it.
-            self._table.discard(staged)
+        for _ in range(ARCHIVE_TRIES_MAX):
+            self.refresh()
+            done = int(json.loads(self._table.domains()[1].get(ARCHIVED, "-1")))
+            if done >= version:
+                return  # another process has
+            rows = [
+                (b.time, b.source, b.version)
+                for v in range(done + 1, version + 1)
+                if self._table.has(v)
+                for b in self._bindings_of(v)
+            ]
+            attempt = self._output.open(self._output.upper)
+            if not isinstance(attempt, Attempt):
+                continue
+            if rows:
+                frame = self._gateway.session.createDataFrame(rows, SCHEMA).coalesce(1)
+                attempt.stage(frame)
+            attempt.set_domain(ARCHIVED, json.dumps(version))
+            if isinstance(attempt.commit_beside({}), Committed):
+                return
+        # Others minted each time; who mints the next hundredth commit writes these rows too.
+        self.refresh()
 
     def first_time(self, source: str) -> int | None:
         """The first T at which a source is known, None when it has none yet."""

@@ -5,206 +5,425 @@ id's transaction version in the log: everything at times below it is known and d
 one Delta commit that holds the staged files, the deletion vectors, the transaction action with
 the new upper, and metadata; it goes in only if the upper is the expected one.
 
+    Rows --stage--> Batch --describe--> text --batch_of--> Batch --+
+                      |                (another process)           +--> one commit, or dropped
+                      +--------------------------------------------+
+    open --> Attempt: stages against one version, commits on that version only
+
 Why this cannot write twice: the transaction depends on the application id, so of two commits that
 read the same upper Delta lets one in and fails the other (ConcurrentTransactionException). A lost
 answer is resolved by reading the log for the commit's token, never by trying again blindly.
 
 I1: the upper never goes back.
 I2: a commit that is in moved the upper from `expected` to `new`, with new > expected.
-I3: what was staged for a commit that lost is deleted by who staged it; what is in, or may be in,
-    never is.
+I3: staged files have one owner: the batch or attempt that staged them, or the text made of a
+    batch. An append takes them over and leaves none behind: after it they are in the table, or
+    deleted, or (when nobody can know) kept until the upper has moved and the log says which.
 I4: a failure recorded beside the output holds until the upper moves. Recorded by the commit that
     moves the upper, it is what the output holds from there until the next such commit.
+I5: what is in the table, or may be, is never deleted: a text whose batch is in already, as when
+    it was appended and the answer was lost, is recognised by the batch's id.
 
-Not yet: batches described as text and appended by another process; a closed upper.
+One commit is :mod:`ctsql.runtime.committing`, what is staged :mod:`ctsql.runtime.staged` and, as
+text, :mod:`ctsql.runtime.batches`; the uppers in the log are :mod:`ctsql.runtime.uppers`.
+
+Tests: tests/runtime/test_write_handle.py (all cases of vectors/write_handle.json) and
+test_batches_appended.py.
 """
 
-import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
-
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.runtime import faults
-from ctsql.runtime.delta_log import DeltaTable
-from ctsql.runtime.delta_transaction import Conflict
+from ctsql.catalog.times import CLOSED
+from ctsql.runtime.batches import BatchText, check_bounds
+from ctsql.runtime.committing import (
+    Appended,
+    Commits,
+    Committed,
+    Disturbed,
+    Outcome,
+    Unwritten,
+    UpperMismatch,
+    Write,
+)
+from ctsql.runtime.log import LogTable, LogTransaction, RowsGone
+from ctsql.runtime.staged import Batch, Rows, Staging, discarded_on_error
+from ctsql.runtime.uppers import FAILURE, NO_UPPER, Entry, Uppers
+from ctsql.runtime.writer_ids import WriterId
 
-NO_UPPER = 0
-FAILURE = "ctsql.failure"
-"""The domain whose configuration says why nothing was written at the time that is due."""
+__all__ = [
+    "FAILURE",
+    "NO_UPPER",
+    "Appended",
+    "Attempt",
+    "Batch",
+    "Committed",
+    "Disturbed",
+    "Entry",
+    "Outcome",
+    "Output",
+    "Rows",
+    "Unwritten",
+    "UpperMismatch",
+]
 
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """It is in, as this version of the table."""
-
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
-class UpperMismatch:
-    """Somebody else moved the upper first; nothing of ours is in."""
-
-    current: int
-    expected: int
-
-
-@dataclass(frozen=True, slots=True)
-class Disturbed:
-    """A commit without an upper came first (OPTIMIZE, say): compute again at the same time."""
-
-
-Outcome = Committed | UpperMismatch | Disturbed
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A commit of the output: from `version` on, everything below `upper` is in."""
-
-    upper: int
-    version: int
+DISTURBED_TRIES_MAX = 50
+POLL_SECONDS_MIN = 0.002
+POLL_SECONDS_MAX = 0.1
 
 
 class Output:
-    """The handle of one output (or of the timeline, or of the catalog)."""
+    """The handle of one output (or of the timeline, or of the catalog).
+
+    Of a table it uses what :mod:`ctsql.runtime.log` lists and nothing else. Not safe for use by
+    several threads at once.
+    """
 
     def __init__(
-        self, table: DeltaTable, app: str, on_commit: Callable[[Entry], None] | None = None
+        self,
+        table: LogTable,
+        app: str,
+        on_commit: Callable[[Entry], None] | None = None,
+        *,
+        writer: WriterId | None = None,
     ) -> None:
         """A handle; ``on_commit`` is told of this process's own commits that move the upper."""
         self.table = table
         self.app = app
-        self.on_commit = on_commit
-        self.failure: str | None = None  # as of what was last looked at
-        self._failure_known = False
-        self._entries: list[Entry] = []
-        self._scanned: int | None = None  # newest version looked at
-        self._reached: int = 0  # oldest version looked at, exclusive
+        self.writer = writer or WriterId.new()
+        self.uppers = Uppers(table, app)
+        self._commits = Commits(self.uppers, self.writer, on_commit)
 
     # ---- reading the upper
 
     @property
+    def failure(self) -> str | None:
+        """What is recorded beside the output, as of what was last looked at."""
+        return self.uppers.failure
+
+    @property
     def upper(self) -> int:
         """The cached upper; never goes back."""
-        return self._entries[-1].upper if self._entries else NO_UPPER
+        return self.uppers.upper
 
     def fetch_recent_upper(self) -> int:
         """The upper as the log has it now, linearised with writes."""
-        self._follow(self.table.version())
+        return self.follow(self.table.version())
+
+    def follow(self, version: int) -> int:
+        """The upper as of a version of the table, or of a later one that was looked at."""
+        self._commits.follow(version)
         return self.upper
-
-    def _follow(self, version: int) -> None:
-        """Take in the commits up to a version."""
-        if self._scanned is None:
-            self._scanned = self._reached = version
-            self._reached += 1
-            self._reach_back(until_upper=None)
-            return
-        for v in range(self._scanned + 1, version + 1):
-            commit = self.table.commit_at(v)
-            upper = commit.transaction(self.app)
-            if upper is not None:
-                self.failure = None
-                if upper <= self.upper:
-                    raise error(
-                        "INTERNAL_ERROR",
-                        invariant="an upper never goes back",
-                        detail=f"{self.table.location}: {self.upper} then {upper}.",
-                    )
-                self._entries.append(Entry(upper, v))
-            if FAILURE in dict(commit.domains):
-                self.failure = dict(commit.domains)[FAILURE]
-        self._scanned = max(self._scanned, version)
-
-    def _reach_back(self, until_upper: int | None) -> None:
-        """Take in older commits until one with upper <= until_upper (None: until any)."""
-        while self._reached > 0:
-            if until_upper is None and not self._entries and not self.table.has(self._reached - 1):
-                self._from_state()  # the log is cleaned up further back than the last write
-                return
-            if self._entries and (until_upper is None or self._entries[0].upper <= until_upper):
-                return
-            self._reached -= 1
-            commit = self.table.commit_at(self._reached)
-            upper = commit.transaction(self.app)
-            if upper is not None:
-                self._entries.insert(0, Entry(upper, self._reached))
-            if not self._failure_known and (upper is not None or FAILURE in dict(commit.domains)):
-                self.failure = dict(commit.domains).get(FAILURE)
-                self._failure_known = True
-
-    def _from_state(self) -> None:
-        """Take the upper from the table's state, where its own commit is no longer in the log."""
-        if not self._failure_known:
-            self.failure = self.table.domains()[1].get(FAILURE)
-            self._failure_known = True
-        upper = self.table.transaction_version(self.app, self.table.update())
-        if upper is not None:
-            self._entries.insert(0, Entry(upper, self._reached))
 
     def entries(self, since: int) -> list[Entry]:
         """The commits with an upper, from the last one at or below ``since`` on."""
-        self._follow(self.table.version())
-        self._reach_back(until_upper=since)
-        first = max((i for i, e in enumerate(self._entries) if e.upper <= since), default=0)
-        return self._entries[first:]
+        self.follow(self.table.version())
+        return self.uppers.since(since)
+
+    def wait_for_upper_past(
+        self,
+        time_: int,
+        *,
+        timeout_seconds: float | None = None,
+        pause: Callable[[float], object] = time.sleep,
+        now: Callable[[], float] = time.monotonic,
+    ) -> bool:
+        """Return when the upper is past a time, whichever process advanced it.
+
+        The log is watched by asking for its next commit, which costs one look at the store.
+
+        Args:
+            timeout_seconds: give up after so long; None waits for ever. pause: waits for some
+                seconds. now: seconds of a clock that does not go back.
+
+        Returns:
+            Whether the upper is past; False when the time is over.
+        """
+        begun = now()
+        wait = POLL_SECONDS_MIN
+        while self.fetch_recent_upper() <= time_:
+            seen = self.table.version()
+            while not self.table.has(seen + 1):
+                left = None if timeout_seconds is None else begun + timeout_seconds - now()
+                if left is not None and left <= 0:
+                    return False
+                pause(wait if left is None else min(wait, left))
+                wait = min(wait * 2, POLL_SECONDS_MAX)
+            wait = POLL_SECONDS_MIN
+        return True
 
     def has_foreign_rows(self) -> bool:
-        """Has somebody else changed rows since the last commit with an upper?"""
+        """Did somebody else change rows that the last commit with an upper did not know of?
+
+        Told from the log, without a look at rows: commits after the version that the last commit
+        was computed from, which change data and carry no upper.
+        """
         newest = self.table.version()
-        last = self._entries[-1].version if self._entries else newest
-        return any(self.table.commit_at(v).changes_data for v in range(last + 1, newest + 1))
+        self.follow(newest)
+        if self.upper in (NO_UPPER, CLOSED):
+            return False  # the first write compares everything; after the last there is none
+        last = self.uppers.last
+        if last is None:
+            return True  # its commit was cleaned up, so what it knew of is not known
+        commit = self.table.commit_at(last.version)
+        after = int(commit.metadata.get("version_read", last.version))
+        if after < newest and not self.table.has(after + 1):
+            return True
+        between = (self.table.commit_at(v) for v in range(after + 1, newest + 1))
+        return any(c.changes_data and c.transaction(self.app) is None for c in between)
+
+    # ---- batches
+
+    def batch(self, lower: int, upper: int) -> Batch:
+        """Start a batch for ``[lower, upper)``; its rows are staged against the newest version.
+
+        Raises:
+            BOUNDS_BACKWARDS: upper < lower.
+        """
+        check_bounds(lower, upper, ())
+        txn = self.table.begin()
+        text = BatchText(
+            batch_id=str(uuid.uuid4()),
+            writer=str(self.writer),
+            table_id=self.table.table_id,
+            app=self.app,
+            lower=lower,
+            upper=upper,
+            version=txn.version_read,
+            parts=(),
+        )
+        return Batch(self.table, text, txn)
+
+    def batch_of(self, text: str) -> Batch:
+        """The batch of a text; it, and no longer the text, owns the files.
+
+        Raises:
+            BATCH_INVALID, BATCH_TOO_NEW: see :meth:`BatchText.from_json`.
+            BATCH_OF_ANOTHER_OUTPUT: it was staged for another output.
+        """
+        read = BatchText.from_json(text)
+        if (read.table_id, read.app) != (self.table.table_id, self.app):
+            raise error(
+                "BATCH_OF_ANOTHER_OUTPUT",
+                output=self.table.location,
+                detail=f"It is for table {read.table_id}, application {read.app}; this is table "
+                f"{self.table.table_id}, application {self.app}.",
+            )
+        WriterId.parse(read.writer)
+        return Batch(self.table, read)
 
     # ---- writing
+
+    def compare_and_append(
+        self,
+        changes: Sequence[Batch | Rows],
+        *,
+        expected: int,
+        new: int,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Appended:
+        """Write in one commit iff the upper is the expected one.
+
+        Args:
+            changes: what is written: batches with exactly these bounds, rows to be staged, or
+                nothing, and then no data file is written. expected, new: in T, exclusive; new may
+                be CLOSED, and nothing follows.
+
+        Returns:
+            Committed; Unwritten when new is the expected upper; UpperMismatch, with nothing
+            changed; Disturbed when rows to delete were rewritten, to be computed anew. Whatever
+            it is, the batches are used up and what is not in is deleted.
+
+        Raises:
+            OUTPUT_CLOSED, BOUNDS_BACKWARDS, UPDATE_OUT_OF_BOUNDS, BATCH_BOUNDS_DIFFER,
+            BATCH_USED_UP: wrong use; nothing is changed and batches stay with their owner.
+            COMMIT_UNKNOWN: the commit failed and the log cannot be read to find out.
+        """
+        batches, rows = self._checked(changes, expected, new)
+        upper = self.fetch_recent_upper()
+        if upper != expected:
+            return self._lost(batches, UpperMismatch(upper, expected))
+        if new == expected:
+            return self._lost(batches, Unwritten(upper))
+        own = self._staged(rows, expected, new)
+        with discarded_on_error(own):
+            return self._append(batches + own, expected, new, metadata or {})
+
+    def append(
+        self,
+        changes: Sequence[Batch | Rows],
+        *,
+        lower: int,
+        upper: int,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Appended:
+        """Write for one of several writers of identical data.
+
+        What is below the current upper is in already and is left out; when that is all, nothing
+        is committed. A current upper below ``lower`` would leave a gap and is a mismatch.
+
+        Args, returns and raises as :meth:`compare_and_append`.
+        """
+        batches, rows = self._checked(changes, lower, upper)
+        own: list[Batch] = []
+        with discarded_on_error(own):
+            for _ in range(DISTURBED_TRIES_MAX):
+                current = self.fetch_recent_upper()
+                if current < lower:
+                    return self._lost(batches + own, UpperMismatch(current, lower))
+                if current >= upper:
+                    return self._lost(batches + own, Unwritten(current))
+                for batch in batches + own:
+                    batch.cut(current)
+                own += self._staged([r for r in rows if r.time >= current], lower, upper)
+                rows = []
+                outcome = self._try_batches(batches + own, current, upper, metadata or {})
+                if outcome is not None:
+                    return outcome
+            raise self._always_disturbed()
+
+    def drop(self, batch: Batch) -> "Committed | UpperMismatch":
+        """Delete an outdated batch; Committed when it turns out to be in already (I5)."""
+        batch.check_usable()
+        lost = UpperMismatch(self.fetch_recent_upper(), batch.text.lower)
+        outcome = self._lost([batch], lost)
+        return outcome if isinstance(outcome, Committed) else lost
+
+    def _checked(
+        self, changes: Sequence[Batch | Rows], lower: int, upper: int
+    ) -> tuple[list[Batch], list[Rows]]:
+        """Batches and rows apart, after all that can be wrong with them."""
+        batches = [c for c in changes if isinstance(c, Batch)]
+        rows = [c for c in changes if isinstance(c, Rows)]
+        times = [r.time for r in rows] + [p.time for b in batches for p in b.text.parts]
+        check_bounds(lower, upper, times)
+        if len({b.text.batch_id for b in batches}) < len(batches):
+            raise error("BATCH_USED_UP", detail="It is given twice.")
+        for batch in batches:
+            batch.check_usable()
+            if (batch.text.lower, batch.text.upper) != (lower, upper):
+                raise error(
+                    "BATCH_BOUNDS_DIFFER",
+                    detail=f"It is for [{batch.text.lower}, {batch.text.upper}), the call for "
+                    f"[{lower}, {upper}).",
+                )
+            if (batch.text.table_id, batch.text.app) != (self.table.table_id, self.app):
+                raise error(
+                    "BATCH_OF_ANOTHER_OUTPUT",
+                    output=self.table.location,
+                    detail=f"It is for table {batch.text.table_id}.",
+                )
+        return batches, rows
+
+    def _staged(self, rows: Sequence[Rows], lower: int, upper: int) -> list[Batch]:
+        """A batch of rows that were not staged yet; none when there are none."""
+        if not rows:
+            return []
+        batch = self.batch(lower, upper)
+        with discarded_on_error([batch]):
+            for r in rows:
+                batch.at(r.time).stage(r.rows)
+        return [batch]
+
+    def _append(
+        self, batches: list[Batch], expected: int, new: int, metadata: Mapping[str, Any]
+    ) -> Appended:
+        for _ in range(DISTURBED_TRIES_MAX):
+            outcome = self._try_batches(batches, expected, new, metadata)
+            if outcome is not None:
+                return outcome
+            if self.upper != expected:
+                return self._lost(batches, UpperMismatch(self.upper, expected))
+        raise self._always_disturbed()
+
+    def _always_disturbed(self) -> CtsqlError:
+        return error(
+            "INTERNAL_ERROR",
+            invariant="an output that nobody writes can be written",
+            detail=f"{self.table.location}: {DISTURBED_TRIES_MAX} tries were disturbed.",
+        )
+
+    def _lost(self, batches: Sequence[Batch], outcome: Appended) -> Appended:
+        """Delete what lost, except batches that turn out to be in already (I5)."""
+        found = [self._version_of(batch) for batch in batches]
+        for batch, version in zip(batches, found, strict=True):
+            if version is None:
+                batch.discard()
+            else:
+                batch.release()
+        known = [v for v in found if v is not None]
+        return Committed(max(known)) if known and len(known) == len(found) else outcome
+
+    def _version_of(self, batch: Batch) -> int | None:
+        """The version that holds a batch which came as a text."""
+        if not batch.travelled:
+            return None
+        for v in range(batch.text.version + 1, self.table.version() + 1):
+            if batch.text.batch_id in self.table.commit_at(v).metadata.get("batches", ()):
+                return v
+        return None
+
+    def _try_batches(
+        self, batches: Sequence[Batch], expected: int, new: int, metadata: Mapping[str, Any]
+    ) -> Appended | None:
+        """Commit batches once; None when it is worth another look."""
+        txn = self.table.begin()
+        self.follow(txn.version_read)
+        if self.upper != expected:
+            return None
+        for batch in batches:
+            batch.check_files()
+        parts = [part for batch in batches for part in batch.text.parts]
+        said = dict(metadata)
+        times = sorted({part.time for part in parts})
+        if times not in ([], [new - 1]):
+            said["times"] = times  # the upper alone does not tell them
+        if travelled := [batch.text.batch_id for batch in batches if batch.travelled]:
+            said["batches"] = travelled
+        read = min((batch.text.version for batch in batches), default=txn.version_read)
+        write = Write(expected=expected, new=new, version_read=read, metadata=said)
+        try:
+            outcome = self._commits.commit(txn, write, parts, batches)
+        except RowsGone:
+            return self._lost(batches, Disturbed())
+        return outcome if isinstance(outcome, Committed) else None
+
+    # ---- one commit
 
     def open(self, expected: int) -> "Attempt | UpperMismatch":
         """Start a write that goes in only if the upper is still ``expected``."""
         txn = self.table.begin()
-        self._follow(txn.version_read)
+        self.follow(txn.version_read)
         if self.upper != expected:
             return UpperMismatch(self.upper, expected)
         return Attempt(self, txn, expected)
 
 
-class Attempt:
-    """One write under way. Ends with :meth:`commit` or :meth:`abandon`."""
+class Attempt(Staging):
+    """One write under way, computed from the very version that it is committed on.
 
-    def __init__(self, output: Output, txn: Any, expected: int) -> None:
+    Ends with :meth:`commit` or :meth:`abandon`.
+    """
+
+    def __init__(self, output: Output, txn: LogTransaction, expected: int) -> None:
+        """A write that goes in only if the upper is still ``expected``."""
+        super().__init__(output.table, txn)
         self.output = output
         self.txn = txn
         self.expected = expected
         self.version_read: int = txn.version_read
-        self._staged: list[Any] = []
-
-    def stage(self, rows: DataFrame) -> int:
-        """Write rows into files that nobody sees until the commit; returns the files' number."""
-        added = self.txn.stage(rows)
-        self._staged += added
-        faults.point("output_staged")
-        return len(added)
-
-    def delete_rows(self, victims: Iterable[tuple[str, bytes]]) -> None:
-        """Delete stored rows by position; see :meth:`Transaction.delete_rows`."""
-        self.txn.delete_rows(victims, self.output.table.files(self.version_read))
+        self._domains: list[tuple[str, str | None]] = []
 
     def set_domain(self, domain: str, configuration: str | None) -> None:
         """Write or (None) remove a domain metadata action."""
-        self.txn.set_domain(domain, configuration or "", removed=configuration is None)
+        self._domains.append((domain, configuration))
 
     def abandon(self) -> None:
-        """Give up: delete what was staged."""
-        self.output.table.discard(self._staged)
-        self._staged.clear()
-        self.txn.discard_vectors()
-
-    def _release(self) -> None:
-        """What was staged is in, or may be: nobody may delete it any more."""
-        self._staged.clear()
-        self.txn.release_vectors()
+        """Give up: delete what was staged, unless it is in or may be."""
+        self.discard()
 
     def record_failure(self, text: str, metadata: Mapping[str, Any]) -> Outcome:
         """Commit why nothing can be written at the due time; the upper stays.
@@ -213,6 +432,14 @@ class Attempt:
             COMMIT_UNKNOWN: as for :meth:`commit`.
         """
         self.set_domain(FAILURE, text)
+        return self.commit_beside(metadata)
+
+    def commit_beside(self, metadata: Mapping[str, Any]) -> Outcome:
+        """Commit what is staged and the domains that are set; the upper stays.
+
+        Raises:
+            COMMIT_UNKNOWN: as for :meth:`commit`.
+        """
         return self._commit(None, metadata)
 
     def commit(
@@ -226,59 +453,33 @@ class Attempt:
         Raises:
             COMMIT_UNKNOWN: the commit failed and the log cannot be read to find out.
         """
-        output = self.output
         if new <= self.expected:
             raise error(
                 "INTERNAL_ERROR",
                 invariant="a commit moves the upper forward",
-                detail=f"{output.table.location}: from {self.expected} to {new}.",
+                detail=f"{self.output.table.location}: from {self.expected} to {new}.",
             )
-        if output.failure is not None or failure is not None:
+        if failure is not None:
             self.set_domain(FAILURE, failure)
-        outcome = self._commit(new, metadata)
-        if isinstance(outcome, Committed) and output.on_commit is not None:
-            output.on_commit(Entry(new, outcome.version))
-        return outcome
+        return self._commit(new, metadata)
 
     def _commit(self, new: int | None, metadata: Mapping[str, Any]) -> Outcome:
-        """Commit; the upper stays when ``new`` is None."""
-        output = self.output
-        token = uuid.uuid4().hex
-        said = {**metadata, "lower": self.expected, "token": token}
-        self.txn.read_application(output.app)
-        if new is not None:
-            self.txn.set_application(output.app, new, int(time.time() * 1000))
-            said["upper"] = new
-        self.txn.add_files(self._staged)
-        epoch = self.expected if new is None else new
+        """Commit; the upper stays when ``new`` is None. What lost is deleted."""
+        write = Write(
+            expected=self.expected,
+            new=new,
+            version_read=self.version_read,
+            metadata=metadata,
+            domains=tuple(self._domains),
+        )
+        part = self.part(self.expected)
         try:
-            version = self.txn.commit(label=output.app, epoch=epoch, metadata=json.dumps(said))
-        except (Conflict, CtsqlError) as problem:
-            return self._after_failure(problem, token)
-        self._release()
-        faults.point("output_committed")
-        output._follow(version)
-        return Committed(version)
-
-    def _after_failure(self, problem: Exception, token: str) -> Outcome:
-        """What a failed commit came to, by the log."""
-        output = self.output
-        try:
-            newest = output.table.version()
-            for v in range(self.version_read + 1, newest + 1):
-                if output.table.commit_at(v).metadata.get("token") == token:
-                    self._release()
-                    output._follow(newest)
-                    return Committed(v)
-            output._follow(newest)
-        except CtsqlError as unreadable:
-            self._release()
-            raise error(
-                "COMMIT_UNKNOWN", output=output.table.location, detail=str(unreadable.message)
-            ) from problem
-        self.abandon()
-        if not isinstance(problem, Conflict):
-            raise problem
-        if output.upper != self.expected:
-            return UpperMismatch(output.upper, self.expected)
-        return Disturbed()
+            outcome = self.output._commits.commit(self.txn, write, [part], [self])
+        except RowsGone:
+            outcome = Disturbed()
+        except BaseException:
+            self.abandon()
+            raise
+        if not isinstance(outcome, Committed):
+            self.abandon()
+        return outcome

@@ -49,6 +49,7 @@ from ctsql.runtime.sinks.failure import (
     record,
     recorded,
 )
+from ctsql.runtime.sinks.few import few
 from ctsql.runtime.sinks.staging import DRIVER_ROWS_MAX, persisted, stage, unadaptive
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import FILE_MISSING, converted
@@ -292,7 +293,8 @@ class TaskSink:
             if counted <= DRIVER_ROWS_MAX:
                 # Read once however often the body names its input; and one partition spares few
                 # rows the exchanges of a body's aggregates.
-                rows = self.objects.gateway.local(rows).coalesce(1)
+                held = few(rows)
+                rows = rows if held is None else held.coalesce(1)
             yield rows
         elif movement.version == SNAPSHOT:
             yield None if rows.isEmpty() else rows

@@ -8,18 +8,25 @@ Frontiers: desired is T + 1 for the T to be reached; stored is the output's uppe
 
 V1: after a commit at T the table holds the query's result on what its sources held at T, as a
     multiset, whatever it held before (self-correcting: stored is what is in the table, foreign
-    rows included).
+    rows included). (tests/runtime/test_view_correction.py)
 V2: one commit for each T that is written; no file when there is no difference.
 V3: a view that a task follows is written at every T at which anything it reads changed; one that
     nobody follows goes straight to the newest. With a refresh schedule, T is a refresh time.
-V5: where the query of a view that a task follows cannot be computed, its contents are an error
+V4: past the last refresh of its schedule a view's upper is CLOSED: it is never written again.
+V5: somebody else's change to the table is noticed in its log, also one that came between the
+    version that was compared and the commit. It makes one comparison; what changes no rows
+    (OPTIMIZE) makes none. (tests/runtime/test_view_correction.py)
+V6: where the query of a view that a task follows cannot be computed, its contents are an error
     from that T until it can be computed again: a commit without rows says so. So what follows
     the view at later Ts is definite too. One that nobody follows is left as it is, and tried
     again at the newest T.
-V4: past the last refresh of its schedule a view's upper is CLOSED: it is never written again.
 
-On a crash: as for tasks, the commit is in or it is not. When a rival commits first the
-description is outdated and what was staged for it is deleted.
+The three parts share nothing but the description and the batch, so one process may write and
+another append. M1 to M3 of :mod:`ctsql.runtime.sinks.mv_mint` are asserted there.
+
+On a crash: as for tasks, the commit is in or it is not. ``mv_advanced_upper``: the upper stands at
+the description's lower and there are no rows; the description is minted and written again. When
+a rival commits first the description is outdated and what was staged for it is deleted.
 
 Not yet: incremental change plans.
 """
@@ -29,6 +36,7 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_view
 from ctsql.planner.nodes import ViewWrite
+from ctsql.runtime import faults
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks import mv_append
 from ctsql.runtime.sinks.failure import FEATURE, Failure, is_final, recorded
@@ -36,7 +44,8 @@ from ctsql.runtime.sinks.mv_mint import Description, Mint
 from ctsql.runtime.sinks.staging import DRIVER_ROWS_MAX, stage
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import converted
-from ctsql.runtime.write_handle import Attempt, Committed, UpperMismatch
+from ctsql.runtime.staged import Batch, discarded_on_error
+from ctsql.runtime.write_handle import Appended, Committed, UpperMismatch
 
 TRIES_MAX = 20
 
@@ -51,6 +60,7 @@ class ViewSink:
         self.item = item
         self.plan = plan
         self.output = objects.output(item)
+        self._mint = Mint(since=item.created)
 
     def advance(self, until: int, *, full: bool = False) -> None:
         """Bring the view to its contents as of ``until``.
@@ -68,7 +78,7 @@ class ViewSink:
         after = max(upper - 1, self.item.created)
         if self.objects.schedule(self.item) is not None:
             after = max(upper, self.item.created) - 1  # at creation it may have none to write
-        elif not upper:
+        elif upper <= self.item.created:
             times.add(self.item.created)
         times |= self.objects.change_times(self.item, after=after, until=until)
         stale = self.output.has_foreign_rows() or self.objects.is_redefined(self.item)
@@ -78,7 +88,7 @@ class ViewSink:
         followed = self.objects.is_followed(self.item)
         for time in due if followed else due[-1:]:
             try:
-                self._write(time)
+                self._reach(time)
             except DataError as problem:
                 if not followed or not self._write_error(time, problem):
                     raise
@@ -108,51 +118,53 @@ class ViewSink:
     def _close(self) -> None:
         """Write nothing but the last upper."""
         while (upper := self.output.fetch_recent_upper()) != CLOSED:
-            attempt = self.output.open(upper)
-            if not isinstance(attempt, UpperMismatch):
-                attempt.commit(CLOSED, {"finished": True})
+            self.output.compare_and_append(
+                (), expected=upper, new=CLOSED, metadata={"finished": True}
+            )
 
-    def _write(self, time: int) -> None:
-        mint = Mint()
+    def _reach(self, time: int) -> None:
+        """Mint, write and append until the view is written at a time, by whomever."""
         for _ in range(TRIES_MAX):
             stored = self.output.fetch_recent_upper()
-            mint, description = mint.next(desired=time + 1, stored=stored)
-            if description is None:
-                if stored > time:
-                    return  # a rival wrote it
-                mint = Mint()  # disturbed by a commit without an upper: mint it again
-                continue
-            attempt = self.output.open(description.lower)
-            if isinstance(attempt, UpperMismatch):
-                continue
-            if self._append(attempt, description, time):
-                return
+            if stored > time:
+                return  # a rival wrote it
+            self._mint, _ = self._mint.next(desired=time + 1, stored=stored)
+            # Not minted anew: the last description is still valid, and its batch was disturbed.
+            description = self._mint.minted
+            assert description is not None  # the time is not written, so there is one to write
+            batch = self.write(description)
+            with discarded_on_error([batch]):
+                if isinstance(self.append(batch), Committed):
+                    return
         raise error(
             "INTERNAL_ERROR",
             invariant="an output that nobody writes can be written",
             detail=f"{TRIES_MAX} tries at T = {time} were disturbed.",
         )
 
-    def _append(self, attempt: Attempt, description: Description, time: int) -> bool:
-        """Stage and commit one description; False when somebody else came first."""
+    def write(self, description: Description) -> Batch:
+        """Stage desired - stored for a description, against the newest version.
+
+        The batch may be appended by this process (:meth:`append`) or travel to another one.
+
+        Raises:
+            VIEW_FAILED: the query cannot be computed on the data at the description's last time.
+        """
+        time = description.upper - 1
         # With a schedule, rows that others wrote may have to be mended between two refreshes.
         at = self.objects.shown_at(self.item, time)
         assert at is not None  # a view is written from its first refresh on
+        batch = self.output.batch(description.lower, description.upper)
         try:
-            with converted():
+            with discarded_on_error([batch]), converted():
                 context = Context(self.objects.gateway.session, StoredSources(self.objects), at)
-                sources = StoredSources(self.objects, output=(self.item, attempt.version_read))
+                sources = StoredSources(self.objects, output=(self.item, batch.version_read))
                 columns = [c.name for c in self.plan.columns]
                 desired = lower_view(self.plan, context)
                 stored = sources.stored(self.item.id)
-                stage(attempt, desired, stored, columns, small=self._is_small(attempt, time))
-            action = mv_append.decide(description, self.output.fetch_recent_upper())
-            if isinstance(action, mv_append.Drop) or action.advance_from is not None:
-                attempt.abandon()
-                return False
-            outcome = attempt.commit(description.upper, self.objects.reads_at(self.item, at))
+                small = self._is_small(batch.version_read, time)
+                stage(batch.at(time), desired, stored, columns, small=small)
         except (DataError, StatementError) as problem:
-            attempt.abandon()
             raise error(
                 "VIEW_FAILED",
                 span=problem.span,
@@ -161,15 +173,36 @@ class ViewSink:
                 reason=problem.message,
                 detail=problem.detail or "",
             ) from problem
-        except BaseException:
-            attempt.abandon()
-            raise
-        return isinstance(outcome, Committed)
+        return batch
 
-    def _is_small(self, attempt: Attempt, time: int) -> bool:
+    def append(self, batch: Batch) -> Appended:
+        """Commit a written description, whoever wrote it; one that is outdated is deleted."""
+        description = Description(batch.text.lower, batch.text.upper)
+        while True:
+            action = mv_append.decide(description, self.output.fetch_recent_upper())
+            match action:
+                case mv_append.Drop():
+                    return self.output.drop(batch)
+                case mv_append.Append(_, None):
+                    at = self.objects.shown_at(self.item, description.upper - 1)
+                    assert at is not None  # as when it was written
+                    return self.output.compare_and_append(
+                        [batch],
+                        expected=description.lower,
+                        new=description.upper,
+                        metadata=self.objects.reads_at(self.item, at),
+                    )
+                case mv_append.Append(_, int(behind)):
+                    advanced = self.output.compare_and_append(
+                        (), expected=behind, new=description.lower
+                    )
+                    if isinstance(advanced, Committed):
+                        faults.point("mv_advanced_upper")
+
+    def _is_small(self, version: int, time: int) -> bool:
         """Is the difference likely to fit the driver? The view's size tells, or its inputs'."""
-        if attempt.expected:
-            rows = self.output.table.rows_count(attempt.version_read)
+        if self.output.upper > self.item.created:
+            rows = self.output.table.rows_count(version)
             return rows is not None and rows <= DRIVER_ROWS_MAX
         counts = [
             self.objects.rows_count(self.objects.item(r.object_id), time) for r in self.item.reads

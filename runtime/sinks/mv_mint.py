@@ -1,10 +1,16 @@
 """Minting of batch descriptions for a materialized view: which [lower, upper) to write next.
 
 M1: lowers are unique and strictly increase. M2: uppers never go back. M3: at most one valid
-description is in flight: a new one is minted only after the stored upper has moved.
+description is in flight: a new one is minted only after the stored upper has moved past the
+lower of the last one, which makes that one outdated.
+
+A lower is never before the view's time of creation, so the first description of an output whose
+upper is still behind it makes the append bring the upper there first.
 """
 
 from dataclasses import dataclass, replace
+
+from ctsql.catalog.errors import error
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +25,18 @@ class Description:
             raise ValueError(f"an empty description [{self.lower}, {self.upper})")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Mint:
-    """What the mint remembers: the stored upper it last minted at; None before the first."""
+    """What the mint remembers.
 
+    Attributes:
+        since: no lower is before it. minted_at: the stored upper it last minted at; None before
+            the first. minted: what it minted then.
+    """
+
+    since: int = 0
     minted_at: int | None = None
+    minted: Description | None = None
     read_only: bool = False
 
     def writing(self) -> "Mint":
@@ -35,9 +48,23 @@ class Mint:
 
         Args:
             desired: the desired frontier, exclusive. stored: the output's upper, exclusive.
+
+        Raises:
+            INTERNAL_ERROR: the desired frontier went back (M2).
         """
-        if self.read_only or desired <= stored:
+        lower = max(stored, self.since)
+        if self.read_only or desired <= lower:
             return self, None
         if self.minted_at is not None and stored <= self.minted_at:
             return self, None
-        return replace(self, minted_at=stored), Description(stored, desired)
+        if self.minted is not None:
+            if lower <= self.minted.lower:
+                return self, None  # the last one is still valid (M1, M3)
+            if desired < self.minted.upper:
+                raise error(
+                    "INTERNAL_ERROR",
+                    invariant="the upper of what a view is to be written at never goes back",
+                    detail=f"{desired} after {self.minted}.",
+                )
+        made = Description(lower, desired)
+        return replace(self, minted_at=stored, minted=made), made

@@ -1,10 +1,10 @@
-"""How desired - stored gets into an attempt: a small one by the driver, a large one by Spark.
+"""How desired - stored gets staged: a small one by the driver, a large one by Spark.
 
 Small: desired and stored rows come to the driver together, in one job, as Arrow; equal ones
-cancel there; what is left is staged as one file. The job stops at ``DRIVER_ROWS_MAX`` rows; with
-more the large way is taken: Spark groups equal rows, keeps the result in its own memory or on
-its disks while it is counted and staged, and only row numbers, one file's at a time, come to
-the driver.
+cancel there; what is left is staged as one file. With more or wider rows than
+:mod:`ctsql.runtime.sinks.few` allows the large way is taken: Spark groups equal rows, keeps the
+result in its own memory or on its disks while it is counted and staged, and only row numbers,
+one file's at a time, come to the driver: 8 bytes for each row that goes from that file.
 """
 
 from array import array
@@ -20,13 +20,14 @@ from pyspark.sql import types as T
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.sinks.cancel import cancel, keys
 from ctsql.runtime.sinks.correction import COPIES, PLACES, column_name, copied, difference
-from ctsql.runtime.write_handle import Attempt
-
-DRIVER_ROWS_MAX = 10_000
+from ctsql.runtime.sinks.few import DRIVER_ROWS_MAX as DRIVER_ROWS_MAX
+from ctsql.runtime.sinks.few import few
+from ctsql.runtime.sinks.few import unadaptive as unadaptive
+from ctsql.runtime.staged import Staging
 
 
 def stage(
-    attempt: Attempt,
+    staging: Staging,
     desired: DataFrame | None,
     stored: DataFrame | None,
     columns: list[str],
@@ -47,8 +48,8 @@ def stage(
     if small and _fits_arrow(schema):
         rows = _collected(desired, stored, columns)
         if rows is not None:
-            return _stage_small(attempt, rows, schema, frame.sparkSession)
-    return _stage_large(attempt, difference(desired, stored, columns), columns)
+            return _stage_small(staging, rows, schema, frame.sparkSession)
+    return _stage_large(staging, difference(desired, stored, columns), columns)
 
 
 def _collected(
@@ -66,30 +67,12 @@ def _collected(
         ]
         parts.append(desired.select(*names, *nowhere))
     both = parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
-    session = both.sparkSession
-    with unadaptive(session):
-        # Through a list of the JVM: a limit then needs no exchange, as with toArrow it would.
-        jdf = both.limit(DRIVER_ROWS_MAX + 1)._jdf
-        found = jdf.collectAsList()
-        if found.size() > DRIVER_ROWS_MAX:
-            return None
-        local = session._jsparkSession.createDataFrame(found, jdf.schema())
-        return DataFrame(local, session).toArrow()
-
-
-@contextmanager
-def unadaptive(session: SparkSession) -> Iterator[None]:
-    """Plan without adaptive execution: on few rows its stages cost more than they save."""
-    before = session.conf.get("spark.sql.adaptive.enabled")
-    session.conf.set("spark.sql.adaptive.enabled", "false")
-    try:
-        yield
-    finally:
-        session.conf.set("spark.sql.adaptive.enabled", before or "true")
+    held = few(both)
+    return None if held is None else held.toArrow()
 
 
 def _stage_small(
-    attempt: Attempt, rows: pa.Table, schema: T.StructType, session: SparkSession
+    staging: Staging, rows: pa.Table, schema: T.StructType, session: SparkSession
 ) -> bool:
     files = rows.column(FILE_COLUMN).to_pylist()
     numbers = rows.column(ROW_COLUMN).to_pylist()
@@ -107,16 +90,16 @@ def _stage_small(
         deletes = [is_stored[i] for i in left.deletes]
     if inserts:
         fresh = values.take(pa.array(inserts, pa.int64()))
-        attempt.stage(session.createDataFrame(fresh, schema).coalesce(1))
+        staging.stage(session.createDataFrame(fresh, schema).coalesce(1))
     victims: dict[str, array[int]] = {}
     for i in deletes:
         victims.setdefault(files[i], array("q")).append(numbers[i])
     if victims:
-        attempt.delete_rows((file, packed(at)) for file, at in victims.items())
+        staging.delete_rows((file, packed(at)) for file, at in victims.items())
     return bool(inserts or victims)
 
 
-def _stage_large(attempt: Attempt, change: DataFrame, columns: list[str]) -> bool:
+def _stage_large(staging: Staging, change: DataFrame, columns: list[str]) -> bool:
     with persisted(change) as kept:
         counted = kept.agg(
             F.sum(F.greatest(F.col(COPIES), F.lit(0))).alias("i"),
@@ -124,11 +107,11 @@ def _stage_large(attempt: Attempt, change: DataFrame, columns: list[str]) -> boo
         ).first()
         assert counted is not None  # an aggregate without groups gives one row
         if counted["i"]:
-            attempt.stage(copied(kept.where(F.col(COPIES) > 0), columns))
+            staging.stage(copied(kept.where(F.col(COPIES) > 0), columns))
         if counted["d"]:
             gone = kept.where(F.col(COPIES) < 0).select(F.explode(PLACES).alias("p"))
             by_file = gone.groupBy("p.file").agg(F.collect_list("p.row").alias("rows"))
-            attempt.delete_rows((r["file"], packed(r["rows"])) for r in by_file.toLocalIterator())
+            staging.delete_rows((r["file"], packed(r["rows"])) for r in by_file.toLocalIterator())
         return bool(counted["i"] or counted["d"])
 
 

@@ -49,3 +49,26 @@ class Process:
         """Wait for its end; gives exit status and what it wrote to stderr."""
         _, problems = self._process.communicate(timeout=SECONDS_MAX)
         return self._process.returncode, problems
+
+
+def start_program(text: str, *arguments: str, fault: str = "") -> subprocess.Popen[str]:
+    """Start a Python program in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", text, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "CTSQL_FAULT": fault},
+    )
+
+
+def finish_program(process: subprocess.Popen[str]) -> str:
+    """Wait for the end of a program that must succeed; gives what it printed."""
+    said, problems = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 0, problems
+    return said
+
+
+def run_program(text: str, *arguments: str) -> str:
+    """Run a Python program that must succeed; gives what it printed."""
+    return finish_program(start_program(text, *arguments))

@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from ctsql.runtime.commits import Change, Commit, classify, parse_checksum, parse_commit, rows_added
+from ctsql.runtime.commits import (
+    Change,
+    Commit,
+    Unreadable,
+    classify,
+    parse_checksum,
+    parse_commit,
+    rows_added,
+)
 
 NOW = 1_700_000_000_000
 
@@ -195,3 +203,33 @@ def test_checksum() -> None:
     assert parsed["domains"] == {"d": "c"}
     assert [path for path, _ in parsed["files"]] == ["f"]
     assert parse_checksum("{}") == {"transactions": None, "domains": None, "files": None}
+
+
+OURS = json.dumps(_info("STREAMING UPDATE", userMetadata='{"token": "a", "upper": 7}'))
+MOVED = '{"txn": {"appId": "ctsql:x", "version": 7}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "how"),
+    [
+        ("", "empty"),
+        ("\n \n", "empty"),
+        (OURS[:40], "line 1 is cut off"),
+        (f"{OURS}\n{MOVED[:9]}", "line 2 is cut off"),
+        (OURS, "it is cut off"),
+        ("[1]", "line 1 is no action"),
+        ('{"add": {"size": 1}}', "not those of a Delta commit"),
+        ('{"add": 3}', "not those of a Delta commit"),
+        ("\x00\x01", "line 1 is cut off or is no JSON"),
+    ],
+)
+def test_a_damaged_commit_file(text: str, how: str) -> None:
+    """It is not taken for a commit that does nothing."""
+    with pytest.raises(Unreadable, match=how):
+        parse_commit(3, text, modified_ms=NOW)
+
+
+def test_a_whole_commit_of_ours_is_read() -> None:
+    """The upper it says is the one it records."""
+    commit = parse_commit(3, f"{OURS}\n{MOVED}\n", modified_ms=NOW)
+    assert commit.transaction("ctsql:x") == commit.metadata["upper"] == 7

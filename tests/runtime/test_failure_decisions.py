@@ -125,7 +125,7 @@ def _file(path: str, records: int | None, deleted: int = 0) -> dict[str, object]
 @pytest.mark.parametrize(
     ("actions", "wanted"),
     [
-        ([], (0, 0)),
+        ([{"commitInfo": {}}], (0, 0)),
         ([{"add": _file("a", 3)}], (3, 0)),
         ([{"add": _file("a", 3, 2)}, {"remove": _file("a", 3, 1)}], (0, 1)),
         ([{"add": _file("b", 2)}, {"remove": _file("a", 5, 1)}], (2, 4)),

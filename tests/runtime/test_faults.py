@@ -1,6 +1,7 @@
 """A process killed at each named point: afterwards all is right, and each T was written once."""
 
 import signal
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from ctsql.api import Connection
 from ctsql.runtime.faults import POINTS
 from tests.runtime.disk import folder, log, transaction
+from tests.runtime.kept import vacuum
 from tests.runtime.processes import Process
 from tests.scenarios.play import assert_rows
 
@@ -28,8 +30,13 @@ SCRIPT = [
     "CREATE CONTINUAL TASK copy ON INPUT feed AS (INSERT INTO copy SELECT * FROM feed)",
     "INSERT INTO feed VALUES (3, 3), (3, 3)",
     "SELECT * FROM latest",
+    "CREATE MATERIALIZED VIEW counts AS SELECT k, count(*) AS n FROM feed GROUP BY k",
+    "SELECT * FROM counts",
 ]
-AGAIN = SCRIPT[2].replace("TASK copy", "TASK IF NOT EXISTS copy")
+AGAIN = [
+    SCRIPT[2].replace("TASK copy", "TASK IF NOT EXISTS copy"),
+    SCRIPT[5].replace("VIEW counts", "VIEW IF NOT EXISTS counts"),
+]
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -45,7 +52,8 @@ def test_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection
     status, problems = process.finish()
     assert status == -signal.SIGKILL, problems
     con = connect()
-    con.execute(AGAIN)
+    for statement in AGAIN:
+        con.execute(statement)
     held = con.execute("SELECT * FROM feed").fetchall()
     # The model: each commit of the feed in turn, as far as the killed process came.
     latest = {1: 1, 2: 1}
@@ -55,7 +63,11 @@ def test_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection
         latest |= {3: 3}
     assert_rows(con.execute("SELECT * FROM latest").fetchall(), latest.items(), point)
     assert_rows(con.execute("SELECT * FROM copy").fetchall(), held, point)
+    counts = Counter(row[0] for row in held)
+    assert_rows(con.execute("SELECT * FROM counts").fetchall(), counts.items(), point)
     con.execute("INSERT INTO feed VALUES (9, 9)")
     assert_rows(con.execute("SELECT v FROM latest WHERE k = 9").fetchall(), [(9,)], point)
-    uppers = [u for c in log(folder(con, "latest")) if (u := transaction(c)) is not None]
-    assert uppers == sorted(set(uppers)), "each T once, in order"
+    for name in ("latest", "counts"):
+        uppers = [u for c in log(folder(con, name)) if (u := transaction(c)) is not None]
+        assert uppers == sorted(set(uppers)), f"{name}: each T once, in order"
+        vacuum(con, folder(con, name))

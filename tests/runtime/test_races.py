@@ -1,11 +1,14 @@
 """Two processes on one warehouse: they create, mint and run the same tasks at once."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ctsql.api import Connection
+from ctsql.api import connect as open_connection
+from ctsql.runtime.locks import folder_lock
 from tests.runtime.disk import folder, log, orphans, transaction
 from tests.runtime.processes import Process
 from tests.scenarios.play import assert_rows
@@ -67,3 +70,19 @@ def test_two_processes(warehouse: Path, connect: Callable[[], Connection]) -> No
         uppers = [u for c in log(table) if (u := transaction(c)) is not None]
         assert uppers == sorted(set(uppers)), f"{name}: each T once, in order"
         assert not orphans(table)
+
+
+def test_one_at_a_time_makes_a_warehouse(
+    warehouse: Path, connect: Callable[[], Connection]
+) -> None:
+    """Making its tables is a commit as well, and on a local disk two could both win it."""
+    open_connection(str(warehouse.with_name("other")), master="local[2]").start()  # Spark is up
+    con = connect()
+    making = threading.Thread(target=con.start)
+    with folder_lock(f"{warehouse}/_ctsql"):
+        making.start()
+        making.join(3)
+        assert making.is_alive()
+        assert not (warehouse / "_ctsql" / "catalog").exists()
+    making.join()
+    assert con.execute("SHOW OBJECTS").fetchall() == []

@@ -1,0 +1,231 @@
+"""Staged batches: what is written but not yet committed, as plain values and as JSON text. Pure.
+
+A batch belongs to one output and says what happens to it in ``[lower, upper)``. It consists of
+parts, one for each T: files that hold the rows inserted, and for each stored file that loses rows
+a deletion. So a batch of which another writer's twin is partly in can be cut: the parts below the
+upper are dropped, the rest is committed.
+
+Rows inserted are files of the table's folder, described by Delta's own ``add`` action. Rows
+deleted are positions in a stored file as of the version the batch was made from: the ``add``
+action that the file would get, with a deletion vector that holds what it held then and what this
+part deletes. ``None`` in its place means that no row of the file stays.
+
+A row that an earlier part of the same batch inserts cannot be deleted by a later part: whoever
+makes the batch leaves both out.
+
+The text form carries a format number; a newer one is refused. What is in a text is checked before
+anything is done with it: it may be cut off, or be something else.
+
+Source: the Delta protocol, "Add File and Remove File", "Deletion Vectors".
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+from urllib.parse import unquote
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.times import CLOSED
+
+FORMAT = 1
+KIND = "ctsql batch"
+_OUTSIDE = re.compile(r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|(^|/)\.\.(/|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A file of rows to insert.
+
+    Attributes:
+        path: below the table's folder, as the log writes it. action: Delta's ``add``, as JSON.
+    """
+
+    path: str
+    action: str
+
+    def own_files(self) -> tuple[str, ...]:
+        """The files made for it, below the table's folder, decoded."""
+        return (unquote(self.path),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedDelete:
+    """Rows of one stored file to delete.
+
+    Attributes:
+        path: the stored file, as the log writes it. rows_count: how many rows go.
+        known_vector: the unique id of the deletion vector it had; empty for none.
+        action: the ``add`` it gets, as JSON; None when no row of it stays.
+        vector_file: the file that holds the new vector, below the table's folder.
+    """
+
+    path: str
+    rows_count: int
+    known_vector: str
+    action: str | None
+    vector_file: str | None
+
+    def own_files(self) -> tuple[str, ...]:
+        """The files made for it, below the table's folder."""
+        return () if self.vector_file is None else (self.vector_file,)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What happens at one T."""
+
+    time: int
+    inserts: tuple[StagedFile, ...] = ()
+    deletes: tuple[StagedDelete, ...] = ()
+
+    def own_files(self) -> set[str]:
+        """The files made for it."""
+        files = {path for one in self.inserts for path in one.own_files()}
+        return files | {path for one in self.deletes for path in one.own_files()}
+
+
+def own_files(parts: Iterable[Part]) -> set[str]:
+    """The files made for some parts."""
+    return set[str]().union(*(part.own_files() for part in parts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchText:
+    """A batch as it travels.
+
+    Attributes:
+        batch_id: names it in the metadata of the commit that holds it.
+        writer: who staged it, as text. table_id, app: the output it is for.
+        lower, upper: in T; upper exclusive. version: the output's version it was made from.
+    """
+
+    batch_id: str
+    writer: str
+    table_id: str
+    app: str
+    lower: int
+    upper: int
+    version: int
+    parts: tuple[Part, ...]
+
+    def to_json(self) -> str:
+        """The text form."""
+        return json.dumps({"kind": KIND, "format": FORMAT, **asdict(self)})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The batch of a text form.
+
+        Raises:
+            BATCH_INVALID: it is cut off, or something else. BATCH_TOO_NEW: a newer version wrote
+                it.
+        """
+        raw = _object(text)
+        if raw.get("kind") != KIND:
+            raise _invalid(f'It does not say "kind": "{KIND}".')
+        found = raw.get("format")
+        if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+            raise _invalid(f"Its format is {found!r}.")
+        if found > FORMAT:
+            raise error("BATCH_TOO_NEW", found=found, known=FORMAT)
+        try:
+            made = cls(
+                **{n: _is(str, raw[n]) for n in ("batch_id", "writer", "table_id", "app")},
+                **{n: _is(int, raw[n]) for n in ("lower", "upper", "version")},
+                parts=tuple(_part(part) for part in _is(list, raw["parts"])),
+            )
+            check_bounds(made.lower, made.upper, [part.time for part in made.parts])
+        except KeyError as problem:
+            raise _invalid(f"It says nothing of {problem}.") from problem
+        except TypeError as problem:
+            raise _invalid(f"{problem}.") from problem
+        return made
+
+    def cut(self, upper: int) -> tuple[Self, tuple[Part, ...]]:
+        """What is left of it behind an upper, and the parts that are dropped."""
+        dropped = tuple(part for part in self.parts if part.time < upper)
+        kept = tuple(part for part in self.parts if part.time >= upper)
+        return (replace(self, parts=kept) if dropped else self), dropped
+
+
+def check_bounds(lower: int, upper: int, times: Iterable[int]) -> None:
+    """Refuse bounds that make no sense, and updates outside of them.
+
+    Args:
+        lower, upper: in T; upper exclusive, CLOSED when nothing may follow. times: of the
+            updates.
+
+    Raises:
+        OUTPUT_CLOSED: updates behind the last upper. BOUNDS_BACKWARDS: upper < lower.
+        UPDATE_OUT_OF_BOUNDS: an update before the lower, or at or past the upper.
+    """
+    updates = list(times)
+    if lower == CLOSED and updates:
+        raise error("OUTPUT_CLOSED", time=updates[0])
+    if upper < lower:
+        raise error("BOUNDS_BACKWARDS", lower=lower, upper=upper)
+    for time in updates:
+        if time < lower:
+            raise error("UPDATE_OUT_OF_BOUNDS", time=time, where=f"before the lower {lower}")
+        if time >= upper:
+            raise error("UPDATE_OUT_OF_BOUNDS", time=time, where=f"at or past the upper {upper}")
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        raw = json.loads(text)
+    except json.JSONDecodeError as problem:
+        raise _invalid(f"It is no JSON: {problem}.") from problem
+    if not isinstance(raw, dict):
+        raise _invalid(f"It is JSON, but a {type(raw).__name__}.")
+    return raw
+
+
+def _part(raw: Any) -> Part:
+    _is(dict, raw)
+    return Part(
+        time=_is(int, raw["time"]),
+        inserts=tuple(
+            StagedFile(_path(f["path"]), _add(f["action"], f["path"]))
+            for f in _is(list, raw["inserts"])
+        ),
+        deletes=tuple(
+            StagedDelete(
+                path=_is(str, d["path"]),
+                rows_count=_is(int, d["rows_count"]),
+                known_vector=_is(str, d["known_vector"]),
+                action=None if d["action"] is None else _add(d["action"], d["path"]),
+                vector_file=None if d["vector_file"] is None else _path(d["vector_file"]),
+            )
+            for d in _is(list, raw["deletes"])
+        ),
+    )
+
+
+def _is(kind: type, value: Any) -> Any:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"{value!r:.60} is no {kind.__name__}")
+    return value
+
+
+def _path(value: Any) -> str:
+    """A path below the table: what a text names is deleted when its batch loses."""
+    path: str = _is(str, value)
+    if not path or _OUTSIDE.search(unquote(path)):
+        raise TypeError(f"{path!r} is no file below a table")
+    return path
+
+
+def _add(value: Any, path: str) -> str:
+    """Delta's ``add`` action for the path."""
+    action: str = _is(str, value)
+    add = _object(action).get("add")
+    if not isinstance(add, dict) or add.get("path") != path:
+        raise TypeError(f"{action!r:.60} is no add of {path}")
+    return action
+
+
+def _invalid(detail: str) -> Exception:
+    return error("BATCH_INVALID", detail=detail)

@@ -1,0 +1,103 @@
+"""Few rows, held by the driver: how many, and how wide.
+
+What the driver takes is bounded whatever the rows turn out to be: a partition sends at most
+``DRIVER_ROWS_MAX + 1`` rows, a row that would be wider than ``DRIVER_ROW_BYTES_MAX`` is sent
+without its wide columns and marked, and what all partitions send together is bounded by
+``spark.driver.maxResultSize`` (1 GB unless set). In each case the answer is "not few", and the
+caller takes the way on which rows stay on the executors. What is kept is at most
+``DRIVER_ROWS_MAX`` rows of ``DRIVER_ROW_BYTES_MAX`` bytes, about 80 MB.
+
+A row's width is that of its texts and other columns without a fixed width, in bytes of UTF-8.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import reduce
+from operator import add
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.delta_log import FILE_COLUMN
+from ctsql.runtime.spark_errors import converted
+
+DRIVER_ROWS_MAX = 10_000
+DRIVER_ROW_BYTES_MAX = 8 * 1024
+_WIDE = "__ct_wide"
+_FIXED = (
+    T.NumericType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.TimeType,
+    T.DayTimeIntervalType, T.YearMonthIntervalType, T.CalendarIntervalType, T.NullType,
+)  # fmt: skip
+_TEXT = (T.StringType, T.CharType, T.VarcharType, T.BinaryType)
+_NESTED = (T.ArrayType, T.MapType, T.StructType, T.VariantType)
+
+
+def few(rows: DataFrame) -> DataFrame | None:
+    """The rows, computed now and held in the driver's JVM; None when they are not few."""
+    session = rows.sparkSession
+    asked = _guarded(rows)
+    if asked is None:
+        return None
+    with unadaptive(session):
+        # Through a list of the JVM: a limit then needs no exchange, as with toArrow it would.
+        jdf = asked.limit(DRIVER_ROWS_MAX + 1)._jdf
+        try:
+            with converted():
+                found = jdf.collectAsList()
+        except CtsqlError as problem:
+            if "spark.driver.maxResultSize" in f"{problem.message} {problem.detail}":
+                return None
+            raise
+        if found.size() > DRIVER_ROWS_MAX:
+            return None
+        held = DataFrame(session._jsparkSession.createDataFrame(found, jdf.schema()), session)
+        if asked is rows:
+            return held
+        # Spark evaluates both on what it holds, without a job.
+        return held.drop(_WIDE) if held.where(_WIDE).isEmpty() else None
+
+
+def _guarded(rows: DataFrame) -> DataFrame | None:
+    """The rows with wide ones marked and emptied; None when a width cannot be told."""
+    fields = rows.schema.fields
+    if not all(isinstance(f.dataType, (*_FIXED, *_TEXT, *_NESTED)) for f in fields):
+        return None
+    # Where a row is stored is a path of a few hundred bytes.
+    names = [f.name for f in fields if not has_fixed_width(f.dataType) and f.name != FILE_COLUMN]
+    if not names:
+        return rows
+    quoted = {f.name: F.col("`" + f.name.replace("`", "``") + "`") for f in fields}
+    widths = [_width(quoted[f.name], f.dataType) for f in fields if f.name in names]
+    wide = reduce(add, widths) > DRIVER_ROW_BYTES_MAX
+    columns = [F.when(~wide, c).alias(n) if n in names else c for n, c in quoted.items()]
+    return rows.select(*columns, wide.alias(_WIDE))
+
+
+def has_fixed_width(data_type: T.DataType) -> bool:
+    """Does every value take the same few bytes?
+
+    >>> [has_fixed_width(t) for t in (T.IntegerType(), T.StringType())]
+    [True, False]
+    """
+    if isinstance(data_type, T.StructType):
+        return all(has_fixed_width(f.dataType) for f in data_type.fields)
+    return isinstance(data_type, _FIXED)
+
+
+def _width(column: SparkColumn, data_type: T.DataType) -> SparkColumn:
+    text = column if isinstance(data_type, _TEXT) else column.cast("string")
+    return F.coalesce(F.octet_length(text), F.lit(0))
+
+
+@contextmanager
+def unadaptive(session: SparkSession) -> Iterator[None]:
+    """Plan without adaptive execution: on few rows its stages cost more than they save."""
+    before = session.conf.get("spark.sql.adaptive.enabled")
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        yield
+    finally:
+        session.conf.set("spark.sql.adaptive.enabled", before or "true")

@@ -1,0 +1,163 @@
+"""Staging: rows become files that nobody sees yet, owned by who staged them.
+
+Ownership (I3 of :mod:`ctsql.runtime.write_handle`): a staging or a batch owns its files until it
+is released (they are in the table, or may be; or their description was handed on as a text) or
+discarded, which deletes them. Both may be called again and then do nothing.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ctsql.catalog.errors import error
+from ctsql.runtime import faults
+from ctsql.runtime.batches import BatchText, Part, StagedDelete, StagedFile, check_bounds, own_files
+from ctsql.runtime.log import LogTable, LogTransaction
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows to insert at a T, not staged yet."""
+
+    time: int
+    rows: "DataFrame"
+
+
+class Staging:
+    """What is staged for one T, against one version of the output."""
+
+    def __init__(self, table: LogTable, txn: LogTransaction) -> None:
+        """Nothing is staged yet; the version is the one that the transaction reads."""
+        self._table = table
+        self._txn = txn
+        self._inserts: list[StagedFile] = []
+        self._deletes: list[StagedDelete] = []
+
+    def stage(self, rows: "DataFrame") -> int:
+        """Write rows into files that nobody sees until the commit; returns the files' number."""
+        added = self._txn.stage(rows)
+        self._inserts += added
+        faults.point("output_staged")
+        return len(added)
+
+    def delete_rows(self, victims: Iterable[tuple[str, bytes]]) -> None:
+        """Delete stored rows by position.
+
+        Args:
+            victims: (file's full path as ``_metadata.file_path`` gives it, row indexes as
+                big-endian 64-bit integers), each file once.
+        """
+        self._deletes += self._txn.stage_deletes(victims)
+
+    def part(self, time: int) -> Part:
+        """All of it as the part of a T."""
+        return Part(time, tuple(self._inserts), tuple(self._deletes))
+
+    def release(self) -> None:
+        """The files are no longer this staging's."""
+        self._inserts.clear()
+        self._deletes.clear()
+
+    def discard(self) -> None:
+        """Delete the files."""
+        self._table.discard(self.part(0).own_files())
+        self.release()
+
+
+class Batch:
+    """A batch of one output for ``[lower, upper)``; see :mod:`ctsql.runtime.batches`.
+
+    Attributes:
+        travelled: it came as a text, so it may be in already, or its files may be gone.
+    """
+
+    def __init__(self, table: LogTable, text: BatchText, txn: LogTransaction | None = None) -> None:
+        """A batch to stage into (``txn``), or one that came as a text and is complete."""
+        self._table = table
+        self._text = text
+        self._txn = txn
+        self._stagings: dict[int, Staging] = {}
+        self._used_up = False
+        self.travelled = txn is None
+
+    @property
+    def text(self) -> BatchText:
+        """The batch as it would travel."""
+        parts = [s.part(time) for time, s in self._stagings.items()]
+        staged = tuple(p for p in sorted(parts, key=lambda p: p.time) if p.inserts or p.deletes)
+        return replace(self._text, parts=self._text.parts + staged)
+
+    @property
+    def version_read(self) -> int:
+        """The output's version that it is made from."""
+        return self._text.version
+
+    def at(self, time: int) -> Staging:
+        """Where to stage what happens at a T.
+
+        Raises:
+            OUTPUT_CLOSED, UPDATE_OUT_OF_BOUNDS: the T is not in ``[lower, upper)``.
+            BATCH_USED_UP: it was appended, discarded or handed on, or came as a text.
+        """
+        self.check_usable()
+        if self._txn is None:
+            raise error("BATCH_USED_UP", detail="It came as a text and is complete.")
+        check_bounds(self._text.lower, self._text.upper, [time])
+        return self._stagings.setdefault(time, Staging(self._table, self._txn))
+
+    def describe(self) -> str:
+        """The batch as a text; whoever holds the text owns the files from now on.
+
+        Raises:
+            BATCH_USED_UP: it was appended, discarded or handed on before.
+        """
+        self.check_usable()
+        text = self.text.to_json()
+        self.release()
+        return text
+
+    def check_usable(self) -> None:
+        """Refuse a batch that owns nothing any more; raises BATCH_USED_UP."""
+        if self._used_up:
+            raise error("BATCH_USED_UP", detail="It was appended, discarded or handed on.")
+
+    def check_files(self) -> None:
+        """Refuse a text whose files are gone; raises BATCH_INVALID."""
+        if not self.travelled:
+            return
+        missing = self._table.missing(own_files(self._text.parts))
+        if missing:
+            raise error("BATCH_INVALID", detail=f"Its file {missing[0]} is gone.")
+
+    def cut(self, upper: int) -> None:
+        """Drop the parts below an upper, and delete their files."""
+        self._text, dropped = self._text.cut(upper)
+        self._table.discard(own_files(dropped) - own_files(self._text.parts))
+        for time in [t for t in self._stagings if t < upper]:
+            self._stagings.pop(time).discard()
+
+    def release(self) -> None:
+        """The files are no longer this batch's."""
+        self._used_up = True
+        self._stagings.clear()
+        self._text = replace(self._text, parts=())
+
+    def discard(self) -> None:
+        """Delete the files."""
+        self._table.discard(own_files(self.text.parts))
+        self.release()
+
+
+@contextmanager
+def discarded_on_error(batches: Sequence[Batch]) -> Iterator[None]:
+    """Discard batches that nobody else owns when anything goes wrong inside."""
+    try:
+        yield
+    except BaseException:
+        for batch in batches:
+            batch.discard()
+        raise

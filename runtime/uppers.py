@@ -1,0 +1,134 @@
+"""The uppers of one output as its log tells them: which commit moved it to where.
+
+U1: the upper that is known never goes back.
+U2: memory is bounded: of a long life only the newest entries are kept, and older ones are read
+    again from the log when somebody asks.
+
+The log is looked at commit by commit, forward from where it was looked at last, and backward as
+far as needed. Where it was cleaned up, the table's state says the upper.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from ctsql.catalog.errors import error
+from ctsql.runtime.log import LogTable
+
+NO_UPPER = 0
+FAILURE = "ctsql.failure"
+"""The domain whose configuration says why nothing was written at the time that is due."""
+ENTRIES_KEPT_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A commit of the output: from `version` on, everything below `upper` is in."""
+
+    upper: int
+    version: int
+
+
+class Uppers:
+    """What is known of one application id in one table's log.
+
+    Attributes:
+        failure: what is recorded beside the output, as of what was last looked at.
+    """
+
+    def __init__(self, table: LogTable, app: str) -> None:
+        self.table = table
+        self.app = app
+        self.failure: str | None = None
+        self._failure_known = False
+        self._entries: list[Entry] = []
+        self._looked_to: int | None = None  # newest version looked at
+        self._looked_from = 0  # oldest version looked at
+        self._told_by_state = False  # the oldest entry's own commit is not known
+
+    @property
+    def upper(self) -> int:
+        """The newest upper that is known; NO_UPPER before the first."""
+        return self._entries[-1].upper if self._entries else NO_UPPER
+
+    @property
+    def last(self) -> Entry | None:
+        """The newest commit that moved the upper; None when there is none, or it is not known."""
+        if self._told_by_state and len(self._entries) == 1:
+            return None
+        return self._entries[-1] if self._entries else None
+
+    @property
+    def kept_count(self) -> int:
+        """How many entries are in memory."""
+        return len(self._entries)
+
+    def follow(self, version: int) -> None:
+        """Take in the commits up to a version."""
+        if self._looked_to is None:
+            self._looked_from = version + 1
+            self._reach_back(until_upper=None)
+            self._looked_to = version  # not before: where looking fails, nothing is known yet
+            return
+        for v in range(self._looked_to + 1, version + 1):
+            commit = self.table.commit_at(v)
+            upper = commit.transaction(self.app)
+            if upper is not None:
+                self.failure = None
+                if upper <= self.upper:
+                    raise error(
+                        "INTERNAL_ERROR",
+                        invariant="an upper never goes back",
+                        detail=f"{self.table.location}: {self.upper} then {upper}.",
+                    )
+                self._entries.append(Entry(upper, v))
+            if FAILURE in dict(commit.domains):
+                self.failure = dict(commit.domains)[FAILURE]
+            self._looked_to = v
+        self._trim()
+
+    def _trim(self) -> None:
+        """Forget old entries when there are many (U2)."""
+        if len(self._entries) > ENTRIES_KEPT_MAX:
+            self._entries = self._entries[-ENTRIES_KEPT_MAX // 2 :]
+            self._looked_from = self._entries[0].version
+            self._told_by_state = False
+
+    def _reach_back(self, until_upper: int | None) -> None:
+        """Take in older commits until one with upper <= until_upper (None: until any)."""
+        older: list[Entry] = []  # newest first
+        oldest = self._entries[0] if self._entries else None
+        try:
+            while self._looked_from > 0:
+                if oldest is not None and (until_upper is None or oldest.upper <= until_upper):
+                    break
+                if until_upper is None and not self.table.has(self._looked_from - 1):
+                    self._from_state()  # the log is cleaned up further back than the last write
+                    return
+                commit = self.table.commit_at(self._looked_from - 1)
+                self._looked_from -= 1
+                upper = commit.transaction(self.app)
+                if upper is not None:
+                    oldest = Entry(upper, self._looked_from)
+                    older.append(oldest)
+                says = upper is not None or FAILURE in dict(commit.domains)
+                if says and not self._failure_known:
+                    self.failure = dict(commit.domains).get(FAILURE)
+                    self._failure_known = True
+        finally:
+            self._entries[:0] = reversed(older)
+
+    def _from_state(self) -> None:
+        """Take the upper from the table's state, where its own commit is no longer in the log."""
+        if not self._failure_known:
+            self.failure = self.table.domains()[1].get(FAILURE)
+            self._failure_known = True
+        upper = self.table.application_version(self.app)
+        if upper is not None:
+            self._entries.insert(0, Entry(upper, self._looked_from))
+            self._told_by_state = True
+
+    def since(self, upper: int) -> list[Entry]:
+        """The entries from the last one at or below an upper on."""
+        self._reach_back(until_upper=upper)
+        first = bisect_right(self._entries, upper, key=lambda e: e.upper) - 1
+        return self._entries[max(first, 0) :]

@@ -1,0 +1,62 @@
+"""Where a warehouse may be made: where nothing is yet, never among somebody else's files.
+
+A folder that holds other things is more often a wrong path than a wish. What begins with a dot
+(``.gitkeep``, say) and what file systems put there themselves does not count.
+
+A warehouse that is being made by another process has its system folder already, and is one.
+"""
+
+from collections.abc import Sequence
+
+from ctsql.catalog.errors import error
+from ctsql.runtime.delta_log import Gateway
+
+SYSTEM_FOLDER = "_ctsql"
+_IGNORED = ("lost+found",)
+_SHOWN_MAX = 3
+
+
+def check_may_begin(gateway: Gateway, location: str, warehouse: str) -> None:
+    """Refuse to make a warehouse where something else is.
+
+    Args:
+        location: the full URI. warehouse: the same as the user gave it.
+
+    Raises:
+        WAREHOUSE_NOT_FOUND: there is a file, a Delta table, or a folder with other files.
+    """
+    found = why_not(gateway.entries(location), warehouse)
+    if found is not None:
+        detail, hint = found
+        raise error("WAREHOUSE_NOT_FOUND", location=warehouse, detail=detail, hint=hint)
+
+
+def why_not(names: Sequence[str] | None, warehouse: str) -> tuple[str, str] | None:
+    """Why no warehouse can be made, and what to do; None when it can.
+
+    Args:
+        names: what is in the folder; None when it is a file.
+
+    >>> why_not([".gitkeep"], "w") is None, why_not(["_ctsql"], "w") is None
+    (True, True)
+    >>> why_not(["b.txt", "a.txt"], "w")[0]
+    'The folder holds other files: a.txt, b.txt.'
+    """
+    if names is None:
+        return "It is a file.", "Give a folder that is empty or does not exist yet."
+    if SYSTEM_FOLDER in names:
+        return None
+    if "_delta_log" in names:
+        return (
+            "It is a Delta table.",
+            f"Give another folder as the warehouse; there, type: CREATE TABLE t LOCATION "
+            f"'{warehouse}'",
+        )
+    others = sorted(n for n in names if not n.startswith(".") and n not in _IGNORED)
+    if not others:
+        return None
+    shown = ", ".join(others[:_SHOWN_MAX]) + (" and more" if len(others) > _SHOWN_MAX else "")
+    return (
+        f"The folder holds other files: {shown}.",
+        "Give a folder that is empty or does not exist yet, or the warehouse's own folder.",
+    )

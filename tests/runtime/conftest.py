@@ -1,0 +1,46 @@
+"""Fixtures of tests on real Delta."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection, connect
+from ctsql.runtime import clock
+from tests.conftest import TEST_MASTER
+from tests.runtime.disk import orphans
+from tests.runtime.letters import Letters
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Connection, Letters]]:
+    """One connection and one table for all tests here."""
+    folder = tmp_path_factory.mktemp("handle")
+    con = connect(str(folder / "warehouse"), master=TEST_MASTER)
+    yield con, Letters(con, folder / "letters")
+    con.close()
+
+
+@pytest.fixture
+def table(shared: tuple[Connection, Letters]) -> Iterator[Letters]:
+    """The shared table, empty, with an application id of the test's own."""
+    _, made = shared
+    made.app = f"test:{uuid.uuid4()}"
+    emptied = made.handle()
+    version = emptied.table.version()
+    txn = emptied.table.begin()
+    now_ms = clock.now_ms()
+    for add in made.gateway.table(str(made.folder)).files(version).values():
+        txn._actions.append(add.removeWithTimestamp(now_ms, True))
+    txn.commit(label="test", epoch=0, metadata="{}")
+    yield made
+    assert not orphans(made.folder), "no test may leave a file that no commit knows"
+
+
+@pytest.fixture
+def own_table(shared: tuple[Connection, Letters], tmp_path: Path) -> Iterator[Letters]:
+    """An empty table that the test may write behind the handle's back."""
+    made = Letters(shared[0], tmp_path / "letters")
+    yield made
+    assert not orphans(made.folder), "no test may leave a file that no commit knows"

@@ -1,0 +1,239 @@
+"""The view sink's parts on real Delta, and views' tables that somebody else wrote."""
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.catalog.items import Item
+from ctsql.runtime.delta_log import DeltaTable
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.sinks.mv import ViewSink
+from ctsql.runtime.sinks.mv_mint import Description
+from ctsql.runtime.write_handle import Committed, Output, UpperMismatch
+from tests.runtime.disk import data_files, folder, log, orphans, transaction
+from tests.runtime.processes import run_program
+
+pytestmark = pytest.mark.spark
+
+APPENDS = json.loads(
+    (Path(__file__).resolve().parent.parent / "vectors" / "mv_sink.json").read_text()
+)["append"]
+
+
+@dataclass
+class View:
+    """A view ``m`` that copies ``t``, and a table ``other`` that it does not read."""
+
+    con: Connection
+
+    def __post_init__(self) -> None:
+        for name in ("t", "other"):
+            self.con.execute(f"CREATE TABLE {name} (k INT)")
+        self.con.execute("INSERT INTO t VALUES (1), (1), (2)")
+        self.con.execute("CREATE MATERIALIZED VIEW m AS SELECT k FROM t")
+        self.con.execute("SELECT * FROM m").fetchall()
+        self.folder = folder(self.con, "m")
+
+    @property
+    def engine(self) -> Engine:
+        """The connection's."""
+        assert self.con._engine is not None
+        return self.con._engine
+
+    @property
+    def item(self) -> Item:
+        """The view."""
+        return next(i for i in self.engine.catalog if i.name.name == "m")
+
+    @property
+    def table(self) -> DeltaTable:
+        """The view's table."""
+        return self.engine.objects.table(self.item)
+
+    def sink(self) -> ViewSink:
+        """A sink on it."""
+        return ViewSink(self.engine.objects, self.item)
+
+    def foreign(self, statement: str) -> None:
+        """Somebody else writes the view's table."""
+        self.con.spark.sql(statement.replace("$m", f"delta.`{self.folder}`"))
+
+    def stored(self) -> Counter[int]:
+        """What any Delta reader sees."""
+        return Counter(r["k"] for r in self.table.frame(self.table.version()).collect())
+
+    def tick(self, statement: str = "INSERT INTO other VALUES (0)") -> int:
+        """Something else moves; gives the new T."""
+        self.con.execute(statement)
+        return self.engine.mint()
+
+
+@pytest.fixture
+def view(con: Connection) -> View:
+    """The view."""
+    return View(con)
+
+
+@contextmanager
+def _scans(view: View, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Counts the files of the view's table that are scanned, scan by scan."""
+    found: list[int] = []
+    original = DeltaTable.frame_of
+
+    def counted(table: DeltaTable, files: Any) -> Any:
+        listed = list(files)
+        if table is view.table and listed:
+            found.append(len(listed))
+        return original(table, listed)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaTable, "frame_of", counted)
+        yield found
+
+
+def _jobs(view: View) -> int:
+    context = view.con.spark.sparkContext._jsc.sc()
+    return int(context.dagScheduler().numTotalJobs())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO $m VALUES (7), (NULL)",
+        "DELETE FROM $m WHERE k = 1",
+        "INSERT INTO $m SELECT * FROM $m",
+        "INSERT OVERWRITE $m VALUES (2), (3)",
+    ],
+    ids=["foreign rows", "missing rows", "doubled rows", "another content"],
+)
+def test_the_next_append_corrects(view: View, statement: str) -> None:
+    """Whatever somebody did to the table; also when what the view reads did not change."""
+    right = Counter([1, 1, 2])
+    view.foreign(statement)
+    assert view.stored() != right
+    view.con.execute("SET isolation = 'serializable'")
+    assert Counter(k for (k,) in view.con.execute("SELECT * FROM m").fetchall()) == right
+    assert view.stored() != right, "nothing was brought up to date: our readers do not see it"
+    view.engine.advance([view.item], view.tick())
+    assert view.stored() == right
+    view.foreign(statement)
+    view.con.execute("RESET isolation")
+    assert Counter(k for (k,) in view.con.execute("SELECT * FROM m").fetchall()) == right
+    assert view.stored() == right, "a strict read corrects it at once, at a T of its own"
+    assert not orphans(view.folder) - {f for f in data_files(view.folder) if f.startswith("_")}
+
+
+def test_nothing_is_compared_without_a_reason(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Spark job and no file scanned: in the steady state, after a correction, after OPTIMIZE."""
+
+    def advance() -> tuple[int, int]:
+        now = view.tick()
+        before = _jobs(view)
+        with _scans(view, monkeypatch) as scans:
+            view.engine.advance([view.item], now)
+        return _jobs(view) - before, sum(scans)
+
+    commits = len(log(view.folder))
+    assert advance() == (0, 0)
+    assert len(log(view.folder)) == commits
+    view.foreign("INSERT INTO $m VALUES (9)")
+    jobs, scanned = advance()
+    assert jobs > 0
+    assert scanned == len(view.table.files(view.table.version() - 1)) > 1
+    assert view.stored() == Counter([1, 1, 2])
+    commits = len(log(view.folder))
+    assert [advance(), advance()] == [(0, 0), (0, 0)]
+    assert len(log(view.folder)) == commits
+    view.foreign("INSERT INTO $m VALUES (9)")
+    view.foreign("DELETE FROM $m WHERE k = 9")
+    assert advance()[1] > 0, "it has to be looked at, though nothing is wrong"
+    assert advance() == (0, 0)
+    view.foreign("OPTIMIZE $m")
+    assert any("remove" in action for action in log(view.folder)[-1]), "it rewrote files"
+    assert advance() == (0, 0)
+    view.engine.objects._outputs.clear()
+    assert advance() == (0, 0), "nor by a process that knows nothing yet"
+
+
+def test_rows_that_came_while_it_was_compared(view: View) -> None:
+    """A foreign commit between the version compared and our commit is noticed by the next."""
+    now = view.tick("INSERT INTO t VALUES (5)")
+    sink = view.sink()
+    batch = sink.write(Description(view.engine.objects.output(view.item).upper, now + 1))
+    view.foreign("INSERT INTO $m VALUES (9)")
+    assert isinstance(sink.append(batch), Committed)
+    assert view.stored() == Counter([1, 1, 2, 5, 9])
+    view.engine.advance([view.item], view.tick())
+    assert view.stored() == Counter([1, 1, 2, 5])
+
+
+@pytest.mark.parametrize("case", APPENDS, ids=lambda c: f"upper {c['upper']}")
+def test_vector_of_appends(view: View, case: dict[str, Any]) -> None:
+    """A description meets an upper that is its lower, behind it, or past it."""
+    sink, start = view.sink(), view.item.created - 3
+    lower, upper = (start + t for t in case["description"])
+    assert view.tick() > upper
+    view.foreign("DELETE FROM $m")
+    # An application id of its own, so that the upper may stand anywhere.
+    output = sink.output = Output(view.table, f"test:{uuid.uuid4()}")
+    output.compare_and_append((), expected=0, new=start + case["upper"])
+    files, commits = data_files(view.folder), len(log(view.folder))
+    batch = sink.write(Description(lower, upper))
+    assert data_files(view.folder) > files
+    outcome = sink.append(batch)
+    fresh = log(view.folder)[commits:]
+    if case["result"].startswith("dropped"):
+        assert outcome == UpperMismatch(start + case["upper"], lower)
+        assert data_files(view.folder) == files
+        assert not fresh
+        return
+    assert isinstance(outcome, Committed)
+    behind = case["result"].startswith("advance")
+    assert [transaction(c) for c in fresh] == ([lower, upper] if behind else [upper])
+    assert not any("add" in a or "remove" in a for c in fresh[:-1] for a in c)
+    assert view.stored() == Counter([1, 1, 2])
+
+
+ELSEWHERE = """
+import sys
+from ctsql.api import connect
+from ctsql.runtime.sinks.mv import ViewSink
+from ctsql.runtime.sinks.mv_mint import Description
+con = connect(sys.argv[1], master="local[1]")
+con.execute("SHOW TABLES")
+engine = con._engine
+engine.refresh_catalog()
+engine.timeline.refresh()
+(item,) = [i for i in engine.catalog if i.name.name == "m"]
+sink = ViewSink(engine.objects, item)
+description = Description(int(sys.argv[2]), int(sys.argv[3]))
+for _ in range(2):
+    print("batch", sink.write(description).describe(), flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_one_process_writes_another_appends(
+    view: View, warehouse: Path, connect: Callable[[], Connection]
+) -> None:
+    """A description travels, and so does its batch; the second one is outdated and deleted."""
+    now = view.tick("DELETE FROM t WHERE k = 2; INSERT INTO t VALUES (3), (1)")
+    lower = view.engine.objects.output(view.item).fetch_recent_upper()
+    said = run_program(ELSEWHERE, str(warehouse), str(lower), str(now + 1))
+    first, second = (x.removeprefix("batch ") for x in said.splitlines() if x.startswith("batch "))
+    sink = view.sink()
+    assert isinstance(sink.append(sink.output.batch_of(first)), Committed)
+    assert view.stored() == Counter([1, 1, 1, 3])
+    assert sink.append(sink.output.batch_of(second)) == UpperMismatch(now + 1, lower)
+    assert not orphans(view.folder)
+    con = connect()
+    assert Counter(con.execute("SELECT k FROM m").fetchall()) == Counter([(1,), (1,), (1,), (3,)])
+    assert view.stored() == Counter([1, 1, 1, 3])

@@ -1,0 +1,208 @@
+"""The write handle on real Delta: every case of the vector, and reading the upper."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.times import CLOSED
+from ctsql.runtime import uppers
+from ctsql.runtime.batches import BatchText
+from ctsql.runtime.write_handle import (
+    Committed,
+    Output,
+    Unwritten,
+    UpperMismatch,
+)
+from ctsql.runtime.writer_ids import WriterId
+from tests.runtime.disk import data_files, log, transaction
+from tests.runtime.letters import Letters, at_upper
+from tests.runtime.processes import finish_program, start_program
+
+pytestmark = pytest.mark.spark
+
+VECTOR = json.loads(
+    (Path(__file__).resolve().parent.parent / "vectors" / "write_handle.json").read_text()
+)
+
+
+def _case_id(case: dict[str, Any]) -> str:
+    """What is called, and what becomes of it."""
+    start = case.get("expected", case.get("lower"))
+    return f"at {case['upper']} from {start} to {case['new']}: {case['result']}"[:60]
+
+
+def _bound(text: int | str) -> int:
+    return CLOSED if text == "end" else int(text)
+
+
+def _check(table: Letters, output: Output, case: dict[str, Any], call: Any) -> None:
+    """Run a case's call and look at its result, the upper, the files and the rows."""
+    commits, files = len(log(table.folder)), data_files(table.folder)
+    wanted = case["result"]
+    if isinstance(wanted, str) and wanted.startswith("invalid"):
+        with pytest.raises(CtsqlError) as caught:
+            call()
+        reason = wanted.removeprefix("invalid: ").removeprefix("an update ")
+        reason = reason.removeprefix("bounds ")
+        reason = reason.replace("new upper", "upper").replace("expected upper", "lower")
+        said = caught.value.message.replace("output is", "collection is")
+        assert reason in said, said
+    else:
+        outcome = call()
+        if isinstance(wanted, dict):
+            assert outcome == UpperMismatch(**wanted["upper_mismatch"])
+        elif "no-op" in wanted:
+            assert outcome == Unwritten(_bound(case["after"]))
+        else:
+            assert isinstance(outcome, Committed)
+    assert output.upper == _bound(case["after"])
+    assert table.handle().fetch_recent_upper() == _bound(case["after"])
+    if "commits" in case:
+        assert len(log(table.folder)) - commits == case["commits"]
+    for left in ("data_files_left", "data_files_written"):
+        if left in case:
+            assert len(data_files(table.folder) - files) == case[left]
+    is_written = isinstance(wanted, str) and wanted.startswith("ok") and "no-op" not in wanted
+    low = max(case["upper"], case.get("lower", 0)) if is_written else 0
+    assert table.letters() == Counter(k for k, t in case["updates"] if is_written and t >= low)
+
+
+@pytest.mark.parametrize("case", VECTOR["compare_and_append"], ids=_case_id)
+def test_compare_and_append(table: Letters, case: dict[str, Any]) -> None:
+    """The vector's cases with rows staged by the call itself."""
+    output = at_upper(table, _bound(case["upper"]))
+    bounds = {"expected": _bound(case["expected"]), "new": _bound(case["new"])}
+    case = {**case, "upper": 0} if case["upper"] == "end" else case
+    _check(
+        table,
+        output,
+        case,
+        lambda: output.compare_and_append(table.rows(case["updates"]), **bounds),
+    )
+
+
+STAGED = [c for c in VECTOR["compare_and_append"] if not str(c["result"]).startswith("invalid")]
+
+
+@pytest.mark.parametrize("case", STAGED, ids=_case_id)
+def test_compare_and_append_of_a_batch(table: Letters, case: dict[str, Any]) -> None:
+    """The same cases with a batch staged before: what lost is deleted."""
+    output = at_upper(table, case["upper"])
+    bounds = {"expected": _bound(case["expected"]), "new": _bound(case["new"])}
+
+    def call() -> Any:
+        batch = table.batch(output, *bounds.values(), case["updates"])
+        return output.compare_and_append([batch], **bounds)
+
+    _check(table, output, case, call)
+
+
+@pytest.mark.parametrize("case", VECTOR["append"], ids=_case_id)
+@pytest.mark.parametrize("staged", [True, False])
+def test_append(table: Letters, case: dict[str, Any], staged: bool) -> None:
+    """Replicas that write identical data: what is in already is left out."""
+    output = at_upper(table, case["upper"])
+    lower, upper = case["lower"], case["new"]
+
+    def call() -> Any:
+        changes: list[Any] = table.rows(case["updates"])
+        if staged:
+            changes = [table.batch(output, lower, upper, case["updates"])]
+        return output.append(changes, lower=lower, upper=upper)
+
+    _check(table, output, case, call)
+
+
+# ---- the handle
+
+
+def test_wait_for_upper_past(table: Letters) -> None:
+    """It returns once the upper is past, whoever moved it; a wait runs no Spark job."""
+    output, rival = at_upper(table, 3), table.handle()
+    assert output.wait_for_upper_past(2, timeout_seconds=0)
+    assert not output.wait_for_upper_past(3, timeout_seconds=0.05)
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            rival.compare_and_append([], expected=3, new=4)
+        if len(pauses) == 4:
+            rival.compare_and_append([], expected=4, new=7)
+
+    tracker = table.spark.sparkContext.statusTracker()
+    table.spark.sparkContext.setJobGroup("waiting", "waiting")
+    try:
+        assert output.wait_for_upper_past(5, timeout_seconds=60, pause=pause)
+    finally:
+        table.spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    assert list(tracker.getJobIdsForGroup("waiting")) == []
+    assert len(pauses) == 4
+    assert output.upper == 7
+
+
+@pytest.mark.slow
+def test_wait_for_another_process(own_table: Letters, warehouse: Path) -> None:
+    """Another process moves the upper while this one waits."""
+    table = own_table
+    output = at_upper(table, 3)
+    program = """
+import sys
+from ctsql.api import connect
+from ctsql.runtime.delta_log import Gateway
+from ctsql.runtime.write_handle import Output
+con = connect(sys.argv[1], master="local[1]")
+con.start()
+output = Output(Gateway(con.spark).table(sys.argv[2]), "test:output")
+print(output.compare_and_append([], expected=3, new=9))
+"""
+    process = start_program(program, str(warehouse), str(table.folder))
+    assert output.wait_for_upper_past(8, timeout_seconds=120)
+    assert "Committed" in finish_program(process)
+
+
+def test_memory_is_bounded(table: Letters, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old entries are forgotten, and read again when somebody asks for them."""
+    monkeypatch.setattr(uppers, "ENTRIES_KEPT_MAX", 6)
+    output = table.handle()
+    for upper in range(1, 16):
+        outcome = output.compare_and_append([], expected=upper - 1, new=upper)
+        assert isinstance(outcome, Committed)
+        assert output.uppers.kept_count <= 6
+    newest = output.table.version()
+    wanted = [(upper, newest - 15 + upper) for upper in range(2, 16)]
+    assert [(e.upper, e.version) for e in output.entries(since=2)] == wanted
+    assert [(e.upper, e.version) for e in table.handle().entries(since=2)] == wanted
+    assert isinstance(output.compare_and_append([], expected=15, new=16), Committed)
+    assert output.uppers.kept_count <= 6
+    assert output.upper == 16
+
+
+def test_commits_name_their_writer(table: Letters) -> None:
+    """Batches and attempts alike, by the id of the handle."""
+    output = at_upper(table, 1)
+    attempt = output.open(1)
+    assert not isinstance(attempt, UpperMismatch)
+    committed = attempt.commit(2, {"mine": 7})
+    assert isinstance(committed, Committed)
+    said = output.table.commit_at(committed.version).metadata
+    assert WriterId.parse(said["writer"]) == output.writer
+    assert (said["lower"], said["upper"], said["mine"]) == (1, 2, 7)
+    assert transaction(log(table.folder)[-1]) == 2
+
+
+def test_a_description_has_bounds_and_output(table: Letters) -> None:
+    """What a text says of its batch."""
+    output = at_upper(table, 3)
+    text = table.batch(output, 3, 5, [("a", 3)]).describe()
+    read = BatchText.from_json(text)
+    assert (read.lower, read.upper, read.app) == (3, 5, table.app)
+    assert read.version == output.table.version()
+    wrong = output.batch_of(text)
+    with pytest.raises(CtsqlError, match="bounds of a staged batch"):
+        output.compare_and_append([wrong], expected=3, new=9)
+    wrong.discard()
