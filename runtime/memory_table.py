@@ -283,7 +283,7 @@ class MemoryTable(DeltaTable):
                     time_ms=int(time.time() * 1000),
                     adds=tuple(_action(p.name, p.rows_count) for p in made.parts),
                     removes=(_action("memory:deleted", deleted),) if deleted else (),
-                    has_change_files=False,
+                    change_paths=(),
                     transactions=tuple(transactions.items()),
                     domains=tuple(made.domains.items()),
                     changes_schema=False,

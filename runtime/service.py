@@ -30,6 +30,7 @@ from ctsql.runtime.crew import Crew
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.events import Event, EventKind
+from ctsql.runtime.maintenance.upkeep import Upkeep
 from ctsql.runtime.pacing import Pace, Trouble
 from ctsql.runtime.spark_errors import is_lost
 from ctsql.runtime.write_handle import Entry
@@ -59,6 +60,7 @@ class Service:
     _failures: list[CtsqlError] = field(default_factory=list)
     _now: int = NOTHING
     _said: int = 0
+    _upkeep: Upkeep = field(default_factory=Upkeep)
     _telling: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -105,6 +107,11 @@ class Service:
         ):
             return False
         self._tick(engine)
+        engine.objects.stop = self.stop
+        try:
+            self._upkeep.after_round(engine, self._say)
+        finally:
+            engine.objects.stop = None
         return True
 
     def _moved(self, engine: Engine) -> bool:
@@ -238,6 +245,8 @@ class Service:
 
     def _wrote(self, engine: Engine, object_id: str, entry: Entry, seconds: float) -> None:
         """One commit of ours; those that only move the upper are not worth a line."""
+        with self._telling:
+            self._upkeep.note(object_id, entry.version)
         item = engine.objects.item(object_id)
         commit = engine.objects.table(item).commit_at(entry.version)
         inserted, deleted = rows_changed(commit)
