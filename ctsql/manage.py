@@ -34,6 +34,8 @@ def _shown(
             return inspection.show_create(engine, statement, schema)
         case st.Describe():
             return inspection.describe(engine, statement, schema)
+        case st.ShowPending():
+            return inspection.show_pending(engine)
         case _:
             return None
 

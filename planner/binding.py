@@ -15,6 +15,7 @@ from ctsql.catalog.names import Name, did_you_mean, fold, quote
 from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Source, Span
+from ctsql.planner.assertions import not_null_columns, refuse_nondeterministic
 from ctsql.planner.nodes import (
     Delete,
     Get,
@@ -26,7 +27,6 @@ from ctsql.planner.nodes import (
     Transaction,
     ViewReference,
     ViewWrite,
-    descend,
 )
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import parse
@@ -189,9 +189,13 @@ class Binder:
         query = self.query(statement.query)
         columns = own.columns
         if self.analyst is not None:
-            refuse_nondeterministic(query, "materialized view", self.analyst, clocks=True)
+            refuse_nondeterministic(
+                query, "materialized view", self.analyst.is_deterministic, clocks=True
+            )
             columns = _named(query, statement.columns, statement.query.span)
             _check_storable(columns, statement.query.span)
+        not_null = not_null_columns(statement, columns)
+        columns = tuple(replace(c, nullable=False) if c.name in not_null else c for c in columns)
         stored = Get(
             object_id=own.id,
             name=own.name,
@@ -205,6 +209,7 @@ class Binder:
             desired=query,
             stored=stored,
             refresh=refresh_parts(statement),
+            not_null=not_null,
         )
         return Bound(transform(plan), columns, tuple(self.reads.values()))
 
@@ -241,7 +246,9 @@ class Binder:
             skip_errors=any(o.name == "ON ERROR" and o.value == "skip" for o in statement.options),
         )
         if self.analyst is not None:
-            refuse_nondeterministic(plan, "continual task", self.analyst, clocks=False)
+            refuse_nondeterministic(
+                plan, "continual task", self.analyst.is_deterministic, clocks=False
+            )
         return Bound(transform(plan), columns, tuple(self.reads.values()))
 
     def task_input(self, statement: CreateContinualTask, own: Item) -> Item:
@@ -376,43 +383,6 @@ def bind_stored(item: Item, catalog: Catalog) -> Bound:
                 what=f'the definition of {item.kind.value} "{item.name}"',
                 detail="It is not the statement that makes such an object.",
                 hint="Drop the object and create it again.",
-            )
-
-
-def refuse_nondeterministic(plan: Node, kind: str, analyst: Analyst, *, clocks: bool) -> None:
-    """Refuse functions whose result is not a function of the data as of T."""
-    for node in descend(plan):
-        if not isinstance(node, Query):
-            continue
-        for function in node.sql.nondeterministic:
-            raise error(
-                "NONDETERMINISTIC_FUNCTION",
-                span=function.span,
-                function=function.name,
-                kind=kind,
-                detail="Computed twice it gives two results, so what is stored at T would not "
-                "be definite: replicas and restarts could disagree.",
-                hint="Compute it when the row is inserted into the input, as a column.",
-            )
-        if node.columns and not analyst.is_deterministic(node):
-            raise error(
-                "NONDETERMINISTIC_FUNCTION",
-                span=node.sql.span,
-                function="a function that gives another result each time",
-                kind=kind,
-                detail="Spark marks a function of this query as not deterministic.",
-                hint="Compute it when the row is inserted into the input, as a column.",
-            )
-        if clocks and node.sql.clocks:
-            call = node.sql.clocks[0]
-            raise error(
-                "NONDETERMINISTIC_FUNCTION",
-                span=call.span,
-                function=call.span.text,
-                kind=kind,
-                detail="The view would change when nothing is written, only because time passes.",
-                hint="Compare with a column of a small clock table that a job updates, or use "
-                "a continual task, where it means the time T of the change.",
             )
 
 

@@ -85,6 +85,11 @@ class Change(Enum):
     APPEND = "append"  # inserts only
     DELETE = "delete"  # deletes only
     MIXED = "mixed"  # the rows have to be looked at
+    FAILED = "failed"  # what an output holds has become an error; no commit of a source is this
+
+
+INSERTING = (Change.APPEND, Change.MIXED, Change.FAILED)
+"""Changes at which a task that follows has to be run, to find out what it does."""
 
 
 def classify(commit: Commit) -> Change:

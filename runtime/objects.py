@@ -22,10 +22,11 @@ from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.binding import Bound, bind_stored
 from ctsql.planner.nodes import InsertsInput, TaskWrite, ViewWrite
-from ctsql.runtime.commits import Change, classify, rows_added
+from ctsql.runtime.commits import INSERTING, Change, classify, rows_added
 from ctsql.runtime.delta_log import DeltaTable, Gateway
 from ctsql.runtime.refresh import Schedule
 from ctsql.runtime.sinks.correction import inserted
+from ctsql.runtime.sinks.failure import Failure, held_at
 from ctsql.runtime.timeline import Timeline
 from ctsql.runtime.write_handle import Entry, Output
 
@@ -86,6 +87,8 @@ class Objects:
                 invariant="only stored objects are read from a table",
                 detail=f"{item.kind.value} {item.name} has none.",
             )
+        if item.is_output:
+            return self.gateway.output_table(item.location)
         return self.gateway.table(item.location)
 
     def output(self, item: Item) -> Output:
@@ -208,7 +211,7 @@ class Objects:
             m.time
             for read in self.followed(item)
             for m in self.movements(read, after=max(after, item.created), until=until)
-            if self.change_of(read, m) in (Change.APPEND, Change.MIXED)
+            if self.change_of(read, m) in INSERTING
         }
 
     # ---- refresh times
@@ -290,6 +293,10 @@ class Objects:
     def change_of(self, item: Item, movement: Movement) -> Change:
         """What a movement does to the rows, from the log alone."""
         table = self.table(item)
+        held = self.held_error(item, movement.version)
+        if held is not None:
+            before = self.held_error(item, movement.before)
+            return Change.NONE if before is not None and before.is_like(held) else Change.FAILED
         kinds = {
             classify(table.commit_at(v)) for v in range(movement.before + 1, movement.version + 1)
         } - {Change.NONE}
@@ -345,18 +352,38 @@ class Objects:
         return said.get(DEFINITION) != self.definition_of(item)
 
     def inserts_of(self, item: Item, movement: Movement, change: Change) -> DataFrame:
-        """The rows a movement inserts, net."""
+        """The rows a movement inserts, net.
+
+        Raises:
+            VIEW_FAILED: a view's contents became an error.
+        """
         table = self.table(item)
+        held = self.held_error(item, movement.version)
+        if held is not None:
+            raise held.view_error(item)
         if change is Change.APPEND:
             return table.added_rows(list(range(movement.before + 1, movement.version + 1)))
         rows = table.change_rows(movement.before + 1, movement.version)
         return inserted(rows, [c.name for c in item.columns])
 
+    def held_error(self, item: Item, version: int) -> Failure | None:
+        """The error that a view holds since a commit that moved its upper."""
+        if item.kind is not ObjectKind.MATERIALIZED_VIEW:
+            return None
+        return held_at(self.table(item), version)
+
     def contents(self, item: Item, version: int | None) -> DataFrame:
-        """The rows of an object's table at a version; none at None."""
+        """The rows of an object's table at a version; none at None.
+
+        Raises:
+            VIEW_FAILED: what a view holds there is an error.
+        """
         table = self.table(item)
         if version is None:
             return table.frame_of(())
+        held = self.held_error(item, version)
+        if held is not None:
+            raise held.view_error(item)
         return table.frame(self.settled(table, version))
 
     def settled(self, table: DeltaTable, version: int) -> int:

@@ -123,6 +123,12 @@ def engine_session(base: SparkSession) -> SparkSession:
     return session
 
 
+def cloned(session: SparkSession) -> SparkSession:
+    """A session with the same settings and with temporary views of its own."""
+    jsession: Any = session._jsparkSession
+    return SparkSession(session.sparkContext, jsession.cloneSession())
+
+
 @contextmanager
 def active(session: SparkSession) -> Iterator[None]:
     """Make a session this thread's active one in the JVM; Delta asks for the active session."""

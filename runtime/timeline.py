@@ -86,8 +86,8 @@ class Timeline:
 
     def __init__(self, gateway: Gateway, location: str) -> None:
         self._gateway = gateway
-        self._location = location
-        self._table = gateway.table(location)
+        self.location = location
+        self._table = gateway.output_table(location)
         self._output = Output(self._table, APP)
         self._read_to = -1  # newest delta version whose bindings are taken in
         self._read_from = 0  # oldest, inclusive

@@ -21,6 +21,7 @@ from ctsql.planner.syntax.statements import (
     SetSetting,
     ShowCreate,
     ShowObjects,
+    ShowPending,
     ShowRetention,
     ShowSetting,
     Statement,
@@ -40,7 +41,7 @@ _LISTS = {
     ("NAMESPACES",): "schemas",
     ("OBJECTS",): "objects",
 }
-_SHOW_LATER = ("PENDING", "SUBSCRIPTIONS")
+_SHOW_LATER = ("SUBSCRIPTIONS",)
 _SHOW_REFUSED = ("FUNCTIONS", "PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")
 _TASK_LATER = ("AS", "SUSPEND", "RESUME", "SET", "RESET")
 
@@ -131,6 +132,9 @@ def _show(cursor: Cursor) -> Statement:
     for words, what in _LISTS.items():
         if cursor.accept(*words):
             return _show_list(cursor, span, what)
+    if cursor.accept("PENDING"):
+        cursor.end()
+        return ShowPending(span=span)
     if cursor.accept("RETENTION"):
         shown = None if cursor.current is None else cursor.relation("the name of a stored object")
         cursor.end()

@@ -277,6 +277,13 @@ class ShowObjects:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShowPending:
+    """SHOW PENDING: what every output lacks."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShowCreate:
     """SHOW CREATE [kind] name."""
 
@@ -391,6 +398,7 @@ Statement = (
     | CommentOn
     | ShowObjects
     | ShowCreate
+    | ShowPending
     | Describe
     | Explain
     | RefreshView

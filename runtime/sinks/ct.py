@@ -38,7 +38,7 @@ from ctsql.planner.nodes import InsertsInput, TaskWrite
 from ctsql.planner.rules.inserts_input import inserts_input
 from ctsql.planner.rules.times_extract import times_extract
 from ctsql.planner.rules.times_reduce import times_reduce
-from ctsql.runtime.commits import Change
+from ctsql.runtime.commits import INSERTING, Change
 from ctsql.runtime.objects import Movement, Objects
 from ctsql.runtime.sinks.ct_state import SinkState
 from ctsql.runtime.sinks.failure import (
@@ -135,7 +135,7 @@ class TaskSink:
             found.append(Movement(created, SNAPSHOT, SNAPSHOT))
             after = created
         for movement in self.objects.movements(self.input, after=after, until=until):
-            if self.objects.change_of(self.input, movement) in (Change.APPEND, Change.MIXED):
+            if self.objects.change_of(self.input, movement) in INSERTING:
                 found.append(movement)
         return found
 
