@@ -277,7 +277,8 @@ class Timeline:
             if isinstance(outcome, Committed):
                 faults.point("timeline_committed")
                 self.refresh()
-                self._archive(outcome.version)
+                if outcome.version % ARCHIVE_EVERY_COMMITS == 0:
+                    self.archive()
                 return newest
         raise error(
             "INTERNAL_ERROR",
@@ -306,27 +307,34 @@ class Timeline:
             self._passed[source] = newest
         return found
 
-    def _archive(self, version: int) -> None:
-        """Every hundred commits, write the bindings as rows that log cleanup keeps."""
-        if version % ARCHIVE_EVERY_COMMITS:
-            return
+    @property
+    def archived_to(self) -> int:
+        """The version through which bindings are rows as well; -1 when none are."""
+        return int(json.loads(self._table.domains()[1].get(ARCHIVED, "-1")))
+
+    def archive(self) -> None:
+        """Write the bindings of all commits as rows, so that their log files may go.
+
+        Nothing is written when another process has done so.
+        """
         for _ in range(ARCHIVE_TRIES_MAX):
             self.refresh()
-            done = int(json.loads(self._table.domains()[1].get(ARCHIVED, "-1")))
-            if done >= version:
-                return  # another process has
+            # First: an archive that is made after this makes ours fail, so no row comes twice.
+            attempt = self._output.open(self._output.upper)
+            if not isinstance(attempt, Attempt):
+                continue
+            version, done = attempt.version_read, self.archived_to
             rows = [
                 (b.time, b.source, b.version)
                 for v in range(done + 1, version + 1)
                 if self._table.has(v)
                 for b in self._bindings_of(v)
             ]
-            attempt = self._output.open(self._output.upper)
-            if not isinstance(attempt, Attempt):
-                continue
-            if rows:
-                frame = self._gateway.session.createDataFrame(rows, SCHEMA).coalesce(1)
-                attempt.stage(frame)
+            if not rows:
+                attempt.abandon()
+                return
+            frame = self._gateway.session.createDataFrame(rows, SCHEMA).coalesce(1)
+            attempt.stage(frame)
             attempt.set_domain(ARCHIVED, json.dumps(version))
             if isinstance(attempt.commit_beside({}), Committed):
                 return
