@@ -356,6 +356,6 @@ def _as_of(statement: st.Select) -> int | None:
 def _writes(statement: st.Statement) -> bool:
     reading = (
         st.Select, st.ShowObjects, st.ShowCreate, st.Describe, st.Explain, st.SetSetting,
-        st.ShowSetting, st.ResetSetting, st.UseSchema,
+        st.ShowRetention, st.ShowSetting, st.ResetSetting, st.UseSchema,
     )  # fmt: skip
     return not isinstance(statement, reading)

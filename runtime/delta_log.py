@@ -155,6 +155,7 @@ class DeltaTable:
         self._commits: dict[int, Commit] = {}
         self._files: dict[int, dict[str, Any]] = {}
         self._snapshot: Any = None
+        self.oldest_seen: int | None = None  # the oldest version that was last found in the log
 
     # ---- versions and commits
 

@@ -27,6 +27,7 @@ from ctsql.runtime.commits import rows_changed
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.events import Event, EventKind
+from ctsql.runtime.maintenance.upkeep import Upkeep
 from ctsql.runtime.pacing import Pace, Trouble
 from ctsql.runtime.spark_errors import is_lost
 from ctsql.runtime.write_handle import Entry
@@ -55,6 +56,7 @@ class Service:
     _now: int = NOTHING
     _said: int = 0
     _begun: float = 0.0
+    _upkeep: Upkeep = field(default_factory=Upkeep)
 
     def run(self, *, once: bool, interval: float) -> None:
         """Look and tick until stopped, or (``once``) one tick.
@@ -93,6 +95,7 @@ class Service:
             return False
         with self._following(engine):
             self._tick(engine)
+            self._upkeep.after_round(engine, self._say)
         return True
 
     def _moved(self, engine: Engine) -> bool:
@@ -208,6 +211,7 @@ class Service:
     def _wrote(self, engine: Engine, object_id: str, entry: Entry) -> None:
         """One commit of ours; those that only move the upper are not worth a line."""
         begun, self._begun = self._begun, time.monotonic()
+        self._upkeep.note(object_id, entry.version)
         item = engine.objects.item(object_id)
         commit = engine.objects.table(item).commit_at(entry.version)
         inserted, deleted = rows_changed(commit)

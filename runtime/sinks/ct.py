@@ -142,6 +142,7 @@ class TaskSink:
     def _write(self, movement: Movement) -> tuple[int, bool]:
         """Run the body at a due time; gives the output's upper after it, and whether we wrote."""
         time = movement.time
+        missed = False
         for _ in range(DISTURBED_TRIES_MAX):
             if self.output.upper > time:
                 return self.output.upper, True  # a rival wrote it
@@ -161,9 +162,12 @@ class TaskSink:
                 return self._failed(time, problem), True
             except EnvironmentProblem as problem:
                 attempt.abandon()
-                if problem.message == FILE_MISSING:
+                if problem.message != FILE_MISSING:
+                    raise
+                if missed:
                     raise self._history_lost(movement, problem) from problem
-                raise
+                missed = True  # it may have been compacted and removed while it was being read
+                continue
             except BaseException:
                 attempt.abandon()
                 raise
