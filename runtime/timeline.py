@@ -137,7 +137,8 @@ class Timeline:
         # T that is told.
         if self._read_to < 0:
             newest, domains = self._table.domains()
-            self._output.follow(newest)
+            while self._output.follow(newest) > newest:
+                newest, domains = self._table.domains()
             if FRONTIER in domains:
                 self._frontier = json.loads(domains[FRONTIER])
             self._requests = json.loads(domains.get(REQUESTS, "{}"))
@@ -175,8 +176,8 @@ class Timeline:
         if not self._table.has(self._read_from - 1):
             self._take_archived()
             return True
-        self._read_from -= 1
-        metadata = self._table.commit_at(self._read_from).metadata
+        metadata = self._table.commit_at(self._read_from - 1).metadata
+        self._read_from -= 1  # not before: where looking fails, it is looked at again
         if "bindings" in metadata or self._read_from == 0:
             self._known_from = int(metadata.get("lower", 0))
         older: dict[str, list[Binding]] = {}

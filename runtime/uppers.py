@@ -58,6 +58,11 @@ class Uppers:
         return self._entries[-1] if self._entries else None
 
     @property
+    def looked_to(self) -> int:
+        """The version that the upper is as of; -1 before the first look."""
+        return -1 if self._looked_to is None else self._looked_to
+
+    @property
     def kept_count(self) -> int:
         """How many entries are in memory."""
         return len(self._entries)
@@ -65,9 +70,8 @@ class Uppers:
     def follow(self, version: int) -> None:
         """Take in the commits up to a version."""
         if self._looked_to is None:
-            self._looked_from = version + 1
-            self._reach_back(until_upper=None)
-            self._looked_to = version  # not before: where looking fails, nothing is known yet
+            # Not known before all of it was looked at: where that fails, it is looked at again.
+            self._looked_to = self._look_first(version)
             return
         for v in range(self._looked_to + 1, version + 1):
             commit = self.table.commit_at(v)
@@ -85,6 +89,19 @@ class Uppers:
                 self.failure = dict(commit.domains)[FAILURE]
             self._looked_to = v
         self._trim()
+
+    def _look_first(self, version: int) -> int:
+        """Find the newest upper as of a version; gives the version that it was found as of."""
+        while True:
+            self._looked_from = version + 1
+            self._reach_back(until_upper=None)
+            newest = self.table.version() if self._told_by_state else version
+            if newest == version:
+                return version
+            # The state may be of a later version than the log was looked at from: look again.
+            self._entries.clear()
+            self._told_by_state = self._failure_known = False
+            version = newest
 
     def _trim(self) -> None:
         """Forget old entries when there are many (U2)."""
