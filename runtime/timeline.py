@@ -147,6 +147,9 @@ class Timeline:
             return self.now
         newest = self._table.version()
         self._output.follow(newest)
+        if newest > self._read_to and not self._table.has(self._read_to + 1):
+            self._forget()  # cleaned up since the last look, which was long ago
+            return self.refresh()
         for version in range(self._read_to + 1, newest + 1):
             commit = self._table.commit_at(version)
             for binding in self._bindings_of(version):
@@ -158,6 +161,12 @@ class Timeline:
                 self._requests = json.loads(requests)
             self._read_to = version  # at once: what is taken in is not taken in again
         return self.now
+
+    def _forget(self) -> None:
+        """Start over, as after opening."""
+        self._read_to, self._read_from, self._known_from = -1, 0, 0
+        self._bindings, self._frontier, self._requests, self._passed = {}, {}, {}, {}
+        self._archive_loaded = False
 
     def _bindings_of(self, version: int) -> list[Binding]:
         rows = self._table.commit_at(version).metadata.get("bindings", [])

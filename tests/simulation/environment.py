@@ -26,7 +26,7 @@ class Environment:
         self.bad = rng.choice((0.0, 0.03, 0.1))
         self.outputs: list[str] = []
         self.unfollowed_views: list[str] = []
-        self.passed: Callable[[str], int] = lambda location: 0
+        self.passed: Callable[[str], int] = lambda _: 0
         self.cleaned = 0
         self.foreign_rows = rng.random() < 0.3
 
@@ -38,7 +38,7 @@ class Environment:
             (6, 3, 2, 1, 2, 4),
         )[0]
         what()
-        if self.foreign_rows and self.unfollowed_views and rng.random() < 0.1:
+        if self.foreign_rows and self.unfollowed_views and rng.random() < 0.2:
             self.disturb(rng.choice(self.unfollowed_views))
         if rng.random() < 0.05:
             self.clean()
@@ -50,28 +50,32 @@ class Environment:
 
     def change(self) -> None:
         """Rows of a source go, or are updated, by vector or by rewriting the file."""
-        folder, rng = self._source(), self.rng
+        folder = self._source()
+        actions = self._without_some(folder)
+        if actions and self.rng.random() < 0.5:
+            actions.append(self._added(folder, self._rows()))
+        if actions:
+            self._commit(folder, actions)
+
+    def _without_some(self, folder: Folder) -> list[str]:
+        """The actions that delete some rows of one file; none where there is no file."""
+        rng = self.rng
         files = list(folder.live[-1].values())
         if not files:
-            return
+            return []
         file = rng.choice(files)
         held = list(folder.rows(file))
         gone = rng.sample(held, rng.randint(1, len(held)))
         actions = [file.line("remove", data_change=True)]
-        if len(gone) < len(held):
-            if rng.random() < 0.5:
-                old = folder.vectors[file.vector][file.path] if file.vector else frozenset()
-                numbers = old | {i for i, _ in gone}
-                name = folder.write_vector({file.path: numbers}, FOREIGN)
-                grown = File(file.path, file.records, name, len(numbers))
-                actions.append(grown.line("add", data_change=True))
-            else:
-                actions.append(
-                    self._added(folder, [row for i, row in held if (i, row) not in gone])
-                )
+        if len(gone) == len(held):
+            return actions
         if rng.random() < 0.5:
-            actions.append(self._added(folder, self._rows()))
-        self._commit(folder, actions)
+            old = folder.vectors[file.vector][file.path] if file.vector else frozenset()
+            numbers = old | {i for i, _ in gone}
+            name = folder.write_vector({file.path: numbers}, FOREIGN)
+            grown = File(file.path, file.records, name, len(numbers))
+            return [*actions, grown.line("add", data_change=True)]
+        return [*actions, self._added(folder, [row for i, row in held if (i, row) not in gone])]
 
     def compact(self) -> None:
         """All files of a table become one; no row changes."""
@@ -110,11 +114,8 @@ class Environment:
     def disturb(self, view: str) -> None:
         """Somebody writes into a view's table, or deletes from it."""
         folder = self.store.folders[view]
-        files = list(folder.live[-1].values())
-        if files and self.rng.random() < 0.5:
-            self._commit(folder, [self.rng.choice(files).line("remove", data_change=True)])
-        else:
-            self._commit(folder, [self._added(folder, self._rows())])
+        actions = self._without_some(folder) if self.rng.random() < 0.5 else []
+        self._commit(folder, actions or [self._added(folder, self._rows())])
 
     def clean(self) -> None:
         """Delta's log cleanup, of what every process has passed and nobody needs any more."""

@@ -218,7 +218,7 @@ class Folder:
         return {*self.files, *self.vectors} - self.named - coming
 
     def clean_log(self, before: int) -> None:
-        """Delete the texts of old commits, as Delta's log cleanup does; checkpoints hold the rest."""
+        """Delete the texts of old commits; checkpoints hold the state they led to."""
         for version in [v for v in self.log if v < before]:
             del self.log[version]
 
@@ -230,8 +230,8 @@ class Store:
         self.folders: dict[str, Folder] = {}
         self.clock_ms = 1_000
         self.answers_late = False
-        self.on_commit: Callable[[Folder, Commit, Sent], None] = lambda folder, commit, sent: None
-        self.on_delete: Callable[[Folder, str], None] = lambda folder, path: None
+        self.on_commit: Callable[[Folder, Commit, Sent], None] = lambda *_: None
+        self.on_delete: Callable[[Folder, str], None] = lambda *_: None
         self._numbers = 0
 
     def number(self) -> int:
@@ -262,7 +262,7 @@ class Rows:
         """As a multiset."""
         return Counter(self.rows)
 
-    def isEmpty(self) -> bool:  # noqa: N802 - PySpark's name
+    def isEmpty(self) -> bool:
         """Are there no rows?"""
         return not self.rows
 
@@ -277,7 +277,7 @@ class Rows:
     def unpersist(self) -> None:
         """Nothing is kept."""
 
-    def orderBy(self, column: str) -> "Rows":  # noqa: N802 - PySpark's name
+    def orderBy(self, column: str) -> "Rows":
         """Ordered by the first column, which must be ``t``."""
         assert column == "t"
         return Rows(sorted(self.rows))
@@ -300,7 +300,7 @@ class Session:
     def set(self, name: str, value: str) -> None:
         """Settings are for Spark."""
 
-    def createDataFrame(self, rows: list[Row], schema: str) -> Rows:  # noqa: N802
+    def createDataFrame(self, rows: list[Row], schema: str) -> Rows:
         """The rows."""
         return Rows(rows)
 

@@ -20,14 +20,14 @@ from unittest import mock
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.runtime.commits import Commit
 from ctsql.runtime import clock, timeline
+from ctsql.runtime.commits import Commit
+from ctsql.runtime.committing import Commits, Committed, Disturbed, Outcome
 from ctsql.runtime.delta_catalog import FORMAT, FORMAT_PROPERTY, DeltaCatalog
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.timeline import ARCHIVED, Timeline
-from ctsql.runtime.committing import Commits, Committed, Disturbed, Outcome
 from ctsql.runtime.write_handle import Output
 from tests.simulation import world
 from tests.simulation.environment import Environment
@@ -190,7 +190,7 @@ class Process:
         model = self.simulation.model
         since = model.newest_moves()
         engine.refresh_catalog()
-        item = self._any(engine, lambda i: True)
+        item = self._any(engine, lambda _: True)
         assert item is not None
         at = engine.read_time([item])
         rows: Any = StoredSources(engine.objects).contents(item.id, at)
@@ -432,11 +432,14 @@ class Simulation:
                 owner in excused, "I3: a file that nobody answers for", folder.location, path, owner
             )
 
+    def _now_ms(self) -> int:
+        return self.store.clock_ms
+
     @contextmanager
     def _patched(self) -> Iterator[None]:
         with ExitStack() as stack:
             stack.enter_context(world.without_spark())
-            stack.enter_context(mock.patch.object(clock, "now_ms", lambda: self.store.clock_ms))
+            stack.enter_context(mock.patch.object(clock, "now_ms", self._now_ms))
             stack.enter_context(
                 mock.patch.object(timeline, "ARCHIVE_EVERY_COMMITS", self.archive_every)
             )

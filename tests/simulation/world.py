@@ -92,7 +92,7 @@ def _sums(a: Bag, b: Bag) -> Bag:
     sums: Counter[int] = Counter()
     for (k, v), n in (*a.items(), *b.items()):
         sums[k] += v * n
-    return Counter({(k, v): 1 for k, v in sums.items()})
+    return Counter(dict.fromkeys(sums.items(), 1))
 
 
 def _distinct(a: Bag) -> Bag:
@@ -270,7 +270,7 @@ def without_spark() -> Iterator[None]:
             (mv, "stage", stage),
             (sources, "lower_view", lower_view),
             (objects, "bind_stored", bind),
-            (objects, "inserted", lambda rows, columns: rows),
+            (objects, "inserted", lambda rows, _: rows),
         ):
             stack.enter_context(mock.patch.object(module, name, function))
         yield
