@@ -9,7 +9,7 @@ import json
 import random
 from collections.abc import Callable
 
-from tests.simulation.memory_log import File, Folder, Row, Sent, Store
+from tests.simulation.memory_store import File, Folder, Row, Sent, Store
 from tests.simulation.model import CATALOG, TIMELINE
 from tests.simulation.world import BAD, SOURCES
 
@@ -35,10 +35,10 @@ class Environment:
         rng = self.rng
         what = rng.choices(
             (self.insert, self.change, self.compact, self.touch, self.clock, self.arrive),
-            (6, 3, 2, 1, 2, 4),
+            (6, 3, 3, 2, 2, 4),
         )[0]
         what()
-        if self.foreign_rows and self.unfollowed_views and rng.random() < 0.2:
+        if self.foreign_rows and self.unfollowed_views and rng.random() < 0.4:
             self.disturb(rng.choice(self.unfollowed_views))
         if rng.random() < 0.05:
             self.clean()
@@ -79,7 +79,8 @@ class Environment:
 
     def compact(self) -> None:
         """All files of a table become one; no row changes."""
-        folder = self.store.folders[self.rng.choice([*SOURCES, *self.outputs])]
+        where = self.outputs if self.rng.random() < 0.7 else SOURCES
+        folder = self.store.folders[self.rng.choice(where)]
         files = list(folder.live[-1].values())
         if len(files) < 2:
             return

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from ctsql.runtime.commits import Commit
 from ctsql.runtime.timeline import APP
 from ctsql.runtime.write_handle import FAILURE
-from tests.simulation.memory_log import Bag, File, Folder, Sent, Store
+from tests.simulation.memory_store import Bag, File, Folder, Sent, Store
 from tests.simulation.world import DEFINED, SOURCES, Fails, Task, View, reads_of
 
 TIMELINE, CATALOG = "timeline", "catalog"

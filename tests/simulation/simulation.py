@@ -32,7 +32,8 @@ from ctsql.runtime.write_handle import Output
 from tests.simulation import world
 from tests.simulation.environment import Environment
 from tests.simulation.marks import MARKS
-from tests.simulation.memory_log import Fate, Folder, Killed, MemoryGateway, Sent, Store
+from tests.simulation.memory_log import MemoryGateway
+from tests.simulation.memory_store import Fate, Folder, Killed, Sent, Store
 from tests.simulation.model import CATALOG, TIMELINE, Model, require
 from tests.simulation.scheduler import Scheduler
 
@@ -109,8 +110,10 @@ class Process:
         self.simulation.note(self.name, "commit", fate.name)
         return fate
 
-    def noted(self, what: str) -> None:
-        """Something rare happened."""
+    def noted(self, what: str, *, rows: bool | None = None) -> None:
+        """Something rare happened; to a commit with or without rows."""
+        if what == "ConcurrentTransaction":
+            what = f"{what} {'with' if rows else 'without'} rows"
         self.simulation.mark(what)
 
     def _die(self, call: str) -> None:
@@ -249,9 +252,13 @@ class Process:
     def outcome(self, location: str, outcome: Outcome, before: int) -> None:
         """What the write handle says of a commit is so."""
         folder = self.simulation.store.folders[location]
-        own = [v for v in range(before, len(folder.sent)) if folder.sent[v].by == self.name]
+        # One of an earlier write of this process, told as failed, may have arrived meanwhile.
+        new = [(v, folder.sent[v]) for v in range(before, len(folder.sent))]
+        own = [v for v, sent in new if sent.by == self.name and not sent.was_late]
         if isinstance(outcome, Committed):
-            require(own == [outcome.version], "told a commit that is none", location, own, outcome)
+            is_own = folder.sent[outcome.version].by == self.name
+            is_only = own in ([], [outcome.version])
+            require(is_own and is_only, "told a commit that is none", location, own, outcome)
             if self.fates[-1] is Fate.LOST:
                 self.simulation.mark("a lost answer was resolved as committed")
         else:

@@ -23,7 +23,8 @@ from ctsql.runtime import objects, sources
 from ctsql.runtime.sinks import ct, mv
 from ctsql.runtime.sinks.cancel import cancel
 from ctsql.runtime.write_handle import Attempt
-from tests.simulation.memory_log import Bag, Rows
+from tests.simulation.memory_log import Rows
+from tests.simulation.memory_store import Bag
 
 BAD = 13
 """A value at which the strict definitions fail, as 1 / (v - 13) does."""
