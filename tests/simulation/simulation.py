@@ -169,7 +169,7 @@ class Process:
         """Run one statement."""
         rng = self.simulation.rng
         what: Callable[[MemoryEngine], None] = rng.choices(
-            (self.tick, self.read, self.full, self.mend), (8, 4, 1, 2)
+            (self.tick, self.read, self.full, self.mend), (8, 4, 3, 2)
         )[0]
         self.doing = what.__name__
         what(engine)

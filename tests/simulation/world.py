@@ -139,6 +139,7 @@ VIEWS = (
     View("kinds", ("s0",), "SELECT DISTINCT k, v FROM s0", _distinct),
     View("checked", ("s1",), "SELECT k, v FROM s1", _checked),
     View("over", ("audit",), "SELECT DISTINCT k, v FROM audit", _distinct),
+    View("tops", ("best",), "SELECT DISTINCT k, v FROM best", _distinct),
 )
 SOURCES = ("s0", "s1")
 DEFINED: dict[str, Task | View] = {d.name: d for d in (*TASKS, *VIEWS)}
