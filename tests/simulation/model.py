@@ -226,15 +226,20 @@ class Model:
 
     # ---- what is asked
 
-    def check_read(self, name: str, at: int, rows: Bag, since: dict[str, int]) -> None:
-        """A strict read gave these rows as of T; ``since`` is what was committed before it."""
+    def check_read(
+        self, name: str, at: int, rows: Bag, since: dict[str, int], disturbed: int | None
+    ) -> None:
+        """A strict read gave these rows as of T; ``since`` is what was committed before it.
+
+        ``disturbed`` is the version of the newest foreign rows before it: they are taken out.
+        """
         for source, version in since.items():
             bound = self.version_at(source, at)
             require(
                 bound >= version, "R1: a read misses a commit", name, at, source, version, bound
             )
-        if name in self.disturbed:
-            return
+        if self.disturbed.get(name) not in (None, disturbed):
+            return  # foreign rows came while it was read
         wanted = self.contents(name, at)
         require(rows == wanted, "R2: a read is wrong", name, at, rows - wanted, wanted - rows)
 

@@ -195,9 +195,10 @@ class Process:
         engine.refresh_catalog()
         item = self._any(engine, lambda _: True)
         assert item is not None
+        disturbed = model.disturbed.get(item.id)
         at = engine.read_time([item])
         rows: Any = StoredSources(engine.objects).contents(item.id, at)
-        model.check_read(item.id, at, rows.bag(), since)
+        model.check_read(item.id, at, rows.bag(), since, disturbed)
 
     def full(self, engine: MemoryEngine) -> None:
         """REFRESH MATERIALIZED VIEW ... FULL."""
