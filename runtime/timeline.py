@@ -166,7 +166,7 @@ class Timeline:
         """Start over, as after opening."""
         self._read_to, self._read_from, self._known_from = -1, 0, 0
         self._bindings, self._frontier, self._requests, self._passed = {}, {}, {}, {}
-        self._archive_loaded = False
+        self._archive_taken = False
 
     def _bindings_of(self, version: int) -> list[Binding]:
         rows = self._table.commit_at(version).metadata.get("bindings", [])

@@ -7,7 +7,7 @@ after ``kill -9``.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ctsql.catalog.errors import error
@@ -47,14 +47,50 @@ class Rows:
     def unpersist(self) -> None:
         """Nothing is kept."""
 
-    def orderBy(self, column: str) -> "Rows":
-        """Ordered by the first column, which must be ``t``."""
-        assert column == "t"
-        return Rows(sorted(self.rows))
+    def where(self, wanted: Callable[[Row], bool]) -> "Rows":
+        """The rows that a condition of :class:`TimeColumn` holds for."""
+        return Rows(row for row in self.rows if wanted(row))
+
+    def orderBy(self, order: str) -> "Rows":
+        """The newest T first."""
+        assert order == "newest first"
+        return Rows(sorted(self.rows, reverse=True))
+
+    def limit(self, count: int) -> "Rows":
+        """The first rows."""
+        return Rows(self.rows[:count])
 
     def collect(self) -> list[dict[str, Any]]:
         """The rows of the timeline's archive."""
         return [dict(zip(("t", "source", "version"), row, strict=True)) for row in self.rows]
+
+
+class TimeColumn:
+    """The column ``t`` of the timeline's archive in a condition, in the place of Spark's."""
+
+    def __lt__(self, time: int) -> Callable[[Row], bool]:
+        return lambda row: row[0] < time
+
+    def __eq__(self, time: object) -> Any:
+        return lambda row: row[0] == time
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Functions:
+    """Of Spark's functions what the timeline uses."""
+
+    @staticmethod
+    def col(name: str) -> TimeColumn:
+        """The column ``t``."""
+        assert name == "t"
+        return TimeColumn()
+
+    @staticmethod
+    def desc(name: str) -> str:
+        """Order by ``t``, the newest first."""
+        assert name == "t"
+        return "newest first"
 
 
 class Session:
@@ -90,10 +126,6 @@ class MemoryGateway:
         if found is None:
             found = self._tables[location] = MemoryTable(self, self.store.folders[location])
         return found
-
-    def local(self, rows: Rows) -> Rows:
-        """The same rows."""
-        return rows
 
 
 class MemoryTable:

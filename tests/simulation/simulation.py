@@ -37,6 +37,7 @@ from tests.simulation.memory_store import Fate, Folder, Killed, Sent, Store
 from tests.simulation.model import CATALOG, TIMELINE, Model, require
 from tests.simulation.scheduler import Scheduler
 
+ARCHIVE_ROWS_MAX = 3
 TRACE_MAX = 400
 FALLIBLE = ("has", "update", "commit_at", "read", "stage", "delete", "begin")
 EXPECTED = ("STORAGE_ERROR", "COMMIT_UNKNOWN", "TASK_FAILED", "VIEW_FAILED", "TASK_NOT_FAILED")
@@ -451,6 +452,7 @@ class Simulation:
             stack.enter_context(
                 mock.patch.object(timeline, "ARCHIVE_EVERY_COMMITS", self.archive_every)
             )
+            stack.enter_context(mock.patch.object(timeline, "ARCHIVE_ROWS_MAX", ARCHIVE_ROWS_MAX))
             stack.enter_context(mock.patch.object(Commits, "commit", _watched(Commits.commit)))
             yield
 

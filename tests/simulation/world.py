@@ -19,11 +19,11 @@ from ctsql.catalog.schemas import Column
 from ctsql.planner.binding import Bound, bind_stored
 from ctsql.planner.lowering import Context, Proposal
 from ctsql.planner.nodes import Transaction, ViewWrite
-from ctsql.runtime import objects, sources
+from ctsql.runtime import objects, sources, timeline
 from ctsql.runtime.sinks import ct, mv
 from ctsql.runtime.sinks.cancel import cancel
 from ctsql.runtime.write_handle import Attempt
-from tests.simulation.memory_log import Rows
+from tests.simulation.memory_log import Functions, Rows
 from tests.simulation.memory_store import Bag
 
 BAD = 13
@@ -268,9 +268,11 @@ def without_spark() -> Iterator[None]:
         for module, name, function in (
             (ct, "lower_transaction", lower_transaction),
             (ct, "stage", stage),
+            (ct, "few", lambda rows: rows),
             (mv, "lower_view", lower_view),
             (mv, "stage", stage),
             (sources, "lower_view", lower_view),
+            (timeline, "F", Functions),
             (objects, "bind_stored", bind),
             (objects, "inserted", lambda rows, _: rows),
         ):
