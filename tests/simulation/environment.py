@@ -69,7 +69,7 @@ class Environment:
         actions = [file.line("remove", data_change=True)]
         if len(gone) == len(held):
             return actions
-        if rng.random() < 0.5:
+        if rng.random() < 0.8:
             old = folder.vectors[file.vector][file.path] if file.vector else frozenset()
             numbers = old | {i for i, _ in gone}
             name = folder.write_vector({file.path: numbers}, FOREIGN)
