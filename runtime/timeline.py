@@ -137,7 +137,8 @@ class Timeline:
         # T that is told.
         if self._read_to < 0:
             newest, domains = self._table.domains()
-            self._output.follow(newest)
+            while self._output.follow(newest) > newest:
+                newest, domains = self._table.domains()
             if FRONTIER in domains:
                 self._frontier = json.loads(domains[FRONTIER])
             self._requests = json.loads(domains.get(REQUESTS, "{}"))
@@ -146,6 +147,9 @@ class Timeline:
             return self.now
         newest = self._table.version()
         self._output.follow(newest)
+        if newest > self._read_to and not self._table.has(self._read_to + 1):
+            self._forget()  # cleaned up since the last look, which was long ago
+            return self.refresh()
         for version in range(self._read_to + 1, newest + 1):
             commit = self._table.commit_at(version)
             for binding in self._bindings_of(version):
@@ -157,6 +161,12 @@ class Timeline:
                 self._requests = json.loads(requests)
             self._read_to = version  # at once: what is taken in is not taken in again
         return self.now
+
+    def _forget(self) -> None:
+        """Start over, as after opening."""
+        self._read_to, self._read_from, self._known_from = -1, 0, 0
+        self._bindings, self._frontier, self._requests, self._passed = {}, {}, {}, {}
+        self._archive_taken = False
 
     def _bindings_of(self, version: int) -> list[Binding]:
         rows = self._table.commit_at(version).metadata.get("bindings", [])
@@ -175,8 +185,8 @@ class Timeline:
         if not self._table.has(self._read_from - 1):
             self._take_archived()
             return True
-        self._read_from -= 1
-        metadata = self._table.commit_at(self._read_from).metadata
+        metadata = self._table.commit_at(self._read_from - 1).metadata
+        self._read_from -= 1  # not before: where looking fails, it is looked at again
         if "bindings" in metadata or self._read_from == 0:
             self._known_from = int(metadata.get("lower", 0))
         older: dict[str, list[Binding]] = {}
