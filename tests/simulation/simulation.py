@@ -26,6 +26,7 @@ from ctsql.runtime.committing import Commits, Committed, Disturbed, Outcome
 from ctsql.runtime.delta_catalog import FORMAT, FORMAT_PROPERTY, DeltaCatalog
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.objects import Objects
+from ctsql.runtime.sinks.mv_mint import Mint
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.timeline import ARCHIVED, Timeline
 from ctsql.runtime.write_handle import Output
@@ -49,7 +50,8 @@ class MemoryEngine(Engine):
     def __init__(self, store: Store, link: "Process") -> None:
         gateway: Any = MemoryGateway(store, link)
         self.session = gateway.session
-        self.read_only = False
+        self._mode = Mint()
+        self._shadow = None
         self.gateway = gateway
         self.warehouse = "memory"
         self.catalog_store = DeltaCatalog(gateway, CATALOG, "memory")
