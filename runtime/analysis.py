@@ -7,13 +7,22 @@ definition costs no job and does not depend on data.
 from collections.abc import Callable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.schemas import Column
-from ctsql.planner.lowering import Context, lower_query, quoted, temporary_view
+from ctsql.planner.lowering import (
+    Context,
+    Held,
+    View,
+    assigned,
+    lower_query,
+    quoted,
+    temporary_view,
+)
 from ctsql.planner.lowering.queries import registered, relation_frames, run_text
-from ctsql.planner.nodes import Delete, Get, Node, Query, Role
+from ctsql.planner.nodes import Delete, Get, Merge, Node, Query, Role, Update
 from ctsql.planner.rules import transform
 from ctsql.runtime.spark_errors import converted
 
@@ -38,6 +47,14 @@ class EmptySources:
     def inserts(self, object_id: str, at: int) -> DataFrame:
         """An empty table like the object."""
         return self.contents(object_id, at)
+
+    def deletes(self, object_id: str, at: int) -> DataFrame:
+        """An empty table like the object."""
+        return self.contents(object_id, at)
+
+    def changes(self, object_id: str, at: int) -> DataFrame:
+        """An empty table like the object, with ``diff``."""
+        return self.contents(object_id, at).withColumn("diff", F.lit(0).cast("bigint"))
 
     def stored(self, object_id: str) -> DataFrame | None:
         """Nothing is stored."""
@@ -114,6 +131,35 @@ class SparkAnalyst:
                     before=f"SELECT * FROM {view} AS {delete.alias} WHERE (",
                     after=")",
                 )
+
+    def assigned_types(
+        self, statement: Update | Merge, columns: Sequence[Column]
+    ) -> list[tuple[str, ...]]:
+        """The types of assigned values; conditions are analysed with them."""
+        node: Node = transform(statement)
+        view = View(Held(None, empty(self._session, columns)), self._context)
+        with converted():
+            if isinstance(node, Merge):
+                frames = assigned(node, view)
+                return [tuple(f.dataType.simpleString() for f in d.schema)[1:] for d in frames]
+            assert isinstance(node, Update)  # the rules keep the root's kind
+            pieces: list[str | Query] = ["SELECT 1"]
+            for assign in node.assignments:
+                pieces += [", NULL"] if assign.value is None else [", (", assign.value, ")"]
+            pieces.append(f" FROM {{rows}} AS {node.alias}")
+            if node.where is not None:
+                pieces += [" WHERE (", node.where, ")"]
+            found = view.run(pieces, {"rows": empty(self._session, columns)})
+            return [tuple(f.dataType.simpleString() for f in found.schema)[1:]]
+
+    def value_types(self, values: Sequence[Query]) -> tuple[str, ...]:
+        """The types of values that read no relation."""
+        found = []
+        for value in values:
+            with converted():
+                frame = run_text(value.sql, {}, self._context, before="SELECT (", after=")")
+            found.append(frame.schema[0].dataType.simpleString())
+        return tuple(found)
 
     def assignable(self, given: str, declared: str) -> bool:
         """ANSI store assignment, as Spark's INSERT has it."""

@@ -18,14 +18,13 @@ from ctsql.planner.syntax.statements import (
     CreateMaterializedView,
     CreateTable,
     CreateView,
-    DeleteStatement,
     Describe,
     Edit,
-    InsertStatement,
     RelationRef,
     ShowCreate,
     ShowObjects,
     SqlText,
+    texts_of,
 )
 from ctsql.planner.syntax.tokens import tokenise
 from ctsql.runtime.engine import Engine
@@ -173,13 +172,8 @@ def current_definition(engine: Engine, item: Item) -> str:
         case CreateView() | CreateMaterializedView():
             texts, targets = [statement.query], [statement.target]
         case CreateContinualTask():
-            targets = [statement.target, statement.input]
-            for part in statement.body:
-                targets.append(part.target)
-                if isinstance(part, InsertStatement):
-                    texts.append(part.query)
-                elif isinstance(part, DeleteStatement) and part.where is not None:
-                    texts.append(part.where)
+            targets = [statement.target, *statement.inputs, *(p.target for p in statement.body)]
+            texts = [text for part in statement.body for text in texts_of(part)]
         case CreateTable():
             targets = [statement.target]
         case _:
@@ -206,10 +200,11 @@ def _renamed(
         return
     same_schema = fold(now.name.schema) == fold(name.schema) and len(ref.parts) == 1
     text = quote(now.name.name) if same_schema else now.name.qualified()
+    yield Edit(span=ref.name_span, text=text)
     if not ref.aliased and _has_columns_of(ref.parts[-1], definition):
-        text += f" AS {quote(ref.parts[-1])}"
+        behind = Span(ref.span.source, ref.span.stop, ref.span.stop)
+        yield Edit(span=behind, text=f" AS {quote(ref.parts[-1])}")
         yield from (Edit(span=prefix, text="") for prefix in ref.column_prefixes)
-    yield Edit(span=ref.span, text=text)
 
 
 def _has_columns_of(name: str, definition: Span) -> bool:

@@ -21,11 +21,11 @@ from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.binding import Bound, bind_stored
-from ctsql.planner.nodes import InsertsInput, TaskWrite, ViewWrite
+from ctsql.planner.nodes import DeletesInput, InsertsInput, TaskWrite, ViewWrite
 from ctsql.runtime.commits import Change, classify, rows_added
 from ctsql.runtime.delta_log import DeltaTable, Gateway
 from ctsql.runtime.refresh import Schedule
-from ctsql.runtime.sinks.correction import inserted
+from ctsql.runtime.sinks.correction import net_change
 from ctsql.runtime.timeline import Timeline
 from ctsql.runtime.write_handle import Entry, Output
 
@@ -43,6 +43,16 @@ class Movement:
     time: int
     before: int
     version: int
+
+
+def due_changes(plan: TaskWrite) -> dict[str, frozenset[Change]]:
+    """For each input the kinds of changes for which the body may have to run."""
+    found: dict[str, frozenset[Change]] = {}
+    for node in plan.inputs:
+        assert isinstance(node, InsertsInput | DeletesInput)
+        more = {Change.DELETE} if isinstance(node, DeletesInput) else {Change.APPEND}
+        found[node.object_id] = found.get(node.object_id, frozenset()) | more | {Change.MIXED}
+    return found
 
 
 class Objects:
@@ -197,18 +207,22 @@ class Objects:
         if item.kind is ObjectKind.CONTINUAL_TASK:
             plan = self.bound(item).plan
             assert isinstance(plan, TaskWrite)
-            return [self.item(i.object_id) for i in plan.inputs if isinstance(i, InsertsInput)]
+            return [self.item(object_id) for object_id in due_changes(plan)]
         return [self.item(r.object_id) for r in item.reads if r.object_id != item.id]
 
     def due_times(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times at which an object may have to be brought up; a task is, for its inputs."""
         if item.kind is not ObjectKind.CONTINUAL_TASK:
             return self.change_times(item, after=after, until=until)
+        plan = self.bound(item).plan
+        assert isinstance(plan, TaskWrite)
         return {
             m.time
-            for read in self.followed(item)
-            for m in self.movements(read, after=max(after, item.created), until=until)
-            if self.change_of(read, m) in (Change.APPEND, Change.MIXED)
+            for object_id, kinds in due_changes(plan).items()
+            for m in self.movements(
+                self.item(object_id), after=max(after, item.created), until=until
+            )
+            if self.change_of(self.item(object_id), m) in kinds
         }
 
     # ---- refresh times
@@ -344,13 +358,14 @@ class Objects:
         said = table.commit_at(newest.version).metadata if table.has(newest.version) else {}
         return said.get(DEFINITION) != self.definition_of(item)
 
-    def inserts_of(self, item: Item, movement: Movement, change: Change) -> DataFrame:
-        """The rows a movement inserts, net."""
-        table = self.table(item)
-        if change is Change.APPEND:
-            return table.added_rows(list(range(movement.before + 1, movement.version + 1)))
-        rows = table.change_rows(movement.before + 1, movement.version)
-        return inserted(rows, [c.name for c in item.columns])
+    def added_by(self, item: Item, movement: Movement) -> DataFrame:
+        """The rows a movement of kind APPEND inserts."""
+        return self.table(item).added_rows(list(range(movement.before + 1, movement.version + 1)))
+
+    def changed_by(self, item: Item, movement: Movement) -> DataFrame:
+        """What a movement changes, net: each row once, with ``COPIES``."""
+        rows = self.table(item).change_rows(movement.before + 1, movement.version)
+        return net_change(rows, [c.name for c in self.columns_now(item)])
 
     def contents(self, item: Item, version: int | None) -> DataFrame:
         """The rows of an object's table at a version; none at None."""

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ctsql.catalog.items import Item, ObjectKind
+from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.commits import Change, classify
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.objects import due_changes
 from ctsql.runtime.sinks.failure import Failure
 
 COLUMNS = (
@@ -32,7 +34,6 @@ COLUMNS = (
     ("error_t", "bigint"),
     ("error_message", "string"),
 )
-_INSERTING = (Change.APPEND, Change.MIXED)
 
 
 class State(Enum):
@@ -136,16 +137,16 @@ def status_of(engine: Engine, item: Item) -> Status:
 def _pending(engine: Engine, item: Item, through: int) -> Iterator[int]:
     """The Ts of the commits that concern an output and that it has not taken in."""
     objects, timeline = engine.objects, engine.timeline
-    is_task = item.kind is ObjectKind.CONTINUAL_TASK
-    inputs = {i.id for i in objects.followed(item)} if is_task else set()
+    plan = objects.bound(item).plan
+    inputs = due_changes(plan) if isinstance(plan, TaskWrite) else {}
     for source in _sources(engine, item):
-        direct = source.id in inputs
+        kinds = inputs.get(source.id, frozenset(Change))
         for movement in objects.movements(source, after=through, until=timeline.now):
-            if not direct or objects.change_of(source, movement) in _INSERTING:
+            if objects.change_of(source, movement) in kinds:
                 yield movement.time
         table = objects.table(source)
         for commit in timeline.unbound(source.id, source.name.qualified(), table):
-            if not direct or classify(table.commit_at(commit.version)) in _INSERTING:
+            if classify(table.commit_at(commit.version)) in kinds:
                 yield max(commit.time_ms, timeline.now + 1)
 
 

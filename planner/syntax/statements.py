@@ -13,22 +13,40 @@ from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.spans import Span
 
 
+class ChangeKind(Enum):
+    """What ``inserts(t)`` and its like read of a relation, in the body of a task."""
+
+    INSERTS = "inserts"
+    DELETES = "deletes"
+    CONTENTS = "contents"
+    CHANGES = "changes"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelationRef:
     """A relation named in SQL text.
 
     Attributes:
         parts: the identifiers as typed, without quotes: (name,) or (schema, name).
-        span: from the first part to the last.
+        span: from the first part to the last; of ``inserts(t)`` the whole call.
         aliased: an alias follows; if not, replacing the name must add one.
         column_prefixes: spans of a schema written in front of a column (``s.t.c``): the ``s.``
             must be cut when the relation is replaced.
+        change: which of its changes are read, or its contents by name; None for a bare name.
+        inner: in ``inserts(t)``, where the name stands.
     """
 
     parts: tuple[str, ...]
     span: Span
     aliased: bool = False
     column_prefixes: tuple[Span, ...] = ()
+    change: ChangeKind | None = None
+    inner: Span | None = None
+
+    @property
+    def name_span(self) -> Span:
+        """Where the name itself stands."""
+        return self.inner or self.span
 
 
 class ClockKind(Enum):
@@ -95,6 +113,7 @@ class ColumnDef:
     type_span: Span | None = None
     nullable: bool = True
     comment: str | None = None
+    default: SqlText | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,12 +198,17 @@ class CreateMaterializedView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertStatement:
-    """INSERT INTO target [(columns)] query, in a task's body; VALUES is a query too."""
+    """INSERT INTO target [(columns)] query, in a task's body; VALUES is a query too.
+
+    A WITH clause in front of INSERT belongs to the query. ``defaults`` are the words DEFAULT in a
+    VALUES list, each with the place of its column, from 0.
+    """
 
     span: Span
     target: RelationRef
     query: SqlText
     columns: tuple[ColumnDef, ...] = ()
+    defaults: tuple[tuple[int, Span], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,19 +221,112 @@ class DeleteStatement:
     where: SqlText | None = None
 
 
-BodyStatement = InsertStatement | DeleteStatement
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """``column = value`` in UPDATE SET, or a column with its value in a MERGE's INSERT.
+
+    The value None stands for DEFAULT.
+    """
+
+    column: str
+    span: Span
+    value: SqlText | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateStatement:
+    """UPDATE target [[AS] alias] SET column = value, ... [WHERE predicate], in a task's body."""
+
+    span: Span
+    target: RelationRef
+    assignments: tuple[Assignment, ...]
+    alias: str | None = None
+    where: SqlText | None = None
+
+
+class MergeWhen(Enum):
+    """Which rows a clause of a MERGE is about."""
+
+    MATCHED = "matched"
+    NOT_MATCHED = "not matched"
+    NOT_MATCHED_BY_SOURCE = "not matched by source"
+
+
+class MergeAction(Enum):
+    """What a clause of a MERGE does."""
+
+    UPDATE = "update"
+    DELETE = "delete"
+    INSERT = "insert"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhenClause:
+    """WHEN ... [AND condition] THEN action. ``star`` is where ``*`` stands for all columns."""
+
+    span: Span
+    when: MergeWhen
+    action: MergeAction
+    condition: SqlText | None = None
+    assignments: tuple[Assignment, ...] = ()
+    star: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeStatement:
+    """MERGE INTO target USING source ON condition WHEN ..., in a task's body.
+
+    Attributes:
+        source: a query; of a bare relation, one that selects all of it.
+        source_alias: the name by which the conditions know the source, as SQL spells it.
+    """
+
+    span: Span
+    target: RelationRef
+    source: SqlText
+    source_alias: str
+    on: SqlText
+    clauses: tuple[WhenClause, ...]
+    alias: str | None = None
+
+
+BodyStatement = InsertStatement | DeleteStatement | UpdateStatement | MergeStatement
+
+
+def texts_of(statement: BodyStatement) -> list[SqlText]:
+    """The pieces of SQL in a statement of a body, in no order."""
+    match statement:
+        case InsertStatement():
+            return [statement.query]
+        case DeleteStatement():
+            found = [statement.where]
+        case UpdateStatement():
+            found = [statement.where, *(a.value for a in statement.assignments)]
+        case MergeStatement():
+            found = [statement.source, statement.on]
+            for clause in statement.clauses:
+                found += [clause.condition, *(a.value for a in clause.assignments)]
+    return [text for text in found if text is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateContinualTask:
-    """CREATE CONTINUAL TASK ... ON INPUT ... AS ( statements )."""
+    """CREATE CONTINUAL TASK ... ON INPUT ... AS ( statements ).
+
+    Attributes:
+        body_span: the body with its parentheses. options_span: WITH (...) if there is one.
+        as_span: the word AS in front of the body.
+    """
 
     span: Span
     target: RelationRef
-    input: RelationRef
+    inputs: tuple[RelationRef, ...]
     body: tuple[BodyStatement, ...]
+    body_span: Span
+    as_span: Span
     columns: tuple[ColumnDef, ...] = ()
     options: tuple[Option, ...] = ()
+    options_span: Span | None = None
     if_not_exists: bool = False
 
 

@@ -13,7 +13,7 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.spans import Span
-from ctsql.planner.binding import Bound, qualify, refresh_parts
+from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
 from ctsql.planner.syntax.statements import (
     CreateContinualTask,
     CreateMaterializedView,
@@ -215,7 +215,7 @@ class Creation:
         if name is None:
             return "CREATE CONTINUAL TASK (exists already)"
         item = self.names.new(name, kind, statement.span, None)
-        bound = self.names.binder().bind_task(statement, item)
+        bound = bind_task(self.names.binder(), statement, item)
         self._create_output(item, bound)
         return "CREATE CONTINUAL TASK"
 
