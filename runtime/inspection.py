@@ -71,13 +71,12 @@ def show_objects(engine: Engine, statement: ShowObjects, search_schema: str) -> 
 
 
 def _tasks(engine: Engine, items: list[Item]) -> Rows:
-    columns = ["schema", "name", "input", "upper", "complete_through", "state", "last_error"]
-    columns.append("comment")
+    columns = ["schema", "name", "input", "upper", "complete_through", "state"]
+    columns += ["lag_ms", "lag_versions", "last_error", "comment"]
     engine.timeline.refresh()
     rows: list[tuple[object, ...]] = []
     for item in items:
-        plan_input = engine.objects.bound(item).plan
-        inputs = ", ".join(str(n.name) for n in getattr(plan_input, "inputs", ()))
+        inputs = ", ".join(str(i.name) for i in engine.objects.followed(item))
         through = engine.complete_through([item])
         status = status_of(engine, item)
         error_at = status.last_error
@@ -89,6 +88,8 @@ def _tasks(engine: Engine, items: list[Item]) -> Rows:
                 status.upper,
                 times.to_iso(through),
                 status.state.value,
+                status.lag.milliseconds,
+                status.lag.versions,
                 error_at and f"T = {error_at[1]}: {error_at[2]}",
                 item.comment,
             )
@@ -159,6 +160,8 @@ def show_create(engine: Engine, statement: ShowCreate, search_schema: str) -> Ro
             wanted=statement.kind.value,
             hint=f"Type: SHOW CREATE {item.kind.keyword} {item.name}",
         )
+    engine.timeline.refresh()  # it says which definition of a task is in force
+    item = engine.objects.current(engine.refresh_catalog().items[item.id])
     return ["name", "create_statement"], [(str(item.name), current_definition(engine, item))]
 
 

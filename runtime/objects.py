@@ -19,7 +19,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column
-from ctsql.catalog.times import CLOSED
+from ctsql.catalog.times import CLOSED, TIME_MAX
 from ctsql.planner.binding import Bound, bind_stored
 from ctsql.planner.nodes import DeletesInput, InsertsInput, TaskWrite, ViewWrite
 from ctsql.runtime.commits import Change, classify, rows_added
@@ -70,17 +70,15 @@ class Objects:
         self.stop: threading.Event | None = None
         self.catalog: Catalog = Catalog.of(())
         self._outputs: dict[str, Output] = {}
-        self._bound: dict[str, Bound] = {}
+        self._bound: dict[tuple[str, int], Bound] = {}
         self._columns: dict[str, tuple[str, tuple[Column, ...]]] = {}
 
     def use(self, catalog: Catalog) -> None:
         """Go on with another catalog."""
         for object_id in set(self._outputs) - set(catalog.items):
             del self._outputs[object_id]
-        for object_id in set(self._bound) - set(catalog.items):
-            del self._bound[object_id]
         changed = [i for i in catalog if self.catalog.items.get(i.id) != i]
-        if changed:
+        if changed or len(catalog.items) != len(self.catalog.items):
             self._bound.clear()
         self.catalog = catalog
 
@@ -117,11 +115,38 @@ class Objects:
             raise error("STATEMENT_CANCELLED")
 
     def bound(self, item: Item) -> Bound:
-        """The bound definition of an object."""
-        found = self._bound.get(item.id)
+        """The bound definition of an object; of a task the one in force now."""
+        return self._bound_as(self.current(item))
+
+    def _bound_as(self, item: Item) -> Bound:
+        found = self._bound.get((item.id, item.revision))
         if found is None:
-            found = self._bound[item.id] = bind_stored(item, self.catalog)
+            found = self._bound[item.id, item.revision] = bind_stored(item, self.catalog)
         return found
+
+    def current(self, item: Item) -> Item:
+        """An object with the definition that is in force now."""
+        if item.kind is not ObjectKind.CONTINUAL_TASK:
+            return item
+        if self.timeline.read_to < 0:
+            self.timeline.refresh()
+        return item.at_revision(self.timeline.task(item.id).revision_at(TIME_MAX))
+
+    def plans(
+        self, item: Item, *, after: int, until: int
+    ) -> list[tuple[int, int, Item, TaskWrite]]:
+        """(after, until] cut where a task's definition changes, with the item as it is then."""
+        found = []
+        for start, stop, number in self.timeline.task(item.id).spans(after, until):
+            then = item.at_revision(number)
+            plan = self._bound_as(then).plan
+            assert isinstance(plan, TaskWrite)
+            found.append((start, stop, then, plan))
+        return found
+
+    def is_suspended(self, item: Item) -> bool:
+        """Is it a task that is not to run?"""
+        return self.timeline.task(item.id).suspended is not None
 
     def sources(self) -> dict[str, tuple[str, DeltaTable]]:
         """What the timeline mints for: every source with its name."""
@@ -214,14 +239,12 @@ class Objects:
         """The times at which an object may have to be brought up; a task is, for its inputs."""
         if item.kind is not ObjectKind.CONTINUAL_TASK:
             return self.change_times(item, after=after, until=until)
-        plan = self.bound(item).plan
-        assert isinstance(plan, TaskWrite)
+        plans = self.plans(item, after=max(after, item.created), until=until)
         return {
             m.time
+            for start, stop, _, plan in plans
             for object_id, kinds in due_changes(plan).items()
-            for m in self.movements(
-                self.item(object_id), after=max(after, item.created), until=until
-            )
+            for m in self.movements(self.item(object_id), after=start, until=stop)
             if self.change_of(self.item(object_id), m) in kinds
         }
 

@@ -42,6 +42,7 @@ class State(Enum):
     UP_TO_DATE = "up to date"
     BEHIND = "behind"
     FAILED = "failed"
+    SUSPENDED = "suspended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +73,15 @@ class Status:
     item: Item
     upper: int
     lag: Lag
+    suspended: bool = False
     failure: Failure | None = None
     origin: tuple[Item, Failure] | None = None
 
     @property
     def state(self) -> State:
-        """Failed if it stands still by itself, else behind or up to date."""
+        """Suspended, or failed if it stands still by itself, else behind or up to date."""
+        if self.suspended:
+            return State.SUSPENDED
         if self.failure is not None:
             return State.FAILED
         return State.BEHIND if self.lag.versions else State.UP_TO_DATE
@@ -129,6 +133,7 @@ def status_of(engine: Engine, item: Item) -> Status:
         item=item,
         upper=engine.objects.stored_upper(item),
         lag=Lag.of(_pending(engine, item, through), through),
+        suspended=engine.objects.is_suspended(item),
         failure=engine.failure(item),
         origin=next(failed, None),
     )

@@ -22,12 +22,17 @@ from ctsql.planner.syntax.statements import (
 
 
 def bind_task(binder: Binder, statement: CreateContinualTask, own: Item) -> Bound:
-    """CREATE CONTINUAL TASK; ``own`` is the item as far as it is known."""
+    """CREATE CONTINUAL TASK; ``own`` is the item as far as it is known.
+
+    With an analyst and columns it is a task that is there, under a definition to come.
+    """
     binder.own_name = qualify(statement.target, binder.search_schema)
     inputs = _inputs(binder, statement, own)
     binder.own = own
     roles = {**{i.id: Role.INPUT for i in inputs}, own.id: Role.SELF}
-    if binder.analyst is not None:
+    if binder.analyst is not None and own.columns:
+        binder.analyst.set_own(own.id, own.columns)  # it exists: ALTER changes no column
+    elif binder.analyst is not None:
         columns = tuple(_declared(c) for c in statement.columns)
         check_unique(columns, [c.span for c in statement.columns])
         columns = columns or _inferred(binder, statement, roles)

@@ -9,7 +9,7 @@ from ctsql.planner.syntax.refreshes import refresh_option
 from ctsql.planner.syntax.statements import Option
 from ctsql.planner.syntax.tokens import Kind, Token, Tokens, groups, span_of
 
-_TASK_KNOWN = ("SNAPSHOT", "ON ERROR", "ITERATIONS")
+TASK_OPTIONS = ("SNAPSHOT", "ON ERROR", "ITERATIONS")
 _TASK_LATER = ("COALESCE", "TRIM EVERY")
 FIXPOINT = "fixpoint"
 ITERATIONS_MAX = 1_000
@@ -33,8 +33,8 @@ def task_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
         later = next((known for known in _TASK_LATER if _begins(name, known)), None)
         if later:
             raise not_yet(span_of(group), f"option {later}")
-        if name not in _TASK_KNOWN:
-            raise _unknown(group, name, (*_TASK_KNOWN, *_TASK_LATER))
+        if name not in TASK_OPTIONS:
+            raise _unknown(group, name, (*TASK_OPTIONS, *_TASK_LATER))
         if name in found:
             raise _twice(group, name)
         found[name] = _task_option(group, name)

@@ -184,6 +184,7 @@ class Creation:
         Refresh times of the new definition are counted from now: it is created anew, so to say.
         """
         self.engine.check_not_finished(old)
+        self.engine.check_not_suspended(old)
         bound = self.names.binder().bind_materialized_view(statement, old)
         item = replace(
             old,
@@ -223,6 +224,8 @@ class Creation:
         """Make the table, bring it to now, and only then let the object exist."""
         engine = self.engine
         now = engine.mint()
+        for read in bound.reads:
+            engine.check_not_suspended(engine.objects.item(read.object_id))
         if getattr(bound.plan, "refresh", None) is not None:
             now = engine.mint_fresh()  # intervals are counted from here
         engine.advance([engine.objects.item(r.object_id) for r in bound.reads], now)

@@ -28,6 +28,7 @@ class Explanation:
     def plan_of(self, statement: Explain) -> Node:
         """The plan of a statement, or of a stored object: the very value that is run."""
         if statement.target is not None and statement.kind is not None:
+            self.engine.timeline.refresh()  # it says which definition of a task is in force
             return self.engine.objects.bound(
                 self.names.of_kind(statement.target, statement.kind)
             ).plan

@@ -57,11 +57,8 @@ class TaskSink:
     """Keeps one task's output."""
 
     def __init__(self, objects: Objects, item: Item) -> None:
-        plan = objects.bound(item).plan
-        assert isinstance(plan, TaskWrite)
         self.objects = objects
         self.item = item
-        self.plan = plan
         self.output = objects.output(item)
         self._retrying = False
 
@@ -85,7 +82,7 @@ class TaskSink:
             upper = max(upper, failure.time)
         self._retrying = retry
         state: SinkState[Run] = SinkState(output_upper=upper)
-        runs = due_runs(self.objects, self.item, self.plan, after=upper - 1, until=until)
+        runs = due_runs(self.objects, self.item, after=upper - 1, until=until)
         due = times_reduce(times_extract((run, run.time, 1) for run in runs))
         state.append_times = {time for time, _ in due}
         state.append_times_progress = until + 1
@@ -115,7 +112,14 @@ class TaskSink:
         upper = self.output.fetch_recent_upper()
         if upper:
             return upper
-        return self.item.created if self.plan.snapshot else self.item.created + 1
+        plan = self.objects.bound(self.item).plan
+        assert isinstance(plan, TaskWrite)
+        return self.item.created if plan.snapshot else self.item.created + 1
+
+    def _in_force(self, run: Run) -> tuple[Item, TaskWrite]:
+        """The task as its definition is at a run."""
+        ((_, _, item, plan),) = self.objects.plans(self.item, after=run.time - 1, until=run.time)
+        return item, plan
 
     def _write(self, run: Run) -> tuple[int, bool]:
         """Run the body at a due time; gives the output's upper after it, and whether we wrote."""
@@ -136,7 +140,7 @@ class TaskSink:
                 attempt.abandon()
                 if not is_final(problem):
                     raise
-                return self._failed(time, problem), True
+                return self._failed(run, problem), True
             except EnvironmentProblem as problem:
                 attempt.abandon()
                 if problem.message == FILE_MISSING:
@@ -159,15 +163,17 @@ class TaskSink:
             detail=f"{DISTURBED_TRIES_MAX} tries at T = {time} were disturbed.",
         )
 
-    def _failed(self, time: int, problem: CtsqlError) -> int:
+    def _failed(self, run: Run, problem: CtsqlError) -> int:
         """Go past a time that fails, or record why and raise it; gives the upper after it."""
-        failure = Failure.of(time, problem, self.item)
+        time = run.time
+        item, plan = self._in_force(run)
+        failure = Failure.of(time, problem, item)
         for _ in range(DISTURBED_TRIES_MAX):
             self.output.fetch_recent_upper()
             if self.output.upper > time:
                 return self.output.upper  # a rival went past it
             action = on_task_failure(
-                recorded(self.output), failure, skip=self.plan.skip_errors, again=self._retrying
+                recorded(self.output), failure, skip=plan.skip_errors, again=self._retrying
             )
             if action is Action.SKIP:
                 if self._go_past(time, failure.reason):
@@ -228,18 +234,24 @@ class TaskSink:
 
     def _stage(self, attempt: Attempt, run: Run) -> bool:
         """Compute and stage what the body proposes; False when that is nothing."""
-        inputs = RunInputs(self.objects, self.plan, run)
+        _, plan = self._in_force(run)
+        inputs = RunInputs(self.objects, plan, run)
         with converted(), inputs.opened() as changes:
             if changes is None:
                 return False
             sources = StoredSources(self.objects, changes, (self.item, attempt.version_read))
             session = self.objects.gateway.session
             context = Context(session, sources, run.time, clock_at=run.time)
-            columns = [c.name for c in self.plan.columns]
-            proposal = propose(self.plan.transaction, context, columns)
+            columns = [c.name for c in plan.columns]
+            proposal = propose(plan.transaction, context, columns)
             return stage(
                 attempt, proposal.inserts, proposal.victims, columns, small=inputs.are_small
             )
+
+    def settle(self, through: int) -> None:
+        """Note in the log that the task has run through a time, after which it need not look."""
+        if self.output.fetch_recent_upper() <= through:
+            self._advance_upper(through + 1)
 
     def _advance_upper(self, upper: int) -> None:
         """Write an upper without rows; losing the race for it is fine."""

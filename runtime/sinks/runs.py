@@ -28,29 +28,34 @@ SNAPSHOT = -1
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """At ``time`` these inputs moved, by object id."""
+    """At ``time`` these inputs moved, by object id; ``revision`` of the task is in force."""
 
     time: int
+    revision: int
     movements: tuple[tuple[str, Movement], ...]
 
 
-def due_runs(objects: Objects, item: Item, plan: TaskWrite, *, after: int, until: int) -> list[Run]:
+def due_runs(objects: Objects, item: Item, *, after: int, until: int) -> list[Run]:
     """The runs that may have to be made with after < T <= until, in no order.
 
     Before the task's first write that is the snapshot at the time of its creation.
     """
-    found: dict[int, list[tuple[str, Movement]]] = {}
-    inputs = due_changes(plan)
+    found: list[Run] = []
     if after < item.created:
         snapshot = Movement(item.created, SNAPSHOT, SNAPSHOT)
-        found[item.created] = [(object_id, snapshot) for object_id in inputs]
+        first = objects.timeline.task(item.id).revision_at(item.created)
+        inputs = [i.id for i in objects.followed(item)]
+        found.append(Run(item.created, first, tuple((i, snapshot) for i in inputs)))
         after = item.created
-    for object_id, kinds in inputs.items():
-        source = objects.item(object_id)
-        for movement in objects.movements(source, after=after, until=until):
-            if objects.change_of(source, movement) in kinds:
-                found.setdefault(movement.time, []).append((object_id, movement))
-    return [Run(time, tuple(movements)) for time, movements in found.items()]
+    for start, stop, then, plan in objects.plans(item, after=after, until=until):
+        moved: dict[int, list[tuple[str, Movement]]] = {}
+        for object_id, kinds in due_changes(plan).items():
+            source = objects.item(object_id)
+            for movement in objects.movements(source, after=start, until=stop):
+                if objects.change_of(source, movement) in kinds:
+                    moved.setdefault(movement.time, []).append((object_id, movement))
+        found += [Run(time, then.revision, tuple(m)) for time, m in moved.items()]
+    return found
 
 
 class RunInputs:
