@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ctsql.api import Connection
-from tests.properties.model import STATEMENTS, Row, Rows, task
+from tests.properties.model import STATEMENTS, Change, Row, Rows, task
 from tests.scenarios.play import assert_rows
 
 pytestmark = pytest.mark.spark
@@ -23,8 +23,14 @@ def _rows(chance: random.Random) -> list[Row]:
     return [(chance.choice(values), chance.choice(values)) for _ in range(chance.randrange(1, 6))]
 
 
-def _change(con: Connection, chance: random.Random, held: Rows) -> Rows:
-    """Change the feed at random; gives what it inserted, net."""
+def _change(con: Connection, chance: random.Random, held: Rows) -> Change:
+    """Change the feed at random; gives what that is, net."""
+    before = +held
+    _write(con, chance, held)
+    return Change(inserted=held - before, deleted=before - held, contents=+held)
+
+
+def _write(con: Connection, chance: random.Random, held: Rows) -> None:
     match chance.choice(("insert", "insert", "insert", "delete", "update", "merge")):
         case "insert":
             rows = _rows(chance)
@@ -32,14 +38,13 @@ def _change(con: Connection, chance: random.Random, held: Rows) -> Rows:
                 f"({'NULL' if k is None else k}, {'NULL' if v is None else v})" for k, v in rows
             )
             con.execute(f"INSERT INTO feed VALUES {', '.join(texts)}")
-            inserted = Counter(rows)
-            held.update(inserted)
-            return inserted
+            held.update(rows)
+            return
         case "delete":
             con.execute("DELETE FROM feed WHERE k = 1")
             for row in [row for row in held if row[0] == 1]:
                 del held[row]
-            return Counter()
+            return
         case "update":
             con.execute("UPDATE feed SET v = 3 WHERE k = 2")
             changed = Counter({r: n for r, n in held.items() if r[0] == 2})
@@ -53,7 +58,6 @@ def _change(con: Connection, chance: random.Random, held: Rows) -> Rows:
         del held[row]
     fresh: Rows = Counter({(2, 3): changed.total()}) if changed else Counter()
     held.update(fresh)
-    return fresh - changed
 
 
 def _play(seed: int, connect: Callable[[], Connection]) -> None:
@@ -61,10 +65,14 @@ def _play(seed: int, connect: Callable[[], Connection]) -> None:
     con = connect()
     con.execute("CREATE TABLE feed (k INT, v INT)")
     bodies = [chance.sample(STATEMENTS, chance.randrange(1, 5)) for _ in range(TASKS_PER_SEED)]
+    iterations = [chance.choice((1, 1, 1, 3)) for _ in bodies]
     for number, body in enumerate(bodies):
         name = f"task_{number}"
         text = "; ".join(s.sql.format(task=name) for s in body)
-        con.execute(f"CREATE CONTINUAL TASK {name} (k INT, v INT) ON INPUT feed AS ({text})")
+        con.execute(
+            f"CREATE CONTINUAL TASK {name} (k INT, v INT) ON INPUT feed"
+            f" WITH (ITERATIONS = {iterations[number]}) AS ({text})"
+        )
     held: Rows = Counter()
     changes = []
     for turn in range(CHANGES):
@@ -75,9 +83,13 @@ def _play(seed: int, connect: Callable[[], Connection]) -> None:
             con.close()
             con = connect()
     for number, body in enumerate(bodies):
-        wanted = task(body, changes).elements()
+        wanted = task(body, changes, iterations[number]).elements()
         found = con.execute(f"SELECT * FROM task_{number}").fetchall()
-        said = f"seed {seed}: " + "; ".join(s.sql for s in body) + f" over {changes}"
+        said = (
+            f"seed {seed}, {iterations[number]} iterations: "
+            + "; ".join(s.sql for s in body)
+            + f" over {changes}"
+        )
         assert_rows(found, wanted, said)
 
 
