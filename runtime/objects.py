@@ -385,10 +385,10 @@ class Objects:
         """The rows a movement of kind APPEND inserts."""
         return self.table(item).added_rows(list(range(movement.before + 1, movement.version + 1)))
 
-    def changed_by(self, item: Item, movement: Movement) -> DataFrame:
-        """What a movement changes, net: each row once, with ``COPIES``."""
+    def changed_by(self, item: Item, movement: Movement, columns: list[str]) -> DataFrame:
+        """What a movement changes of these columns, net: each row once, with ``COPIES``."""
         rows = self.table(item).change_rows(movement.before + 1, movement.version)
-        return net_change(rows, [c.name for c in self.columns_now(item)])
+        return net_change(rows, columns)
 
     def contents(self, item: Item, version: int | None) -> DataFrame:
         """The rows of an object's table at a version; none at None."""

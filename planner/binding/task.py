@@ -102,7 +102,10 @@ def _followed(inputs: Sequence[Node], transaction: Transaction) -> tuple[Node, .
 def _inferred(
     binder: Binder, statement: CreateContinualTask, roles: dict[str, Role]
 ) -> tuple[Column, ...]:
-    """Without a column list: names and types of the first INSERT's query."""
+    """Without a column list: names and types of the first INSERT's query.
+
+    NOT NULL is not told from it: a later statement, or another body, may give NULL.
+    """
     first = next((s for s in statement.body if isinstance(s, InsertStatement)), None)
     hint = f"Write them after the name: {statement.target.parts[-1]} (k INT, ...)."
     if first is None:
@@ -121,7 +124,8 @@ def _inferred(
             detail="Its columns are what that INSERT would give.",
             hint=hint,
         )
-    return check_unique(binder.query(first.query, roles).columns or (), [first.query.span])
+    found = binder.query(first.query, roles).columns or ()
+    return check_unique([replace(c, nullable=True) for c in found], [first.query.span])
 
 
 def _declared(column: ColumnDef) -> Column:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ctsql.catalog.items import Item
-from ctsql.planner.nodes import TaskWrite
+from ctsql.planner.nodes import InsertsInput, TaskWrite
 from ctsql.runtime.commits import Change
 from ctsql.runtime.input_changes import InputChange
 from ctsql.runtime.objects import Movement, Objects, due_changes
@@ -65,6 +65,11 @@ class RunInputs:
         self.objects = objects
         self.run = run
         self.due = due_changes(plan)
+        self.columns = {
+            n.object_id: list(n.columns)
+            for n in plan.inputs
+            if isinstance(n, InsertsInput)  # every input has one
+        }
 
     def counted(self, object_id: str, movement: Movement) -> int | None:
         """How many rows an input inserts, where the log says it."""
@@ -120,7 +125,7 @@ class RunInputs:
                 if rows.isEmpty():
                     return None
         else:
-            changed = objects.changed_by(item, movement)
+            changed = objects.changed_by(item, movement, self.columns[object_id])
             if Change.DELETE not in self.due[object_id]:
                 changed = changed.where(F.col(COPIES) > 0)
             changed = self._kept(changed, stack)

@@ -10,7 +10,7 @@ from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding import Binder, Bound, bind_task
 from ctsql.planner.nodes import Delete, Get, Merge, Node, Query, Update, ViewReference
-from ctsql.planner.syntax import parse
+from ctsql.planner.syntax import parse, rewrite
 from ctsql.planner.syntax.statements import (
     CreateContinualTask,
     CreateMaterializedView,
@@ -99,7 +99,7 @@ class FakeAnalyst:
 
     def columns(self, query: Query) -> tuple[Column, ...]:
         """The items of the select list, one by one."""
-        text = query.sql.span.text
+        text = rewrite(query.sql, relation=lambda ref: ref.span.text).text
         found = re.match(r"\s*SELECT (?:DISTINCT )?(.*?)(?: FROM |$)", text, re.S)
         assert found, text
         known = [c for node in query.relations for c in self._of(node)]
