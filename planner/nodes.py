@@ -142,6 +142,7 @@ class Delete:
     of: "Node"
     alias: str
     where: Query | None
+    ctes: Query | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +162,7 @@ class Update:
     assignments: tuple[Assign, ...]
     where: Query | None
     target: tuple[Column, ...]
+    ctes: Query | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

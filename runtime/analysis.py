@@ -19,9 +19,8 @@ from ctsql.planner.lowering import (
     assigned,
     lower_query,
     quoted,
-    temporary_view,
 )
-from ctsql.planner.lowering.queries import registered, relation_frames, run_text
+from ctsql.planner.lowering.queries import run_text
 from ctsql.planner.nodes import Delete, Get, Merge, Node, Query, Role, Update
 from ctsql.planner.rules import transform
 from ctsql.runtime.spark_errors import converted
@@ -116,28 +115,24 @@ class SparkAnalyst:
 
     def check_predicate(self, delete: Delete, columns: Sequence[Column]) -> None:
         """A DELETE's predicate must be a condition over the output's columns."""
-        where = delete.where
-        if where is None:
+        node: Node = transform(delete)
+        assert isinstance(node, Delete)  # the rules keep the root's kind
+        if node.where is None:
             return
-        query = _transformed(where)
         rows = empty(self._session, columns)
         with converted():
-            frames = relation_frames(query.relations, self._context, self._own(where))
-            with registered(query.sql, frames) as names, temporary_view(rows) as view:
-                run_text(
-                    query.sql,
-                    names,
-                    self._context,
-                    before=f"SELECT * FROM {view} AS {delete.alias} WHERE (",
-                    after=")",
-                )
+            view = View(Held(None, rows), self._context, node.ctes)
+            view.run(
+                [f"SELECT * FROM {{rows}} AS {node.alias} WHERE (", node.where, ")"], {"rows": rows}
+            )
 
     def assigned_types(
         self, statement: Update | Merge, columns: Sequence[Column]
     ) -> list[tuple[str, ...]]:
         """The types of assigned values; conditions are analysed with them."""
         node: Node = transform(statement)
-        view = View(Held(None, empty(self._session, columns)), self._context)
+        ctes = node.ctes if isinstance(node, Update) else None
+        view = View(Held(None, empty(self._session, columns)), self._context, ctes)
         with converted():
             if isinstance(node, Merge):
                 frames = assigned(node, view)

@@ -149,7 +149,8 @@ class BodyBinder:
     def _delete(self, statement: DeleteStatement) -> Delete:
         alias = statement.alias or statement.target.parts[-1]
         where = self._condition(statement.where)
-        delete = Delete(of=self.self_node, alias=quote(alias), where=where)
+        ctes = self._condition(statement.ctes)
+        delete = Delete(of=self.self_node, alias=quote(alias), where=where, ctes=ctes)
         if self.analyst is not None:
             self.analyst.check_predicate(delete, self.own.columns)
         return delete
@@ -208,6 +209,7 @@ class BodyBinder:
             assignments=tuple(self._assign(a) for a in statement.assignments),
             where=self._condition(statement.where),
             target=self.own.columns,
+            ctes=self._condition(statement.ctes),
         )
         if self.analyst is not None:
             (types,) = self.analyst.assigned_types(update, self.own.columns)

@@ -58,10 +58,14 @@ def together(*frames: DataFrame | None) -> DataFrame | None:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How the texts of one statement see relations: the output as the statement found it."""
+    """How the texts of one statement see relations: the output as the statement found it.
+
+    ``ctes`` is the WITH clause in front of all of them.
+    """
 
     held: Held
     context: Context
+    ctes: Query | None = None
 
     def given(self, relations: Sequence[Node]) -> dict[int, DataFrame]:
         """Rows for the places where the output itself is read."""
@@ -93,6 +97,8 @@ class View:
         self, pieces: Sequence[str | Query], rows: dict[str, DataFrame] | None = None
     ) -> DataFrame:
         """A statement of texts of ours and of the user's; ``{name}`` in ours is one of ``rows``."""
+        if self.ctes is not None:
+            pieces = [self.ctes, " ", *pieces]
         queries = [p for p in pieces if isinstance(p, Query)]
         with ExitStack() as stack:
             names = stack.enter_context(self.names(queries))

@@ -68,7 +68,8 @@ def lower_statements(
     """
     for i, statement in enumerate(node.statements):
         later = keep or any(_looks(s) for s in node.statements[i + 1 :])
-        held = _step(statement, View(held, context), later)
+        ctes = None if isinstance(statement, Insert | Merge) else statement.ctes
+        held = _step(statement, View(held, context, ctes), later)
     return held
 
 

@@ -20,11 +20,14 @@ def comma_groups(tokens: Tokens) -> list[list[Token]]:
     return found
 
 
-def read_assignments(tokens: Tokens, qualifiers: tuple[str, ...]) -> tuple[Assignment, ...]:
+def read_assignments(
+    tokens: Tokens, qualifiers: tuple[str, ...], known: frozenset[str] = frozenset()
+) -> tuple[Assignment, ...]:
     """Read a list of assignments.
 
     Args:
         tokens: what stands behind SET. qualifiers: names that may stand in front of a column.
+        known: names of common table expressions around the statement.
 
     Raises:
         SYNTAX_ERROR: it does not have the form. DUPLICATE_COLUMN: a column is set twice.
@@ -34,7 +37,7 @@ def read_assignments(tokens: Tokens, qualifiers: tuple[str, ...]) -> tuple[Assig
     for group in comma_groups(tokens):
         if not group:
             raise syntax_error(tokens[0].span, "an assignment is missing after SET")
-        found.append(_assignment(Cursor(group, of="assignment"), qualifiers))
+        found.append(_assignment(Cursor(group, of="assignment"), qualifiers, known))
     return checked(found)
 
 
@@ -48,7 +51,7 @@ def checked(assignments: list[Assignment]) -> tuple[Assignment, ...]:
     return tuple(assignments)
 
 
-def _assignment(cursor: Cursor, qualifiers: tuple[str, ...]) -> Assignment:
+def _assignment(cursor: Cursor, qualifiers: tuple[str, ...], known: frozenset[str]) -> Assignment:
     parts = [cursor.name("a column")]
     while cursor.accept("."):
         parts.append(cursor.name("a name after the dot"))
@@ -58,11 +61,13 @@ def _assignment(cursor: Cursor, qualifiers: tuple[str, ...]) -> Assignment:
     cursor.expect("=")
     if cursor.current is None:
         cursor.fail("a value")
-    return Assignment(column=parts[-1].text, span=span_of(parts), value=read_value(cursor.rest))
+    return Assignment(
+        column=parts[-1].text, span=span_of(parts), value=read_value(cursor.rest, known)
+    )
 
 
-def read_value(tokens: Tokens) -> SqlText | None:
-    """A value; None for DEFAULT."""
+def read_value(tokens: Tokens, known: frozenset[str] = frozenset()) -> SqlText | None:
+    """A value; None for DEFAULT. ``known``: as for :func:`read_assignments`."""
     if len(tokens) == 1 and tokens[0].upper == "DEFAULT":
         return None
-    return analyse(span_of(tokens), form="predicate", tokens=tokens)
+    return analyse(span_of(tokens), form="predicate", tokens=tokens, known=known)

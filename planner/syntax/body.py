@@ -70,11 +70,13 @@ def _statement(tokens: Tokens, name: str) -> BodyStatement:
             (i for i, t in at_depth_0(tokens) if t.upper in _VERBS and tokens[i - 1].upper == ")"),
             None,
         )
-        if verb is not None and tokens[verb].upper != "INSERT":
-            what = f"WITH in front of {tokens[verb].upper}"
-            raise not_yet(span, what, "Put WITH inside of the subquery that needs it.")
-        if verb is not None:
+        if verb is not None and tokens[verb].upper == "MERGE":
+            hint = "Put WITH into the source: USING (WITH ... SELECT ...)"
+            raise not_yet(span, "WITH in front of MERGE", hint)
+        if verb is not None and tokens[verb].upper == "INSERT":
             return _insert(tokens, verb)
+        if verb is not None:
+            return _behind_with(tokens, verb)
     if cursor.at("INSERT", "OVERWRITE"):
         hint = f"Type: DELETE FROM {name}; INSERT INTO {name} ..."
         raise not_yet(span, "INSERT OVERWRITE in a continual task", hint)
@@ -89,6 +91,20 @@ def _statement(tokens: Tokens, name: str) -> BodyStatement:
             return read_merge(tokens)
         case _:
             raise _misplaced(cursor, span, name)
+
+
+def _behind_with(tokens: Tokens, verb: int) -> DeleteStatement | UpdateStatement:
+    """A DELETE or an UPDATE behind a WITH clause."""
+    clause = tokens[:verb]
+    ctes = analyse(span_of(clause), form="ctes", tokens=clause)
+    start = 2 if tokens[1].upper == "RECURSIVE" else 1
+    commas = [i + 1 for i, t in at_depth_0(clause) if t.upper == ","]
+    known = frozenset(clause[i].text.lower() for i in (start, *commas))
+    cursor = Cursor(tokens[verb:])
+    span = span_of(tokens)
+    read = _delete if cursor.at("DELETE") else _update
+    made: DeleteStatement | UpdateStatement = read(cursor, span, known)
+    return dataclasses.replace(made, ctes=ctes)
 
 
 def _misplaced(cursor: Cursor, span: Span, name: str) -> CtsqlError:
@@ -151,7 +167,7 @@ def _default_places(tokens: Tokens) -> tuple[tuple[int, Span], ...]:
     return tuple(found)
 
 
-def _delete(cursor: Cursor, span: Span) -> DeleteStatement:
+def _delete(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> DeleteStatement:
     cursor.expect("DELETE", "FROM")
     target = cursor.relation("the table to delete from", aliased=False)
     alias = None
@@ -161,20 +177,20 @@ def _delete(cursor: Cursor, span: Span) -> DeleteStatement:
     if cursor.current is not None and not cursor.at("WHERE"):
         cursor.fail('"WHERE"', known=["WHERE"])
     target = with_target(target, cursor.tokens, aliased=alias is not None)
-    where = _where(cursor, target)
+    where = _where(cursor, target, known)
     return DeleteStatement(span=span, target=target, alias=alias, where=where)
 
 
-def _where(cursor: Cursor, target: RelationRef) -> SqlText | None:
+def _where(cursor: Cursor, target: RelationRef, known: frozenset[str]) -> SqlText | None:
     if not cursor.accept("WHERE"):
         return None
     if cursor.current is None:
         cursor.fail("a condition")
-    text = analyse(span_of(cursor.rest), form="predicate", tokens=cursor.rest)
+    text = analyse(span_of(cursor.rest), form="predicate", tokens=cursor.rest, known=known)
     return without_prefixes(text, target)
 
 
-def _update(cursor: Cursor, span: Span) -> UpdateStatement:
+def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> UpdateStatement:
     cursor.expect("UPDATE")
     target = cursor.relation("the table to update", aliased=False)
     alias = None
@@ -187,7 +203,7 @@ def _update(cursor: Cursor, span: Span) -> UpdateStatement:
     stop = next((i for i, t in at_depth_0(rest) if t.upper == "WHERE"), len(rest))
     if stop == 0:
         cursor.fail("a column")
-    assignments = read_assignments(rest[:stop], (alias or target.parts[-1],))
+    assignments = read_assignments(rest[:stop], (alias or target.parts[-1],), known)
     cursor.position += stop
     return UpdateStatement(
         span=span,
@@ -197,7 +213,7 @@ def _update(cursor: Cursor, span: Span) -> UpdateStatement:
             for a in assignments
         ),
         alias=alias,
-        where=_where(cursor, target),
+        where=_where(cursor, target, known),
     )
 
 

@@ -24,12 +24,16 @@ class InsertStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteStatement:
-    """DELETE FROM target [[AS] alias] [WHERE predicate], in a task's body."""
+    """DELETE FROM target [[AS] alias] [WHERE predicate], in a task's body.
+
+    ``ctes`` is the WITH clause in front of it.
+    """
 
     span: Span
     target: RelationRef
     alias: str | None = None
     where: SqlText | None = None
+    ctes: SqlText | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,7 @@ class UpdateStatement:
     assignments: tuple[Assignment, ...]
     alias: str | None = None
     where: SqlText | None = None
+    ctes: SqlText | None = None
 
 
 class MergeWhen(Enum):
@@ -110,9 +115,9 @@ def texts_of(statement: BodyStatement) -> list[SqlText]:
         case InsertStatement():
             return [statement.query]
         case DeleteStatement():
-            found = [statement.where]
+            found = [statement.ctes, statement.where]
         case UpdateStatement():
-            found = [statement.where, *(a.value for a in statement.assignments)]
+            found = [statement.ctes, statement.where, *(a.value for a in statement.assignments)]
         case MergeStatement():
             found = [statement.source, statement.on]
             for clause in statement.clauses:

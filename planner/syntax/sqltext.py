@@ -21,7 +21,7 @@ from ctsql.planner.syntax.rewrite import Rewritten, splice
 from ctsql.planner.syntax.statements import ChangeKind, Edit, RelationRef, SqlText
 from ctsql.planner.syntax.tokens import Kind, Token, Tokens, closing, tokenise, words_are
 
-Form = Literal["query", "predicate", "statement"]
+Form = Literal["query", "predicate", "statement", "ctes"]
 
 _TIME_TRAVEL = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
 _CHANGES = {kind.name: kind for kind in ChangeKind}
@@ -39,15 +39,18 @@ def analyse(
     tokens: Tokens | None = None,
     targets: Iterable[RelationRef] = (),
     cut: Span | None = None,
+    known: frozenset[str] = frozenset(),
 ) -> SqlText:
     """Find what a piece of SQL reads.
 
     Args:
         span: the piece.
-        form: what it must be: a query, a predicate (the text behind WHERE) or a DML statement.
+        form: what it must be: a query, a predicate (the text behind WHERE), a DML statement or
+            a WITH clause alone.
         tokens: its tokens, if they are at hand.
         targets: relations that are written; they are left out of the result.
         cut: a part of the piece that does not belong to it, and whose tokens are not given.
+        known: names of common table expressions around the piece, in lower case.
 
     Raises:
         SYNTAX_ERROR: it cannot be read. NOT_SUPPORTED: a time travel clause. INVALID_NAME: a
@@ -61,7 +64,7 @@ def analyse(
     tree, given = _tree(span, form, tokens, outside)
     _check_form(tree, span, form, tokens)
     written = {target.span.start for target in targets}
-    found, edits = _relations(tree, given, tokens, written)
+    found, edits = _relations(tree, given, tokens, written, known)
     return SqlText(
         span=span,
         relations=tuple(with_prefixes(found, tokens)),
@@ -132,7 +135,9 @@ def _tree(
     span: Span, form: Form, tokens: Tokens, outside: list[Edit]
 ) -> tuple[exp.Expr, Rewritten]:
     """The tree that sqlglot makes, and the text it was given."""
-    before, after = ("SELECT 1 WHERE (", "\n)") if form == "predicate" else ("", "")
+    before, after = {"predicate": ("SELECT 1 WHERE (", "\n)"), "ctes": ("", "\nSELECT 1")}.get(
+        form, ("", "")
+    )
     frame = [
         Edit(span=Span(span.source, span.start, span.start), text=before),
         Edit(span=Span(span.source, span.stop, span.stop), text=after),
@@ -187,7 +192,7 @@ def _parse_error(cause: ParseError, given: Rewritten, span: Span, tokens: Tokens
 def _check_form(tree: exp.Expr, span: Span, form: Form, tokens: Tokens) -> None:
     allowed: tuple[type[exp.Expr], ...]
     match form:
-        case "query" | "predicate":
+        case "query" | "predicate" | "ctes":
             allowed = (exp.Query, exp.Values)
         case "statement":
             allowed = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
@@ -201,7 +206,11 @@ def _check_form(tree: exp.Expr, span: Span, form: Form, tokens: Tokens) -> None:
 
 
 def _relations(
-    tree: exp.Expr, given: Rewritten, tokens: Tokens, written: set[int]
+    tree: exp.Expr,
+    given: Rewritten,
+    tokens: Tokens,
+    written: set[int],
+    known: frozenset[str],
 ) -> tuple[list[RelationRef], list[Edit]]:
     """The relations in order of text, and aliases that must be added away from their names."""
     starts = {token.start: index for index, token in enumerate(tokens)}
@@ -218,7 +227,8 @@ def _relations(
                 else:
                     found.setdefault(change.span.start, change)
             continue
-        if table.find_ancestor(exp.Hint) or _is_cte(table):
+        named_around = not table.args.get("db") and table.name.lower() in known
+        if table.find_ancestor(exp.Hint) or named_around or _is_cte(table):
             continue
         index = _first_token(table, given, starts)
         if index is None or tokens[index].start in written:

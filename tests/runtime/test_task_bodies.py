@@ -68,7 +68,10 @@ def test_update_and_defaults(con: Connection) -> None:
         "  WHERE k IN (SELECT k FROM u);"
         " WITH w AS (SELECT DISTINCT k FROM u)"
         "  INSERT INTO seen (k) SELECT k FROM w WHERE k NOT IN (SELECT k FROM seen);"
-        " UPDATE seen AS c SET s = 'big', c.n = c.n * 1 WHERE c.n > 8);"
+        " WITH few AS (SELECT 8 AS n), more AS (SELECT n FROM few)"
+        "  UPDATE seen AS c SET s = 'big', c.n = c.n * 1 WHERE c.n > (SELECT max(n) FROM more);"
+        " WITH gone AS (SELECT k FROM inserts(u) WHERE k < 0)"
+        "  DELETE FROM seen WHERE k IN (SELECT k FROM gone));"
         "INSERT INTO u VALUES (1), (2), (2)"
     )
     now = "timestamp_millis((SELECT max(unix_millis(at)) FROM seen)) = at"

@@ -8,12 +8,14 @@ from ctsql.planner.syntax import parse, rewrite
 from ctsql.planner.syntax.statements import (
     ChangeKind,
     CreateContinualTask,
+    DeleteStatement,
     InsertStatement,
     MergeAction,
     MergeStatement,
     MergeWhen,
     Statement,
     UpdateStatement,
+    texts_of,
 )
 
 
@@ -111,6 +113,24 @@ def test_with_in_front_of_insert_and_defaults() -> None:
     assert v.default is not None
     assert (k.default.span.text, k.nullable) == ("1 + 1", False)
     assert (v.default.span.text, v.comment) == ("'a,b'", "c")
+
+
+def test_with_in_front_of_delete_and_update() -> None:
+    """Its names are no relations of the statement; what they read is."""
+    task = _parse(
+        "CREATE CONTINUAL TASK t ON INPUT a AS ("
+        "WITH q AS (SELECT k FROM inserts(a)), r (x) AS (SELECT k FROM q JOIN b)"
+        " DELETE FROM t WHERE k IN (SELECT x FROM r JOIN c);"
+        "WITH q AS (SELECT 1 AS v) UPDATE t SET v = (SELECT v FROM q), k = (SELECT k FROM s.q))"
+    )
+    assert isinstance(task, CreateContinualTask)
+    first, second = task.body
+    assert isinstance(first, DeleteStatement)
+    assert isinstance(second, UpdateStatement)
+    assert first.ctes is not None
+    assert [r.span.text for r in first.ctes.relations] == ["inserts(a)", "b"]
+    assert [r.span.text for t in texts_of(first) for r in t.relations][2:] == ["c"]
+    assert [r.span.text for t in texts_of(second) for r in t.relations] == ["s.q"]
 
 
 CT = "CREATE CONTINUAL TASK ct "
