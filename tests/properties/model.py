@@ -110,7 +110,7 @@ def _counts(rows: Rows) -> Rows:
 
 
 def _upserted(held: Rows, change: Change) -> Rows:
-    source = dict(_maxima(change.inserted))
+    source = dict(_maxima(change.inserted).keys())
 
     def merged(row: Row) -> Row | None:
         k, v = row
