@@ -130,7 +130,18 @@ class Objects:
             return item
         if self.timeline.read_to < 0:
             self.timeline.refresh()
-        return item.at_revision(self.timeline.task(item.id).revision_at(TIME_MAX))
+        return self._at_revision(item, self.timeline.task(item.id).revision_at(TIME_MAX))
+
+    def _at_revision(self, item: Item, number: int) -> Item:
+        """A task with one of its definitions, by the newest catalog that was looked at."""
+        newest = self.catalog.items.get(item.id, item)
+        if number > newest.revision:
+            raise error(
+                "INTERNAL_ERROR",
+                invariant="a definition is in the catalog before it is in force",
+                detail=f"{item.name}: {number} is in force, {newest.revision} is the newest known.",
+            )
+        return newest.at_revision(number)
 
     def plans(
         self, item: Item, *, after: int, until: int
@@ -138,7 +149,7 @@ class Objects:
         """(after, until] cut where a task's definition changes, with the item as it is then."""
         found = []
         for start, stop, number in self.timeline.task(item.id).spans(after, until):
-            then = item.at_revision(number)
+            then = self._at_revision(item, number)
             plan = self._bound_as(then).plan
             assert isinstance(plan, TaskWrite)
             found.append((start, stop, then, plan))

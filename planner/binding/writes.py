@@ -9,6 +9,7 @@ from ctsql.catalog.names import did_you_mean, fold, quote
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.binder import Binder
+from ctsql.planner.binding.checks import refuse_nondeterministic
 from ctsql.planner.binding.names import qualify
 from ctsql.planner.nodes import (
     Assign,
@@ -138,6 +139,8 @@ class BodyBinder:
             return
         values = [self._piece(c.default) for c in named if c.default is not None]
         assert self.analyst is not None  # the caller looked
+        for value in values:
+            refuse_nondeterministic(value, "continual task", self.analyst, clocks=False)
         types = self.analyst.value_types(values)
         for column, given in zip(named, types, strict=True):
             assert column.default is not None  # as filtered

@@ -1,16 +1,17 @@
 """What a continual task means, in plain Python: the definition the engine is compared with.
 
 A table is a multiset of rows (key, value), either of which may be None. A history is a list of
-changes of the input: the rows each inserts and deletes, net, and what the input holds then. The
-body is run for a change that inserts rows, or that deletes rows if it reads deletes, and for no
-other. A body is a list of statements; each sees what the earlier ones proposed, and of its input
-what this change does and nothing else. With iterations the whole body is run again, with the
-same change, until nothing changes or it was run that often.
+changes of two tables, feed and side, one of them at a time: what it inserts and deletes, net,
+and what feed holds then. The body is run for a change of an input that inserts rows, or that
+deletes rows if the body reads deletes, and for no other. A body is a list of statements; each
+sees what the earlier ones proposed, and of its inputs what this change does and nothing else.
+With iterations the whole body is run again, with the same change, until nothing changes or it
+was run that often.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 Row = tuple[int | None, int | None]
 Rows = Counter[Row]
@@ -18,11 +19,12 @@ Rows = Counter[Row]
 
 @dataclass(frozen=True)
 class Change:
-    """What happens to the input at one time."""
+    """What happens at one time: to feed, and what side inserts."""
 
     inserted: Rows
     deleted: Rows
     contents: Rows
+    side: Rows = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
@@ -36,19 +38,33 @@ class Statement:
     run: Callable[[Rows, Change], Rows]
 
     @property
+    def reads_side(self) -> bool:
+        """Must side be an input?"""
+        return "side" in self.sql
+
+    @property
     def reads_deletes(self) -> bool:
         """Does a task with this statement run for deletes too?"""
         return "deletes(feed)" in self.sql or "changes(feed)" in self.sql
 
 
-def task(body: Iterable[Statement], changes: Iterable[Change], iterations: int = 1) -> Rows:
-    """What the output holds after all changes."""
+def task(
+    body: Iterable[Statement],
+    changes: Iterable[Change],
+    *,
+    iterations: int = 1,
+    follows_side: bool = False,
+) -> Rows:
+    """What the output holds after all changes; feed is an input, side may be."""
     held: Rows = Counter()
     statements = list(body)
     for change in changes:
-        if not change.inserted and not (
-            change.deleted and any(s.reads_deletes for s in statements)
-        ):
+        is_due = bool(
+            change.inserted
+            or (change.deleted and any(s.reads_deletes for s in statements))
+            or (change.side and follows_side)
+        )
+        if not is_due:
             continue
         for _ in range(iterations):
             before = +held
@@ -215,6 +231,10 @@ STATEMENTS = (
                 else row
             ),
         ),
+    ),
+    Statement(
+        "INSERT INTO {task} SELECT k, v FROM side UNION ALL SELECT 9, count(*) FROM feed",
+        lambda held, new: held + new.side + Counter({(9, new.inserted.total()): 1}),
     ),
     Statement(
         "UPDATE {task} AS t SET t.k = v, v = k",

@@ -43,6 +43,7 @@ def test_another_body_takes_over(connect: Callable[[], Connection]) -> None:
     assert "DeletesInput feed" in plan
 
 
+@pytest.mark.slow
 def test_a_body_waits_until_a_time_is_bound(
     connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +68,7 @@ def test_a_body_waits_until_a_time_is_bound(
     _rows(con, "SELECT * FROM t", (1, "old"), (2, "old"), (3, "new"))
 
 
+@pytest.mark.slow
 def test_options(con: Connection) -> None:
     """SET and RESET hold from the next T on."""
     con.execute(SET_UP)

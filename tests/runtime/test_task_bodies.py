@@ -116,6 +116,7 @@ def test_merge(con: Connection) -> None:
     _rows(con, "SELECT * FROM twice", *found)
 
 
+@pytest.mark.slow
 def test_a_row_matched_twice_is_an_error(con: Connection) -> None:
     """As in Spark: the task fails at that T and writes nothing; deleting twice is deleting once."""
     con.execute(
@@ -152,6 +153,7 @@ def test_a_transitive_closure(con: Connection) -> None:
     _rows(con, "SELECT * FROM reach", *ring, *out, (5, 6))
 
 
+@pytest.mark.slow
 def test_iterations_stop(con: Connection) -> None:
     """After so many, or when nothing changes; FIXPOINT without an end is an error."""
     con.execute(
@@ -167,6 +169,7 @@ def test_iterations_stop(con: Connection) -> None:
     _rows(con, "SELECT * FROM same", (1,))
 
 
+@pytest.mark.slow
 def test_a_fixpoint_without_an_end(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """It fails at its T with the limit in the message, and nothing is created."""
     monkeypatch.setattr("ctsql.planner.binding.task.ITERATIONS_MAX", 3)
