@@ -204,7 +204,7 @@ class Engine:
             if item.kind is ObjectKind.CONTINUAL_TASK:
                 failure = self.failure(item)
                 if failure is not None and (at is None or at >= failure.time):
-                    raise failure.task_error(item)
+                    raise failure.task_error(self.objects.in_force(item, failure.time)[0])
 
     def check_not_finished(self, item: Item) -> None:
         """Refuse to write a view that is past the last refresh of its schedule."""

@@ -155,6 +155,11 @@ class Objects:
             found.append((start, stop, then, plan))
         return found
 
+    def in_force(self, item: Item, at: int) -> tuple[Item, TaskWrite]:
+        """A task as it is at a time, and what it does then."""
+        ((_, _, then, plan),) = self.plans(item, after=at - 1, until=at)
+        return then, plan
+
     def is_suspended(self, item: Item) -> bool:
         """Is it a task that is not to run?"""
         return self.timeline.task(item.id).suspended is not None

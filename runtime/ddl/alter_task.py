@@ -140,8 +140,10 @@ class TaskAlteration:
             try:
                 engine.advance([item], now)
             except DataError as problem:
-                if problem.condition != "TASK_FAILED" or engine.failure(item) is None:
+                if problem.condition not in ("TASK_FAILED", "VIEW_FAILED"):
                     raise
+                # It, or what it reads, stands still: what it has not run yet it runs later, each
+                # T as it is in force there.
         failure = engine.failure(item)
         return None if failure is None else failure.time
 

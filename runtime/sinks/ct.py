@@ -17,6 +17,8 @@ C4: what was staged for a lost or disturbed attempt is deleted.
 C5: where the body cannot be computed nothing is written and nothing after it is run; the reason
     is recorded beside the output (:mod:`ctsql.runtime.sinks.failure`), and only RETRY runs the
     body there again. (tests/runtime/test_task_failures.py)
+C6: a body is run as the timeline says that the task's definition is at that T, whatever the newest
+    one is. (tests/runtime/test_alter_task.py)
 
 On a crash: before the commit the upper is unchanged, files nobody refers to may be left, T is run
 again; after it, T is in. When a rival commits first: its upper is read, T is forgotten.
@@ -78,7 +80,7 @@ class TaskSink:
             if failure.time > until:
                 return
             if not retry:
-                raise failure.task_error(self.item)
+                raise failure.task_error(self.objects.in_force(self.item, failure.time)[0])
             upper = max(upper, failure.time)
         self._retrying = retry
         state: SinkState[Run] = SinkState(output_upper=upper)
@@ -115,11 +117,6 @@ class TaskSink:
         plan = self.objects.bound(self.item).plan
         assert isinstance(plan, TaskWrite)
         return self.item.created if plan.snapshot else self.item.created + 1
-
-    def _in_force(self, run: Run) -> tuple[Item, TaskWrite]:
-        """The task as its definition is at a run."""
-        ((_, _, item, plan),) = self.objects.plans(self.item, after=run.time - 1, until=run.time)
-        return item, plan
 
     def _write(self, run: Run) -> tuple[int, bool]:
         """Run the body at a due time; gives the output's upper after it, and whether we wrote."""
@@ -166,7 +163,7 @@ class TaskSink:
     def _failed(self, run: Run, problem: CtsqlError) -> int:
         """Go past a time that fails, or record why and raise it; gives the upper after it."""
         time = run.time
-        item, plan = self._in_force(run)
+        item, plan = self.objects.in_force(self.item, time)
         failure = Failure.of(time, problem, item)
         for _ in range(DISTURBED_TRIES_MAX):
             self.output.fetch_recent_upper()
@@ -184,7 +181,7 @@ class TaskSink:
             except EnvironmentProblem:
                 done = True  # it fails all the same; the next one to run it records it
             if done:
-                raise failure.task_error(self.item) from problem
+                raise failure.task_error(item) from problem
         raise self._always_disturbed(time)
 
     def _go_past(self, time: int, reason: str) -> bool:
@@ -234,7 +231,7 @@ class TaskSink:
 
     def _stage(self, attempt: Attempt, run: Run) -> bool:
         """Compute and stage what the body proposes; False when that is nothing."""
-        _, plan = self._in_force(run)
+        _, plan = self.objects.in_force(self.item, run.time)
         inputs = RunInputs(self.objects, plan, run)
         with converted(), inputs.opened() as changes:
             if changes is None:
