@@ -71,8 +71,7 @@ def _statement(tokens: Tokens, name: str) -> BodyStatement:
             None,
         )
         if verb is not None and tokens[verb].upper == "MERGE":
-            hint = "Put WITH into the source: USING (WITH ... SELECT ...)"
-            raise not_yet(span, "WITH in front of MERGE", hint)
+            return read_merge(tokens, verb)
         if verb is not None and tokens[verb].upper == "INSERT":
             return _insert(tokens, verb)
         if verb is not None:
@@ -140,7 +139,7 @@ def _insert(tokens: Tokens, verb: int) -> InsertStatement:
         cursor.fail("SELECT or VALUES", known=QUERY_WORDS)
     rest = cursor.rest
     if verb:
-        cut = span_of(tokens[verb : cursor.position])
+        cut = Edit(span=span_of(tokens[verb : cursor.position]), text=" ")
         query = analyse(span_of(tokens), form="query", tokens=[*tokens[:verb], *rest], cut=cut)
     else:
         query = analyse(span_of(rest), form="query", tokens=rest)

@@ -31,14 +31,19 @@ _ALLOWED = {
 }
 
 
-def read_merge(tokens: Tokens) -> MergeStatement:
+def read_merge(tokens: Tokens, verb: int = 0) -> MergeStatement:
     """Read a MERGE.
+
+    Args:
+        tokens: the whole statement. verb: where the word stands, behind a WITH clause, whose
+            names the source may use.
 
     Raises:
         SYNTAX_ERROR: it does not have the form. INVALID_STATEMENT: a clause can never apply.
         DUPLICATE_COLUMN: a column is set twice. NOT_SUPPORTED_YET: schema evolution.
     """
     cursor = Cursor(tokens)
+    cursor.position = verb
     cursor.expect("MERGE")
     if cursor.at("WITH", "SCHEMA", "EVOLUTION"):
         raise not_yet(cursor.here, "WITH SCHEMA EVOLUTION", "A task's columns do not change.")
@@ -50,7 +55,7 @@ def read_merge(tokens: Tokens) -> MergeStatement:
     made = RelationRef(parts=target.parts, span=target.span, aliased=alias is not None)
     target = with_prefixes([made], tokens)[0]
     cursor.expect("USING")
-    source, source_alias, prefixes = _source(cursor)
+    source, source_alias, prefixes = _source(cursor, verb)
     cursor.expect("ON")
     rest = cursor.rest
     starts = _clause_starts(rest)
@@ -77,9 +82,10 @@ def read_merge(tokens: Tokens) -> MergeStatement:
     )
 
 
-def _source(cursor: Cursor) -> tuple[SqlText, str, tuple[Span, ...]]:
+def _source(cursor: Cursor, verb: int) -> tuple[SqlText, str, tuple[Span, ...]]:
     """The source as a query, its alias, and where its schema is written in front of columns."""
     prefixes: tuple[Span, ...] = ()
+    start = cursor.position
     if cursor.at("("):
         stop = closing(cursor.tokens, cursor.position)
         inside = cursor.tokens[cursor.position + 1 : stop]
@@ -96,6 +102,11 @@ def _source(cursor: Cursor) -> tuple[SqlText, str, tuple[Span, ...]]:
         bare = dataclasses.replace(ref, column_prefixes=())
         text = SqlText(span=ref.span, relations=(bare,), edits=(before,))
         alias = quote(ref.parts[-1])
+    if verb:
+        between = span_of(cursor.tokens[verb:start])
+        tokens = [*cursor.tokens[:verb], *cursor.tokens[start : cursor.position]]
+        cut = Edit(span=between, text=_ALL_OF)
+        text = analyse(span_of(tokens), form="query", tokens=tokens, cut=cut)
     if cursor.accept("AS") or not cursor.at("ON"):
         alias = quote(cursor.name('"ON"').text)
     if cursor.at("("):

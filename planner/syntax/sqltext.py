@@ -38,7 +38,7 @@ def analyse(
     form: Form,
     tokens: Tokens | None = None,
     targets: Iterable[RelationRef] = (),
-    cut: Span | None = None,
+    cut: Edit | None = None,
     known: frozenset[str] = frozenset(),
 ) -> SqlText:
     """Find what a piece of SQL reads.
@@ -49,7 +49,8 @@ def analyse(
             a WITH clause alone.
         tokens: its tokens, if they are at hand.
         targets: relations that are written; they are left out of the result.
-        cut: a part of the piece that does not belong to it, and whose tokens are not given.
+        cut: a part of the piece that does not belong to it, and whose tokens are not given, with
+            what stands for it.
         known: names of common table expressions around the piece, in lower case.
 
     Raises:
@@ -60,7 +61,7 @@ def analyse(
     if not tokens:
         raise syntax_error(span, f"found nothing, expected a {form}")
     _refuse_time_travel(tokens)
-    outside = [] if cut is None else [Edit(span=cut, text=" ")]
+    outside = [] if cut is None else [cut]
     tree, given = _tree(span, form, tokens, outside)
     _check_form(tree, span, form, tokens)
     written = {target.span.start for target in targets}

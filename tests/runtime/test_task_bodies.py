@@ -90,7 +90,8 @@ def test_merge(con: Connection) -> None:
     con.execute(
         "CREATE TABLE m (k INT, v INT, op STRING);"
         "CREATE CONTINUAL TASK held (k INT, v INT, n INT DEFAULT 1) ON INPUT m AS ("
-        " MERGE INTO held AS t USING (SELECT k, v, op FROM m) AS s ON t.k = s.k"
+        " WITH news AS (SELECT k, v, op FROM m)"
+        " MERGE INTO held AS t USING news AS s ON t.k = s.k"
         "  WHEN MATCHED AND s.op = 'd' THEN DELETE"
         "  WHEN MATCHED THEN UPDATE SET v = s.v, n = t.n + 1"
         "  WHEN NOT MATCHED AND s.op <> 'd' THEN INSERT (k, v) VALUES (s.k, s.v)"

@@ -94,6 +94,27 @@ def test_merge_forms() -> None:
     assert made == "SELECT * FROM __v AS `a`"
 
 
+def test_with_in_front_of_merge() -> None:
+    """The source may use its names, as a relation or in a query with a WITH clause of its own."""
+    task = _parse(
+        "CREATE CONTINUAL TASK t ON INPUT a AS ("
+        "WITH q AS (SELECT k FROM inserts(a)) MERGE INTO t AS x USING q ON x.k = q.k"
+        " WHEN MATCHED THEN DELETE;"
+        "WITH q AS (SELECT 1 AS k) MERGE INTO t USING (WITH r AS (SELECT * FROM q JOIN b)"
+        " SELECT * FROM r) s ON t.k = s.k WHEN MATCHED THEN DELETE)"
+    )
+    assert isinstance(task, CreateContinualTask)
+    made = []
+    for statement in task.body:
+        assert isinstance(statement, MergeStatement)
+        made.append(rewrite(statement.source, relation=lambda r: f"__{r.parts[-1]}").text)
+    assert made == [
+        "WITH q AS (SELECT k FROM __a AS `a`) SELECT * FROM  q",
+        "WITH q AS (SELECT 1 AS k) SELECT * FROM  (WITH r AS (SELECT * FROM q JOIN __b AS `b`)"
+        " SELECT * FROM r)",
+    ]
+
+
 def test_with_in_front_of_insert_and_defaults() -> None:
     """WITH belongs to the query; DEFAULT is known by its column's place."""
     task = _parse(

@@ -325,11 +325,6 @@ REFUSED = [
     (CT + "(a INT PRIMARY KEY) ON INPUT a" + BODY, YET, "PRIMARY"),
     (CT + "(a) ON INPUT a" + BODY, "SYNTAX_ERROR", ""),
     (CT + "ON INPUT a AS (INSERT OVERWRITE ct SELECT 1)", YET, "INSERT OVERWRITE ct SELECT 1"),
-    (
-        CT + "ON INPUT a AS (WITH q AS (SELECT 1) MERGE INTO ct USING q ON true)",
-        YET,
-        "WITH q AS (SELECT 1) MERGE INTO ct USING q ON true",
-    ),
     (CT + "ON INPUT a AS (SELECT 1)", "INVALID_STATEMENT", "SELECT 1"),
     (CT + "ON INPUT a AS (DROP TABLE a)", "INVALID_STATEMENT", "DROP TABLE a"),
     (CT + "ON INPUT a AS (DELETE FROM ct WHERE a ==== 1)", "SYNTAX_ERROR", "=="),
