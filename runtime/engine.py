@@ -147,11 +147,11 @@ class Engine:
 
     def suspended_below(self, item: Item) -> list[Item]:
         """The suspended tasks that an object reads, directly or through others."""
-        tasks = [i for i in self.catalog if self.objects.is_suspended(i)]
-        if not tasks:
+        stopped = set(self.timeline.suspended())
+        if not stopped:
             return []
-        below = {i.id for i in self.catalog.closure([item.id]) if i.id != item.id}
-        return [i for i in tasks if i.id in below]
+        below = self.catalog.closure([item.id])
+        return [i for i in below if i.id != item.id and i.id in stopped]
 
     def held_back(self, item: Item, until: int) -> int:
         """How far an object can come, as suspended tasks below it stand still."""

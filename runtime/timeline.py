@@ -277,6 +277,10 @@ class Timeline:
         """What is bound of a task, as of what was last taken in."""
         return self._tasks.get(task, TaskState())
 
+    def suspended(self) -> list[str]:
+        """The tasks that are suspended, as of what was last taken in, dropped ones included."""
+        return [task for task, state in self._tasks.items() if state.suspended is not None]
+
     # ---- minting
 
     def mint(
