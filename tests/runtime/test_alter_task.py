@@ -1,10 +1,13 @@
 """ALTER CONTINUAL TASK: what is in force at which T, over processes and failures."""
 
+import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from ctsql.api import Connection
+from tests.runtime.processes import Process
 from tests.scenarios.play import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
@@ -44,28 +47,37 @@ def test_another_body_takes_over(connect: Callable[[], Connection]) -> None:
 
 
 @pytest.mark.slow
-def test_a_body_waits_until_a_time_is_bound(
-    connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("point", "taken_over"), [("catalog_committed", False), ("timeline_committed", True)]
+)
+def test_killed_in_the_middle(
+    point: str,
+    taken_over: bool,
+    warehouse: Path,
+    connect: Callable[[], Connection],
 ) -> None:
-    """Killed between the catalog and the timeline, ALTER has changed nothing that anyone sees."""
+    """Until a T is bound ALTER has changed nothing that anyone sees; then it has happened."""
     con = connect()
     con.execute(SET_UP)
-
-    def killed(*_: object) -> int:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr("ctsql.runtime.engine.Engine.alter_task", killed)
-        with pytest.raises(KeyboardInterrupt):
-            con.execute("ALTER CONTINUAL TASK t AS (INSERT INTO t SELECT k, 'never' FROM f)")
+    con.execute("SELECT * FROM m")
     con.close()
+    process = Process(
+        warehouse,
+        ["ALTER CONTINUAL TASK t AS (INSERT INTO t SELECT k, 'next' FROM f)"],
+        fault=point,
+    )
+    process.wait_ready()
+    process.go()
+    status, problems = process.finish()
+    assert status == -signal.SIGKILL, problems
     con = connect()
     con.execute("INSERT INTO f VALUES (2)")
-    _rows(con, "SELECT * FROM t", (1, "old"), (2, "old"))
-    assert "'old'" in con.execute("SHOW CREATE t").fetchall()[0][1]
+    second = "next" if taken_over else "old"
+    _rows(con, "SELECT * FROM t", (1, "old"), (2, second))
+    assert f"'{second}'" in con.execute("SHOW CREATE t").fetchall()[0][1]
     con.execute("ALTER CONTINUAL TASK t AS (INSERT INTO t SELECT k, 'new' FROM f)")
     con.execute("INSERT INTO f VALUES (3)")
-    _rows(con, "SELECT * FROM t", (1, "old"), (2, "old"), (3, "new"))
+    _rows(con, "SELECT * FROM t", (1, "old"), (2, second), (3, "new"))
 
 
 @pytest.mark.slow
