@@ -120,7 +120,21 @@ def parse_every(text: str) -> Every | Cron | str:
 
 
 def _interval(text: str) -> Every | str:
+    length = parse_interval(text)
+    if length == 0:
+        return "It must be longer than nothing."
+    return length if isinstance(length, str) else Every(length)
+
+
+def parse_interval(text: str) -> int | str:
+    """A length of time in words, in milliseconds; or the sentence that says what is wrong with it.
+
+    >>> parse_interval("1 day 2 hours"), parse_interval("0 seconds"), parse_interval("")
+    (93600000, 0, 'It is no length of time.')
+    """
     total, position = Decimal(0), 0
+    if not text.strip():
+        return "It is no length of time."
     while position < len(text.rstrip()):
         part = _PART.match(text, position)
         if part is None:
@@ -133,13 +147,13 @@ def _interval(text: str) -> Every | str:
             return f'"{part[2]}" is no unit. The units are: {", ".join(_UNITS_MS)}.'
         total += Decimal(re.sub(r"\s", "", part[1])) * _UNITS_MS[unit]
         position = part.end()
-    if total <= 0:
+    if total < 0:
         return "It must be longer than nothing."
     if total != total.to_integral_value():
         return "It must be a whole number of milliseconds."
     if total >= TIME_MAX:
         return "It is longer than all of time."
-    return Every(int(total))
+    return int(total)
 
 
 def _cron(expression: str) -> Cron | str:

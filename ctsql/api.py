@@ -90,7 +90,7 @@ class Connection:
             session = engine_session(base)
             with active(session):
                 self._engine = Engine(session, self.warehouse, read_only=self.read_only)
-            self._spark, self._settings = base, Settings()
+            self._spark, self._settings = base, Settings(read_only=self.read_only)
         return self._engine
 
     @property
@@ -193,6 +193,8 @@ class Connection:
                 return _explained(Explanation(names), statement)
             case st.SetSetting():
                 self._settings.set(statement, engine.session)
+                if engine.read_only and not self._settings.read_only:
+                    self._promote(engine)
                 return Result.of_status("SET")
             case st.ShowSetting():
                 shown = self._settings.show(statement, engine.session)
@@ -206,6 +208,24 @@ class Connection:
                 return Result.of_status("USE")
             case _:
                 return manage(names, statement)
+
+    def promote(self) -> None:
+        """Let a read-only connection write from now on; ``SET read_only = false`` does the same.
+
+        What it has computed is forgotten, not written: the next read mints and writes. There is
+        no way back. Nothing happens on a connection that writes already.
+        """
+        with self._lock:
+            if self._engine is None:
+                self.read_only = False  # nothing is open yet
+                return
+            with self._running("promote") as engine:
+                if engine.read_only:
+                    self._promote(engine)
+
+    def _promote(self, engine: "Engine") -> None:
+        engine.promote()
+        self._settings.read_only = self.read_only = False
 
     # ---- running
 
@@ -271,6 +291,7 @@ class Connection:
         report: Callable[[str], None] | None = None,
         interval: float | None = None,
         on_event: "Callable[[Event], None] | None" = None,
+        workers: int | None = None,
     ) -> None:
         """Keep every output up to date until stopped, or (``once``) until it is now.
 
@@ -278,13 +299,15 @@ class Connection:
             stop: set it from another thread to stop, between two commits; :meth:`cancel` ends
                 what still runs then. report: told each T that was reached.
             interval: the most seconds between two looks at the logs; one if not given.
-            on_event: told of each commit and each failure.
+            on_event: told of each commit and each failure; one at a time, with several workers
+                in their threads.
+            workers: how many outputs that do not wait for each other are brought up at once.
 
         Raises:
             CtsqlError: with ``once`` the first object that failed, after all others were brought
                 up. Without it failures are events, and it goes on.
         """
-        from ctsql.runtime.pacing import INTERVAL_SECONDS
+        from ctsql.runtime.pacing import INTERVAL_SECONDS, WORKERS
         from ctsql.runtime.service import Service
 
         if self.read_only:
@@ -295,6 +318,7 @@ class Connection:
             stop=stop or threading.Event(),
             on_event=on_event or (lambda _: None),
             on_time=lambda now: report(f"T = {now} ({times.to_iso(now)})") if report else None,
+            workers=WORKERS if workers is None else workers,
         )
         service.run(once=once, interval=INTERVAL_SECONDS if interval is None else interval)
 
@@ -320,7 +344,8 @@ def connect(
         warehouse: a folder or any URI Spark can write; made on first use. Without it,
             CTSQL_WAREHOUSE from the environment, else ``./warehouse``.
         spark: a session of the caller's, with Delta Lake. master: where Spark runs when ctsql
-            starts it; ``local[*]`` without it. read_only: refuse every statement that writes.
+            starts it; ``local[*]`` without it. read_only: write nothing; what is not stored yet is
+            computed in memory, and statements that write are refused.
     """
     place = warehouse or os.environ.get("CTSQL_WAREHOUSE") or DEFAULT_WAREHOUSE
     return Connection(place, spark=spark, master=master, read_only=read_only)
@@ -355,7 +380,7 @@ def _as_of(statement: st.Select) -> int | None:
 
 def _writes(statement: st.Statement) -> bool:
     reading = (
-        st.Select, st.ShowObjects, st.ShowCreate, st.Describe, st.Explain, st.SetSetting,
-        st.ShowSetting, st.ResetSetting, st.UseSchema,
+        st.Select, st.ShowObjects, st.ShowCreate, st.ShowPending, st.Describe, st.Explain,
+        st.SetSetting, st.ShowRetention, st.ShowSetting, st.ResetSetting, st.UseSchema,
     )  # fmt: skip
     return not isinstance(statement, reading)

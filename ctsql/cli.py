@@ -24,6 +24,7 @@ from ctsql.show import Format, messages, write_result
 
 USAGE = 2
 BROKEN_PIPE = 141
+SIGNALLED = 128  # plus the signal's number, as a shell says it
 _COMMANDS = ("run", "status")
 STOP_SECONDS = 5.0
 """How long a stopped ``ctsql run`` waits for the commit it works on before it cancels it."""
@@ -68,6 +69,12 @@ STOP_SECONDS = 5.0
     help="With run: the most seconds between two looks at the tables; 1 if not given.",
 )
 @click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With run: how many outputs are brought up at the same time; 1 if not given.",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="With run and status: one JSON object per line."
 )
 @click.option("-v", "--version", is_flag=True, help="Print the version and end.")
@@ -98,7 +105,7 @@ def _check(given: dict[str, Any]) -> None:
         raise click.UsageError("Give files or -c, not both.")
     if command and len(files) > 1:
         raise click.UsageError(f"{command} takes no arguments; for a file type ./{command}")
-    for option in ("once", "interval"):
+    for option in ("once", "interval", "workers"):
         if given[option] and command != "run":
             raise click.UsageError(f"--{option} goes with: ctsql run")
     if given["as_json"] and command is None:
@@ -173,7 +180,10 @@ def _run_all(runner: Runner, sources: Sequence[Source]) -> int:
 
 
 def _follow(runner: Runner, given: dict[str, Any]) -> int:
-    """``ctsql run``: until SIGINT or SIGTERM, which end it between two commits: no failure."""
+    """``ctsql run``: until SIGINT or SIGTERM, which end it between two commits: no failure.
+
+    A second signal ends the process at once, with 128 and the signal's number.
+    """
     settings, connection = runner.settings, runner.connection
     stop = threading.Event()
 
@@ -186,23 +196,32 @@ def _follow(runner: Runner, given: dict[str, Any]) -> int:
             settings.note(event.line())
 
     def follow() -> None:
-        connection.run(once=given["once"], stop=stop, interval=given["interval"], on_event=tell)
+        connection.run(
+            once=given["once"],
+            stop=stop,
+            interval=given["interval"],
+            workers=given["workers"],
+            on_event=tell,
+        )
 
-    def end() -> None:
+    def end(number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            # A second signal: at once. What is being written is not committed, and Spark ends
+            # when it notices that this process is gone.
+            os.write(sys.stderr.fileno(), b"stopped at once\n")
+            os._exit(SIGNALLED + number)
         stop.set()
         # The commit that is being worked on gets this long; then nothing of it is written.
         timer = threading.Timer(STOP_SECONDS, connection.cancel)
         timer.daemon = True
         timer.start()
 
-    def terminate(_number: int, _frame: FrameType | None) -> None:
-        end()
-
-    before = signal.signal(signal.SIGTERM, terminate)
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        return runner.guarded(follow, cancel=end)
+        return runner.guarded(follow)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _status(runner: Runner) -> int:

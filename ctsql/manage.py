@@ -6,11 +6,18 @@ from ctsql.runtime import inspection
 from ctsql.runtime.ddl.alter_task import TaskAlteration
 from ctsql.runtime.ddl.change import Alteration
 from ctsql.runtime.ddl.create import Creation
+from ctsql.runtime.ddl.maintain import Maintenance
 from ctsql.runtime.ddl.namespace import Namespace
 
 
 def manage(names: Namespace, statement: st.Statement) -> Result:
     """Run a statement about objects; what it did, or the rows it shows."""
+    if isinstance(statement, st.Maintain):
+        columns, types, found = Maintenance(names).maintain(statement)
+        return Result.of_rows(columns, types, found, f"MAINTAIN {len(found)}")
+    if isinstance(statement, st.ShowRetention):
+        columns, types, found = Maintenance(names).retention(statement)
+        return Result.of_rows(columns, types, found, f"SHOW {len(found)}")
     shown = _shown(names, statement)
     if shown is not None:
         return rows(shown)
@@ -28,6 +35,8 @@ def _shown(
             return inspection.show_create(engine, statement, schema)
         case st.Describe():
             return inspection.describe(engine, statement, schema)
+        case st.ShowPending():
+            return inspection.show_pending(engine)
         case _:
             return None
 

@@ -79,6 +79,7 @@ class Connection(Protocol):
         stop: threading.Event | None = None,
         interval: float | None = None,
         on_event: Callable[[Event], None] | None = None,
+        workers: int | None = None,
     ) -> None:
         """Keep every output up to date until ``stop`` is set, or (``once``) until it is now."""
 

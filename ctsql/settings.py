@@ -11,11 +11,15 @@ from ctsql.runtime.spark_errors import converted
 
 STRICT, STORED = "strict serializable", "serializable"
 ISOLATION = "isolation"
+READ_ONLY = "read_only"
 DEFAULTS = {ISOLATION: STRICT}
 DESCRIPTIONS = {
     ISOLATION: f"'{STRICT}': reads see all that is committed; '{STORED}': reads see what is "
-    "stored, without waiting"
+    "stored, without waiting",
+    READ_ONLY: "true: nothing is written, what is not stored yet is computed in memory; "
+    "false makes the connection write, and there is no way back",
 }
+_BOOLEANS = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 LATER = ("tick_interval",)
 FIXED = {
     "time zone": "Times are UTC everywhere, so that what a task computes does not depend on "
@@ -30,6 +34,7 @@ class Settings:
     """Names and values; names of Spark's own settings pass to the engine's session."""
 
     values: dict[str, str] = field(default_factory=lambda: dict(DEFAULTS))
+    read_only: bool = False
 
     @property
     def strict(self) -> bool:
@@ -60,6 +65,9 @@ class Settings:
             with converted(None, statement.span):
                 session.conf.set(statement.name, statement.value)
             return
+        if name == READ_ONLY:
+            self._set_read_only(statement)
+            return
         if name not in DEFAULTS:
             raise self._unknown(statement.name, statement)
         value = " ".join(statement.value.replace("-", " ").replace("_", " ").lower().split())
@@ -74,28 +82,50 @@ class Settings:
             )
         self.values[name] = value
 
+    def _set_read_only(self, statement: SetSetting) -> None:
+        wanted = _BOOLEANS.get(statement.value.lower())
+        if wanted is None:
+            raise error(
+                "INVALID_OPTION",
+                span=statement.value_span,
+                option=READ_ONLY,
+                value=statement.value_span.text,
+                detail="",
+                hint="Type: SET read_only = false",
+            )
+        if wanted and not self.read_only:
+            raise error(
+                "NOT_SUPPORTED",
+                span=statement.span,
+                what="going back to read-only",
+                why="A connection that writes may have written.",
+                hint="Open another connection with --read-only, or connect(read_only=True).",
+            )
+        self.read_only = wanted
+
     def _unknown(self, name: str, statement: SetSetting | ShowSetting | ResetSetting) -> Exception:
         return error(
             "UNKNOWN_SETTING",
             span=statement.name_span,
             name=name,
-            hint=did_you_mean(name, DEFAULTS, otherwise="SHOW ALL lists the settings."),
+            hint=did_you_mean(name, DESCRIPTIONS, otherwise="SHOW ALL lists the settings."),
         )
 
     def show(self, statement: ShowSetting, session: SparkSession) -> list[tuple[object, ...]]:
         """SHOW name, SHOW ALL: (name, value, description)."""
+        values = {**self.values, READ_ONLY: "true" if self.read_only else "false"}
         if statement.name is None:
-            return [(k, v, DESCRIPTIONS[k]) for k, v in sorted(self.values.items())]
+            return [(k, v, DESCRIPTIONS[k]) for k, v in sorted(values.items())]
         name = fold(statement.name)
         if name.startswith("spark.") or name in FIXED:
             key = "spark.sql.session.timeZone" if name == "time zone" else statement.name
             return [(statement.name, session.conf.get(key, None), "a setting of Spark")]
-        if name not in self.values:
+        if name not in values:
             raise self._unknown(statement.name, statement)
-        return [(name, self.values[name], DESCRIPTIONS[name])]
+        return [(name, values[name], DESCRIPTIONS[name])]
 
     def reset(self, statement: ResetSetting, session: SparkSession) -> None:
-        """RESET name, RESET ALL."""
+        """RESET name, RESET ALL; whether the connection is read-only stays."""
         if statement.name is None:
             self.values = dict(DEFAULTS)
             return
@@ -104,5 +134,5 @@ class Settings:
             session.conf.unset(statement.name)
         elif name in DEFAULTS:
             self.values[name] = DEFAULTS[name]
-        else:
+        elif name != READ_ONLY:
             raise self._unknown(statement.name, statement)

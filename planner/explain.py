@@ -92,7 +92,8 @@ def line(node: Node) -> str:
         case ViewWrite():
             columns = ", ".join(f"{c.name} {c.type}" for c in node.columns)
             at = "T" if node.refresh is None else f"the times of {refresh_text(node.refresh)}"
-            return f"ViewWrite {node.name} ({columns}): commit desired - stored at {at}"
+            checks = f"; an error if NULL: {', '.join(node.not_null)}" if node.not_null else ""
+            return f"ViewWrite {node.name} ({columns}): commit desired - stored at {at}{checks}"
         case _:
             assert_never(node)
 

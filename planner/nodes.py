@@ -238,7 +238,10 @@ class TaskWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewWrite:
-    """Commit desired - stored at T; with ``refresh``, at the times of that schedule only."""
+    """Commit desired - stored at T; with ``refresh``, at the times of that schedule only.
+
+    A NULL in a column of ``not_null`` makes the whole contents an error.
+    """
 
     object_id: str
     name: Name
@@ -246,6 +249,7 @@ class ViewWrite:
     desired: Query
     stored: "Node"
     refresh: tuple[RefreshPart, ...] | None = None
+    not_null: tuple[str, ...] = ()
 
 
 Node = (

@@ -36,13 +36,17 @@ class FileAction:
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit. ``time_ms`` is the in-commit timestamp, else the commit file's time."""
+    """One commit.
+
+    ``time_ms`` is the in-commit timestamp, else the commit file's time; ``change_paths`` are its
+    change data files.
+    """
 
     version: int
     time_ms: int
     adds: tuple[FileAction, ...]
     removes: tuple[FileAction, ...]
-    has_change_files: bool
+    change_paths: tuple[str, ...]
     transactions: tuple[tuple[str, int], ...]
     domains: tuple[tuple[str, str | None], ...]
     changes_schema: bool
@@ -62,6 +66,11 @@ class Commit:
         return parsed if isinstance(parsed, dict) else {}
 
     @property
+    def has_change_files(self) -> bool:
+        """Does it say itself, in files of their own, which rows it changes?"""
+        return bool(self.change_paths)
+
+    @property
     def changes_data(self) -> bool:
         """Does the commit change rows? OPTIMIZE, for one, does not."""
         return self.has_change_files or any(
@@ -76,6 +85,11 @@ class Change(Enum):
     APPEND = "append"  # inserts only
     DELETE = "delete"  # deletes only
     MIXED = "mixed"  # the rows have to be looked at
+    FAILED = "failed"  # what an output holds has become an error; no commit of a source is this
+
+
+INSERTING = (Change.APPEND, Change.MIXED, Change.FAILED)
+"""Changes at which a task that follows has to be run, to find out what it does."""
 
 
 def classify(commit: Commit) -> Change:
@@ -167,14 +181,15 @@ def _commit(
     transactions: list[tuple[str, int]] = []
     domains: list[tuple[str, str | None]] = []
     info: dict[str, Any] = {}
-    has_change_files = changes_schema = False
+    change_paths: list[str] = []
+    changes_schema = False
     for line, action in actions:
         if "add" in action:
             adds.append(_file(action["add"], line))
         elif "remove" in action:
             removes.append(_file(action["remove"], line))
         elif "cdc" in action:
-            has_change_files = True
+            change_paths.append(action["cdc"]["path"])
         elif "txn" in action:
             transactions.append((action["txn"]["appId"], int(action["txn"]["version"])))
         elif "domainMetadata" in action:
@@ -190,7 +205,7 @@ def _commit(
         time_ms=int(info.get("inCommitTimestamp", modified_ms)),
         adds=tuple(adds),
         removes=tuple(removes),
-        has_change_files=has_change_files,
+        change_paths=tuple(change_paths),
         transactions=tuple(transactions),
         domains=tuple(domains),
         changes_schema=changes_schema,

@@ -47,8 +47,9 @@ _COMMIT_NAME = re.compile(r"\d{20}\.json")
 class Gateway:
     """Handles on Delta's classes for one Spark session; makes :class:`DeltaTable` objects."""
 
-    def __init__(self, session: SparkSession) -> None:
+    def __init__(self, session: SparkSession, *, read_only: bool = False) -> None:
         self.session = session
+        self.read_only = read_only
         self.jvm: Any = session._jvm
         assert self.jvm is not None  # engine_session refuses Spark Connect
         self.py4j: Any = session._sc._gateway
@@ -63,6 +64,10 @@ class Gateway:
         if found is None:
             found = self._tables[location] = DeltaTable(self, location)
         return found
+
+    def output_table(self, location: str) -> "DeltaTable":
+        """The table of an output or of the timeline: what the engine itself writes."""
+        return self.table(location)
 
     def forget(self, location: str) -> None:
         """Drop what is cached about a table, after it was deleted."""
@@ -155,6 +160,7 @@ class DeltaTable:
         self._commits: dict[int, Commit] = {}
         self._files: dict[int, dict[str, Any]] = {}
         self._snapshot: Any = None
+        self.oldest_seen: int | None = None  # the oldest version that was last found in the log
 
     # ---- versions and commits
 
@@ -280,9 +286,12 @@ class DeltaTable:
         known = self.checksum(snapshot.version())
         if known is not None and known["domains"] is not None:
             return int(snapshot.version()), dict(known["domains"])
+        return int(snapshot.version()), self.domains_of(snapshot)
+
+    def domains_of(self, snapshot: Any) -> dict[str, str]:
+        """The domain metadata of a snapshot, by Delta's own reconstruction of its state."""
         with converted():
-            found = {d.domain(): d.configuration() for d in scala_items(snapshot.domainMetadata())}
-        return int(snapshot.version()), found
+            return {d.domain(): d.configuration() for d in scala_items(snapshot.domainMetadata())}
 
     def schema_text(self) -> str:
         """The newest schema, as Delta's JSON text; equal for equal schemas."""
@@ -440,5 +449,7 @@ class DeltaTable:
 
     def begin(self) -> Transaction:
         """Start an optimistic transaction on the newest version."""
+        if self.gateway.read_only:
+            raise error("READ_ONLY_MODE", what="A COMMIT")
         with converted():
             return Transaction(self, self.log.startTransaction())

@@ -6,6 +6,7 @@ classes.
 Source: the Delta protocol, "Deletion Vectors", "Transaction Identifiers", "Domain Metadata".
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
@@ -68,13 +69,13 @@ class Transaction:
                 big-endian 64-bit integers), each file once.
         """
         by_name = {
-            _tail(path, self.table.location): add
+            relative_path(path, self.table.location): add
             for path, add in self.table.files(self.version_read).items()
         }
         staged = []
         with converted(), VectorFile(self.table) as vectors:
             for file_path, packed in victims:
-                add = by_name[_tail(file_path, self.table.location)]
+                add = by_name[relative_path(file_path, self.table.location)]
                 bitmap = vectors.deleted_rows(add)
                 before = bitmap.cardinality()
                 vectors.add_rows(bitmap, packed)
@@ -172,14 +173,56 @@ class Transaction:
             epoch,
             self.gateway.option(metadata),
         )
+        return self._commit(operation)
+
+    def _commit(self, operation: Any) -> int:
         with commit_lock(self.table.location):
             try:
                 return int(self.txn.commit(self.gateway.seq(self._actions), operation))
             except conflicts() as conflict:
                 raise Conflict(type(conflict).__name__) from conflict
 
+    def rewrite(self, files: Sequence[Any]) -> list[StagedFile]:
+        """Write the live rows of some files of one partition into one new file; no row changes.
 
-def _tail(path: str, location: str) -> str:
+        Gives the new file's action. It counts as part of this transaction; a commit that takes
+        away one of the old files first makes this one fail, one that only adds files does not.
+        """
+        gateway = self.gateway
+        with converted():
+            rows = self.table.log.createDataFrame(
+                self.snapshot(), gateway.seq(files), False, gateway.option("Optimize")
+            )
+            made = self.txn.writeFiles(
+                rows.coalesce(1), gateway.option(None), True, gateway.seq(())
+            )
+            staged = [StagedFile(a.path(), _unchanging(a.json())) for a in scala_items(made)]
+        self.txn.trackFilesRead(gateway.seq(files))
+        now_ms = int(gateway.jvm.java.lang.System.currentTimeMillis())
+        self.add_files(staged)
+        self._actions += [file.removeWithTimestamp(now_ms, False) for file in files]
+        return staged
+
+    def commit_rewrites(self) -> int:
+        """Commit what :meth:`rewrite` made, as Delta's OPTIMIZE would; returns the new version.
+
+        Raises:
+            Conflict: another commit took away or changed a file first; nothing of this one is in.
+        """
+        none = self.gateway.option(None)
+        empty = self.gateway.seq(())
+        optimize = getattr(self.gateway.delta, "DeltaOperations$Optimize")
+        return self._commit(optimize(empty, empty, False, none, False))
+
+
+def _unchanging(add: str) -> str:
+    """An add action that says of itself that it changes no row."""
+    action = json.loads(add)
+    action["add"]["dataChange"] = False
+    return json.dumps(action)
+
+
+def relative_path(path: str, location: str) -> str:
     """A data file's path relative to its table, decoded, however the path is written."""
     plain = unquote(urlparse(path).path) if "://" in path or path.startswith("file:") else None
     if plain is None:

@@ -4,8 +4,8 @@ Order of a read: mint Ts for what is committed, look at the catalog, bring every
 depends on up to the newest T (each object after what it reads), then read one cut as of T.
 """
 
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -20,10 +20,13 @@ from ctsql.runtime import clock
 from ctsql.runtime.delta_catalog import DeltaCatalog
 from ctsql.runtime.delta_log import Gateway
 from ctsql.runtime.locks import folder_lock
+from ctsql.runtime.memory_table import ReadOnlyGateway
 from ctsql.runtime.objects import Objects
+from ctsql.runtime.session import cloned
 from ctsql.runtime.sinks.ct import TaskSink
 from ctsql.runtime.sinks.failure import Failure, note_view_failure, recorded
 from ctsql.runtime.sinks.mv import ViewSink
+from ctsql.runtime.sinks.mv_mint import Mint
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import converted
 from ctsql.runtime.timeline import TaskState, Timeline
@@ -31,12 +34,28 @@ from ctsql.runtime.warehouse import SYSTEM_FOLDER, check_may_begin
 
 
 class Engine:
-    """One warehouse, opened by one process. Not for several threads at once."""
+    """One warehouse, opened by one process. Not for several threads at once.
+
+    A read-only one does the same as any other, but what it would write stays in memory
+    (:mod:`ctsql.runtime.memory_table`).
+    """
 
     def __init__(self, session: SparkSession, warehouse: str, *, read_only: bool = False) -> None:
         self.session = session
-        self.read_only = read_only
-        self.gateway = Gateway(session)
+        self._given = warehouse
+        self._mode = Mint(read_only=read_only)
+        self._shadow: Engine | None = None
+        self._open()
+
+    @property
+    def read_only(self) -> bool:
+        """Does everything that is computed stay in memory?"""
+        return self._mode.read_only
+
+    def _open(self) -> None:
+        """Open the warehouse in the mode that holds, and know nothing of it yet."""
+        session, warehouse, read_only = self.session, self._given, self.read_only
+        self.gateway = ReadOnlyGateway(session) if read_only else Gateway(session)
         self.warehouse = self.gateway.qualified(warehouse)
         system = f"{self.warehouse}/{SYSTEM_FOLDER}"
         catalog_at, timeline_at = f"{system}/catalog", f"{system}/timeline"
@@ -57,6 +76,56 @@ class Engine:
         self.timeline = Timeline(self.gateway, timeline_at)
         self.objects = Objects(self.gateway, self.timeline)
 
+    # ---- read-only
+
+    def promote(self) -> None:
+        """From read-only to writing; what was computed in memory is forgotten, not written.
+
+        The next read mints and writes: the Ts may differ from those shown before, as somebody
+        else may have bound some meanwhile. There is no way back.
+        """
+        self._mode = self._mode.writing()
+        self._open()
+
+    @contextmanager
+    def as_stored(self) -> Iterator[None]:
+        """Inside, what is stored is seen, not what a read-only engine computed beyond it."""
+        gateway = self.gateway
+        if not isinstance(gateway, ReadOnlyGateway):
+            yield
+            return
+        timeline, objects = self.timeline, self.objects
+        opened = gateway.start_again()
+        self._know_nothing()
+        try:
+            yield
+        finally:
+            gateway.start_again(opened)
+            self.timeline, self.objects = timeline, objects
+
+    def _know_nothing(self) -> None:
+        self.timeline = Timeline(self.gateway, self.timeline.location)
+        self.objects = Objects(self.gateway, self.timeline)
+        self.refresh_catalog()
+
+    def _look(self) -> None:
+        """Read-only: what was computed holds only while nobody else has written."""
+        if isinstance(self.gateway, ReadOnlyGateway) and self.gateway.is_stale():
+            self.gateway.start_again()
+            self._know_nothing()
+
+    def shadow(self) -> "Engine":
+        """A read-only engine on the same warehouse: this one, if it is."""
+        if self.read_only:
+            return self
+        if self._shadow is None:
+            self._shadow = Engine(self.session, self._given, read_only=True)
+        return self._shadow
+
+    def beside(self) -> "Engine":
+        """An engine for another thread: same warehouse, a session of its own."""
+        return Engine(cloned(self.session), self._given, read_only=self.read_only)
+
     # ---- time and progress
 
     @property
@@ -74,6 +143,7 @@ class Engine:
 
         When a refresh time has passed that a view waits for, the newest T is behind it.
         """
+        self._look()
         self.refresh_catalog()
         newest = self.timeline.mint(self.objects.sources())
         self.refresh_catalog()
@@ -198,12 +268,12 @@ class Engine:
         output.fetch_recent_upper()
         return recorded(output)
 
-    def _check_tasks(self, items: Iterable[Item], at: int | None) -> None:
+    def _check_tasks(self, items: Iterable[Item]) -> None:
         """Raise what stopped a task on which a read depends, without running anything."""
         for item in self.catalog.closure([i.id for i in items]):
             if item.kind is ObjectKind.CONTINUAL_TASK:
                 failure = self.failure(item)
-                if failure is not None and (at is None or at >= failure.time):
+                if failure is not None:
                     raise failure.task_error(self.objects.in_force(item, failure.time)[0])
 
     def check_not_finished(self, item: Item) -> None:
@@ -251,9 +321,10 @@ class Engine:
             as_of: read the past at this T; as_of_span: where the user says so.
             strict: strictly serializable; else what is stored.
         """
-        items = [self.objects.item(i) for i in read_objects(query)]
-        at = self.read_time(items, as_of=as_of, as_of_span=as_of_span, strict=strict)
-        with converted():
+        stored = nullcontext() if strict or as_of is not None else self.as_stored()
+        with stored, converted():
+            items = [self.objects.item(i) for i in read_objects(query)]
+            at = self.read_time(items, as_of=as_of, as_of_span=as_of_span, strict=strict)
             context = Context(self.session, StoredSources(self.objects, span=as_of_span), at)
             return lower_query(query, context, parameters=parameters)
 
@@ -266,16 +337,13 @@ class Engine:
         strict: bool = True,
     ) -> int:
         """The T to read at; everything the items depend on is brought there."""
-        if self.read_only or (not strict and as_of is None):
+        if not strict and as_of is None:
             self.timeline.refresh()
             self.refresh_catalog()  # a definition that the timeline names is in the newest one
-            self._check_tasks(items, as_of)
-            now = self.complete_through(items)
-            if as_of is None:
-                return now
-        else:
-            now = self.mint() if as_of is not None else self.mint_for(items)
-            now = self._reach(items, now)
+            self._check_tasks(items)
+            return self.complete_through(items)
+        now = self.mint() if as_of is not None else self.mint_for(items)
+        now = self._reach(items, now)
         if as_of is not None and as_of > now:
             raise error(
                 "AS_OF_OUT_OF_RANGE",
@@ -285,8 +353,7 @@ class Engine:
                 detail=f"The newest T is {now}.",
                 hint=f"Read it AS OF {now} or earlier.",
             )
-        if not self.read_only:
-            self.advance(items, now if as_of is None else as_of)
+        self.advance(items, now if as_of is None else as_of)
         return now if as_of is None else as_of
 
     def _reach(self, items: list[Item], now: int) -> int:

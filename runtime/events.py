@@ -15,6 +15,7 @@ class EventKind(Enum):
     REACHED = "reached"  # a T at which there was nothing to write
     FAILED = "failed"  # an object, or the service itself, could not go on
     RECOVERED = "recovered"  # an object that had failed goes on
+    COMPACTED = "compacted"  # small files of an output became few; no row changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,8 @@ class Event:
                 said = f"failed: {' '.join((self.message or '').split())} [{self.condition}]"
             case EventKind.RECOVERED:
                 said = "goes on"
+            case EventKind.COMPACTED:
+                said = f"compacted {self.message}"
         took = "" if self.seconds is None else f" in {self.seconds:.2f} s"
         return " ".join([times.to_iso(self.at), *about, said]) + took
 

@@ -27,6 +27,7 @@ from ctsql.planner.syntax.statements import (
     texts_of,
 )
 from ctsql.planner.syntax.tokens import tokenise
+from ctsql.runtime import pending
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.status import status_of
 
@@ -63,11 +64,18 @@ def show_objects(engine: Engine, statement: ShowObjects, search_schema: str) -> 
         and _like(i.name.name, statement.like)
     ]
     if statement.what == "continual tasks":
-        return _tasks(engine, found)
+        with engine.as_stored():
+            return _tasks(engine, found)
     return (
         ["schema", "name", "kind", "comment"],
         [(i.name.schema, i.name.name, i.kind.value, i.comment) for i in found],
     )
+
+
+def show_pending(engine: Engine) -> Rows:
+    """SHOW PENDING: what each output lacks; computed and not written."""
+    found = pending.pending(engine.shadow())
+    return [name for name, _ in pending.COLUMNS], [p.row() for p in found]
 
 
 def _tasks(engine: Engine, items: list[Item]) -> Rows:

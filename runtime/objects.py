@@ -26,6 +26,7 @@ from ctsql.runtime.commits import Change, classify, rows_added
 from ctsql.runtime.delta_log import DeltaTable, Gateway
 from ctsql.runtime.refresh import Schedule
 from ctsql.runtime.sinks.correction import net_change
+from ctsql.runtime.sinks.failure import Failure, held_at
 from ctsql.runtime.timeline import Timeline
 from ctsql.runtime.write_handle import Entry, Output
 
@@ -51,7 +52,8 @@ def due_changes(plan: TaskWrite) -> dict[str, frozenset[Change]]:
     for node in plan.inputs:
         assert isinstance(node, InsertsInput | DeletesInput)
         more = {Change.DELETE} if isinstance(node, DeletesInput) else {Change.APPEND}
-        found[node.object_id] = found.get(node.object_id, frozenset()) | more | {Change.MIXED}
+        known = found.get(node.object_id, frozenset[Change]())
+        found[node.object_id] = known | more | {Change.MIXED, Change.FAILED}
     return found
 
 
@@ -94,6 +96,8 @@ class Objects:
                 invariant="only stored objects are read from a table",
                 detail=f"{item.kind.value} {item.name} has none.",
             )
+        if item.is_output:
+            return self.gateway.output_table(item.location)
         return self.gateway.table(item.location)
 
     def output(self, item: Item) -> Output:
@@ -343,6 +347,10 @@ class Objects:
     def change_of(self, item: Item, movement: Movement) -> Change:
         """What a movement does to the rows, from the log alone."""
         table = self.table(item)
+        held = self.held_error(item, movement.version)
+        if held is not None:
+            before = self.held_error(item, movement.before)
+            return Change.NONE if before is not None and before.is_like(held) else Change.FAILED
         kinds = {
             classify(table.commit_at(v)) for v in range(movement.before + 1, movement.version + 1)
         } - {Change.NONE}
@@ -402,15 +410,35 @@ class Objects:
         return self.table(item).added_rows(list(range(movement.before + 1, movement.version + 1)))
 
     def changed_by(self, item: Item, movement: Movement, columns: list[str]) -> DataFrame:
-        """What a movement changes of these columns, net: each row once, with ``COPIES``."""
+        """What a movement changes of these columns, net: each row once, with ``COPIES``.
+
+        Raises:
+            VIEW_FAILED: a view's contents became an error.
+        """
+        held = self.held_error(item, movement.version)
+        if held is not None:
+            raise held.view_error(item)
         rows = self.table(item).change_rows(movement.before + 1, movement.version)
         return net_change(rows, columns)
 
+    def held_error(self, item: Item, version: int) -> Failure | None:
+        """The error that a view holds since a commit that moved its upper."""
+        if item.kind is not ObjectKind.MATERIALIZED_VIEW:
+            return None
+        return held_at(self.table(item), version)
+
     def contents(self, item: Item, version: int | None) -> DataFrame:
-        """The rows of an object's table at a version; none at None."""
+        """The rows of an object's table at a version; none at None.
+
+        Raises:
+            VIEW_FAILED: what a view holds there is an error.
+        """
         table = self.table(item)
         if version is None:
             return table.frame_of(())
+        held = self.held_error(item, version)
+        if held is not None:
+            raise held.view_error(item)
         return table.frame(self.settled(table, version))
 
     def settled(self, table: DeltaTable, version: int) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 LOOK_SECONDS_MIN = 0.05
 INTERVAL_SECONDS = 1.0
+WORKERS = 1
 RETRY_SECONDS_MIN = 1.0
 RETRY_SECONDS_MAX = 60.0
 

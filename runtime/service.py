@@ -7,26 +7,30 @@ Followed are the logs of the sources, of the timeline (other processes mint too)
 and of the outputs that failed (a RETRY or SKIP elsewhere mends them). When to look again is
 decided in :mod:`ctsql.runtime.pacing`.
 
-Objects are brought up one after the other, also where they do not depend on each other: the
-engine and its tables are not for several threads at once, and Spark shares the cores among the
-tasks of one job anyway. To use more, run the service in a second process.
+With several workers an output is brought up as soon as all that it reads is there, beside others
+that are ready too (:mod:`ctsql.runtime.crew`). What is decided, noted and told stays in the
+service's own thread, but for the line about a commit, which is told as it happens, one at a time.
 
 A stop takes effect between two commits. What runs then may be cancelled by whoever stops (see
-``Connection.cancel``); nothing of it is written.
+``Connection.cancel``); nothing of it is written. A Spark that goes away while stopping (the
+system may stop the JVM as well) is no failure.
 """
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.runtime.commits import rows_changed
+from ctsql.runtime.crew import Crew
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.events import Event, EventKind
+from ctsql.runtime.maintenance.upkeep import Upkeep
 from ctsql.runtime.pacing import Pace, Trouble
 from ctsql.runtime.spark_errors import is_lost
 from ctsql.runtime.write_handle import Entry
@@ -43,18 +47,24 @@ class Service:
     Attributes:
         opened: opens the engine for one look or tick. stop: ends the run when set.
         on_event: told what happened. on_time: told each T that was reached.
+        workers: how many outputs are brought up at once.
     """
 
     opened: Callable[[], AbstractContextManager[Engine]]
     stop: threading.Event
     on_event: Callable[[Event], None]
     on_time: Callable[[int], None]
+    workers: int = 1
     _known: dict[str, int] = field(default_factory=dict)
     _troubles: dict[str, Trouble] = field(default_factory=dict)
     _failures: list[CtsqlError] = field(default_factory=list)
     _now: int = NOTHING
     _said: int = 0
-    _begun: float = 0.0
+    _upkeep: Upkeep = field(default_factory=Upkeep)
+    _telling: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._crew = Crew(self.workers, self.stop, self._wrote)
 
     def run(self, *, once: bool, interval: float) -> None:
         """Look and tick until stopped, or (``once``) one tick.
@@ -64,15 +74,20 @@ class Service:
                 up. Without it only what no waiting mends: Spark is gone, or the tick was
                 cancelled by somebody who did not stop the service.
         """
-        pace = Pace(interval)
+        try:
+            self._follow(once=once, pace=Pace(interval))
+        finally:
+            self._crew.close()
+
+    def _follow(self, *, once: bool, pace: Pace) -> None:
         while not self.stop.is_set():
             try:
                 with self.opened() as engine:
                     moved = self._look(engine)
             except CtsqlError as problem:
-                if problem.condition == "STATEMENT_CANCELLED" and self.stop.is_set():
+                if _ends(problem) and self.stop.is_set():
                     return
-                if once or is_lost(problem) or problem.condition == "STATEMENT_CANCELLED":
+                if once or _ends(problem):
                     raise
                 self._fail(None, problem, version=NOTHING)
                 moved = False
@@ -91,8 +106,12 @@ class Service:
             t.is_due(time.monotonic()) for k, t in self._troubles.items() if k != SERVICE
         ):
             return False
-        with self._following(engine):
-            self._tick(engine)
+        self._tick(engine)
+        engine.objects.stop = self.stop
+        try:
+            self._upkeep.after_round(engine, self._say)
+        finally:
+            engine.objects.stop = None
         return True
 
     def _moved(self, engine: Engine) -> bool:
@@ -121,22 +140,11 @@ class Service:
 
     # ---- ticking
 
-    @contextmanager
-    def _following(self, engine: Engine) -> Iterator[None]:
-        """Hear of the commits, and be asked between them whether to stop."""
-        objects = engine.objects
-        objects.on_commit = lambda object_id, entry: self._wrote(engine, object_id, entry)
-        objects.stop = self.stop
-        try:
-            yield
-        finally:
-            objects.on_commit = objects.stop = None
-
     def _tick(self, engine: Engine) -> None:
         """Bring every output up to now."""
         self._failures.clear()
         self._said = 0
-        begun = self._begun = time.monotonic()
+        begun = time.monotonic()
         engine.refresh_catalog()
         self._take_in(engine)
         now = engine.mint_for(engine.catalog)
@@ -144,11 +152,7 @@ class Service:
         self._troubles.pop(SERVICE, None)
         known = engine.catalog.items
         self._troubles = {k: t for k, t in self._troubles.items() if k in known}
-        held: set[str] = set()
-        for item in engine.catalog.closure(known):
-            waits = any(r.object_id in held for r in item.reads if r.object_id != item.id)
-            if waits or (item.is_output and not self._bring_up(engine, item, now)):
-                held.add(item.id)
+        self._bring_all_up(engine, now)
         if now != self._now:
             self._now = now
             self.on_time(now)
@@ -156,18 +160,52 @@ class Service:
                 seconds = time.monotonic() - begun
                 self._say(Event(kind=EventKind.REACHED, at=_clock(), time=now, seconds=seconds))
 
-    def _bring_up(self, engine: Engine, item: Item, now: int) -> bool:
-        """Bring one output up; False when it has failed, now or before."""
-        trouble = self._troubles.get(item.id)
-        if trouble is not None and not self._is_worth_trying(engine, item, trouble, now):
-            return False
-        engine.objects.check_stop()
-        self._begun = time.monotonic()
+    def _bring_all_up(self, engine: Engine, now: int) -> None:
+        """Bring each output up once all that it reads is there; leave what waits for a failed one.
+
+        Raises:
+            CtsqlError: the tick cannot go on; what was running has ended.
+        """
+        known = engine.catalog.items
+        waiting = list(engine.catalog.closure(known))
+        done: set[str] = set()
+        held: set[str] = set()
+        running: dict[Future[CtsqlError | None], Item] = {}
         try:
-            engine.advance_one(item, now)
-        except CtsqlError as problem:
-            if problem.condition == "STATEMENT_CANCELLED" or is_lost(problem):
-                raise
+            while waiting or running:
+                for item in tuple(waiting):
+                    read = {r.object_id for r in item.reads} & known.keys() - {item.id}
+                    if not read <= done:
+                        continue
+                    if item.is_output and not read & held and self._is_to_try(engine, item, now):
+                        if len(running) == self.workers:
+                            continue
+                        waiting.remove(item)
+                        running[self._crew.bring_up(engine, item, now)] = item
+                        if self.workers == 1:
+                            break
+                        continue
+                    waiting.remove(item)
+                    done.add(item.id)
+                    if read & held or item.is_output:
+                        held.add(item.id)
+                for ended in wait(running, return_when=FIRST_COMPLETED).done if running else ():
+                    item = running.pop(ended)
+                    done.add(item.id)
+                    if not self._ended(engine, item, ended.result(), now):
+                        held.add(item.id)
+        finally:
+            wait(running)
+
+    def _is_to_try(self, engine: Engine, item: Item, now: int) -> bool:
+        trouble = self._troubles.get(item.id)
+        return trouble is None or self._is_worth_trying(engine, item, trouble, now)
+
+    def _ended(self, engine: Engine, item: Item, problem: CtsqlError | None, now: int) -> bool:
+        """Note how it went with an output; False when it has failed."""
+        if problem is not None:
+            if _ends(problem):
+                raise problem
             self._failures.append(problem)
             version = engine.objects.table(item).version()
             self._known[engine.objects.table(item).location] = version
@@ -205,9 +243,10 @@ class Service:
             name = str(item.name) if item is not None else None
             self._say(Event.of_failure(problem, at=_clock(), name=name))
 
-    def _wrote(self, engine: Engine, object_id: str, entry: Entry) -> None:
+    def _wrote(self, engine: Engine, object_id: str, entry: Entry, seconds: float) -> None:
         """One commit of ours; those that only move the upper are not worth a line."""
-        begun, self._begun = self._begun, time.monotonic()
+        with self._telling:
+            self._upkeep.note(object_id, entry.version)
         item = engine.objects.item(object_id)
         commit = engine.objects.table(item).commit_at(entry.version)
         inserted, deleted = rows_changed(commit)
@@ -235,13 +274,19 @@ class Service:
                 version=entry.version,
                 inserted=inserted,
                 deleted=deleted,
-                seconds=self._begun - begun,
+                seconds=seconds,
             )
         )
 
     def _say(self, event: Event) -> None:
-        self._said += 1
-        self.on_event(event)
+        with self._telling:
+            self._said += 1
+            self.on_event(event)
+
+
+def _ends(problem: CtsqlError) -> bool:
+    """Does it end the service: Spark is gone, or the tick was cancelled?"""
+    return problem.condition == "STATEMENT_CANCELLED" or is_lost(problem)
 
 
 def _clock() -> int:

@@ -49,6 +49,8 @@ _RUNTIME = {
     "spark.databricks.delta.properties.defaults.enableInCommitTimestamps": "true",
     # A checkpoint takes seconds, on the way of whoever commits; the default is every tenth.
     "spark.databricks.delta.properties.defaults.checkpointInterval": "100",
+    # What a log forgets must be nobody's need; MAINTAIN knows, a checkpoint does not.
+    "spark.databricks.delta.properties.defaults.enableExpiredLogCleanup": "false",
     # The engine follows logs itself and pins versions; age alone is no reason to refuse.
     "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
 }
@@ -119,6 +121,12 @@ def engine_session(base: SparkSession) -> SparkSession:
             session.conf.set(key, value)
     Failures.convert_by(converted)
     return session
+
+
+def cloned(session: SparkSession) -> SparkSession:
+    """A session with the same settings and with temporary views of its own."""
+    jsession: Any = session._jsparkSession
+    return SparkSession(session.sparkContext, jsession.cloneSession())
 
 
 @contextmanager

@@ -7,8 +7,9 @@ these, the pending ones are those after the T through which the output is comple
     lag in versions = number of pending commits
     lag in time     = T of the newest pending commit - T through which the output is complete
 
-A commit that has no T yet counts with the T it would get now. An output that waits because
-something it reads has failed is behind, and carries the error of what failed, by its name.
+A commit that has no T yet counts with the T it would get now. A view with refresh times is behind
+only once a refresh that was due has passed; past its last one it is finished. An output that waits
+because something it reads has failed is behind, and carries the error of what failed, by its name.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +17,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.times import CLOSED
 from ctsql.planner.nodes import TaskWrite
+from ctsql.runtime import clock
 from ctsql.runtime.commits import Change, classify
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.objects import due_changes
@@ -43,6 +46,7 @@ class State(Enum):
     BEHIND = "behind"
     FAILED = "failed"
     SUSPENDED = "suspended"
+    FINISHED = "finished"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +83,11 @@ class Status:
 
     @property
     def state(self) -> State:
-        """Suspended, or failed if it stands still by itself, else behind or up to date."""
+        """What it is for itself: suspended, finished, failed; else behind or up to date."""
         if self.suspended:
             return State.SUSPENDED
+        if self.upper == CLOSED:
+            return State.FINISHED
         if self.failure is not None:
             return State.FAILED
         return State.BEHIND if self.lag.versions else State.UP_TO_DATE
@@ -105,7 +111,7 @@ class Status:
             name.schema,
             name.name,
             self.state.value,
-            self.upper,
+            None if self.upper == CLOSED else self.upper,
             self.lag.milliseconds,
             self.lag.versions,
             *(self.last_error or (None, None, None)),
@@ -118,21 +124,23 @@ def _condition(item: Item) -> str:
 
 def status(engine: Engine) -> list[Status]:
     """The status of every task and view, in order of name."""
-    catalog = engine.refresh_catalog()
-    engine.timeline.refresh()
-    outputs = [i for i in catalog if i.is_output]
-    return [status_of(engine, i) for i in sorted(outputs, key=lambda i: i.name.key)]
+    with engine.as_stored():
+        catalog = engine.refresh_catalog()
+        engine.timeline.refresh()
+        outputs = [i for i in catalog if i.is_output]
+        return [status_of(engine, i) for i in sorted(outputs, key=lambda i: i.name.key)]
 
 
 def status_of(engine: Engine, item: Item) -> Status:
     """The status of one output, as of the catalog and the timeline last looked at."""
     through = engine.complete_through([item])
+    upper = engine.objects.stored_upper(item)
     below = [i for i in engine.catalog.closure([item.id]) if i.id != item.id]
     failed = ((i, f) for i in below if (f := engine.failure(i)) is not None)
     return Status(
         item=item,
-        upper=engine.objects.stored_upper(item),
-        lag=Lag.of(_pending(engine, item, through), through),
+        upper=upper,
+        lag=Lag.of(() if upper == CLOSED else _pending(engine, item, through), through),
         suspended=engine.objects.is_suspended(item),
         failure=engine.failure(item),
         origin=next(failed, None),
@@ -141,26 +149,51 @@ def status_of(engine: Engine, item: Item) -> Status:
 
 def _pending(engine: Engine, item: Item, through: int) -> Iterator[int]:
     """The Ts of the commits that concern an output and that it has not taken in."""
-    objects, timeline = engine.objects, engine.timeline
+    passed = max(engine.timeline.now, clock.now_ms())
+    found = {
+        (source, time)
+        for source, time, due in _commits(engine, item, through)
+        if due > through and (due == time or due <= passed)
+    }
+    yield from (time for _, time in found)
+
+
+def _commits(engine: Engine, item: Item, since: int) -> Iterator[tuple[str, int, int]]:
+    """The commits of what an output follows after a T: source, T, and when they become due.
+
+    A commit is due at once, but where a view with refresh times is on the way.
+    """
+    objects = engine.objects
+    schedule = objects.schedule(item)
+    if schedule is not None:
+        shown = objects.shown_at(item, since)
+        since = item.created - 1 if shown is None else shown
     plan = objects.bound(item).plan
-    inputs = due_changes(plan) if isinstance(plan, TaskWrite) else {}
-    for source in _sources(engine, item):
-        kinds = inputs.get(source.id, frozenset(Change))
-        for movement in objects.movements(source, after=through, until=timeline.now):
-            if objects.change_of(source, movement) in kinds:
-                yield movement.time
-        table = objects.table(source)
-        for commit in timeline.unbound(source.id, source.name.qualified(), table):
-            if classify(table.commit_at(commit.version)) in kinds:
-                yield max(commit.time_ms, timeline.now + 1)
-
-
-def _sources(engine: Engine, item: Item) -> list[Item]:
-    """The tables whose commits an output follows, each once."""
-    found: dict[str, Item] = {}
-    for read in engine.objects.followed(item):
+    due_kinds = due_changes(plan) if isinstance(plan, TaskWrite) else {}
+    for read in objects.followed(item):
         if read.kind is ObjectKind.TABLE:
-            found[read.id] = read
+            kinds = due_kinds.get(read.id, frozenset(Change))
+            times = _moves(engine, read, since, kinds)
+            found: Iterable[tuple[str, int, int]] = ((read.id, t, t) for t in times)
         else:
-            found.update((i.id, i) for i in _sources(engine, read))
-    return list(found.values())
+            found = _commits(engine, read, since)
+        for source, time, due in found:
+            if schedule is not None:
+                due = objects.next_refresh(item, schedule, due)
+            yield source, time, due
+
+
+def _moves(engine: Engine, source: Item, since: int, kinds: frozenset[Change]) -> Iterator[int]:
+    """The Ts of a source's commits after a T, those that have none yet by the one they would get.
+
+    Args:
+        kinds: of changes that count.
+    """
+    objects, timeline = engine.objects, engine.timeline
+    for movement in objects.movements(source, after=since, until=timeline.now):
+        if objects.change_of(source, movement) in kinds:
+            yield movement.time
+    table = objects.table(source)
+    for commit in timeline.unbound(source.id, source.name.qualified(), table):
+        if classify(table.commit_at(commit.version)) in kinds:
+            yield max(commit.time_ms, timeline.now + 1)

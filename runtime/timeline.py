@@ -126,8 +126,8 @@ class Timeline:
 
     def __init__(self, gateway: Gateway, location: str) -> None:
         self._gateway = gateway
-        self._location = location
-        self._table = gateway.table(location)
+        self.location = location
+        self._table = gateway.output_table(location)
         self._output = Output(self._table, APP)
         self._read_to = -1  # newest delta version whose bindings are taken in
         self._read_from = 0  # oldest, inclusive
@@ -178,7 +178,8 @@ class Timeline:
         # T that is told.
         if self._read_to < 0:
             newest, domains = self._table.domains()
-            self._output.follow(newest)
+            while self._output.follow(newest) > newest:
+                newest, domains = self._table.domains()
             if FRONTIER in domains:
                 self._frontier = json.loads(domains[FRONTIER])
             self._requests = json.loads(domains.get(REQUESTS, "{}"))
@@ -188,6 +189,9 @@ class Timeline:
             return self.now
         newest = self._table.version()
         self._output.follow(newest)
+        if newest > self._read_to and not self._table.has(self._read_to + 1):
+            self._forget()  # cleaned up since the last look, which was long ago
+            return self.refresh()
         for version in range(self._read_to + 1, newest + 1):
             commit = self._table.commit_at(version)
             for binding in self._bindings_of(version):
@@ -201,6 +205,12 @@ class Timeline:
                 self._tasks = _tasks_of(tasks)
             self._read_to = version  # at once: what is taken in is not taken in again
         return self.now
+
+    def _forget(self) -> None:
+        """Start over, as after opening."""
+        self._read_to, self._read_from, self._known_from = -1, 0, 0
+        self._bindings, self._frontier, self._requests, self._passed = {}, {}, {}, {}
+        self._archive_taken = False
 
     def _bindings_of(self, version: int) -> list[Binding]:
         rows = self._table.commit_at(version).metadata.get("bindings", [])
@@ -219,8 +229,8 @@ class Timeline:
         if not self._table.has(self._read_from - 1):
             self._take_archived()
             return True
-        self._read_from -= 1
-        metadata = self._table.commit_at(self._read_from).metadata
+        metadata = self._table.commit_at(self._read_from - 1).metadata
+        self._read_from -= 1  # not before: where looking fails, it is looked at again
         if "bindings" in metadata or self._read_from == 0:
             self._known_from = int(metadata.get("lower", 0))
         older: dict[str, list[Binding]] = {}
@@ -334,7 +344,8 @@ class Timeline:
             if isinstance(outcome, Committed):
                 faults.point("timeline_committed")
                 self.refresh()
-                self._archive(outcome.version)
+                if outcome.version % ARCHIVE_EVERY_COMMITS == 0:
+                    self.archive()
                 return newest
         raise error(
             "INTERNAL_ERROR",
@@ -363,27 +374,34 @@ class Timeline:
             self._passed[source] = newest
         return found
 
-    def _archive(self, version: int) -> None:
-        """Every hundred commits, write the bindings as rows that log cleanup keeps."""
-        if version % ARCHIVE_EVERY_COMMITS:
-            return
+    @property
+    def archived_to(self) -> int:
+        """The version through which bindings are rows as well; -1 when none are."""
+        return int(json.loads(self._table.domains()[1].get(ARCHIVED, "-1")))
+
+    def archive(self) -> None:
+        """Write the bindings of all commits as rows, so that their log files may go.
+
+        Nothing is written when another process has done so.
+        """
         for _ in range(ARCHIVE_TRIES_MAX):
             self.refresh()
-            done = int(json.loads(self._table.domains()[1].get(ARCHIVED, "-1")))
-            if done >= version:
-                return  # another process has
+            # First: an archive that is made after this makes ours fail, so no row comes twice.
+            attempt = self._output.open(self._output.upper)
+            if not isinstance(attempt, Attempt):
+                continue
+            version, done = attempt.version_read, self.archived_to
             rows = [
                 (b.time, b.source, b.version)
                 for v in range(done + 1, version + 1)
                 if self._table.has(v)
                 for b in self._bindings_of(v)
             ]
-            attempt = self._output.open(self._output.upper)
-            if not isinstance(attempt, Attempt):
-                continue
-            if rows:
-                frame = self._gateway.session.createDataFrame(rows, SCHEMA).coalesce(1)
-                attempt.stage(frame)
+            if not rows:
+                attempt.abandon()
+                return
+            frame = self._gateway.session.createDataFrame(rows, SCHEMA).coalesce(1)
+            attempt.stage(frame)
             attempt.set_domain(ARCHIVED, json.dumps(version))
             if isinstance(attempt.commit_beside({}), Committed):
                 return

@@ -11,7 +11,7 @@ far as needed. Where it was cleaned up, the table's state says the upper.
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.log import LogTable
 
 NO_UPPER = 0
@@ -58,6 +58,11 @@ class Uppers:
         return self._entries[-1] if self._entries else None
 
     @property
+    def looked_to(self) -> int:
+        """The version that the upper is as of; -1 before the first look."""
+        return -1 if self._looked_to is None else self._looked_to
+
+    @property
     def kept_count(self) -> int:
         """How many entries are in memory."""
         return len(self._entries)
@@ -65,26 +70,51 @@ class Uppers:
     def follow(self, version: int) -> None:
         """Take in the commits up to a version."""
         if self._looked_to is None:
-            self._looked_from = version + 1
-            self._reach_back(until_upper=None)
-            self._looked_to = version  # not before: where looking fails, nothing is known yet
+            self._look_anew(version)
             return
         for v in range(self._looked_to + 1, version + 1):
-            commit = self.table.commit_at(v)
+            try:
+                commit = self.table.commit_at(v)
+            except CtsqlError as problem:
+                if problem.condition != "HISTORY_LOST":
+                    raise
+                self._look_anew(version)  # cleaned up since the last look, which was long ago
+                return
             upper = commit.transaction(self.app)
             if upper is not None:
                 self.failure = None
                 if upper <= self.upper:
-                    raise error(
-                        "INTERNAL_ERROR",
-                        invariant="an upper never goes back",
-                        detail=f"{self.table.location}: {self.upper} then {upper}.",
-                    )
+                    raise self._gone_back(upper)
                 self._entries.append(Entry(upper, v))
             if FAILURE in dict(commit.domains):
                 self.failure = dict(commit.domains)[FAILURE]
             self._looked_to = v
         self._trim()
+
+    def _look_anew(self, version: int) -> None:
+        """Find the newest upper as of a version, or of a later one, knowing nothing.
+
+        Nothing is known before all of it was looked at: where that fails, it is looked at again.
+        """
+        while True:
+            anew = Uppers(self.table, self.app)
+            anew._looked_from = version + 1
+            anew._reach_back(until_upper=None)
+            newest = self.table.version() if anew._told_by_state else version
+            if newest == version:
+                break
+            version = newest  # the state may be of a later version than the log was read from
+        if anew.upper < self.upper:
+            raise self._gone_back(anew.upper)
+        anew._looked_to = version
+        vars(self).update(vars(anew))
+
+    def _gone_back(self, upper: int) -> CtsqlError:
+        return error(
+            "INTERNAL_ERROR",
+            invariant="an upper never goes back",
+            detail=f"{self.table.location}: {self.upper} then {upper}.",
+        )
 
     def _trim(self) -> None:
         """Forget old entries when there are many (U2)."""

@@ -111,12 +111,16 @@ class Output:
 
     def fetch_recent_upper(self) -> int:
         """The upper as the log has it now, linearised with writes."""
-        return self.follow(self.table.version())
+        self.follow(self.table.version())
+        return self.upper
 
     def follow(self, version: int) -> int:
-        """The upper as of a version of the table, or of a later one that was looked at."""
+        """Look at the log up to a version; gives the version that the upper is now as of.
+
+        That is a later one where it was looked at already, or where the log was cleaned up.
+        """
         self._commits.follow(version)
-        return self.upper
+        return self.uppers.looked_to
 
     def entries(self, since: int) -> list[Entry]:
         """The commits with an upper, from the last one at or below ``since`` on."""

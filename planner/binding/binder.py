@@ -8,8 +8,9 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.schemas import Column
+from ctsql.planner.assertions import not_null_columns, refuse_nondeterministic
 from ctsql.planner.binding.analyst import Analyst
-from ctsql.planner.binding.checks import check_storable, named_columns, refuse_nondeterministic
+from ctsql.planner.binding.checks import check_storable, named_columns
 from ctsql.planner.binding.names import definition_span, qualify
 from ctsql.planner.nodes import Get, Node, Query, Role, ViewReference, ViewWrite
 from ctsql.planner.rules import transform
@@ -172,9 +173,13 @@ class Binder:
         query = self.query(statement.query)
         columns = own.columns
         if self.analyst is not None:
-            refuse_nondeterministic(query, "materialized view", self.analyst, clocks=True)
+            refuse_nondeterministic(
+                query, "materialized view", self.analyst.is_deterministic, clocks=True
+            )
             columns = named_columns(query, statement.columns, statement.query.span)
             check_storable(columns, statement.query.span)
+        not_null = not_null_columns(statement, columns)
+        columns = tuple(replace(c, nullable=False) if c.name in not_null else c for c in columns)
         stored = Get(
             object_id=own.id,
             name=own.name,
@@ -188,6 +193,7 @@ class Binder:
             desired=query,
             stored=stored,
             refresh=refresh_parts(statement),
+            not_null=not_null,
         )
         return Bound(transform(plan), columns, tuple(self.reads.values()))
 

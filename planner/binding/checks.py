@@ -7,50 +7,12 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Span
-from ctsql.planner.binding.analyst import Analyst
-from ctsql.planner.nodes import Node, Query, descend
+from ctsql.planner.nodes import Query
 from ctsql.planner.syntax.statements import ColumnDef
 
 COLUMN_PREFIX = "__ct_"
 NAME_FORBIDDEN = " ,;{}()\n\t="
 """Characters that Parquet allows in no column name."""
-
-
-def refuse_nondeterministic(plan: Node, kind: str, analyst: Analyst, *, clocks: bool) -> None:
-    """Refuse functions whose result is not a function of the data as of T."""
-    for node in descend(plan):
-        if not isinstance(node, Query):
-            continue
-        for function in node.sql.nondeterministic:
-            raise error(
-                "NONDETERMINISTIC_FUNCTION",
-                span=function.span,
-                function=function.name,
-                kind=kind,
-                detail="Computed twice it gives two results, so what is stored at T would not "
-                "be definite: replicas and restarts could disagree.",
-                hint="Compute it when the row is inserted into the input, as a column.",
-            )
-        if node.columns and not analyst.is_deterministic(node):
-            raise error(
-                "NONDETERMINISTIC_FUNCTION",
-                span=node.sql.span,
-                function="a function that gives another result each time",
-                kind=kind,
-                detail="Spark marks a function of this query as not deterministic.",
-                hint="Compute it when the row is inserted into the input, as a column.",
-            )
-        if clocks and node.sql.clocks:
-            call = node.sql.clocks[0]
-            raise error(
-                "NONDETERMINISTIC_FUNCTION",
-                span=call.span,
-                function=call.span.text,
-                kind=kind,
-                detail="The view would change when nothing is written, only because time passes.",
-                hint="Compare with a column of a small clock table that a job updates, or use "
-                "a continual task, where it means the time T of the change.",
-            )
 
 
 def named_columns(query: Query, declared: Sequence[ColumnDef], span: Span) -> tuple[Column, ...]:

@@ -6,8 +6,9 @@ from dataclasses import replace
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.schemas import Column, check_unique
+from ctsql.planner.assertions import refuse_nondeterministic
 from ctsql.planner.binding.binder import Binder, Bound
-from ctsql.planner.binding.checks import check_storable, refuse_nondeterministic
+from ctsql.planner.binding.checks import check_storable
 from ctsql.planner.binding.names import qualify
 from ctsql.planner.binding.writes import BodyBinder
 from ctsql.planner.nodes import Get, Node, Role, TaskWrite, Transaction, descend
@@ -58,7 +59,9 @@ def bind_task(binder: Binder, statement: CreateContinualTask, own: Item) -> Boun
         skip_errors=any(o.name == "ON ERROR" and o.value == "skip" for o in statement.options),
     )
     if binder.analyst is not None:
-        refuse_nondeterministic(plan, "continual task", binder.analyst, clocks=False)
+        refuse_nondeterministic(
+            plan, "continual task", binder.analyst.is_deterministic, clocks=False
+        )
     return Bound(transform(plan), own.columns, tuple(binder.reads.values()))
 
 

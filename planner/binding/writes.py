@@ -8,8 +8,8 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.names import did_you_mean, fold, quote
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
+from ctsql.planner.assertions import refuse_nondeterministic
 from ctsql.planner.binding.binder import Binder
-from ctsql.planner.binding.checks import refuse_nondeterministic
 from ctsql.planner.binding.names import qualify
 from ctsql.planner.nodes import (
     Assign,
@@ -140,7 +140,9 @@ class BodyBinder:
         values = [self._piece(c.default) for c in named if c.default is not None]
         assert self.analyst is not None  # the caller looked
         for value in values:
-            refuse_nondeterministic(value, "continual task", self.analyst, clocks=False)
+            refuse_nondeterministic(
+                value, "continual task", self.analyst.is_deterministic, clocks=False
+            )
         types = self.analyst.value_types(values)
         for column, given in zip(named, types, strict=True):
             assert column.default is not None  # as filtered

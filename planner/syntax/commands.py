@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import ObjectKind
+from ctsql.catalog.refreshes import parse_interval
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.alters import read_alter_task
 from ctsql.planner.syntax.cursor import Cursor, not_supported, not_yet, relation_ref, syntax_error
@@ -12,6 +13,7 @@ from ctsql.planner.syntax.statements import (
     CommentOn,
     Describe,
     DropObject,
+    Maintain,
     RefreshView,
     RelationRef,
     RenameObject,
@@ -19,6 +21,8 @@ from ctsql.planner.syntax.statements import (
     SetSetting,
     ShowCreate,
     ShowObjects,
+    ShowPending,
+    ShowRetention,
     ShowSetting,
     Statement,
     UseSchema,
@@ -37,7 +41,7 @@ _LISTS = {
     ("NAMESPACES",): "schemas",
     ("OBJECTS",): "objects",
 }
-_SHOW_LATER = ("PENDING", "RETENTION", "SUBSCRIPTIONS")
+_SHOW_LATER = ("SUBSCRIPTIONS",)
 _SHOW_REFUSED = ("FUNCTIONS", "PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")
 
 
@@ -125,6 +129,13 @@ def _show(cursor: Cursor) -> Statement:
     for words, what in _LISTS.items():
         if cursor.accept(*words):
             return _show_list(cursor, span, what)
+    if cursor.accept("PENDING"):
+        cursor.end()
+        return ShowPending(span=span)
+    if cursor.accept("RETENTION"):
+        shown = None if cursor.current is None else cursor.relation("the name of a stored object")
+        cursor.end()
+        return ShowRetention(span=span, target=shown)
     for later in _SHOW_LATER:
         if cursor.at(later):
             raise not_yet(cursor.here, f"SHOW {later}")
@@ -204,6 +215,36 @@ def _refresh(cursor: Cursor) -> Statement:
     full = cursor.accept("FULL")
     cursor.end()
     return RefreshView(span=span_of(cursor.tokens), target=target, full=full)
+
+
+def _maintain(cursor: Cursor) -> Statement:
+    span = span_of(cursor.tokens)
+    everything = cursor.at("ALL") and cursor.upper(1) != "." and cursor.accept("ALL")
+    target = None
+    named = cursor.current is not None and not (cursor.at("RETAIN") or cursor.at("DRY", "RUN"))
+    if named and not everything:
+        target = cursor.relation("ALL, a name, RETAIN or DRY RUN")
+    retain_ms = _retained(cursor) if cursor.accept("RETAIN") else None
+    dry_run = cursor.accept("DRY", "RUN")
+    cursor.end(hint="Type: MAINTAIN [ALL | name] [RETAIN 'interval'] [DRY RUN]")
+    return Maintain(
+        span=span, target=target, everything=everything, retain_ms=retain_ms, dry_run=dry_run
+    )
+
+
+def _retained(cursor: Cursor) -> int:
+    token = cursor.string("an interval in quotes", hint="Type for example: RETAIN '7 days'")
+    length = parse_interval(token.text)
+    if isinstance(length, str):
+        raise error(
+            "INVALID_OPTION",
+            span=token.span,
+            option="RETAIN",
+            value=f"'{token.text}'",
+            detail=length,
+            hint="Write for example '7 days' or '0 seconds'.",
+        )
+    return length
 
 
 def _setting(tokens: Tokens) -> tuple[str, Span]:
@@ -298,6 +339,7 @@ COMMANDS: dict[str, Callable[[Cursor], Statement]] = {
     "DESC": _describe,
     "DESCRIBE": _describe,
     "DROP": _drop,
+    "MAINTAIN": _maintain,
     "REFRESH": _refresh,
     "RESET": _reset,
     "SET": _set,

@@ -15,7 +15,14 @@ FIXPOINT = "fixpoint"
 ITERATIONS_MAX = 1_000
 """The most ITERATIONS there may be, and where FIXPOINT gives up."""
 _ON_ERROR = ("halt", "skip")
-_VIEW_KNOWN = ("REFRESH ON COMMIT", "REFRESH EVERY", "REFRESH AT", "REFRESH AT CREATION")
+NOT_NULL = "ASSERT NOT NULL"
+_VIEW_KNOWN = (
+    "REFRESH ON COMMIT",
+    "REFRESH EVERY",
+    "REFRESH AT",
+    "REFRESH AT CREATION",
+    NOT_NULL,
+)
 _VIEW_LATER = ("REFRESH POLICY",)
 _BOOLEANS = {"TRUE": True, "FALSE": False}
 
@@ -46,14 +53,18 @@ def view_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
     found: list[Option] = []
     for group in _all_groups(clauses):
         name = _words(group)
+        if _begins(name, NOT_NULL):
+            found += _not_null(group)
+            continue
         if not _begins(name, "REFRESH"):
             raise _unknown(group, name, (*_VIEW_KNOWN, *_VIEW_LATER))
         option = refresh_option(group)
-        if any(option.value == other.value for other in found):
+        refreshes = [o for o in found if o.name == "REFRESH"]
+        if any(option.value == other.value for other in refreshes):
             raise _twice(group, "REFRESH")
         found.append(option)
-        alone = [o for o in found if o.value == "ON COMMIT"]
-        if alone and len(found) > 1:
+        refreshes.append(option)
+        if len(refreshes) > 1 and any(o.value == "ON COMMIT" for o in refreshes):
             raise error(
                 "INVALID_OPTION",
                 span=option.span,
@@ -63,6 +74,22 @@ def view_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
                 hint="Leave REFRESH ON COMMIT out, or the others.",
             )
     return tuple(found)
+
+
+def _not_null(group: Tokens) -> list[Option]:
+    """ASSERT NOT NULL a, or [=] (a, b, ...): one option for each column."""
+    cursor = Cursor(group, of="option")
+    cursor.expect("ASSERT", "NOT", "NULL")
+    cursor.accept("=")
+    listed = cursor.accept("(")
+    names = [cursor.name("a column")]
+    while listed and cursor.accept(","):
+        names.append(cursor.name("a column"))
+    if listed:
+        cursor.expect(")")
+    cursor.end()
+    span = span_of(group)
+    return [Option(name=NOT_NULL, value=n.text, span=span, value_span=n.span) for n in names]
 
 
 def _all_groups(clauses: Iterable[Tokens]) -> list[list[Token]]:

@@ -21,7 +21,6 @@ _LATER = {
     "ROLLBACK": "ROLLBACK",
     "SUBSCRIBE": "SUBSCRIBE",
     "VERIFY": "VERIFY",
-    "MAINTAIN": "MAINTAIN",
     "ANALYZE": "ANALYZE",
     "RESTORE": "RESTORE",
     "DECLARE": "DECLARE",
@@ -31,8 +30,8 @@ _LATER = {
 # Those refused for good: the reason, and what to do instead.
 _REFUSED = {
     "TRUNCATE": ("", "Type: DELETE FROM {name}"),
-    "OPTIMIZE": ("", "Run it with Spark: it changes no data, so ctsql may be running."),
-    "VACUUM": ("", "Run it with Spark, and keep the history that tasks still need."),
+    "OPTIMIZE": ("", "Type: MAINTAIN {name}"),
+    "VACUUM": ("", "Type: MAINTAIN {name}"),
     "REORG": ("", "Run it with Spark."),
     "REPLACE": ("", "Type DROP TABLE first, then CREATE TABLE."),
     "LOAD": ("", "Type: INSERT INTO ... SELECT ..."),

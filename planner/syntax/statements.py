@@ -249,6 +249,13 @@ class ShowObjects:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShowPending:
+    """SHOW PENDING: what every output lacks."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShowCreate:
     """SHOW CREATE [kind] name."""
 
@@ -325,6 +332,30 @@ class UseSchema:
     name_span: Span
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintain:
+    """MAINTAIN [ALL | name] [RETAIN 'interval'] [DRY RUN].
+
+    Attributes:
+        target: one object; None for the outputs and ctsql's own tables. everything: and the
+            tables that CREATE TABLE made. retain_ms: None when it is not said.
+    """
+
+    span: Span
+    target: RelationRef | None = None
+    everything: bool = False
+    retain_ms: int | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowRetention:
+    """SHOW RETENTION [name]."""
+
+    span: Span
+    target: RelationRef | None = None
+
+
 Statement = (
     Select
     | Dml
@@ -342,6 +373,7 @@ Statement = (
     | CommentOn
     | ShowObjects
     | ShowCreate
+    | ShowPending
     | Describe
     | Explain
     | RefreshView
@@ -349,4 +381,6 @@ Statement = (
     | ShowSetting
     | ResetSetting
     | UseSchema
+    | Maintain
+    | ShowRetention
 )

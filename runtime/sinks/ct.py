@@ -121,6 +121,7 @@ class TaskSink:
     def _write(self, run: Run) -> tuple[int, bool]:
         """Run the body at a due time; gives the output's upper after it, and whether we wrote."""
         time = run.time
+        missed = False
         for _ in range(DISTURBED_TRIES_MAX):
             if self.output.upper > time:
                 return self.output.upper, True  # a rival wrote it
@@ -140,9 +141,12 @@ class TaskSink:
                 return self._failed(run, problem), True
             except EnvironmentProblem as problem:
                 attempt.abandon()
-                if problem.message == FILE_MISSING:
+                if problem.message != FILE_MISSING:
+                    raise
+                if missed:
                     raise self._history_lost(run, problem) from problem
-                raise
+                missed = True  # it may have been compacted and removed while it was being read
+                continue
             except BaseException:
                 attempt.abandon()
                 raise

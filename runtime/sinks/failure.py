@@ -4,10 +4,14 @@ A task whose body cannot be computed at T stops there. The reason is recorded in
 output, by a commit that leaves the upper: whoever comes next knows it without running the body.
 A view's failure is recorded for whoever asks; the view is computed anew all the same.
 
-F1: a record holds while its T is not below the upper; the next commit that moves the upper takes
-    it away.
+F1: a record holds until the upper moves past it: the next commit that moves the upper takes it
+    away, or puts its own in its place.
 F2: a record says nothing of when and where: replicas that fail at the same T mean the same, and
     the second one leaves the record of the first.
+F4: a record in a commit that moves a view's upper to T + 1 says that the view's contents are an
+    error from T until the next such commit: errors are contents. Tasks that follow the view fail
+    at T, whoever runs them and whenever; an error that stays the same is no change.
+    (tests/runtime/test_view_errors.py)
 F3: what may go away by itself (a full disk, a cancelled statement, a lost connection, history
     that was removed) is never recorded.
 """
@@ -19,7 +23,8 @@ from enum import Enum, auto
 from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.spans import Source, Span
-from ctsql.runtime.write_handle import Attempt, Committed, Output
+from ctsql.runtime.delta_log import DeltaTable
+from ctsql.runtime.write_handle import FAILURE, Attempt, Committed, Output
 
 FEATURE = "domainMetadata"
 _PASSING = ("HISTORY_LOST",)
@@ -48,6 +53,10 @@ class Failure:
             detail=problem.detail or "",
             place=place,
         )
+
+    def is_like(self, other: "Failure") -> bool:
+        """Is it the same but for the time?"""
+        return (self.condition, self.reason) == (other.condition, other.reason)
 
     def to_json(self) -> str:
         """The failure as text; equal for equal failures."""
@@ -82,14 +91,27 @@ class Failure:
                 cause=problem,
             ) from problem
 
+    def _span(self, item: Item) -> Span | None:
+        if self.place is None:
+            return None
+        return Span(Source(item.definition, f"definition of {item.name}"), *self.place)
+
+    def view_error(self, item: Item) -> CtsqlError:
+        """What a read of the view raises."""
+        return error(
+            "VIEW_FAILED",
+            span=self._span(item),
+            name=str(item.name),
+            time=self.time,
+            reason=self.reason,
+            detail=self.detail,
+        )
+
     def task_error(self, item: Item) -> CtsqlError:
         """What a read of the task's output raises."""
-        span = None
-        if self.place is not None:
-            span = Span(Source(item.definition, f"definition of {item.name}"), *self.place)
         return error(
             "TASK_FAILED",
-            span=span,
+            span=self._span(item),
             name=str(item.name),
             time=self.time,
             reason=self.reason,
@@ -128,7 +150,7 @@ def on_task_failure(known: Failure | None, found: Failure, *, skip: bool, again:
 
 def on_view_failure(known: Failure | None, found: Failure) -> Action:
     """A view that goes on failing for the same reason keeps the time from which it does."""
-    if known is not None and (known.condition, known.reason) == (found.condition, found.reason):
+    if known is not None and known.is_like(found):
         return Action.KEEP
     return Action.RECORD
 
@@ -138,7 +160,15 @@ def recorded(output: Output) -> Failure | None:
     if output.failure is None:
         return None
     failure = Failure.from_json(output.failure)
-    return failure if failure.time >= output.upper else None
+    return failure if failure.time >= output.upper - 1 else None
+
+
+def held_at(table: DeltaTable, version: int) -> Failure | None:
+    """The error that an output holds since a commit that moved its upper (F4); None for rows."""
+    if not table.has(version):
+        return None  # its log was cleaned up: it is older than any history that is kept
+    text = dict(table.commit_at(version).domains).get(FAILURE)
+    return None if text is None else Failure.from_json(text)
 
 
 def note_view_failure(output: Output, item: Item, problem: CtsqlError) -> None:

@@ -16,6 +16,10 @@ V4: past the last refresh of its schedule a view's upper is CLOSED: it is never 
 V5: somebody else's change to the table is noticed in its log, also one that came between the
     version that was compared and the commit. It makes one comparison; what changes no rows
     (OPTIMIZE) makes none. (tests/runtime/test_view_correction.py)
+V6: where the query of a view that a task follows cannot be computed, its contents are an error
+    from that T until it can be computed again: a commit without rows says so. So what follows
+    the view at later Ts is definite too. One that nobody follows is left as it is, and tried
+    again at the newest T.
 
 The three parts share nothing but the description and the batch, so one process may write and
 another append. M1 to M3 of :mod:`ctsql.runtime.sinks.mv_mint` are asserted there.
@@ -24,10 +28,10 @@ On a crash: as for tasks, the commit is in or it is not. ``mv_advanced_upper``: 
 the description's lower and there are no rows; the description is minted and written again. When
 a rival commits first the description is outdated and what was staged for it is deleted.
 
-Not yet: incremental change plans; pending corrections in read-only mode.
+Not yet: incremental change plans.
 """
 
-from ctsql.catalog.errors import DataError, StatementError, error
+from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_view
@@ -35,12 +39,13 @@ from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime import faults
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks import mv_append
+from ctsql.runtime.sinks.failure import FEATURE, Failure, is_final, recorded
 from ctsql.runtime.sinks.mv_mint import Description, Mint
 from ctsql.runtime.sinks.staging import DRIVER_ROWS_MAX, stage
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import converted
 from ctsql.runtime.staged import Batch, discarded_on_error
-from ctsql.runtime.write_handle import Appended, Committed
+from ctsql.runtime.write_handle import Appended, Committed, UpperMismatch
 
 TRIES_MAX = 20
 
@@ -80,12 +85,35 @@ class ViewSink:
         if full or (stale and until >= upper):
             times.add(until)
         due = sorted(times)
-        if due and not self.objects.is_followed(self.item):
-            due = due[-1:]
-        for time in due:
-            self._reach(time)
+        followed = self.objects.is_followed(self.item)
+        for time in due if followed else due[-1:]:
+            try:
+                self._reach(time)
+            except DataError as problem:
+                if not followed or not self._write_error(time, problem):
+                    raise
+        held = recorded(self.output)
+        if held is not None and held.time == self.output.upper - 1 <= until:
+            raise held.view_error(self.item)
         if self.objects.is_to_close(self.item, until):
             self._close()
+
+    def _write_error(self, time: int, problem: DataError) -> bool:
+        """Make the contents as of a time an error (V5); False when it is none for good."""
+        cause = problem.__cause__
+        if not isinstance(cause, CtsqlError) or not is_final(cause):
+            return False
+        if not self.output.table.has_feature(FEATURE):
+            return False  # made by a version that recorded nothing
+        failure = Failure.of(time, cause, self.item).to_json()
+        at = self.objects.shown_at(self.item, time)
+        assert at is not None  # it was computed there
+        while (upper := self.output.fetch_recent_upper()) <= time:
+            attempt = self.output.open(upper)
+            if not isinstance(attempt, UpperMismatch):
+                said = {**self.objects.reads_at(self.item, at), "failed": True}
+                attempt.commit(time + 1, said, failure=failure)
+        return True
 
     def _close(self) -> None:
         """Write nothing but the last upper."""

@@ -127,7 +127,7 @@ class RunInputs:
         else:
             changed = objects.changed_by(item, movement, self.columns[object_id])
             if Change.DELETE not in self.due[object_id]:
-                changed = changed.where(F.col(COPIES) > 0)
+                changed = only_inserts(changed)
             changed = self._kept(changed, stack)
             return None if changed.isEmpty() else InputChange(nothing, changed=changed)
         if counted is not None and counted <= DRIVER_ROWS_MAX:
@@ -141,3 +141,8 @@ class RunInputs:
         kept = stack.enter_context(persisted(rows))
         stack.enter_context(unadaptive(rows.sparkSession))
         return kept
+
+
+def only_inserts(changed: DataFrame) -> DataFrame:
+    """A net change without what it deletes."""
+    return changed.where(F.col(COPIES) > 0)

@@ -104,6 +104,7 @@ class FakeConnection:
         stop: threading.Event | None = None,
         interval: float | None = None,
         on_event: Callable[[Event], None] | None = None,
+        workers: int | None = None,
     ) -> None:
         self.followed.append(once)
         if on_event is not None:
@@ -111,6 +112,8 @@ class FakeConnection:
             on_event(Event(kind=EventKind.REACHED, at=0, time=1, seconds=seconds))
         if not once and stop is not None:
             stop.wait(30)
+            if "FAKE_STUCK" in os.environ:
+                time.sleep(30)
 
     def status(self) -> Result:
         assert self.read_only  # asking how things are makes no warehouse

@@ -22,9 +22,16 @@ def invoke(*arguments: str, text: str = "") -> Result:
     return CliRunner().invoke(main, arguments, input=text, obj=FakeConnection)
 
 
-def spawn(*arguments: str, stdin: int | None = subprocess.DEVNULL) -> "subprocess.Popen[bytes]":
+def spawn(
+    *arguments: str, stdin: int | None = subprocess.DEVNULL, **environment: str
+) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
-        [*FAKE, *arguments], stdin=stdin, stdout=-1, stderr=-1, cwd=ROOT, env={"PYTHONPATH": "."}
+        [*FAKE, *arguments],
+        stdin=stdin,
+        stdout=-1,
+        stderr=-1,
+        cwd=ROOT,
+        env={"PYTHONPATH": ".", **environment},
     )
 
 
@@ -143,6 +150,20 @@ def test_run_ends_well_when_it_is_stopped(number: signal.Signals) -> None:
     process.send_signal(number)
     process.communicate(timeout=20)
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_run_at_once(number: signal.Signals) -> None:
+    """Whatever it is working on."""
+    process = spawn("run", "--workers", "2", FAKE_STUCK="1")
+    assert process.stderr is not None
+    assert b"T=1" in process.stderr.readline()
+    process.send_signal(number)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(number)
+    _, err = process.communicate(timeout=5)
+    assert (process.returncode, err) == (128 + number, b"stopped at once\n")
 
 
 def test_an_interrupt_cancels_the_statement_and_ends_with_130() -> None:

@@ -137,7 +137,8 @@ def test_executors_of_their_own(
     _ctsql(environment, warehouse, LOCAL_CLUSTER, UPSERT)
     assert_rows(con.execute("SELECT * FROM upsert").fetchall(), [(1, 1), (2, 5)], "upsert")
     table = folder(con, "upsert")
-    assert [u is not None for u in map(transaction, log(table))].count(True) == 2
+    uppers = [u for c in log(table) if (u := transaction(c)) is not None]
+    assert uppers == sorted(set(uppers)), "each T once, in order"
     assert not orphans(table)
 
 

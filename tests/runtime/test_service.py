@@ -166,3 +166,44 @@ def test_a_stop_takes_effect_between_two_commits(con: Connection) -> None:
     assert len(written) == 2
     con.run(once=True)
     assert_rows(con.execute("SELECT * FROM copy").fetchall(), [(k,) for k in range(6)], "all")
+
+
+def test_workers_bring_up_what_is_ready_side_by_side(con: Connection) -> None:
+    """Chains, a slow one and a failing one: contents as with one worker, nobody waits in vain."""
+    con.execute("CREATE TABLE feed (k INT, v INT)")
+    slow = "SELECT k, (SELECT max(hash(id)) FROM range(150000000)) AS h FROM feed"
+    con.execute(f"CREATE CONTINUAL TASK slow ON INPUT feed AS (INSERT INTO slow {slow})")
+    con.execute(
+        "CREATE CONTINUAL TASK bad ON INPUT feed AS (INSERT INTO bad SELECT 1 DIV v AS r FROM feed)"
+    )
+    con.execute("CREATE MATERIALIZED VIEW of_bad AS SELECT count(*) AS n FROM bad")
+    for i in range(3):
+        con.execute(
+            f"CREATE MATERIALIZED VIEW v{i} AS SELECT k % 2 AS k, sum(v) + {i} AS s FROM feed"
+            " GROUP BY k % 2;"
+            f"CREATE CONTINUAL TASK t{i} (k INT, s BIGINT) ON INPUT v{i} AS ("
+            f" DELETE FROM t{i} WHERE k IN (SELECT k FROM v{i});"
+            f" INSERT INTO t{i} SELECT * FROM v{i})"
+        )
+    con.execute("INSERT INTO feed VALUES (1, 1), (2, 0)")
+    con.execute("INSERT INTO feed VALUES (3, 5), (4, 6)")
+    told = Told()
+    with pytest.raises(Exception, match=r'"bad" failed'):
+        con.run(once=True, workers=3, on_event=told)
+    con.execute("SET isolation = 'serializable'")
+    for i in range(3):
+        rows = con.execute(f"SELECT k, s FROM t{i} ORDER BY k").fetchall()
+        assert rows == [(0, 6 + i), (1, 6 + i)]
+    assert len(con.execute("SELECT * FROM slow").fetchall()) == 4
+    wrote = [e.name for e in told.events if e.kind is EventKind.WROTE]
+    assert sorted(wrote) == sorted(["slow", "v0", "v1", "v2", "t0", "t1", "t2"] * 2)
+    assert wrote[0] != "slow"  # first in line, and the others did not wait for it
+    assert [e.name for e in told.events if e.kind is EventKind.FAILED] == ["bad"]
+    assert {row[2]: row[3] for row in con.status().fetchall()}["of_bad"] == "behind"
+    con.run(stop=_already_set(), workers=3, on_event=told)
+
+
+def _already_set() -> threading.Event:
+    stop = threading.Event()
+    stop.set()
+    return stop

@@ -117,6 +117,21 @@ def test_refresh_times() -> None:
     assert view.options[2].value_span.text == "AT 5"
 
 
+def test_not_null_assertions() -> None:
+    """Each column alone, or a list; beside refresh times."""
+    view = _parse(
+        "CREATE MATERIALIZED VIEW mv WITH (ASSERT NOT NULL a, REFRESH ON COMMIT,"
+        " ASSERT NOT NULL = (`b c`, null)) AS SELECT 1"
+    )
+    assert isinstance(view, CreateMaterializedView)
+    assert [(o.name, o.value, o.value_span.text) for o in view.options] == [
+        ("ASSERT NOT NULL", "a", "a"),
+        ("REFRESH", "ON COMMIT", "ON COMMIT"),
+        ("ASSERT NOT NULL", "b c", "`b c`"),
+        ("ASSERT NOT NULL", "null", "null"),
+    ]
+
+
 def test_materialized_view() -> None:
     """A whole header, and the example of the guide."""
     view = _parse(
@@ -259,6 +274,7 @@ COMMANDS: list[tuple[str, str, dict[str, Any]]] = [
     ("DESC TABLE FORMATTED s.t", "Describe", {"extended": True, "kind": "table"}),
     ("DESCRIBE view", "Describe", {"target": "view", "kind": None}),
     ("REFRESH MATERIALIZED VIEW v FULL", "RefreshView", {"full": True}),
+    ("SHOW PENDING", "ShowPending", {}),
     ("EXPLAIN PHYSICAL MATERIALIZED VIEW v", "Explain", {"physical": True, "target": "v"}),
 ]
 
@@ -330,6 +346,11 @@ REFUSED = [
     (CT + "ON INPUT a AS (DELETE FROM ct WHERE a ==== 1)", "SYNTAX_ERROR", "=="),
     (CT + "ON INPUT a AS (DELETE FROM ct WHERE)", "SYNTAX_ERROR", ""),
     (CT + "ON INPUT a AS (INSERT INTO ct\n SELECT a b c FROM x)", "SYNTAX_ERROR", "c"),
+    (MV + "WITH (ASSERT NOT NULL) AS SELECT 1", "SYNTAX_ERROR", ""),
+    (MV + "WITH (ASSERT NOT NULL ()) AS SELECT 1", "SYNTAX_ERROR", ")"),
+    (MV + "WITH (ASSERT NOT NULL a b) AS SELECT 1", "SYNTAX_ERROR", "b"),
+    (MV + "WITH (ASSERT NULL a) AS SELECT 1", "INVALID_OPTION", "ASSERT NULL a"),
+    ("SHOW PENDING x", "SYNTAX_ERROR", "x"),
     (MV + "WITH (REFRESH EVERY) AS SELECT 1", "SYNTAX_ERROR", ""),
     (MV + "WITH (REFRESH AT (SELECT 1)) AS SELECT 1", "INVALID_OPTION", "(SELECT 1)"),
     (MV + "WITH (REFRESH AT now()) AS SELECT 1", "INVALID_OPTION", "now()"),
@@ -391,8 +412,6 @@ REFUSED = [
     ("ALTER TABLE a ADD COLUMN b INT", YET, "ADD"),
     ("ALTER MATERIALIZED VIEW a APPLY REPLACEMENT b", YET, "APPLY"),
     ("ALTER TABLE a RENAME b", "SYNTAX_ERROR", "b"),
-    ("SHOW PENDING", YET, "PENDING"),
-    ("SHOW RETENTION", YET, "RETENTION"),
     ("BEGIN", YET, "BEGIN"),
     ("START TRANSACTION", YET, "START"),
     ("COMMIT", YET, "COMMIT"),

@@ -1,0 +1,103 @@
+"""Brings several outputs up at the same time: a thread and an engine of its own for each.
+
+An engine is not for two threads at once: its handles follow logs step by step, and its session's
+settings are switched while a small difference is planned. So every worker has an engine with a
+session cloned from the service's (same settings, same executors, temporary views of its own).
+They know of each other only through the logs, as two processes do; what makes those safe makes
+these safe. Python threads are pinned to JVM threads, so job groups and the active session are
+each thread's own.
+
+With one worker nothing of this exists: the service's own thread and engine do the work.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Item
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.session import active
+from ctsql.runtime.write_handle import Entry
+
+GROUP = "spark.jobGroup.id"
+
+
+@dataclass
+class Crew:
+    """The workers of one service.
+
+    Attributes:
+        workers: how many outputs are brought up at once, at least one.
+        stop: looked at between two commits.
+        on_commit: told of each, with the seconds since the one before, in the thread that made it.
+    """
+
+    workers: int
+    stop: threading.Event
+    on_commit: Callable[[Engine, str, Entry, float], None]
+    _idle: "queue.SimpleQueue[Engine]" = field(default_factory=queue.SimpleQueue)
+    _pool: ThreadPoolExecutor | None = None
+
+    def bring_up(self, engine: Engine, item: Item, now: int) -> "Future[CtsqlError | None]":
+        """Bring an output up to a T; what it reads is there already.
+
+        Returns:
+            the error that it ended with, or None. With one worker it is done on return.
+        """
+        if self.workers == 1:
+            done: Future[CtsqlError | None] = Future()
+            done.set_result(self._advance(engine, item, now))
+            return done
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="ctsql-run")
+        group = engine.session.sparkContext.getLocalProperty(GROUP)
+        return self._pool.submit(self._advance_beside, engine, item.id, now, group)
+
+    def close(self) -> None:
+        """Let the threads end; what they do is done before."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
+
+    def _advance_beside(
+        self, engine: Engine, object_id: str, now: int, group: str | None
+    ) -> CtsqlError | None:
+        try:
+            mine = self._idle.get_nowait()
+        except queue.Empty:
+            mine = engine.beside()
+        context = mine.session.sparkContext
+        if group is not None:
+            context.setJobGroup(group, "run", interruptOnCancel=True)
+        try:
+            with active(mine.session):
+                mine.refresh_catalog()
+                mine.timeline.refresh()
+                return self._advance(mine, mine.objects.item(object_id), now)
+        except CtsqlError as problem:
+            return problem
+        finally:
+            self._idle.put(mine)
+
+    def _advance(self, engine: Engine, item: Item, now: int) -> CtsqlError | None:
+        objects = engine.objects
+        begun = time.monotonic()
+
+        def committed(object_id: str, entry: Entry) -> None:
+            nonlocal begun
+            before, begun = begun, time.monotonic()
+            self.on_commit(engine, object_id, entry, begun - before)
+
+        objects.on_commit = committed
+        objects.stop = self.stop
+        try:
+            objects.check_stop()
+            engine.advance_one(item, now)
+        except CtsqlError as problem:
+            return problem
+        finally:
+            objects.on_commit = objects.stop = None
+        return None

@@ -1,0 +1,211 @@
+"""MAINTAIN and SHOW RETENTION.
+
+Order for one table: compact, look at who needs what, delete the rest. Compaction comes first so
+that what it replaces can go in the same statement, if nobody is to read the past.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ctsql.catalog import times
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.planner.binding import qualify
+from ctsql.planner.syntax.statements import Maintain, ShowRetention
+from ctsql.runtime import clock
+from ctsql.runtime import delta_maintenance as adapter
+from ctsql.runtime.ddl.namespace import Namespace
+from ctsql.runtime.delta_log import DeltaTable
+from ctsql.runtime.delta_maintenance import Compacted
+from ctsql.runtime.maintenance import cleaning, retention
+from ctsql.runtime.maintenance.compaction import THOROUGH, choose
+from ctsql.runtime.maintenance.needs import READS, Needs, needs, system_floor
+from ctsql.runtime.warehouse import SYSTEM_FOLDER
+
+Rows = tuple[list[str], list[str], list[tuple[object, ...]]]
+
+ROUNDS_MAX = 100
+"""Of compaction of one table in a statement, each of as many bytes as the limits say."""
+
+MAINTAINED = (
+    ("schema", "string"),
+    ("name", "string"),
+    ("kind", "string"),
+    ("files_compacted", "bigint"),
+    ("files_removed", "bigint"),
+    ("bytes_removed", "bigint"),
+    ("log_files_removed", "bigint"),
+    ("oldest_version_kept", "bigint"),
+    ("kept_for", "string"),
+)
+RETAINED = (
+    ("schema", "string"),
+    ("name", "string"),
+    ("kind", "string"),
+    ("needed_by", "string"),
+    ("oldest_version", "bigint"),
+    ("since_t", "bigint"),
+    ("since", "string"),
+    ("freeable_bytes", "bigint"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """One table to maintain. ``item`` is None for ctsql's own."""
+
+    table: DeltaTable
+    name: tuple[str, str, str]
+    item: Item | None = None
+
+
+class Maintenance:
+    """The two statements, on one catalog."""
+
+    def __init__(self, names: Namespace) -> None:
+        self.names = names
+        self.engine = names.engine
+
+    # ---- MAINTAIN
+
+    def maintain(self, statement: Maintain) -> Rows:
+        """MAINTAIN: names, types and one row a table."""
+        dry = statement.dry_run
+        retain = statement.retain_ms
+        now_ms = clock.now_ms()
+        keep_from = now_ms - (retention.RETAIN_DEFAULT_MS if retain is None else retain)
+        unnamed = min(keep_from, now_ms - retention.UNNAMED_AGE_MS)
+        log_from = now_ms - (retention.LOG_RETAIN_DEFAULT_MS if retain is None else retain)
+        works = list(self._works(statement))
+        if statement.target is None and not dry:
+            self.engine.timeline.archive()
+        compacted = {w.table.location: self._compact(w, dry=dry) for w in works}
+        known = needs(self.engine, keep_from=keep_from)
+        floors = cleaning.log_floors(self.engine, known, log_from)
+        rows: list[tuple[object, ...]] = []
+        for work in works:
+            plan, kept_for = self._plan(work, known, floors.get(work.table.location), unnamed)
+            removed, log = (plan.files, len(plan.log)) if dry else cleaning.carry_out(plan)
+            size = sum(f.size for f in removed)
+            before = compacted[work.table.location].before
+            rows.append((*work.name, before, len(removed), size, log, plan.floor, kept_for))
+        if statement.target is None:
+            rows += self._folders(unnamed, dry=dry)
+        names, types = zip(*MAINTAINED, strict=True)
+        return list(names), list(types), rows
+
+    def _works(self, statement: Maintain) -> Iterator[_Work]:
+        catalog = self.engine.refresh_catalog()
+        if statement.target is not None:
+            yield self._work(self._stored(statement))
+            return
+        for item in sorted(catalog, key=lambda i: i.name.key):
+            if item.is_output or (statement.everything and item.managed and item.location):
+                yield self._work(item)
+        for name, table in (
+            ("catalog", self.engine.catalog_store.table),
+            ("timeline", self.engine.timeline.table),
+        ):
+            yield _Work(table=table, name=(SYSTEM_FOLDER, name, "system table"))
+
+    def _work(self, item: Item) -> _Work:
+        name = (item.name.schema, item.name.name, item.kind.value)
+        return _Work(table=self.engine.objects.table(item), name=name, item=item)
+
+    def _stored(self, statement: Maintain | ShowRetention) -> Item:
+        ref = statement.target
+        assert ref is not None  # the caller looked
+        catalog = self.engine.refresh_catalog()
+        item = catalog.get(qualify(ref, self.names.search_schema), span=ref.span)
+        if item.location is None:
+            raise error(
+                "WRONG_OBJECT_KIND",
+                span=ref.span,
+                name=str(item.name),
+                found=ObjectKind.VIEW.value,
+                wanted="stored object",
+                hint="A view keeps no rows. Name the tables that it reads.",
+            )
+        return item
+
+    def _compact(self, work: _Work, *, dry: bool) -> Compacted:
+        """Compact a table; when another commit comes first, the next MAINTAIN does it."""
+        table = work.table
+        if dry:
+            chosen = choose(adapter.file_stats(table, table.version()).values(), THOROUGH)
+            return Compacted(before=sum(map(len, chosen)), after=len(chosen))
+        is_source = work.item is not None and not work.item.is_output
+        if is_source and adapter.is_of_others(table):
+            return adapter.optimize(table)
+        before = after = 0
+        for _ in range(ROUNDS_MAX):
+            done = adapter.compact(table, lambda files: choose(files, THOROUGH))
+            if done is None or done.version is None:
+                break
+            before, after = before + done.before, after + done.after
+        return Compacted(before=before, after=after)
+
+    def _plan(
+        self, work: _Work, known: dict[str, Needs], log_floor: int | None, unnamed: int
+    ) -> tuple[cleaning.Plan, str]:
+        """What may go of a table, and for whom the rest is kept."""
+        if work.item is None:
+            floor = system_floor(work.table, before_ms=clock.now_ms() - retention.LOG_AGE_MS)
+            kept_for = "processes that have the warehouse open"
+        else:
+            wanted = known[work.item.id].rows
+            floor = min(n.version for n in wanted)
+            kept_for = "; ".join(
+                f"{n.consumer} since T = {n.since}"
+                for n in sorted(wanted, key=lambda n: n.since)
+                if n.version == floor
+            )
+        plan = cleaning.plan(
+            work.table, floor=floor, log_floor=log_floor, unnamed_before_ms=unnamed
+        )
+        return plan, kept_for
+
+    def _folders(self, before_ms: int, *, dry: bool) -> list[tuple[object, ...]]:
+        """Folders that a killed CREATE or DROP left."""
+        engine = self.engine
+        folders = adapter.table_folders(engine.gateway, engine.warehouse, leave_out=SYSTEM_FOLDER)
+        catalog = engine.refresh_catalog()  # after the listing: what is made meanwhile is in it
+        rows: list[tuple[object, ...]] = []
+        for folder in folders:
+            if not cleaning.is_left_over(folder, catalog, before_ms=before_ms):
+                continue
+            if not dry:
+                engine.gateway.forget(folder.location)
+                engine.gateway.delete_tree(folder.location)
+            schema = folder.location.rsplit("/", 2)[-2]
+            removed = (0, folder.files_count, folder.size, 0, None, "nobody: no object owns it")
+            rows.append((schema, folder.name, "left-over folder", *removed))
+        return rows
+
+    # ---- SHOW RETENTION
+
+    def retention(self, statement: ShowRetention) -> Rows:
+        """SHOW RETENTION: one row for each consumer of each table."""
+        engine, now_ms = self.engine, clock.now_ms()
+        catalog = engine.refresh_catalog()
+        stored = [i for i in catalog if i.location is not None]
+        if statement.target is not None:
+            stored = [self._stored(statement)]
+        known = needs(engine, keep_from=now_ms)
+        unnamed = now_ms - retention.UNNAMED_AGE_MS
+        rows: list[tuple[object, ...]] = []
+        for item in sorted(stored, key=lambda i: i.name.key):
+            wanted = sorted(known[item.id].rows, key=lambda n: (n.version, n.since, n.consumer))
+            plan = cleaning.plan(
+                engine.objects.table(item),
+                floor=wanted[0].version,
+                log_floor=None,
+                unnamed_before_ms=unnamed,
+            )
+            name = (item.name.schema, item.name.name, item.kind.value)
+            for need in wanted:
+                by = "reads of now" if need.consumer == READS else need.consumer
+                since = times.to_iso(need.since)
+                rows.append((*name, by, need.version, need.since, since, plan.freed_bytes))
+        names, types = zip(*RETAINED, strict=True)
+        return list(names), list(types), rows

@@ -1,0 +1,134 @@
+"""Removing what nobody needs: old files, old log files, and folders that no object owns.
+
+    floors (who needs what) + log + folder --> Plan --> files deleted
+
+A plan is made from the log and a listing and changes nothing; DRY RUN shows it. Needs only move
+forward, so what a plan gives up is not needed later either, however long carrying it out takes.
+
+M1: no file that a version at or above the floor names is deleted. (tests/runtime/test_maintain.py)
+M2: a folder is deleted only if its name is one that CREATE gives, it lies where CREATE puts it,
+    no object of the catalog read *afterwards* lies there or below, and nothing in it is young.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ctsql.catalog.items import Catalog
+from ctsql.runtime import clock
+from ctsql.runtime import delta_maintenance as adapter
+from ctsql.runtime.commits import Commit
+from ctsql.runtime.delta_log import DeltaTable
+from ctsql.runtime.delta_maintenance import Folder
+from ctsql.runtime.delta_transaction import relative_path
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.maintenance import retention
+from ctsql.runtime.maintenance.needs import Needs, needs, system_floor
+from ctsql.runtime.maintenance.retention import StoredFile
+
+_MADE_BY_CREATE = re.compile(r"\w+-[0-9a-f]{8}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What of one table may go: files of its folder, and files of its log, oldest first."""
+
+    table: DeltaTable
+    floor: int
+    files: tuple[StoredFile, ...]
+    log: tuple[str, ...]
+
+    @property
+    def freed_bytes(self) -> int:
+        """The bytes of the files; log files are not counted."""
+        return sum(f.size for f in self.files)
+
+
+def plan(table: DeltaTable, *, floor: int, log_floor: int | None, unnamed_before_ms: int) -> Plan:
+    """What of a table may go.
+
+    Args:
+        floor: the oldest version whose rows are needed. log_floor: the oldest version whose
+            commit is needed; None leaves the log alone. unnamed_before_ms: files that no commit
+            names may go when they are older than this instant.
+    """
+    listed = adapter.stored_files(table)  # before the log: what is committed since is in it
+    newest = table.version()
+    first = adapter.first_logged(table)
+    floor = max(floor, first)
+    live = adapter.live_lines(table, newest)
+    after = [table.commit_at(v) for v in range(floor + 1, newest + 1)]
+    needed = _relative(table, retention.needed_files(live, after))
+    named = _relative(table, retention.named_below(_below(table, floor, first, unnamed_before_ms)))
+    files = retention.removable(listed, needed, named, unnamed_before_ms=unnamed_before_ms)
+    log: list[str] = []
+    if log_floor is not None:
+        log = retention.removable_log(adapter.log_names(table), min(log_floor, floor))
+    return Plan(table=table, floor=floor, files=tuple(files), log=tuple(log))
+
+
+def _relative(table: DeltaTable, paths: Iterable[str]) -> set[str]:
+    """The paths as a listing of the table's folder has them; a log may hold whole ones."""
+    return {relative_path(path, table.location) for path in paths}
+
+
+def _below(table: DeltaTable, floor: int, first: int, before_ms: int) -> Iterable[Commit]:
+    """The commits at or below the floor that may have named a file younger than an instant."""
+    for version in range(floor, first - 1, -1):
+        commit = table.commit_at(version)
+        yield commit
+        if commit.time_ms < before_ms:
+            return
+
+
+def carry_out(made: Plan) -> tuple[list[StoredFile], int]:
+    """Delete what a plan names; gives the files that are gone, and the number of log files."""
+    removed = adapter.delete_files(made.table, made.files)
+    return removed, adapter.delete_log_files(made.table, made.log)
+
+
+def log_floors(engine: Engine, known: Mapping[str, Needs], before_ms: int) -> dict[str, int]:
+    """The oldest version whose commit is needed, for each log that ctsql may cut, by location.
+
+    Args:
+        known: who needs what. before_ms: what was committed since this instant is kept in any
+            case, and so is what is younger than a day.
+    """
+    before_ms = min(before_ms, clock.now_ms() - retention.LOG_AGE_MS)
+    floors = {
+        item.location: min(
+            known[item.id].log_floor, system_floor(engine.objects.table(item), before_ms=before_ms)
+        )
+        for item in engine.catalog
+        if item.location is not None and item.managed
+    }
+    timeline, catalog = engine.timeline.table, engine.catalog_store.table
+    aged = system_floor(timeline, before_ms=before_ms)
+    floors[timeline.location] = min(aged, engine.timeline.archived_to)
+    floors[catalog.location] = system_floor(catalog, before_ms=before_ms)
+    return floors
+
+
+def trim_logs(engine: Engine, before_ms: int) -> int:
+    """Cut every log that may be cut, of what nobody needs and was committed before an instant."""
+    floors = log_floors(engine, needs(engine, keep_from=before_ms), before_ms)
+    count = 0
+    for location, floor in floors.items():
+        table = engine.gateway.table(location)
+        count += adapter.delete_log_files(
+            table, retention.removable_log(adapter.log_names(table), floor)
+        )
+    return count
+
+
+def is_left_over(folder: Folder, catalog: Catalog, *, before_ms: int) -> bool:
+    """Did a CREATE or a DROP that was killed leave this folder (M2)?"""
+    if not _MADE_BY_CREATE.fullmatch(folder.name):
+        return False
+    if folder.modified_ms >= before_ms:
+        return False
+    place = folder.location.rstrip("/")
+    return not any(
+        item.location is not None and (item.location.rstrip("/") + "/").startswith(place + "/")
+        for item in catalog
+    )

@@ -1,0 +1,147 @@
+"""Which files of a table to rewrite, from what its log says of them. Pure: no log, no Spark.
+
+Every tick leaves a small file, and deletion vectors on older ones. Small files cost a read one
+task and one request each; rows under a deletion vector are read and thrown away. Both are cured
+by rewriting the files, which changes no row and therefore gets no T.
+
+K1: nothing is chosen while the limits are kept, so a table at rest is left alone.
+K2: what is chosen, rewritten as one file a bin, no longer exceeds the limits; it takes several
+    rounds when it is more than ``batch_bytes`` at once.
+K3: a bin holds files of one partition, each file is in at most one bin, and no bin is a single
+    file without deleted rows: rewriting it would change nothing.
+
+Where the limits come from (Spark 4.2, Delta 4.4, two cores): finding one row in about 70 tiny
+files with deletion vectors took 0.6 s, in 8 files of a million rows together 0.36 s.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStat:
+    """A live file.
+
+    Attributes:
+        path: as the log names it. size: in bytes. deleted: rows under its deletion vector.
+        rows: rows in the file, deleted ones included; None when it carries no statistics.
+        partition: its partition values, equal for files that may become one.
+    """
+
+    path: str
+    size: int
+    rows: int | None = None
+    deleted: int = 0
+    partition: tuple[tuple[str, str | None], ...] = ()
+
+    @property
+    def deleted_share(self) -> float:
+        """Which part of its rows is deleted, between 0 and 1; 1 when it cannot be known."""
+        if not self.deleted:
+            return 0.0
+        return self.deleted / self.rows if self.rows else 1.0
+
+    @property
+    def live_bytes(self) -> int:
+        """About how large it is without its deleted rows."""
+        return round(self.size * (1 - self.deleted_share))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When to rewrite, and how much.
+
+    Attributes:
+        small_bytes: a file below this is small. small_files: so many small files of a partition
+            are left alone. deleted_share: a file with a greater share of deleted rows is worn,
+            and so is a table. deleted_rows: so many deleted rows are left alone.
+        file_bytes: a new file is about this large at most. batch_bytes: of files read in one
+            round, so that a round ends soon; at least one bin is taken all the same.
+    """
+
+    small_bytes: int
+    small_files: int
+    deleted_share: float
+    deleted_rows: int
+    file_bytes: int
+    batch_bytes: int
+
+
+ROUTINE = Limits(
+    small_bytes=16 * MEBIBYTE,
+    small_files=50,
+    deleted_share=0.2,
+    deleted_rows=1_000,
+    file_bytes=128 * MEBIBYTE,
+    batch_bytes=256 * MEBIBYTE,
+)
+"""What the service keeps to, between two ticks."""
+
+THOROUGH = Limits(
+    small_bytes=64 * MEBIBYTE,
+    small_files=1,
+    deleted_share=0.0,
+    deleted_rows=0,
+    file_bytes=128 * MEBIBYTE,
+    batch_bytes=2048 * MEBIBYTE,
+)
+"""What a MAINTAIN statement goes for: no second small file, no deleted row."""
+
+Bin = tuple[FileStat, ...]
+
+
+def choose(files: Iterable[FileStat], limits: Limits) -> tuple[Bin, ...]:
+    """The files to rewrite now, one new file a bin; none while the limits are kept (K1)."""
+    live = sorted(files, key=lambda f: (f.partition, f.path))
+    partitions: dict[tuple[tuple[str, str | None], ...], list[FileStat]] = {}
+    for file in live:
+        partitions.setdefault(file.partition, []).append(file)
+    worn = _is_worn(live, limits)
+    bins: list[Bin] = []
+    for inside in partitions.values():
+        crowded = sum(f.size < limits.small_bytes for f in inside) > limits.small_files
+        chosen = [
+            f
+            for f in inside
+            if (crowded and f.size < limits.small_bytes)
+            or (worn and f.deleted_share > limits.deleted_share)
+        ]
+        bins += _packed(chosen, limits.file_bytes)
+    return _within(bins, limits.batch_bytes)
+
+
+def _is_worn(files: Sequence[FileStat], limits: Limits) -> bool:
+    """Are so many rows deleted that reads are slowed?"""
+    deleted = sum(f.deleted for f in files)
+    if deleted <= limits.deleted_rows:
+        return False
+    rows = sum(f.rows or 0 for f in files)
+    return any(f.rows is None and f.deleted for f in files) or deleted > limits.deleted_share * rows
+
+
+def _packed(files: Sequence[FileStat], file_bytes: int) -> list[Bin]:
+    """Bins of at most so many live bytes; the largest file first, into the first that has room."""
+    bins: list[list[FileStat]] = []
+    room: list[int] = []
+    for file in sorted(files, key=lambda f: (-f.live_bytes, f.path)):
+        at = next((i for i, left in enumerate(room) if file.live_bytes <= left), None)
+        if at is None:
+            bins.append([file])
+            room.append(file_bytes - file.live_bytes)
+        else:
+            bins[at].append(file)
+            room[at] -= file.live_bytes
+    return [tuple(b) for b in bins if len(b) > 1 or b[0].deleted]
+
+
+def _within(bins: Sequence[Bin], batch_bytes: int) -> tuple[Bin, ...]:
+    taken: list[Bin] = []
+    total = 0
+    for one in bins:
+        total += sum(f.size for f in one)
+        if taken and total > batch_bytes:
+            break
+        taken.append(one)
+    return tuple(taken)

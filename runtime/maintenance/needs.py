@@ -1,0 +1,155 @@
+"""Who still needs which version of which table, by the logs and the timeline; nothing is written.
+
+An output needs what it reads from the T through which it is complete: what it held there, and
+every change after it. That T is not its upper: what has not changed since its last write is not
+pinned by it. A task that failed is complete through the T before. A plain view is no consumer; who
+reads it reads through it. A view that nobody follows and that was not written at its last refresh
+is computed from its sources as of that refresh, so it needs them from there.
+
+For the log more is kept: from the upper on, since an output looks at every commit after it to
+find that nothing concerns it.
+
+Not yet: subscriptions that outlive their process.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.runtime.delta_log import DeltaTable
+from ctsql.runtime.delta_maintenance import first_logged
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.maintenance.retention import Need
+
+READS = "reads"
+"""The consumer that stands for SELECT, now and AS OF the past."""
+_LOST = ("HISTORY_LOST", "NOT_A_DELTA_TABLE")
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """The needs of one table: of its rows, by consumer; and of its log, one version for all."""
+
+    rows: tuple[Need, ...]
+    log_floor: int
+
+
+def consumer_name(item: Item) -> str:
+    """An object as a consumer: ``continual task "slow"``."""
+    return f'{item.kind.value} "{item.name}"'
+
+
+def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
+    """Who needs what of every stored object, by its id.
+
+    Args:
+        keep_from: reads AS OF this T and later shall go on working.
+    """
+    catalog = engine.refresh_catalog()
+    engine.timeline.refresh()
+    stored = [i for i in catalog if i.location is not None]
+    rows: dict[str, list[Need]] = {i.id: [] for i in stored}
+    logs: dict[str, list[int]] = {i.id: [] for i in stored}
+    for item in stored:
+        need = _need(engine, item, keep_from, READS)
+        rows[item.id].append(need)
+        logs[item.id].append(_version_at(engine, item, keep_from))
+        if not item.is_output:
+            continue
+        logs[item.id].append(_last_write(engine, item))
+        for read, through, seen in _reads(engine, item, keep_from):
+            rows[read.id].append(_need(engine, read, through, consumer_name(item)))
+            logs[read.id].append(_version_at(engine, read, seen))
+    return {i.id: Needs(tuple(rows[i.id]), min(logs[i.id])) for i in stored}
+
+
+def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, int, int]]:
+    """What an output reads: (stored object, T from which rows are needed, T for the log)."""
+    objects = engine.objects
+    try:
+        if objects.is_closed(item):
+            return
+        through = engine.complete_through([item])
+        seen = min(max(objects.stored_upper(item) - 1, item.created), through)
+        if item.kind is ObjectKind.MATERIALIZED_VIEW:
+            computed, written = _shown_from(engine, item, keep_from)
+            through, seen = min(through, computed), min(seen, written)
+    except CtsqlError as problem:
+        if problem.condition not in _LOST:
+            raise
+        through = seen = 0  # it cannot say what it needs, so all that there is is kept for it
+    for read in _stored_reads(engine, item):
+        yield read, through, min(seen, through)
+
+
+def _shown_from(engine: Engine, item: Item, keep_from: int) -> tuple[int, int]:
+    """What reads of a view AS OF keep_from go back to.
+
+    Gives the refresh time as of which they may compute it anew, or now when they need not; and
+    the T at which it was last written, behind which they look for changes.
+    """
+    now = engine.timeline.now
+    at = min(keep_from, now)
+    entries = engine.objects.output(item).entries(since=at + 1)
+    is_written = bool(entries) and entries[0].upper <= at + 1
+    written = entries[0].upper - 1 if is_written else item.created
+    shown = engine.objects.shown_at(item, at)
+    if shown is None or shown == at or (is_written and shown <= written):
+        return now, written  # from keep_from on the reads of its sources are kept anyway
+    return shown, written
+
+
+def _stored_reads(engine: Engine, item: Item) -> list[Item]:
+    """The stored objects that a definition reads, through plain views, each once."""
+    found: dict[str, Item] = {}
+    for reading in item.reads:
+        if reading.object_id == item.id:
+            continue
+        read = engine.objects.item(reading.object_id)
+        if read.location is None:
+            found.update((i.id, i) for i in _stored_reads(engine, read))
+        else:
+            found[read.id] = read
+    return list(found.values())
+
+
+def _need(engine: Engine, item: Item, at: int, consumer: str) -> Need:
+    at = min(at, engine.timeline.now)
+    version = _version_at(engine, item, at)
+    # Commits that change no row came after it: what they took away is not read any more.
+    settled = engine.objects.settled(engine.objects.table(item), version)
+    return Need(version=settled, since=at, consumer=consumer)
+
+
+def _version_at(engine: Engine, item: Item, at: int) -> int:
+    """The version that holds a table as of T, or the oldest there is when T is before it."""
+    objects = engine.objects
+    at = min(at, engine.timeline.now)
+    try:
+        version = objects.version_at(item, at)
+    except CtsqlError as problem:
+        if problem.condition != "HISTORY_LOST":
+            raise
+        version = None
+    oldest = first_logged(objects.table(item))
+    if version is None and item.kind is ObjectKind.TABLE:
+        first = engine.timeline.first_time(item.id)
+        version = None if first is None else objects.version_at(item, first)
+    return oldest if version is None else max(version, oldest)
+
+
+def _last_write(engine: Engine, item: Item) -> int:
+    """The version of an output's newest commit that moved its upper, if it is in the log."""
+    output = engine.objects.output(item)
+    upper = output.fetch_recent_upper()
+    found = output.entries(since=upper)
+    return found[-1].version if found else first_logged(engine.objects.table(item))
+
+
+def system_floor(table: DeltaTable, *, before_ms: int) -> int:
+    """For a table that only ctsql reads: the version that was newest at an instant."""
+    version, first = table.version(), first_logged(table)
+    while version > first and table.commit_at(version).time_ms >= before_ms:
+        version -= 1
+    return version

@@ -1,0 +1,434 @@
+"""Tables whose new commits stay in memory: what a read-only connection writes to.
+
+    stored commits 0 .. n (on disk, pinned)  |  commits n + 1 .. m (in memory only)
+
+Why this way: a read-only connection must compute what a writing one would, Ts for commits that
+have none yet, runs of tasks, views. Were that other code, it could give other rows. So the same
+timeline and the same sinks run, on tables that keep their commits here; nothing else differs.
+
+M1: nothing is written into any folder of the warehouse. (tests/runtime/test_read_only.py)
+M2: the stored part is pinned when the table is opened: what others commit later is not seen.
+    :meth:`ReadOnlyGateway.is_stale` says so, and the engine then starts again from what is stored.
+M3: what is inserted is computed once and kept by Spark, in memory or on its own local disks; rows
+    deleted are kept as file and row number on the driver, eight bytes each, as for a commit.
+
+Limits: the rows are lost when an executor is; the read then fails and the next one computes them
+anew. A NOT NULL column is checked here, as Delta does when it writes; its CHECK constraints are
+not, since no output has any.
+"""
+
+import time
+import uuid
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ctsql.catalog.errors import error
+from ctsql.runtime.batches import StagedDelete, StagedFile
+from ctsql.runtime.commits import Commit, FileAction
+from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, DeltaTable, Gateway
+from ctsql.runtime.delta_transaction import Transaction
+from ctsql.runtime.log import Conflict
+from ctsql.runtime.spark_errors import converted
+
+FILES_KEPT_MAX = 16
+"""More parts than this are put together into one, so that plans stay small."""
+
+Places = Mapping[str, "array[int]"]
+Opened = dict[str, "MemoryTable"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Rows staged in memory: located like stored ones, computed, so many."""
+
+    name: str
+    rows: DataFrame
+    rows_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One commit in memory, and what the table holds after it beside the stored rows."""
+
+    commit: Commit
+    inserted: tuple[Kept, ...]
+    deleted: Places
+    parts: tuple[Kept, ...]
+    victims: Places
+    rows_count: int | None
+
+
+class ReadOnlyGateway(Gateway):
+    """Outputs and the timeline are tables in memory; every other table cannot be written."""
+
+    def __init__(self, session: SparkSession) -> None:
+        super().__init__(session, read_only=True)
+        self._opened: dict[str, MemoryTable] = {}
+
+    def output_table(self, location: str) -> "MemoryTable":
+        """The table of an output, the same object until :meth:`start_again`."""
+        found = self._opened.get(location)
+        if found is None:
+            found = self._opened[location] = MemoryTable(self.table(location))
+        return found
+
+    def forget(self, location: str) -> None:
+        """Drop what is cached about a table, after it was deleted."""
+        self._opened.pop(location, None)
+        super().forget(location)
+
+    def is_stale(self) -> bool:
+        """Has anybody committed to a table that is pinned here?"""
+        return any(t.stored.has(t.stored_version + 1) for t in self._opened.values())
+
+    def start_again(self, opened: Opened | None = None) -> Opened:
+        """Forget all that is in memory, or go back to what was; gives what was until now."""
+        before, self._opened = self._opened, opened if opened is not None else {}
+        return before
+
+
+class MemoryTable(DeltaTable):
+    """A stored table, pinned, and commits in memory on top of it."""
+
+    def __init__(self, stored: DeltaTable) -> None:
+        # The handles and the caches of what is stored are shared: nothing is opened twice.
+        self.__dict__.update(stored.__dict__)
+        self.stored = stored
+        self._snapshot = stored.update()
+        self.stored_version = int(self._snapshot.version())
+        self.steps: list[Step] = []
+        self.staged_rows: dict[str, Kept] = {}
+        self.staged_places: dict[str, array[int]] = {}
+
+    # ---- versions and commits
+
+    def has(self, version: int) -> bool:
+        """Is this version committed, here or in the pinned part?"""
+        if version > self.stored_version:
+            return version <= self.version()
+        return super().has(version)
+
+    def update(self) -> Any:
+        """The pinned snapshot."""
+        return self._snapshot
+
+    def version(self) -> int:
+        """The newest version, those in memory counted."""
+        return self.stored_version + len(self.steps)
+
+    def step(self, version: int) -> Step | None:
+        """The commit in memory of a version; None for a stored version."""
+        if version <= self.stored_version:
+            return None
+        return self.steps[version - self.stored_version - 1]
+
+    def commit_at(self, version: int) -> Commit:
+        """One commit."""
+        step = self.step(version)
+        return super().commit_at(version) if step is None else step.commit
+
+    def transaction_version(self, app: str, snapshot: Any) -> int | None:
+        """The version of an application id, commits in memory counted."""
+        for step in reversed(self.steps):
+            found = step.commit.transaction(app)
+            if found is not None:
+                return found
+        return super().transaction_version(app, snapshot)
+
+    def stored_transaction(self, app: str) -> int | None:
+        """The version of an application id in the pinned part."""
+        return super().transaction_version(app, self._snapshot)
+
+    def domains(self) -> tuple[int, dict[str, str]]:
+        """The newest version and its domain metadata."""
+        known = self.checksum(self.stored_version)
+        if known is not None and known["domains"] is not None:
+            found = dict(known["domains"])
+        else:
+            found = self.stored.domains_of(self._snapshot)
+        for step in self.steps:
+            for name, configuration in step.commit.domains:
+                found.pop(name, None)
+                if configuration is not None:
+                    found[name] = configuration
+        return self.version(), found
+
+    # ---- rows
+
+    def files(self, version: int) -> dict[str, Any]:
+        """The live files at a version; those in memory by name only."""
+        step = self.step(version)
+        if step is None:
+            return super().files(version)
+        return {**super().files(self.stored_version), **{p.name: None for p in step.parts}}
+
+    def rows_count(self, version: int) -> int | None:
+        """The number of rows at a version, if it is known."""
+        step = self.step(version)
+        return super().rows_count(version) if step is None else step.rows_count
+
+    def frame(self, version: int) -> DataFrame:
+        """The rows at a version, lazily."""
+        if self.step(version) is None:
+            return super().frame(version)
+        return self.located(version).drop(FILE_COLUMN, ROW_COLUMN)
+
+    def located(self, version: int) -> DataFrame:
+        """The rows at a version with where each is."""
+        step = self.step(version)
+        if step is None:
+            return self._stored_rows(version)
+        rows = self._stored_rows(self.stored_version)
+        for part in step.parts:
+            rows = rows.unionAll(part.rows)
+        return self._without(rows, step.victims)
+
+    def _stored_rows(self, version: int) -> DataFrame:
+        return super().located(version)
+
+    def _without(self, rows: DataFrame, places: Places) -> DataFrame:
+        if not places:
+            return rows
+        return rows.join(F.broadcast(self._places(places)), [FILE_COLUMN, ROW_COLUMN], "left_anti")
+
+    def _places(self, places: Places) -> DataFrame:
+        files = [file for file, numbers in places.items() for _ in numbers]
+        numbers = array("q")
+        for found in places.values():
+            numbers.extend(found)
+        table = pa.table({FILE_COLUMN: files, ROW_COLUMN: pa.array(numbers, pa.int64())})
+        return self.gateway.session.createDataFrame(table)
+
+    def added_rows(self, versions: Iterable[int]) -> DataFrame:
+        """The rows that commits add which do nothing else."""
+        known = list(versions)
+        stored = [v for v in known if v <= self.stored_version]
+        frames = [super().added_rows(stored)] if stored else []
+        for version in known:
+            step = self.step(version)
+            if step is not None:
+                frames += [p.rows.drop(FILE_COLUMN, ROW_COLUMN) for p in step.inserted]
+        return _united(frames) if frames else self.frame_of(())
+
+    def change_rows(self, first: int, last: int) -> DataFrame:
+        """Rows changed by the commits first..last, both inclusive, with ``_change_type``."""
+        columns = [*(f.name for f in self.frame_of(()).schema.fields), "_change_type"]
+        chosen = [F.col("`" + c.replace("`", "``") + "`") for c in columns]
+        frames: list[DataFrame] = []
+        if first <= self.stored_version:
+            stored = super().change_rows(first, min(last, self.stored_version))
+            frames.append(stored.select(*chosen))
+        for version in range(max(first, self.stored_version + 1), last + 1):
+            step = self.step(version)
+            assert step is not None  # above the stored versions
+            parts = [p.rows for p in step.inserted]
+            frames += [p.withColumn("_change_type", F.lit("insert")) for p in parts]
+            if step.deleted:
+                places = F.broadcast(self._places(step.deleted))
+                gone = self.located(version - 1).join(
+                    places, [FILE_COLUMN, ROW_COLUMN], "left_semi"
+                )
+                frames.append(gone.withColumn("_change_type", F.lit("delete")))
+        if not frames:
+            return self.frame_of(()).withColumn("_change_type", F.lit("insert"))
+        return _united([f.select(*chosen) for f in frames])
+
+    # ---- writing, in memory
+
+    @property
+    def answers_late(self) -> bool:
+        """A commit in memory is in when the call returns, or never."""
+        return False
+
+    def discard(self, paths: Iterable[str]) -> None:
+        """Forget what was staged under these names."""
+        for path in paths:
+            self.staged_rows.pop(path, None)
+            self.staged_places.pop(path, None)
+
+    def missing(self, paths: Iterable[str]) -> list[str]:
+        """Which of these names stand for nothing that is staged."""
+        return [p for p in paths if p not in self.staged_rows and p not in self.staged_places]
+
+    def begin(self) -> "MemoryTransaction":
+        """Start a transaction whose commit stays in memory."""
+        return MemoryTransaction(self)
+
+    def take_in(
+        self, made: "MemoryTransaction", *, transactions: dict[str, int], metadata: str
+    ) -> int:
+        """Make a transaction the newest commit; returns its version."""
+        before = self.step(self.version())
+        base = self.rows_count(self.version())
+        inserted = sum(p.rows_count for p in made.parts)
+        deleted = sum(len(numbers) for numbers in made.places.values())
+        version = self.version() + 1
+        for kept in made.parts:
+            self.staged_rows.pop(kept.name, None)
+        victims = dict(before.victims) if before is not None else {}
+        for file, numbers in made.places.items():
+            victims[file] = victims.get(file, array("q")) + numbers
+        parts = (*(before.parts if before is not None else ()), *made.parts)
+        parts, victims = self._compacted(parts, victims)
+        self.steps.append(
+            Step(
+                commit=Commit(
+                    version=version,
+                    time_ms=int(time.time() * 1000),
+                    adds=tuple(_action(p.name, p.rows_count) for p in made.parts),
+                    removes=(_action("memory:deleted", deleted),) if deleted else (),
+                    change_paths=(),
+                    transactions=tuple(transactions.items()),
+                    domains=tuple(made.domains.items()),
+                    changes_schema=False,
+                    user_metadata=metadata,
+                ),
+                inserted=tuple(made.parts),
+                deleted=made.places,
+                parts=parts,
+                victims=victims,
+                rows_count=None if base is None else base + inserted - deleted,
+            )
+        )
+        return version
+
+    def _compacted(
+        self, parts: tuple[Kept, ...], victims: dict[str, "array[int]"]
+    ) -> tuple[tuple[Kept, ...], dict[str, "array[int]"]]:
+        """One part instead of many, and the places within them forgotten."""
+        if len(parts) <= FILES_KEPT_MAX:
+            return parts, victims
+        names = {p.name for p in parts}
+        within = {file: numbers for file, numbers in victims.items() if file in names}
+        rows = self._without(_united([p.rows for p in parts]), within)
+        left = part(rows.drop(FILE_COLUMN, ROW_COLUMN))
+        return (left,), {file: n for file, n in victims.items() if file not in names}
+
+
+@dataclass
+class MemoryTransaction(Transaction):
+    """One transaction on a table in memory."""
+
+    table: MemoryTable
+    parts: list[Kept] = field(default_factory=list)
+    places: dict[str, "array[int]"] = field(default_factory=dict)
+    domains: dict[str, str | None] = field(default_factory=dict)
+    _applications: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.gateway = self.table.gateway
+        self.version_read = self.table.version()
+
+    def snapshot(self) -> Any:
+        """The pinned snapshot."""
+        return self.table.update()
+
+    def read_application(self, app: str) -> None:
+        """Depend on an application id: every commit of the table does."""
+
+    def set_application(self, app: str, version: int, now_ms: int) -> None:
+        """Record the application id's new version."""
+        self._applications[app] = version
+
+    def set_domain(self, domain: str, configuration: str, *, removed: bool = False) -> None:
+        """Write a domain metadata action."""
+        self.domains[domain] = None if removed else configuration
+
+    def stage(self, rows: DataFrame) -> list[StagedFile]:
+        """Compute rows and keep them; nobody sees them until committed."""
+        with converted():
+            made = part(_checked(rows, self.table))
+        if not made.rows_count:
+            return []
+        self.table.staged_rows[made.name] = made
+        return [StagedFile(made.name, "")]
+
+    def add_files(self, staged: Iterable[StagedFile]) -> None:
+        """Add staged rows."""
+        self.parts += [self.table.staged_rows[file.path] for file in staged]
+
+    def stage_deletes(self, victims: Iterable[tuple[str, bytes]]) -> list[StagedDelete]:
+        """Write down rows of the version read to delete."""
+        staged = []
+        for file, packed in victims:
+            numbers = array("q")
+            numbers.frombytes(packed)
+            numbers.byteswap()
+            name = f"memory:{uuid.uuid4().hex}"
+            self.table.staged_places[name] = numbers
+            staged.append(
+                StagedDelete(
+                    path=file,
+                    rows_count=len(numbers),
+                    known_vector="",
+                    action=None,
+                    vector_file=name,
+                )
+            )
+        return staged
+
+    def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
+        """Add staged deletions; nobody else moves rows here, so they are where they were."""
+        used = set()
+        for one in staged:
+            assert one.vector_file is not None  # stage_deletes names each
+            numbers = self.table.staged_places[one.vector_file]
+            self.places[one.path] = self.places.get(one.path, array("q")) + numbers
+            used.add(one.vector_file)
+        return used
+
+    def commit(self, *, label: str, epoch: int, metadata: str) -> int:
+        """Commit in memory; returns the new version.
+
+        Raises:
+            Conflict: another commit of this process came first.
+        """
+        if self.version_read != self.table.version():
+            raise Conflict("a commit in memory")
+        return self.table.take_in(self, transactions=self._applications, metadata=metadata)
+
+
+def part(rows: DataFrame) -> Kept:
+    """Rows, computed now, and located under a name of their own."""
+    name = f"memory:{uuid.uuid4().hex}"
+    kept = (
+        rows.withColumn(FILE_COLUMN, F.lit(name))
+        .withColumn(ROW_COLUMN, F.monotonically_increasing_id())
+        .localCheckpoint(eager=True)
+    )
+    return Kept(name, kept, kept.count())
+
+
+def _checked(rows: DataFrame, table: MemoryTable) -> DataFrame:
+    """The rows, with an error where a NOT NULL column of the table holds NULL."""
+    for column in table.frame_of(()).schema.fields:
+        if column.nullable:
+            continue
+        value = F.col("`" + column.name.replace("`", "``") + "`")
+        message = F.lit(f"NOT NULL constraint violated for column: {column.name}")
+        failing = F.raise_error(message).cast(column.dataType)
+        rows = rows.withColumn(column.name, F.when(value.isNull(), failing).otherwise(value))
+    return rows
+
+
+def _action(name: str, rows_count: int) -> FileAction:
+    return FileAction(path=name, data_change=True, deleted_count=0, rows_count=rows_count, line="")
+
+
+def _united(frames: list[DataFrame]) -> DataFrame:
+    if not frames:
+        raise error(
+            "INTERNAL_ERROR",
+            invariant="there is something to put together",
+            detail="No rows were given.",
+        )
+    whole = frames[0]
+    for frame in frames[1:]:
+        whole = whole.unionAll(frame)
+    return whole

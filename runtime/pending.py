@@ -1,0 +1,100 @@
+"""SHOW PENDING: what each output lacks, computed and shown, not written.
+
+The correction of an output is what would be committed to bring it to the newest T: for a view
+desired - stored, for a task what its body proposes at each due T, one commit each. Commits of
+sources that have no T yet are given one, in memory only. An output that cannot be computed, and
+one that reads such an output, has the error of the origin instead of rows.
+"""
+
+from dataclasses import dataclass
+
+from ctsql.catalog.errors import CtsqlError, DataError
+from ctsql.catalog.items import Item
+from ctsql.catalog.times import CLOSED
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.memory_table import MemoryTable
+
+COLUMNS = (
+    ("kind", "string"),
+    ("schema", "string"),
+    ("name", "string"),
+    ("upper", "bigint"),
+    ("t", "bigint"),
+    ("commits", "bigint"),
+    ("rows_to_insert", "bigint"),
+    ("rows_to_delete", "bigint"),
+    ("error", "string"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """What one output lacks.
+
+    Attributes:
+        upper: the stored one, exclusive; the time of creation while nothing is written, CLOSED for
+            a view past its last refresh.
+        time: the T that it would be brought to. commits: how many that would take.
+        problem: why it cannot be brought there; the rows are those up to where it stops.
+    """
+
+    item: Item
+    upper: int
+    time: int
+    commits: int
+    inserted: int
+    deleted: int
+    problem: CtsqlError | None = None
+
+    def row(self) -> tuple[object, ...]:
+        """The values of :data:`COLUMNS`."""
+        name = self.item.name
+        return (
+            self.item.kind.value,
+            name.schema,
+            name.name,
+            None if self.upper == CLOSED else self.upper,
+            self.time,
+            self.commits,
+            self.inserted,
+            self.deleted,
+            None if self.problem is None else self.problem.message,
+        )
+
+
+def pending(engine: Engine) -> list[Pending]:
+    """What every output lacks, in order of name.
+
+    Args:
+        engine: a read-only one; :meth:`Engine.shadow` gives it.
+    """
+    now = engine.mint()
+    problems: dict[str, CtsqlError] = {}
+    found: list[Pending] = []
+    for item in engine.catalog.closure(engine.catalog.items):
+        below = [r.object_id for r in item.reads if r.object_id in problems]
+        if below:
+            problems[item.id] = problems[below[0]]
+        elif item.is_output:
+            try:
+                engine.advance_one(item, now)
+            except DataError as problem:
+                problems[item.id] = problem
+        if item.is_output:
+            found.append(_pending(engine, item, now, problems.get(item.id)))
+    return sorted(found, key=lambda p: p.item.name.key)
+
+
+def _pending(engine: Engine, item: Item, now: int, problem: CtsqlError | None) -> Pending:
+    table = engine.objects.table(item)
+    assert isinstance(table, MemoryTable)  # the engine is read-only
+    writes = [s for s in table.steps if s.commit.changes_data]
+    return Pending(
+        item=item,
+        upper=max(table.stored_transaction(item.app) or 0, item.created),
+        time=now,
+        commits=len(writes),
+        inserted=sum(p.rows_count for s in writes for p in s.inserted),
+        deleted=sum(len(numbers) for s in writes for numbers in s.deleted.values()),
+        problem=problem,
+    )

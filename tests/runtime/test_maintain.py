@@ -1,0 +1,274 @@
+"""MAINTAIN and SHOW RETENTION on real Delta: what goes, what stays, and that nobody misses it."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.api import connect as connect_to
+from ctsql.runtime.maintenance import retention
+from tests.conftest import TEST_MASTER
+from tests.runtime.disk import data_files, folder, log, named_files, tree
+from tests.scenarios.play import assert_rows, expect_error
+
+pytestmark = pytest.mark.spark
+
+TWO_DAYS = 2 * 86_400
+COPY = (
+    "CREATE CONTINUAL TASK {0} (k INT, v INT) ON INPUT {1} AS (INSERT INTO {0} SELECT * FROM {1})"
+)
+UPSERT = (
+    "CREATE CONTINUAL TASK latest (k INT, v INT) ON INPUT t AS ("
+    " DELETE FROM latest WHERE k IN (SELECT k FROM t);"
+    " INSERT INTO latest SELECT k, max(v) FROM t GROUP BY k)"
+)
+
+
+def _report(con: Connection, statement: str) -> dict[str, dict[str, object]]:
+    """The rows of MAINTAIN by name."""
+    result = con.execute(statement)
+    return {str(r[1]): dict(zip(result.columns, r, strict=True)) for r in result.fetchall()}
+
+
+def _age(*paths: Path) -> None:
+    """Make files look two days old."""
+    then = time.time() - TWO_DAYS
+    for path in paths:
+        os.utime(path, (then, then))
+
+
+@pytest.mark.slow
+def test_consumers_that_are_behind_or_failed_catch_up_exactly(con: Connection) -> None:
+    """MAINTAIN with RETAIN '0 seconds' keeps for each consumer what it has not read."""
+    con.execute("CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 1), (2, 2)")
+    con.execute(COPY.format("slow", "t"))
+    con.execute(UPSERT)
+    con.execute(COPY.format("second", "latest"))
+    con.execute(
+        "CREATE CONTINUAL TASK ratios (k INT, r INT) ON INPUT t AS"
+        " (INSERT INTO ratios SELECT k, 100 DIV v FROM t)"
+    )
+    con.execute("CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n, sum(v) AS s FROM latest")
+    con.execute("INSERT INTO t VALUES (1, 3), (1, 4)")
+    con.execute("INSERT INTO t VALUES (3, 0)")
+    expect_error(con, "SELECT * FROM ratios", "TASK_FAILED")
+    con.execute("UPDATE t SET v = 9 WHERE k = 1 AND v = 3")
+    con.execute("DELETE FROM t WHERE k = 2")
+    con.execute("INSERT INTO t VALUES (2, 5)")
+    con.execute("SELECT * FROM latest; INSERT INTO t VALUES (4, 50)")
+    con.execute("SELECT * FROM latest; DELETE FROM t WHERE k = 4; INSERT INTO t VALUES (4, 10)")
+    before = tree(Path(con._engine.warehouse.removeprefix("file:"))) if con._engine else {}
+    dry = _report(con, "MAINTAIN ALL RETAIN '0 seconds' DRY RUN")
+    after = tree(Path(con._engine.warehouse.removeprefix("file:"))) if con._engine else {}
+    assert before == after, "DRY RUN changes nothing"
+    done = _report(con, "MAINTAIN ALL RETAIN '0 seconds'")
+    assert set(done) == set(dry) == {
+        "t", "slow", "latest", "second", "ratios", "total", "catalog", "timeline"
+    }  # fmt: skip
+    assert "slow" in str(done["t"]["kept_for"])
+    assert done["t"]["oldest_version_kept"] == 1
+    assert "second" in str(done["latest"]["kept_for"])
+    assert int(str(done["t"]["files_compacted"])) > 1
+    # Everything twice: nothing is left to do but for what compaction just replaced.
+    again = _report(con, "MAINTAIN ALL RETAIN '0 seconds'")
+    assert [r["files_compacted"] for r in again.values()] == [0] * len(again)
+    copied = [(1, 1), (2, 2), (1, 3), (1, 4), (3, 0), (1, 9), (2, 5), (4, 50), (4, 10)]
+    assert_rows(con.execute("SELECT * FROM slow").fetchall(), copied, "slow")
+    latest = [(1, 9), (2, 5), (3, 0), (4, 10)]
+    assert_rows(con.execute("SELECT * FROM latest").fetchall(), latest, "latest")
+    assert con.execute("SELECT * FROM total").fetchall() == [(4, 24)]
+    second = [(1, 1), (2, 2), (1, 4), (3, 0), (1, 9), (2, 5), (4, 50), (4, 10)]
+    assert_rows(con.execute("SELECT * FROM second").fetchall(), second, "second")
+    expect_error(con, "ALTER CONTINUAL TASK ratios RETRY", "TASK_FAILED")
+    con.execute("ALTER CONTINUAL TASK ratios SKIP")
+    ratios = [(k, 100 // v) for k, v in copied if v]
+    assert_rows(con.execute("SELECT * FROM ratios").fetchall(), ratios, "ratios")
+    done = _report(con, "MAINTAIN ALL RETAIN '0 seconds'")
+    for name in ("t", "latest", "slow"):
+        # Delta's DML leaves vectors that it did not commit, when it took the whole file away.
+        left = [f for f in data_files(folder(con, name)) if f.endswith(".parquet")]
+        assert len(left) == 1, f"{name}: all is read, one file is left"
+    assert_rows(con.execute("SELECT * FROM latest").fetchall(), latest, "latest, compact")
+
+
+def test_the_past_stays_readable_for_as_long_as_it_is_said(con: Connection) -> None:
+    """AS OF within the retention works after MAINTAIN; behind it, it may not."""
+    con.execute("CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 1)")
+    con.execute(UPSERT)
+    con.execute("CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM t")
+    con.execute("SELECT * FROM latest; SELECT * FROM n")
+    assert con._engine is not None
+    then = con._engine.timeline.now
+    con.execute("INSERT INTO t VALUES (1, 2); DELETE FROM t WHERE v = 1; SELECT * FROM latest")
+    con.execute("SELECT * FROM n")
+    past = {name: f"SELECT * FROM {name} AS OF {then}" for name in ("t", "latest", "n")}
+    told = {name: con.execute(text).fetchall() for name, text in past.items()}
+    done = _report(con, "MAINTAIN ALL")
+    assert {r["files_removed"] for r in done.values()} == {0}
+    assert {name: con.execute(text).fetchall() for name, text in past.items()} == told
+    done = _report(con, "MAINTAIN latest RETAIN '0 seconds'")
+    assert set(done) == {"latest"}
+    assert int(str(done["latest"]["files_removed"])) > 0
+    assert con.execute(past["t"]).fetchall() == told["t"]
+    expect_error(con, past["latest"], "STORAGE_ERROR")
+    assert con.execute("SELECT * FROM latest").fetchall() == [(1, 2)]
+
+
+def test_left_over_files_and_folders(con: Connection, warehouse: Path) -> None:
+    """What no commit and no object names goes when it is old; what is young or foreign stays."""
+    con.execute("CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 1)")
+    con.execute(UPSERT)
+    table = folder(con, "latest")
+    (live,) = data_files(table)
+    old, young = table / "part-old.parquet", table / "part-young.parquet"
+    other = table / "_others" / "part.parquet"
+    other.parent.mkdir()
+    for path in (old, young, other):
+        path.write_bytes((table / live).read_bytes())
+    home = table.parent
+    names = ("dropped-0123abcd", "made-0123abce", "mine", "young-0123abcf")
+    for name in names:
+        (home / name / "_delta_log").mkdir(parents=True)
+        (home / name / "_delta_log" / "0.json").write_text("{}")
+    inside = home / "made-0123abce" / "attached"
+    con.spark.range(3).write.format("delta").save(str(inside))
+    con.execute(f"CREATE TABLE attached LOCATION '{inside}'")
+    _age(old, other, *(p for n in names[:3] for p in (home / n).rglob("*")))
+    _age(*(home / n for n in names[:3]))
+    done = _report(con, "MAINTAIN RETAIN '0 seconds'")
+    assert "t" not in done, "only outputs, unless tables are asked for"
+    assert done["latest"]["files_removed"] == 1
+    assert not old.exists()
+    assert young.exists()
+    assert other.exists()
+    assert done["dropped-0123abcd"]["kind"] == "left-over folder"
+    assert {p.name for p in home.iterdir()} >= {"made-0123abce", "mine", "young-0123abcf"}
+    assert not (home / "dropped-0123abcd").exists()
+    assert con.execute("SELECT count(*) FROM attached").fetchall() == [(3,)]
+
+
+def test_an_attached_table_is_maintained_only_by_name(con: Connection, tmp_path: Path) -> None:
+    """Its log is left alone; a plain view cannot be maintained."""
+    place = tmp_path / "attached"
+    for n in range(3):
+        con.spark.range(n + 1).coalesce(1).write.format("delta").mode("overwrite").save(str(place))
+    con.execute(f"CREATE TABLE a LOCATION '{place}'; CREATE VIEW v AS SELECT * FROM a")
+    before = data_files(place)
+    assert "a" not in _report(con, "MAINTAIN ALL RETAIN '0 seconds'")
+    assert data_files(place) == before
+    commits = len(log(place))
+    assert _report(con, "MAINTAIN a RETAIN '0 seconds'")["a"]["files_removed"] == 2
+    assert len(data_files(place)) == 1
+    assert len(log(place)) == commits
+    assert con.execute("SELECT count(*) FROM v").fetchall() == [(3,)]
+    expect_error(con, "MAINTAIN v", "WRONG_OBJECT_KIND")
+    expect_error(con, "SHOW RETENTION nothing", "UNKNOWN_RELATION")
+
+
+def test_show_retention(connect: Callable[[], Connection], warehouse: Path) -> None:
+    """One row for each consumer, the one that holds most first; nothing is written."""
+    con = connect()
+    con.execute("CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 1)")
+    con.execute(COPY.format("slow", "t"))
+    con.execute(UPSERT)
+    con.execute("INSERT INTO t VALUES (1, 2)")
+    con.execute("SELECT * FROM latest")
+    con.execute("UPDATE t SET v = 3 WHERE v = 2")
+    con.execute("SELECT * FROM latest")
+    rows = con.execute("SHOW RETENTION t").fetchall()
+    assert [(r[3], r[4]) for r in rows] == [
+        ('continual task "slow"', 1),
+        ('continual task "latest"', 3),
+        ("reads of now", 3),
+    ]
+    assert all(r[7] == 0 for r in rows)
+    con.execute("SELECT * FROM slow")
+    rows = con.execute("SHOW RETENTION").fetchall()
+    freeable = {str(r[1]): r[7] for r in rows}
+    assert int(str(freeable["t"])) > 0
+    assert int(str(freeable["latest"])) > 0
+    assert freeable["slow"] == 0
+    with connect_to(str(warehouse), master=TEST_MASTER, read_only=True) as reader:
+        assert reader.execute("SHOW RETENTION").fetchall() == rows
+        expect_error(reader, "MAINTAIN", "READ_ONLY_MODE")
+    table = folder(con, "t")
+    sizes = {str(p.relative_to(table)): p.stat().st_size for p in table.rglob("*") if p.is_file()}
+    kept = data_files(table)
+    con.execute("MAINTAIN t RETAIN '0 seconds'")
+    gone = kept - data_files(table)
+    assert sum(sizes[f] for f in gone) >= int(str(freeable["t"]))
+    assert all(r[7] == 0 for r in con.execute("SHOW RETENTION t").fetchall())
+
+
+@pytest.mark.slow
+def test_no_binding_is_lost_with_the_log(
+    connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logs are cut behind a checkpoint; the timeline's bindings are rows by then."""
+    con = connect()
+    con.execute("CREATE TABLE t (k INT, v INT)")
+    con.execute(COPY.format("copy", "t"))
+    con.execute(COPY.format("slow", "t"))
+    bound: list[tuple[int, int | None]] = []
+    engine = con._engine
+    assert engine is not None
+    item = next(i for i in engine.catalog if i.name.name == "t")
+    for k in range(4):
+        con.execute(f"INSERT INTO t VALUES ({k}, {k}); SELECT * FROM copy")
+        now = engine.timeline.now
+        bound.append((now, engine.timeline.version_at(item.id, now)))
+    tables = [engine.timeline.table, engine.catalog_store.table]
+    tables += [engine.objects.table(i) for i in engine.catalog]
+    for table in tables:
+        table.update()
+        table.log.checkpoint(table.update(), engine.gateway.option(None))
+    con.execute("INSERT INTO t VALUES (9, 9); SELECT * FROM copy")
+    idle = connect()
+    idle.execute("SELECT * FROM copy")
+    monkeypatch.setattr(retention, "LOG_AGE_MS", -60_000)
+    done = _report(con, "MAINTAIN ALL RETAIN '0 seconds'")
+    for name in ("timeline", "catalog", "copy"):
+        assert int(str(done[name]["log_files_removed"])) > 0, name
+    assert done["t"]["log_files_removed"] == 0, "slow needs it"
+    monkeypatch.undo()
+    con.execute("INSERT INTO t VALUES (10, 10)")
+    fresh = connect()
+    rows = [(k, k) for k in (0, 1, 2, 3, 9, 10)]
+    assert_rows(fresh.execute("SELECT * FROM slow").fetchall(), rows, "slow")
+    for reader in (con, fresh, idle):
+        assert_rows(reader.execute("SELECT * FROM copy").fetchall(), rows, "copy")
+        assert reader._engine is not None
+        assert bound == [(t, reader._engine.timeline.version_at(item.id, t)) for t, _ in bound]
+    con.execute("MAINTAIN ALL; MAINTAIN ALL")
+    again = connect()
+    again.execute("SELECT * FROM copy")
+    assert again._engine is not None
+    times = [b.time for b in again._engine.timeline.moves(item.id, 0, 2**62)]
+    assert times == sorted(set(times)), "no binding is there twice"
+
+
+def test_compaction_is_no_change(con: Connection) -> None:
+    """No T comes of it, and a follower of a compacted output sees nothing."""
+    con.execute("CREATE TABLE t (k INT, v INT)")
+    con.execute(UPSERT)
+    con.execute(COPY.format("second", "latest"))
+    for k in range(3):
+        con.execute(f"INSERT INTO t VALUES ({k}, 1), (0, {k}); SELECT * FROM second")
+    before = con.execute("SELECT * FROM second").fetchall()
+    assert con._engine is not None
+    now = con._engine.timeline.now
+    done = _report(con, "MAINTAIN ALL")
+    assert int(str(done["latest"]["files_compacted"])) > 1
+    assert_rows(con.execute("SELECT * FROM second").fetchall(), before, "second")
+    assert con._engine.mint() == now
+    last = log(folder(con, "latest"))[-1]
+    changes = [a[k]["dataChange"] for a in last for k in ("add", "remove") if k in a]
+    assert changes
+    assert not any(changes)
+    assert all(a.get("add", {}).get("deletionVector") is None for a in last)
+    assert named_files(folder(con, "latest")) >= data_files(folder(con, "latest")) - {
+        f for f in data_files(folder(con, "latest")) if f.endswith(".bin")
+    }

@@ -1,0 +1,169 @@
+"""Compaction by the service, and in a race with processes that write the same output."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.runtime import delta_maintenance, delta_transaction
+from ctsql.runtime.delta_maintenance import compact, file_stats
+from ctsql.runtime.events import Event, EventKind
+from ctsql.runtime.maintenance import upkeep
+from ctsql.runtime.maintenance.compaction import ROUTINE, THOROUGH, Limits, choose
+from ctsql.runtime.session import active
+from tests.runtime.disk import folder, log, orphans, transaction
+from tests.runtime.processes import Process
+from tests.scenarios.play import assert_rows
+
+pytestmark = pytest.mark.spark
+
+UPSERT = (
+    "CREATE CONTINUAL TASK latest (k INT, v INT) ON INPUT t AS ("
+    " DELETE FROM latest WHERE k IN (SELECT k FROM t);"
+    " INSERT INTO latest SELECT k, max(v) FROM t GROUP BY k)"
+)
+FEW = Limits(
+    small_bytes=ROUTINE.small_bytes,
+    small_files=1,
+    deleted_share=1.0,
+    deleted_rows=1,
+    file_bytes=ROUTINE.file_bytes,
+    batch_bytes=ROUTINE.batch_bytes,
+)
+BATCHES = 8
+
+
+def test_the_service_compacts(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When there are too many small files, after the tick; it is told, and no row changes."""
+    monkeypatch.setattr(upkeep, "LOOK_EVERY_COMMITS", 1)
+    monkeypatch.setattr(upkeep, "ROUTINE", FEW)
+    con.execute("CREATE TABLE t (k INT, v INT)")
+    con.execute(UPSERT)
+    told: list[Event] = []
+    for k in range(3):
+        con.execute(f"INSERT INTO t VALUES ({k}, 1), (0, {k})")
+        con.run(once=True, on_event=told.append)
+    compacted = [e for e in told if e.kind is EventKind.COMPACTED]
+    assert [e.name for e in compacted] == ["latest"] * len(compacted)
+    assert compacted
+    assert "compacted 2 files into 1" in compacted[0].line()
+    rows = [(0, 2), (1, 1), (2, 1)]
+    assert_rows(con.execute("SELECT * FROM latest").fetchall(), rows, "latest")
+    assert not orphans(folder(con, "latest"))
+    assert [e for e in told if e.kind is EventKind.FAILED] == []
+
+
+def test_a_compaction_that_loses_leaves_nothing(
+    con: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sink deletes rows of a chosen file first: the sink's commit stands, ours is gone."""
+    con.execute("CREATE TABLE t (k INT, v INT)")
+    con.execute(UPSERT)
+    for k in range(3):
+        con.execute(f"INSERT INTO t VALUES ({k}, 1); SELECT * FROM latest")
+    engine = con._engine
+    assert engine is not None
+    table = engine.objects.table(next(i for i in engine.catalog if i.name.name == "latest"))
+    commit = delta_transaction.Transaction.commit_rewrites
+
+    def late(txn: delta_transaction.Transaction) -> int:
+        monkeypatch.setattr(delta_transaction.Transaction, "commit_rewrites", commit)
+        con.execute("INSERT INTO t VALUES (1, 7); SELECT * FROM latest")
+        return commit(txn)
+
+    monkeypatch.setattr(delta_transaction.Transaction, "commit_rewrites", late)
+    with active(engine.session):
+        assert compact(table, lambda files: choose(files, THOROUGH)) is None
+        rows = [(0, 1), (1, 7), (2, 1)]
+        assert_rows(con.execute("SELECT * FROM latest").fetchall(), rows, "latest")
+        assert not orphans(folder(con, "latest"))
+        done = compact(table, lambda files: choose(files, THOROUGH))
+        assert done is not None
+        assert done.after == 1
+        assert len(file_stats(table, table.version())) == 1
+    assert_rows(con.execute("SELECT * FROM latest").fetchall(), rows, "latest, compact")
+
+
+def test_a_sink_that_loses_to_a_compaction_tries_again(
+    con: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files it was about to mark are gone: it computes the same T anew, once."""
+    con.execute("CREATE TABLE t (k INT, v INT)")
+    con.execute(UPSERT)
+    for k in range(3):
+        con.execute(f"INSERT INTO t VALUES ({k}, 1); SELECT * FROM latest")
+    engine = con._engine
+    assert engine is not None
+    table = engine.objects.table(next(i for i in engine.catalog if i.name.name == "latest"))
+    commit = delta_transaction.Transaction.commit
+    compactions = []
+
+    def disturbed(txn: delta_transaction.Transaction, **how: object) -> int:
+        if txn.table is table and not compactions:
+            compactions.append(compact(table, lambda files: choose(files, THOROUGH)))
+        return commit(txn, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(delta_transaction.Transaction, "commit", disturbed)
+    con.execute("INSERT INTO t VALUES (1, 7)")
+    rows = [(0, 1), (1, 7), (2, 1)]
+    assert_rows(con.execute("SELECT * FROM latest").fetchall(), rows, "latest")
+    assert compactions[0] is not None
+    assert compactions[0].before == 3
+    uppers = [u for c in log(folder(con, "latest")) if (u := transaction(c)) is not None]
+    assert uppers == sorted(set(uppers)), "each T once, in order"
+    assert not orphans(folder(con, "latest"))
+
+
+@pytest.mark.slow
+def test_compaction_in_a_race(warehouse: Path, connect: Callable[[], Connection]) -> None:
+    """Two processes write and keep an upsert while a third compacts and cleans without pause."""
+    con = connect()
+    con.execute("CREATE TABLE t (k INT, v INT)")
+    con.execute(UPSERT)
+    con.execute("CREATE MATERIALIZED VIEW sums AS SELECT k, sum(v) AS s FROM t GROUP BY k")
+    scripts = []
+    for number in (1, 2):
+        steps = []
+        for batch in range(BATCHES):
+            steps.append(f"INSERT INTO t VALUES ({batch % 3}, {10 * batch + number})")
+            steps += ["SELECT * FROM latest", "SELECT * FROM sums"]
+        scripts.append(steps)
+    processes = [Process(warehouse, steps) for steps in scripts]
+    for process in processes:
+        process.wait_ready()
+    for process in processes:
+        process.go()
+    engine = con._engine
+    assert engine is not None
+    compacted = lost = 0
+    with active(engine.session):
+        while any(p.is_running() for p in processes):
+            for name in ("latest", "sums"):
+                item = next(i for i in engine.refresh_catalog() if i.name.name == name)
+                done = compact(engine.objects.table(item), lambda f: choose(f, THOROUGH))
+                compacted += bool(done and done.version)
+                lost += done is None
+            con.execute("MAINTAIN latest")
+    for process in processes:
+        status, problems = process.finish()
+        assert status == 0, problems
+    assert compacted > 1, f"{compacted} compactions, {lost} lost"
+    rows = con.execute("SELECT k, v FROM t").fetchall()
+    assert len(rows) == 2 * BATCHES
+    sums: dict[object, int] = {}
+    for k, v in rows:
+        sums[k] = sums.get(k, 0) + int(str(v))
+    assert_rows(con.execute("SELECT * FROM sums").fetchall(), sums.items(), "sums")
+    latest = con.execute("SELECT * FROM latest").fetchall()
+    assert len(latest) == 3
+    assert set(latest) <= set(rows)
+    for name in ("latest", "sums"):
+        table = folder(con, name)
+        commits = log(table)
+        uppers = [u for c in commits if (u := transaction(c)) is not None]
+        assert uppers == sorted(set(uppers)), f"{name}: each T once, in order"
+        assert not orphans(table)
+        replayed = con.spark.read.format("delta").load(str(table)).count()
+        assert replayed == 3
+    assert delta_maintenance.first_logged(engine.timeline.table) == 0

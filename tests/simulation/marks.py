@@ -1,0 +1,25 @@
+"""The rare branches that runs must take: a mark that no seed hits means that nothing is tested."""
+
+MARKS = {
+    "ConcurrentTransaction with rows": "lost after staging to a commit that moved the upper",
+    "ConcurrentTransaction without rows": "the same without staged rows, as mints and skips are",
+    "ConcurrentDeleteRead": "a file that loses rows was compacted away or lost others",
+    "MetadataChanged": "a property of the table was set meanwhile",
+    "DomainMetadata": "two recorded something beside an output without moving its upper",
+    "disturbed by a commit without an upper": "told as Disturbed, computed again at the same T",
+    "a lost answer was resolved as committed": "the log held the commit's token",
+    "staged deletions were joined with others": "another commit deleted rows of the same file",
+    "an outcome stayed unknown": "COMMIT_UNKNOWN",
+    "a commit arrived after its process was told that it failed": "it is in all the same",
+    "a commit arrived too late": "its version was taken",
+    "killed between staging and commit": "files that nobody names are left",
+    "killed between a commit and its answer": "it is in, and nobody was told",
+    "old commits were cleaned up": "an upper or a binding comes from the table's state",
+    "old commits went while somebody looked at them": "told as HISTORY_LOST, once",
+    "a failure was recorded": "a body failed at T",
+    "a failure was taken away": "by the commit that moved the upper past it",
+    "a failed T was skipped": "by SKIP or ON ERROR",
+    "an object stands at a failed T": "at the end of a run",
+    "foreign rows came between a view's read and its commit": "the commit has not seen them",
+    "foreign rows were taken out of a view": "by the next commit",
+}

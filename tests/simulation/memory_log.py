@@ -1,0 +1,392 @@
+"""Delta tables in memory, as one process sees them: the engine's interface to a log, and no Spark.
+
+Everything that a process asks of the store goes through its :class:`Link`, which may let others go
+first, fail the call, or end the process: after that nothing of it reaches the store any more, as
+after ``kill -9``.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ctsql.catalog.errors import error
+from ctsql.runtime.batches import StagedDelete, StagedFile
+from ctsql.runtime.commits import Commit, parse_commit
+from ctsql.runtime.log import Conflict, RowsGone
+from tests.simulation.memory_store import Bag, Fate, File, Folder, Link, Row, Sent, Store
+
+
+class Rows:
+    """A DataFrame as far as the engine needs one when nothing is computed by Spark.
+
+    ``places`` are (file, row number) of each row, where they are asked for.
+    """
+
+    def __init__(self, rows: Iterable[Row], places: Sequence[tuple[str, int]] = ()) -> None:
+        self.rows = list(rows)
+        self.places = list(places)
+        self.sparkSession = Session()
+
+    def bag(self) -> Bag:
+        """As a multiset."""
+        return Counter(self.rows)
+
+    def isEmpty(self) -> bool:
+        """Are there no rows?"""
+        return not self.rows
+
+    def coalesce(self, partitions: int) -> "Rows":
+        """The same rows."""
+        return self
+
+    def persist(self, level: object) -> "Rows":
+        """The same rows."""
+        return self
+
+    def unpersist(self) -> None:
+        """Nothing is kept."""
+
+    def where(self, wanted: Callable[[Row], bool]) -> "Rows":
+        """The rows that a condition of :class:`TimeColumn` holds for."""
+        return Rows(row for row in self.rows if wanted(row))
+
+    def orderBy(self, order: str) -> "Rows":
+        """The newest T first."""
+        assert order == "newest first"
+        return Rows(sorted(self.rows, reverse=True))
+
+    def limit(self, count: int) -> "Rows":
+        """The first rows."""
+        return Rows(self.rows[:count])
+
+    def collect(self) -> list[dict[str, Any]]:
+        """The rows of the timeline's archive."""
+        return [dict(zip(("t", "source", "version"), row, strict=True)) for row in self.rows]
+
+
+class TimeColumn:
+    """The column ``t`` of the timeline's archive in a condition, in the place of Spark's."""
+
+    def __lt__(self, time: int) -> Callable[[Row], bool]:
+        return lambda row: row[0] < time
+
+    def __eq__(self, time: object) -> Any:
+        return lambda row: row[0] == time
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Functions:
+    """Of Spark's functions what the timeline uses."""
+
+    @staticmethod
+    def col(name: str) -> TimeColumn:
+        """The column ``t``."""
+        assert name == "t"
+        return TimeColumn()
+
+    @staticmethod
+    def desc(name: str) -> str:
+        """Order by ``t``, the newest first."""
+        assert name == "t"
+        return "newest first"
+
+
+class Session:
+    """A SparkSession as far as the engine needs one; its own ``conf``."""
+
+    def __init__(self) -> None:
+        self.conf = self
+
+    def get(self, name: str) -> str:
+        """No setting is known."""
+        return ""
+
+    def set(self, name: str, value: str) -> None:
+        """Settings are for Spark."""
+
+    def createDataFrame(self, rows: list[Row], schema: str) -> Rows:
+        """The rows."""
+        return Rows(rows)
+
+
+class MemoryGateway:
+    """What :class:`ctsql.runtime.delta_log.Gateway` is to the engine, for one process."""
+
+    def __init__(self, store: Store, link: Link) -> None:
+        self.store = store
+        self.link = link
+        self.session = Session()
+        self._tables: dict[str, MemoryTable] = {}
+
+    def table(self, location: str) -> "MemoryTable":
+        """The table at a location; the same object for the same location."""
+        found = self._tables.get(location)
+        if found is None:
+            found = self._tables[location] = MemoryTable(self, self.store.folders[location])
+        return found
+
+    def output_table(self, location: str) -> "MemoryTable":
+        """The table of an output; here as any other."""
+        return self.table(location)
+
+
+class MemoryTable:
+    """What :class:`ctsql.runtime.delta_log.DeltaTable` is to the engine, for one process."""
+
+    def __init__(self, gateway: MemoryGateway, folder: Folder) -> None:
+        self.gateway = gateway
+        self.folder = folder
+        self.location = folder.location
+        self._link = gateway.link
+        self._commits: dict[int, Commit] = {}
+        self._seen = -1
+
+    def has(self, version: int) -> bool:
+        """Is this version's commit in the log?"""
+        self._link.step("has", self.location)
+        return version in self.folder.log
+
+    def update(self) -> int:
+        """The newest version, as a snapshot."""
+        if self._seen < 0 or self.has(self._seen + 1):
+            self._link.step("update", self.location)
+            self._seen = self.folder.newest
+        return self._seen
+
+    def version(self) -> int:
+        """The newest version."""
+        return self.update()
+
+    def commit_at(self, version: int) -> Commit:
+        """One commit, parsed; HISTORY_LOST when it was cleaned up."""
+        found = self._commits.get(version)
+        if found is None:
+            self._link.step("commit_at", self.location)
+            text = self.folder.log.get(version)
+            if text is None:
+                raise error(
+                    "HISTORY_LOST", relation=self.location, detail=f"Version {version}.", hint=""
+                )
+            found = self._commits[version] = parse_commit(version, text, modified_ms=0)
+        return found
+
+    def application_version(self, app: str) -> int | None:
+        """The newest version of an application id, from the table's state."""
+        snapshot = self.update()
+        self._link.step("transaction_version", self.location)
+        found = (self.folder.parsed[v].transaction(app) for v in range(snapshot + 1))
+        return max((u for u in found if u is not None), default=None)
+
+    @property
+    def table_id(self) -> str:
+        """The table's own id."""
+        return self.location
+
+    @property
+    def answers_late(self) -> bool:
+        """May a commit come in after its error?"""
+        return self.folder.store.answers_late
+
+    def domains(self) -> tuple[int, dict[str, str]]:
+        """The newest version and its domain metadata."""
+        version = self.update()
+        found: dict[str, str | None] = {}
+        for commit in self.folder.parsed[: version + 1]:
+            found.update(commit.domains)
+        return version, {k: v for k, v in found.items() if v is not None}
+
+    def configuration(self) -> dict[str, str]:
+        """The table properties it was made with."""
+        line = self.folder.sent[0].actions[0]
+        found: dict[str, str] = json.loads(line)["metaData"]["configuration"]
+        return found
+
+    def has_feature(self, name: str) -> bool:
+        """Every feature is there."""
+        return True
+
+    def files(self, version: int) -> dict[str, File]:
+        """The live files at a version."""
+        return self.folder.live[version]
+
+    def rows_count(self, version: int) -> int:
+        """The number of rows at a version."""
+        return sum(f.records - f.deleted for f in self.files(version).values())
+
+    def frame(self, version: int) -> Rows:
+        """The rows at a version."""
+        return self.frame_of(self.files(version).values())
+
+    def frame_of(self, files: Iterable[File]) -> Rows:
+        """The rows of some files."""
+        self._link.step("read", self.location)
+        return Rows(row for f in files for _, row in self.folder.rows(f))
+
+    def located(self, version: int) -> Rows:
+        """The rows at a version with their places."""
+        self._link.step("read", self.location)
+        found = [
+            (row, (f.path, i))
+            for f in self.files(version).values()
+            for i, row in self.folder.rows(f)
+        ]
+        return Rows([row for row, _ in found], [place for _, place in found])
+
+    def added_rows(self, versions: Sequence[int]) -> Rows:
+        """The rows of the files added by commits that do nothing else."""
+        adds = [a for v in versions for a in self.commit_at(v).adds if a.data_change]
+        return self.frame_of([File.of(a.line) for a in adds])
+
+    def change_rows(self, first: int, last: int) -> Rows:
+        """The rows that the commits first..last insert, net."""
+        self._link.step("read", self.location)
+        return Rows((self.folder.contents(last) - self.folder.contents(first - 1)).elements())
+
+    def discard(self, paths: Iterable[str]) -> None:
+        """Delete files by path."""
+        for path in sorted(paths):
+            self._link.step("delete", self.location)
+            self.folder.delete_file(path)
+
+    def missing(self, paths: Iterable[str]) -> list[str]:
+        """Which files are not there."""
+        self._link.step("missing", self.location)
+        return [p for p in sorted(paths) if p not in self.folder.files | self.folder.vectors]
+
+    def begin(self) -> "MemoryTransaction":
+        """Start a transaction, as a rule on the newest version."""
+        self._link.step("begin", self.location)
+        self._seen = self.folder.newest
+        return MemoryTransaction(self, self._seen)
+
+
+class MemoryTransaction:
+    """What :class:`ctsql.runtime.delta_transaction.Transaction` is to the engine."""
+
+    def __init__(self, table: MemoryTable, version_read: int) -> None:
+        self.table = table
+        self.version_read = version_read
+        self._folder = table.folder
+        self._link = table.gateway.link
+        self._apps: set[str] = set()
+        self._files_read: set[str] = set()
+        self._actions: list[str] = []
+
+    def read_application(self, app: str) -> None:
+        """Depend on an application id."""
+        self._apps.add(app)
+
+    def set_application(self, app: str, version: int, now_ms: int) -> None:
+        """Record the application id's new version."""
+        self._actions.append(json.dumps({"txn": {"appId": app, "version": version}}))
+
+    def set_domain(self, domain: str, configuration: str, *, removed: bool = False) -> None:
+        """Write a domain metadata action."""
+        action = {"domain": domain, "configuration": configuration, "removed": removed}
+        self._actions.append(json.dumps({"domainMetadata": action}))
+
+    def stage(self, rows: Rows) -> list[StagedFile]:
+        """Write rows into a file that no commit names."""
+        self._link.step("stage", self.table.location)
+        file = self._folder.write_file(rows.rows, self._link.name)
+        return [StagedFile(file.path, file.line("add", data_change=True))]
+
+    def add_files(self, staged: Iterable[StagedFile]) -> None:
+        """Add staged files."""
+        self._actions += [f.action for f in staged]
+
+    def stage_deletes(self, victims: Iterable[tuple[str, frozenset[int]]]) -> list[StagedDelete]:
+        """Write down rows of the version read to delete."""
+        live = self.table.files(self.version_read)
+        gone = {path: self._gone(live[path]) | numbers for path, numbers in victims}
+        added = {path: len(gone[path] - self._gone(live[path])) for path in gone}
+        return self._written([(live[path], gone[path], added[path]) for path in gone])
+
+    def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
+        """Add staged deletions, joined where a file has lost other rows since."""
+        by_file: dict[str, list[StagedDelete]] = {}
+        for one in staged:
+            by_file.setdefault(one.path, []).append(one)
+        live = self.table.files(self.version_read)
+        used: set[str] = set()
+        for path, deletes in by_file.items():
+            file = live.get(path)
+            if file is None:
+                raise RowsGone(path)
+            self._files_read.add(path)
+            if len(deletes) > 1 or deletes[0].known_vector != (file.vector or ""):
+                deletes = [self._joined(file, deletes)]
+                self._link.noted("staged deletions were joined with others")
+            (one,) = deletes
+            self._actions.append(file.line("remove", data_change=True))
+            if one.action is not None and one.vector_file is not None:
+                self._actions.append(one.action)
+                used.add(one.vector_file)
+        return used
+
+    def _joined(self, file: File, deletes: Sequence[StagedDelete]) -> StagedDelete:
+        rows_count = sum(one.rows_count for one in deletes)
+        before = self._gone(file)
+        gone = before
+        for one in deletes:
+            if one.action is None:
+                raise RowsGone(file.path)
+            gone |= self._gone(File.of(one.action))
+        if len(gone) != len(before) + rows_count:
+            raise RowsGone(file.path)
+        (made,) = self._written([(file, gone, rows_count)])
+        return made
+
+    def _gone(self, file: File) -> frozenset[int]:
+        return self._folder.vectors[file.vector][file.path] if file.vector else frozenset()
+
+    def _written(self, wanted: list[tuple[File, frozenset[int], int]]) -> list[StagedDelete]:
+        """Deletions with their vectors in one new file, where a vector is needed."""
+        found = {file.path: gone for file, gone, _ in wanted if len(gone) < file.records}
+        name = None
+        if found:
+            self._link.step("stage", self.table.location)
+            name = self._folder.write_vector(found, self._link.name)
+        return [
+            StagedDelete(
+                path=file.path,
+                rows_count=rows_count,
+                known_vector=file.vector or "",
+                action=None
+                if file.path not in found
+                else File(file.path, file.records, name, len(gone)).line("add", data_change=True),
+                vector_file=None if file.path not in found else name,
+            )
+            for file, gone, rows_count in wanted
+        ]
+
+    def commit(self, *, label: str, epoch: int, metadata: str) -> int:
+        """Commit; gives the new version, or raises Conflict or an error of the store."""
+        link, folder = self._link, self._folder
+        link.step("commit", self.table.location)
+        info = json.dumps({"commitInfo": {"userMetadata": metadata}})
+        sent = Sent(
+            link.name,
+            self.version_read,
+            [info, *self._actions],
+            frozenset(self._apps),
+            frozenset(self._files_read),
+        )
+        has_rows = bool(sent.parsed().adds)
+        reason = folder.conflict(sent)
+        if reason is not None:
+            link.noted(reason, rows=has_rows)
+            raise Conflict(reason)
+        fate = link.fate(rows=has_rows)
+        if fate is Fate.LATE:
+            sent.was_late = True
+            folder.late.append((folder.newest + 1, sent))
+        elif fate is not Fate.REFUSED:
+            version = folder.append(sent)
+            if fate is Fate.ANSWERED:
+                link.step("answer", self.table.location)
+                return version
+        link.step("answer", self.table.location)
+        raise error("STORAGE_ERROR", message="the answer was lost", detail=fate.name, hint="")

@@ -1,0 +1,244 @@
+"""Delta tables in memory, as a store keeps them: the logs' texts and the files.
+
+The commits are Delta's own text, so the engine's parser reads them; which commits conflict is
+decided by Delta's rules as far as the engine relies on them. What a process sees of it is
+:mod:`tests.simulation.memory_log`.
+
+Left out of Delta's rules: read predicates (the engine gives none) and row tracking.
+
+Source: the Delta protocol, "Delta Log Entries"; Delta 4.4's ConflictChecker.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any, Protocol
+
+from ctsql.runtime.commits import Commit, parse_commit
+
+Row = tuple[Any, ...]
+Bag = Counter[Row]
+
+
+class Killed(BaseException):
+    """The process is dead; nothing it still does has an effect."""
+
+
+class Fate(Enum):
+    """What becomes of a commit that is sent to the store."""
+
+    ANSWERED = auto()
+    REFUSED = auto()  # an error, and it is not in
+    LOST = auto()  # an error, and it is in
+    LATE = auto()  # an error, and it comes in later if its version is still free (answers_late)
+
+
+class Link(Protocol):
+    """One process's way to the store."""
+
+    name: str
+
+    def step(self, call: str, where: str) -> None:
+        """Before every call to a table; may raise Killed, or an error of ours."""
+
+    def fate(self, *, rows: bool) -> Fate:
+        """What becomes of a commit; called after its step."""
+
+    def noted(self, what: str, *, rows: bool | None = None) -> None:
+        """Something rare happened; to a commit with or without rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """An added file. ``vector`` names the deletion vector file, ``deleted`` its cardinality."""
+
+    path: str
+    records: int
+    vector: str | None = None
+    deleted: int = 0
+
+    def line(self, kind: str, *, data_change: bool) -> str:
+        """The action as Delta writes it."""
+        action: dict[str, Any] = {
+            "path": self.path,
+            "dataChange": data_change,
+            "stats": json.dumps({"numRecords": self.records}),
+        }
+        if self.vector is not None:
+            action["deletionVector"] = {"pathOrInlineDv": self.vector, "cardinality": self.deleted}
+        return json.dumps({kind: action})
+
+    @staticmethod
+    def of(line: str) -> "File":
+        """The file of an ``add``."""
+        action = json.loads(line)["add"]
+        vector = action.get("deletionVector", {})
+        return File(
+            action["path"],
+            json.loads(action["stats"])["numRecords"],
+            vector.get("pathOrInlineDv"),
+            vector.get("cardinality", 0),
+        )
+
+
+@dataclass
+class Sent:
+    """A commit on its way into a log: what it read, and its actions."""
+
+    by: str
+    version_read: int
+    actions: list[str]
+    apps_read: frozenset[str] = frozenset()
+    files_read: frozenset[str] = frozenset()
+    was_late: bool = False
+
+    def parsed(self, version: int = -1) -> Commit:
+        """As it will be read."""
+        return parse_commit(version, "\n".join(self.actions), modified_ms=0)
+
+
+@dataclass
+class Folder:
+    """One table as the store keeps it, the same for every process.
+
+    Attributes:
+        files: rows by path. vectors: row numbers by file, by the vector file's name. owners: who
+            wrote a file. named: files that some commit ever named. late: commits on their way,
+            with the version they are for. sent: by version, who committed it and what it read.
+    """
+
+    store: "Store"
+    location: str
+    log: dict[int, str] = field(default_factory=dict)
+    files: dict[str, tuple[Row, ...]] = field(default_factory=dict)
+    vectors: dict[str, dict[str, frozenset[int]]] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
+    late: list[tuple[int, Sent]] = field(default_factory=list)
+    sent: list[Sent] = field(default_factory=list)
+    live: list[dict[str, File]] = field(default_factory=list)
+    parsed: list[Commit] = field(default_factory=list)
+
+    @property
+    def newest(self) -> int:
+        """The newest version."""
+        return len(self.sent) - 1
+
+    def conflict(self, sent: Sent) -> str | None:
+        """Why a commit cannot come after those it has not seen; None if it can."""
+        ours = sent.parsed()
+        removed = {r.path for r in ours.removes}
+        for version in range(sent.version_read + 1, self.newest + 1):
+            theirs = self.parsed[version]
+            gone = {r.path for r in theirs.removes}
+            if any(app in sent.apps_read for app, _ in theirs.transactions):
+                return "ConcurrentTransaction"
+            if theirs.changes_schema:
+                return "MetadataChanged"
+            if gone & sent.files_read:
+                return "ConcurrentDeleteRead"
+            if gone & removed:
+                return "ConcurrentDeleteDelete"
+            if {d for d, _ in theirs.domains} & {d for d, _ in ours.domains}:
+                return "DomainMetadata"
+        return None
+
+    def append(self, sent: Sent) -> int:
+        """Put a commit into the log as the next version."""
+        version = len(self.sent)
+        time_ms = self.store.clock_ms
+        if self.parsed:
+            time_ms = max(time_ms, self.parsed[-1].time_ms + 1)
+        info = next(
+            (json.loads(a) for a in sent.actions if '"commitInfo"' in a), {"commitInfo": {}}
+        )
+        info["commitInfo"]["inCommitTimestamp"] = time_ms
+        lines = [a for a in sent.actions if '"commitInfo"' not in a]
+        text = "\n".join([json.dumps(info), *lines])
+        commit = parse_commit(version, text, modified_ms=time_ms)
+        files = dict(self.live[-1]) if self.live else {}
+        for removed in commit.removes:
+            files.pop(removed.path, None)
+        for added in commit.adds:
+            file = File.of(added.line)
+            files[file.path] = file
+            self.named |= {file.path} | ({file.vector} if file.vector else set())
+        self.sent.append(sent)
+        self.log[version] = text
+        self.parsed.append(commit)
+        self.live.append(files)
+        self.store.on_commit(self, commit, sent)
+        return version
+
+    def rows(self, file: File) -> Iterator[tuple[int, Row]]:
+        """The live rows of a file with their numbers."""
+        gone = self.vectors[file.vector][file.path] if file.vector else frozenset()
+        return ((i, row) for i, row in enumerate(self.files[file.path]) if i not in gone)
+
+    def contents(self, version: int) -> Bag:
+        """The rows at a version; negative for none."""
+        if version < 0:
+            return Counter()
+        return Counter(row for f in self.live[version].values() for _, row in self.rows(f))
+
+    def write_file(self, rows: Sequence[Row], by: str) -> File:
+        """A new data file that no commit names."""
+        path = f"part-{self.store.number()}.parquet"
+        self.files[path] = tuple(rows)
+        self.owners[path] = by
+        return File(path, len(rows))
+
+    def write_vector(self, found: dict[str, frozenset[int]], by: str) -> str:
+        """A new file of deletion vectors that no commit names."""
+        name = f"deletion_vector_{self.store.number()}.bin"
+        self.vectors[name] = found
+        self.owners[name] = by
+        return name
+
+    def delete_file(self, path: str) -> None:
+        """Delete a file, if it is there."""
+        self.store.on_delete(self, path)
+        self.files.pop(path, None)
+        self.vectors.pop(path, None)
+
+    def unnamed(self) -> set[str]:
+        """Files that no commit names, and none under way."""
+        coming = {
+            f
+            for _, sent in self.late
+            for a in sent.parsed().adds
+            for f in (a.path, File.of(a.line).vector)
+            if f is not None
+        }
+        return {*self.files, *self.vectors} - self.named - coming
+
+    def clean_log(self, before: int) -> None:
+        """Delete the texts of old commits; checkpoints hold the state they led to."""
+        for version in [v for v in self.log if v < before]:
+            del self.log[version]
+
+
+class Store:
+    """All tables, and the clock by which commits get their times."""
+
+    def __init__(self) -> None:
+        self.folders: dict[str, Folder] = {}
+        self.clock_ms = 1_000
+        self.answers_late = False
+        self.on_commit: Callable[[Folder, Commit, Sent], None] = lambda *_: None
+        self.on_delete: Callable[[Folder, str], None] = lambda *_: None
+        self._numbers = 0
+
+    def number(self) -> int:
+        """A number that was not given before."""
+        self._numbers += 1
+        return self._numbers
+
+    def make(self, location: str, **configuration: str) -> Folder:
+        """A new table without rows."""
+        folder = self.folders[location] = Folder(self, location)
+        metadata = json.dumps({"metaData": {"configuration": configuration}})
+        folder.append(Sent("setup", -1, [metadata]))
+        return folder

@@ -1,0 +1,264 @@
+"""What must hold of every commit, every deletion and every read, by definitions in plain Python.
+
+The model sees the store's own truth: each commit as it comes in, each file as it goes. What an
+object holds at T it computes itself, from the sources' histories and the bindings.
+
+W1: uppers only go up. W2: Ts strictly increase, and each commit of a source that changes data is
+bound exactly once, in the order of the sources' times. W3: an output's commit at T holds what the
+object is at T, and no T at which it changed was left out or written twice. W4: nothing is written
+where a body fails, except that a T is skipped, and a recorded failure is a real one. W5: no file
+goes that a commit names.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ctsql.runtime.commits import Commit
+from ctsql.runtime.timeline import APP
+from ctsql.runtime.write_handle import FAILURE
+from tests.simulation.memory_store import Bag, File, Folder, Sent, Store
+from tests.simulation.world import DEFINED, SOURCES, Fails, Task, View, reads_of
+
+TIMELINE, CATALOG = "timeline", "catalog"
+
+
+class Blocked(Exception):
+    """An object has no contents at a time: a body or query fails at ``time``."""
+
+    def __init__(self, name: str, time: int) -> None:
+        super().__init__(f"{name} fails at T = {time}")
+        self.name, self.time = name, time
+
+
+class Violation(AssertionError):
+    """Something that must hold does not."""
+
+
+def require(holds: bool, what: str, *facts: object) -> None:
+    """Raise Violation with the facts unless it holds."""
+    if not holds:
+        raise Violation(" | ".join([what, *map(str, facts)]))
+
+
+@dataclass
+class Model:
+    """The expectations of one run.
+
+    Attributes:
+        created: the time of creation by object. bindings: (T, version) by source. times: every T
+            of a binding. skipped: the Ts that were passed by, by object. disturbed: the version
+            of the newest foreign rows in a view that its commits need not have seen.
+    """
+
+    store: Store
+    created: dict[str, int] = field(default_factory=dict)
+    bindings: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    times: list[int] = field(default_factory=list)
+    now: int = -1
+    uppers: dict[str, int] = field(default_factory=dict)
+    skipped: dict[str, set[int]] = field(default_factory=dict)
+    disturbed: dict[str, int] = field(default_factory=dict)
+    marks: set[str] = field(default_factory=set)
+    _known: dict[tuple[str, int], Bag] = field(default_factory=dict)
+
+    # ---- what objects are at T
+
+    def version_at(self, source: str, at: int) -> int:
+        """The version of a source at T; -1 before the first binding."""
+        return next((v for t, v in reversed(self.bindings.get(source, [])) if t <= at), -1)
+
+    def contents(self, name: str, at: int) -> Bag:
+        """What an object is at T; raises Blocked where that cannot be computed."""
+        if name in SOURCES:
+            return self.store.folders[name].contents(self.version_at(name, at))
+        at = max((t for t in self.times if t <= at), default=-1)  # between two Ts nothing moves
+        at = max(at, self.created[name])
+        found = self._known.get((name, at))
+        if found is None:
+            defined = DEFINED[name]
+            if isinstance(defined, Task):
+                found = self._folded(defined, at)
+            else:
+                found = self._queried(defined, at)
+            self._known[name, at] = found
+        return Counter(found)
+
+    def _queried(self, view: View, at: int) -> Bag:
+        read = [self.contents(r, at) for r in view.reads]
+        try:
+            return view.query(*read)
+        except Fails:
+            raise Blocked(view.name, at) from None
+
+    def _folded(self, task: Task, at: int) -> Bag:
+        created = self.created[task.name]
+        if at > created:
+            before = max([t for t in self.times if created < t < at], default=created)
+            held = self.contents(task.name, before)
+            new = self.inserts(task.reads, before, at)
+        else:
+            held, new = Counter(), self.contents(task.reads, created)
+        if not new or at in self.skipped.get(task.name, ()):
+            return held
+        try:
+            deletes, inserts = task.body(held, new)
+        except Fails:
+            raise Blocked(task.name, at) from None
+        return held - deletes + inserts
+
+    def inserts(self, name: str, after: int, at: int) -> Bag:
+        """The rows a relation gains between two neighbouring Ts."""
+        return self.contents(name, at) - self.contents(name, after)
+
+    # ---- what comes in and goes
+
+    def on_commit(self, folder: Folder, commit: Commit, sent: Sent) -> None:
+        """A commit is in."""
+        for added in commit.adds:
+            file = File.of(added.line)
+            whole = file.path in folder.files and (not file.vector or file.vector in folder.vectors)
+            require(whole, "W5: a commit names a file that is gone", folder.location, file)
+        for app, upper in commit.transactions:
+            known = self.uppers.get(app, 0)
+            require(upper > known, "W1: an upper goes back", app, known, upper)
+            if app == APP:
+                self._bound(commit, upper)
+            elif folder.location in self.created:
+                self._written(folder, commit, sent, known, upper)
+            self.uppers[app] = upper
+        if folder.location in self.created:
+            self._failure(folder.location, commit)
+            if not commit.transactions and commit.changes_data:
+                self.disturbed[folder.location] = commit.version
+
+    def on_delete(self, folder: Folder, path: str) -> None:
+        """A file is being deleted."""
+        require(path not in folder.named, "W5: a file that a commit names", folder.location, path)
+
+    def _bound(self, commit: Commit, upper: int) -> None:
+        found = [(t, s, v) for t, s, v in commit.metadata["bindings"] if s in SOURCES]
+        last, previous = self.now, (-1, "", -1)
+        for t, source, version in found:
+            folder = self.store.folders[source]
+            key = (folder.parsed[version].time_ms, source, version)
+            require(key > previous, "W2: not in the order of the sources' times", key, previous)
+            require(t == max(key[0], last + 1), "W2: another T than is due", t, last, key)
+            held = self.bindings.setdefault(source, [])
+            if held:
+                between = [v for v in _moves(folder) if held[-1][1] < v <= version]
+                require(between == [version], "W2: not the next change", source, version, between)
+            held.append((t, version))
+            self.times.append(t)
+            last, previous = t, key
+        require(upper - 1 >= last and upper - 1 > self.now, "W2: T does not move", upper, last)
+        self.now = upper - 1
+
+    def _written(self, folder: Folder, commit: Commit, sent: Sent, lower: int, upper: int) -> None:
+        name, at = folder.location, upper - 1
+        require(at <= self.now, "W3: a T that is not bound", name, at, self.now)
+        if at < self.created[name]:  # a view's upper is brought to where it begins
+            is_empty = not folder.live[-1] or name in self.disturbed
+            require(is_empty, "W3: rows before there was anything", name, at)
+            return
+        if "skipped" in commit.metadata:
+            require(commit.metadata["skipped"] == [at], "W4: skips another T", name, at)
+            require(self._fails(name, at), "W4: skips a T that does not fail", name, at)
+            self.skipped.setdefault(name, set()).add(at)
+            self.marks.add("a failed T was skipped")
+        try:
+            wanted = self.contents(name, at)
+        except Blocked as blocked:
+            raise Violation(f"W4: {name} is written at {at}, and {blocked}") from blocked
+        self._nothing_left_out(name, lower, at)
+        foreign = self.disturbed.get(name)
+        # A batch may have been staged against an older version than the one it is committed on.
+        version_read = commit.metadata["version_read"]
+        require(version_read <= sent.version_read, "a version that was not read", commit)
+        if foreign is not None and foreign > version_read:
+            self.marks.add("foreign rows came between a view's read and its commit")
+            return
+        held = folder.contents(commit.version)
+        require(
+            held == wanted, "W3: other contents than at T", name, at, held - wanted, wanted - held
+        )
+        if self.disturbed.pop(name, None) is not None:
+            self.marks.add("foreign rows were taken out of a view")
+
+    def _nothing_left_out(self, name: str, lower: int, at: int) -> None:
+        """An output that is written at every T did not change between its last write and T."""
+        if not isinstance(DEFINED[name], Task) and not self.is_followed(name):
+            return
+        if lower > self.created[name]:
+            before = self.contents(name, lower - 1)
+        elif at == self.created[name]:
+            return
+        else:
+            before = Counter()
+        reached = self.contents(name, at - 1)
+        require(reached == before, "W3: a T was left out", name, lower, at, before, reached)
+
+    def _fails(self, name: str, at: int) -> bool:
+        try:
+            self.contents(name, at)
+        except Blocked as blocked:
+            at_this_time = blocked.time == at or isinstance(DEFINED[name], View)
+            return blocked.name == name and at_this_time
+        return False
+
+    def _failure(self, name: str, commit: Commit) -> None:
+        said = dict(commit.domains).get(FAILURE)
+        if said is not None:
+            time = json.loads(said)["t"]
+            require(self._fails(name, time), "W4: a failure that is none", name, time)
+            self.marks.add("a failure was recorded")
+        elif FAILURE in dict(commit.domains):
+            self.marks.add("a failure was taken away")
+
+    def is_followed(self, name: str) -> bool:
+        """Does a task among the objects read it, directly or through others?"""
+        return any(
+            isinstance(DEFINED[o], Task) or self.is_followed(o)
+            for o in self.created
+            if name in reads_of(o)
+        )
+
+    # ---- what is asked
+
+    def check_read(
+        self, name: str, at: int, rows: Bag, since: dict[str, int], disturbed: int | None
+    ) -> None:
+        """A strict read gave these rows as of T; ``since`` is what was committed before it.
+
+        ``disturbed`` is the version of the newest foreign rows before it: they are taken out.
+        """
+        for source, version in since.items():
+            bound = self.version_at(source, at)
+            require(
+                bound >= version, "R1: a read misses a commit", name, at, source, version, bound
+            )
+        if self.disturbed.get(name) not in (None, disturbed):
+            return  # foreign rows came while it was read
+        wanted = self.contents(name, at)
+        require(rows == wanted, "R2: a read is wrong", name, at, rows - wanted, wanted - rows)
+
+    def newest_moves(self) -> dict[str, int]:
+        """Each source's newest version that changes data and must be bound by what comes next."""
+        return {s: max(_moves(self.store.folders[s]), default=0) for s in SOURCES}
+
+    def check_complete(self, name: str) -> None:
+        """At the end: what is stored is what the object is now."""
+        folder = self.store.folders[name]
+        try:
+            wanted = self.contents(name, self.now)
+        except Blocked:
+            self.marks.add("an object stands at a failed T")
+            return
+        require(name not in self.disturbed, "R3: foreign rows were never noticed", name)
+        held = folder.contents(folder.newest)
+        require(held == wanted, "R3: not caught up", name, self.now, held - wanted, wanted - held)
+
+
+def _moves(folder: Folder) -> Iterator[int]:
+    return (c.version for c in folder.parsed if c.changes_data)

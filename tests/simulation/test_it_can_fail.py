@@ -1,0 +1,150 @@
+"""The simulation is seen to fail: each mutation of the engine is caught within a few seeds.
+
+The mutations above the line are mistakes one could make; those below it are defects that the
+simulation found, put back as they were.
+"""
+
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.committing import Commits
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.log import Conflict
+from ctsql.runtime.sinks import ct, runs
+from ctsql.runtime.sinks.mv import ViewSink
+from ctsql.runtime.timeline import Timeline
+from ctsql.runtime.uppers import Uppers
+from ctsql.runtime.write_handle import Attempt, Output
+from tests.simulation.memory_log import MemoryTransaction
+from tests.simulation.simulation import replay
+
+SEEDS_MAX = 400
+FIRST = {"a full refresh binds a T after bringing up what it reads": 330}
+"""The seed to begin with, where the first to notice is far off."""
+
+
+def _any_upper(output: Output, expected: int) -> Attempt:
+    txn = output.table.begin()
+    output.follow(txn.version_read)
+    return Attempt(output, txn, expected)
+
+
+def _deletes(commits: Any, problem: Exception, commit: Any) -> int | None:
+    commits._unresolved.remove(commit)
+    if isinstance(problem, Conflict):
+        return None
+    raise problem
+
+
+def _retries(commits: Any, problem: Exception, commit: Any) -> int | None:
+    commits._unresolved.remove(commit)
+    return None
+
+
+def _believes_a_failed_look(real: Callable[..., None]) -> Callable[..., None]:
+    def follow(uppers: Any, version: int) -> None:
+        try:
+            real(uppers, version)
+        except CtsqlError:
+            uppers._looked_to = version
+            raise
+
+    return follow
+
+
+def _looks_twice(real: Callable[..., int]) -> Callable[..., int]:
+    def refresh(timeline: Any) -> int:
+        timeline._output.fetch_recent_upper()
+        with mock.patch.object(timeline._output, "follow", lambda version: version):
+            return real(timeline)
+
+    return refresh
+
+
+def _passes_over(real: Callable[..., bool]) -> Callable[..., bool]:
+    def take_older(timeline: Any) -> bool:
+        try:
+            return real(timeline)
+        except CtsqlError:
+            timeline._read_from -= 1
+            raise
+
+    return take_older
+
+
+def _mints_after(engine: Any, item: Any, *, full: bool) -> None:
+    until = engine.mint()
+    engine.advance([engine.objects.item(r.object_id) for r in item.reads], until)
+    if engine.objects.output(item).fetch_recent_upper() > until:
+        until = engine.mint_fresh()
+    ViewSink(engine.objects, item).advance(until, full=full)
+
+
+def _takes_any_state(uppers: Any, version: int) -> None:
+    uppers._looked_from = version + 1
+    uppers._reach_back(until_upper=None)
+    uppers._looked_to = version
+
+
+def _skips_first(real: Callable[..., Any]) -> Callable[..., Any]:
+    def due_runs(task_objects: Any, item: Any, *, after: int, until: int) -> Any:
+        found = sorted(real(task_objects, item, after=after, until=until), key=lambda r: r.time)
+        return found[1:] if len(found) > 2 else found
+
+    return due_runs
+
+
+MUTATIONS: dict[str, tuple[object, str, object]] = {
+    "the expected upper is ignored": (MemoryTransaction, "read_application", lambda *_: None),
+    "an attempt is opened at any upper": (Output, "open", _any_upper),
+    "files are deleted after a lost answer": (Commits, "_after_failure", _deletes),
+    "a lost answer is retried blindly": (Commits, "_after_failure", _retries),
+    "a mint binds nothing": (Timeline, "mint", lambda self, *_, **__: self.refresh()),
+    "a due time is skipped": (ct, "due_runs", _skips_first(runs.due_runs)),
+    "lost files are kept": (Attempt, "discard", lambda attempt: attempt.release()),
+    "what a read depends on is not brought up": (
+        Engine,
+        "advance",
+        lambda *_: None,
+    ),
+    # ----
+    "a failed look is taken for a look": (
+        Uppers,
+        "follow",
+        _believes_a_failed_look(Uppers.follow),
+    ),
+    "the timeline is looked at twice": (Timeline, "refresh", _looks_twice(Timeline.refresh)),
+    "a failed look at older bindings passes over them": (
+        Timeline,
+        "_take_older",
+        _passes_over(Timeline._take_older),
+    ),
+    "a full refresh binds a T after bringing up what it reads": (
+        Engine,
+        "refresh_view",
+        _mints_after,
+    ),
+    "the state of a cleaned log may be of a later version": (
+        Uppers,
+        "_look_anew",
+        _takes_any_state,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_mutation_is_caught(name: str) -> None:
+    """A run of some seed says what is wrong."""
+    owner, attribute, mutant = MUTATIONS[name]
+    with mock.patch.object(owner, attribute, mutant):
+        first = FIRST.get(name, 0)
+        for seed in range(first, first + SEEDS_MAX):
+            try:
+                replay(seed)
+            except (AssertionError, CtsqlError):
+                return
+    pytest.fail(f"{SEEDS_MAX} seeds did not notice that {name}")

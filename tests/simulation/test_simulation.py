@@ -1,0 +1,39 @@
+"""Runs of the simulation: a fixed set of seeds, and fresh ones each time.
+
+Replay a seed that failed with ``tests.simulation.simulation.replay(seed)``; it gives the same run
+wherever it is run, and the failure tells the last steps.
+"""
+
+import random
+
+import pytest
+
+from tests.simulation.simulation import Simulation, replay
+
+FIXED = range(60)
+FRESH_COUNT = 5
+
+
+@pytest.mark.parametrize("seed", FIXED)
+def test_fixed_seed(seed: int) -> None:
+    """Everything that must hold holds at every step of a run."""
+    replay(seed)
+
+
+def test_fresh_seeds() -> None:
+    """Seeds that nobody ran before; printed, and named by a failure."""
+    first = random.SystemRandom().randrange(10**9)
+    print(f"fresh seeds: {first} .. {first + FRESH_COUNT - 1}")
+    for seed in range(first, first + FRESH_COUNT):
+        replay(seed)
+
+
+def test_a_run_is_a_function_of_its_seed() -> None:
+    """The same seed gives the same steps: else no failure could be looked into."""
+    traces = []
+    for _ in range(2):
+        simulation = Simulation(7)
+        simulation.run()
+        traces.append((simulation.steps, list(simulation.trace), simulation.marks))
+    assert traces[0] == traces[1]
+    assert traces[0][0] > 0

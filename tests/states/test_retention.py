@@ -1,0 +1,155 @@
+"""What may be removed: the rules, on commits made up here."""
+
+import json
+
+import pytest
+
+from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.names import Name
+from ctsql.runtime.commits import Commit, parse_commit
+from ctsql.runtime.delta_maintenance import Folder
+from ctsql.runtime.maintenance.cleaning import is_left_over
+from ctsql.runtime.maintenance.retention import (
+    Need,
+    StoredFile,
+    named_below,
+    needed_files,
+    oldest,
+    removable,
+    removable_log,
+    vector_file,
+)
+
+VECTOR = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "cardinality": 1}
+VECTOR_FILE = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+
+
+def _commit(version: int, **paths: list[str]) -> Commit:
+    """A commit that adds, removes and gives as change files; ``x*`` has the vector."""
+    lines = []
+    for kind, named in paths.items():
+        for path in named:
+            vector = VECTOR if path.endswith("*") else None
+            action = {"path": path.rstrip("*"), "dataChange": True, "deletionVector": vector}
+            lines.append(json.dumps({kind: action}))
+    return parse_commit(version, "\n".join(lines), modified_ms=version)
+
+
+# A table's life: a and b; b's first row goes (vector); b goes; an update says its change; c.
+HISTORY = [
+    _commit(0, add=["a"]),
+    _commit(1, add=["b"]),
+    _commit(2, remove=["b"], add=["b*"]),
+    _commit(3, remove=["b*"]),
+    _commit(4, remove=["a"], add=["c%20c"], cdc=["_change_data/cdc"]),
+]
+LIVE = ['{"add": {"path": "c%20c"}}']
+CASES = [
+    (4, {"c c"}),
+    (3, {"c c", "a", "_change_data/cdc"}),
+    (2, {"c c", "a", "_change_data/cdc", "b", VECTOR_FILE}),
+    (1, {"c c", "a", "_change_data/cdc", "b", VECTOR_FILE}),
+]
+
+
+@pytest.mark.parametrize(("floor", "needed"), CASES)
+def test_needed(floor: int, needed: set[str]) -> None:
+    """N1: what the floor holds, what came and went since, and what the changes are read from."""
+    assert needed_files(LIVE, HISTORY[floor + 1 :]) == needed
+
+
+def test_removable() -> None:
+    """N2: named and not needed goes at once; not named when it is old."""
+    files = [
+        StoredFile(path=path, size=1, modified_ms=at)
+        for path, at in {
+            "a": 9,
+            "b": 9,
+            "c c": 1,
+            "_change_data/cdc": 9,
+            "young": 5,
+            "old": 4,
+        }.items()
+    ]
+    needed = needed_files(LIVE, HISTORY[4:])
+    gone = removable(files, needed, named_below(HISTORY[:4]), unnamed_before_ms=5)
+    assert {f.path for f in gone} == {"b", "old"}
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "file"),
+    [
+        (None, None),
+        (
+            {"storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lk"},
+            None,
+        ),
+        ({"storageType": "p", "pathOrInlineDv": "s3://b/x%20y.bin"}, "s3://b/x y.bin"),
+        (VECTOR, VECTOR_FILE),
+    ],
+)
+def test_vector_file(descriptor: dict[str, object] | None, file: str | None) -> None:
+    """As the protocol's examples have it."""
+    assert vector_file(descriptor) == file
+
+
+def test_the_smallest_version_decides() -> None:
+    """And among equals the smallest T."""
+    needs = [Need(version=v, since=t, consumer=str(t)) for v, t in ((3, 1), (2, 9), (2, 8))]
+    assert oldest(needs) == needs[2]
+    assert oldest([]) is None
+
+
+def _names(*versions: int, checkpoints: tuple[str, ...] = ()) -> list[str]:
+    made = [f"{v:020}.{kind}" for v in versions for kind in ("json", "crc")]
+    return [*made, *checkpoints, "_last_checkpoint", ".ctsql.lock"]
+
+
+ONE = f"{2:020}.checkpoint.parquet"
+PARTS = tuple(f"{2:020}.checkpoint.{n:010}.{2:010}.parquet" for n in (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "floor", "gone"),
+    [
+        ((), 3, set()),
+        ((ONE,), 1, set()),
+        ((ONE,), 2, {0, 1}),
+        ((ONE,), 4, {0, 1}),
+        (PARTS, 3, {0, 1}),
+        (PARTS[:1], 3, set()),
+        ((ONE, f"{4:020}.checkpoint.parquet"), 4, {0, 1, 2, 3}),
+    ],
+)
+def test_removable_log(checkpoints: tuple[str, ...], floor: int, gone: set[int]) -> None:
+    """N3: below the newest whole checkpoint at or below the floor, oldest first."""
+    found = removable_log(_names(0, 1, 2, 3, 4, checkpoints=checkpoints), floor)
+    assert {int(name[:20]) for name in found} == gone
+    assert found == sorted(found)
+
+
+def _table_at(location: str | None) -> Item:
+    kind = ObjectKind.VIEW if location is None else ObjectKind.TABLE
+    return Item(id="i", kind=kind, name=Name("s", "t"), columns=(), location=location)
+
+
+@pytest.mark.parametrize(
+    ("name", "modified_ms", "owner", "left_over"),
+    [
+        ("t-0123abcd", 9, None, True),
+        ("t-0123abcd", 9, "file:/w/s/u-0123abcd", True),
+        ("t-0123abcd", 10, None, False),  # young
+        ("t-0123abcd", 9, "file:/w/s/t-0123abcd", False),
+        ("t-0123abcd", 9, "file:/w/s/t-0123abcd/below/", False),
+        ("t-0123abcd", 9, "file:/w/s/t-0123abcdef", True),
+        ("t-0123abc", 9, None, False),  # not as CREATE names them
+        ("t-0123abcd-state", 9, None, False),
+        ("my data-0123abcd", 9, None, False),
+    ],
+)
+def test_left_over_folders(name: str, modified_ms: int, owner: str | None, left_over: bool) -> None:
+    """M2: only what CREATE made, nobody owns and nobody touched lately."""
+    folder = Folder(
+        location=f"file:/w/s/{name}", name=name, modified_ms=modified_ms, size=1, files_count=1
+    )
+    assert is_left_over(folder, Catalog.of([_table_at(owner)]), before_ms=10) is left_over
