@@ -67,7 +67,7 @@ class Duck:
         listed = ", ".join(f'"{c.name}"' for c in self.tables[name])
         run(
             f"CREATE OR REPLACE TABLE {name}__delta AS SELECT * FROM (SELECT {listed}, "
-            f"CAST(sum(w) AS BIGINT) AS __ct_w FROM (SELECT {listed}, 1 AS w FROM {name}__new "
+            f"CAST(sum(__n) AS BIGINT) AS __ct_w FROM (SELECT {listed}, 1 AS __n FROM {name}__new "
             f"UNION ALL SELECT {listed}, -1 FROM {name}__old) GROUP BY {listed}) WHERE __ct_w <> 0"
         )
         found = run(f"SELECT count(*) FROM {name}__delta").fetchone()

@@ -1,6 +1,6 @@
 """Calls of aggregate and window functions: what of them a change rule must know."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ctsql.catalog.names import fold
@@ -18,7 +18,7 @@ from ctsql.planner.changes.reading.expressions import (
 )
 from ctsql.planner.changes.reading.scopes import Scope
 from ctsql.planner.changes.reasons import Refused
-from ctsql.planner.syntax.tokens import Tokens, closing, groups, span_of, words_are
+from ctsql.planner.syntax.tokens import Token, Tokens, closing, groups, span_of, words_are
 
 _SUMS = ("sum", "avg", "mean", "try_sum", "try_avg")
 _SAME_TYPE = ("min", "max", "first", "last", "any_value", "sum", "lag", "lead", "mode")
@@ -127,7 +127,7 @@ def _sections(over: Tokens) -> dict[str, Tokens]:
     if over and (not marks or marks[0][1] != 0):
         raise Refused("TEXT_NOT_READ", span_of(over))
     found: dict[str, Tokens] = {"PARTITION": (), "ORDER": (), "FRAME": ()}
-    stops = [begin for _, begin, _ in marks[1:]] + [len(over)]
+    stops = [begin for _, begin, _ in marks[1:]] + [len(over)] * bool(marks)
     for (name, _, begin), stop in zip(marks, stops, strict=True):
         found[name] = tuple(over[begin:stop])
     return found
@@ -185,3 +185,15 @@ def has_calls(tokens: Tokens) -> bool:
         if call_end(tokens, index, {})[1] is None:
             return True
     return False
+
+
+def outside_calls(tokens: Tokens) -> Iterator[Token]:
+    """The tokens that are in no call of an aggregate."""
+    index = 0
+    while index < len(tokens):
+        behind = tokens[index + 1].upper if index + 1 < len(tokens) else ""
+        if behind == "(" and fold(tokens[index].text) in functions.AGGREGATES:
+            index = call_end(tokens, index, {})[0]
+            continue
+        yield tokens[index]
+        index += 1

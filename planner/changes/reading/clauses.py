@@ -221,7 +221,7 @@ def _clauses(tokens: Tokens) -> list[tuple[str, int, int]]:
         for words in _CLAUSES:
             if words_are(tokens, index, words) and _is_clause(tokens, index, words[0]):
                 marks.append((" ".join(words), index))
-    stops = [index for _, index in marks[1:]] + [len(tokens)]
+    stops = [index for _, index in marks[1:]] + [len(tokens)] * bool(marks)
     return [(name, lo, hi) for (name, lo), hi in zip(marks, stops, strict=True)]
 
 

@@ -347,7 +347,8 @@ def is_floating(expr: Expr) -> bool:
     texts = [part for part in expr.parts if isinstance(part, str)]
     if any(_is_float_type(col.type) for col in columns):
         return True
-    if any(isinstance(part, Subquery) for part in expr.parts):
+    inner = [p.node.columns for p in expr.parts if isinstance(p, Subquery)]
+    if any(_is_float_type(cols[0].type) for cols in inner if cols):
         return True
     words = {text.lower() for text in texts}
     if words & functions.FLOATING or words & {"real", "double", "float"}:

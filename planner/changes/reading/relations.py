@@ -260,11 +260,15 @@ def filtered(node: Node, predicates: Sequence[Expr]) -> Node:
     A predicate with a subquery, or with a column of a query around, stays on top: the rules for
     these look for them there.
     """
+    columns = set(node.columns)
+    held = []
     for predicate in predicates:
-        local = not any(True for _ in subqueries(predicate)) and used(predicate) <= set(
-            node.columns
-        )
-        node = _pushed(node, predicate) if local else Filter(child=node, predicates=(predicate,))
+        if any(True for _ in subqueries(predicate)) or not used(predicate) <= columns:
+            held.append(predicate)
+        else:
+            node = _pushed(node, predicate)
+    for predicate in held:
+        node = Filter(child=node, predicates=(predicate,))
     return node
 
 

@@ -23,6 +23,7 @@ from ctsql.planner.changes.reading.calls import (
     WindowDraft,
     aggregate_call,
     has_calls,
+    outside_calls,
     order_item,
     window_call,
     window_draft,
@@ -180,8 +181,11 @@ class Block:
         return [self.expressions.build(p, scope, self.calls) for p in conjuncts(tokens)]
 
     def _check_aliases(self, tokens: Tokens, aliases: dict[str, Expr]) -> None:
-        """A name that is a column and an alias of something else: which one, is not certain."""
-        for token in tokens:
+        """A name that is a column and an alias of something else: which one, is not certain.
+
+        The arguments of an aggregate are columns.
+        """
+        for token in outside_calls(tokens):
             alias = aliases.get(fold(token.text)) if self._is_reference(token) else None
             column = self.scope.own_column([token.text], token.span) if alias else None
             if column is not None and alias is not None and alias.column != column:
