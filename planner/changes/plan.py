@@ -258,17 +258,17 @@ class ChangePlan:
             f"SELECT *, 1 AS __ct_new FROM ({printer.query(step)}) UNION ALL "
             f"SELECT *, 0 AS __ct_new FROM ({printer.query(stored)}))"
         )
-        worst = f"SELECT *, max(CASE WHEN __ct_new = 0 THEN __ct_rank END) OVER () AS __ct_worst FROM ({ranked})"
+        worst = (
+            "SELECT *, max(CASE WHEN __ct_new = 0 THEN __ct_rank END) OVER () AS __ct_worst "
+            f"FROM ({ranked})"
+        )
         holds = (
             f"SELECT sum(1 - __ct_new) < {limit.limit} OR sum(CASE WHEN __ct_new = 1 AND "
             f"__ct_rank <= __ct_worst THEN 1 ELSE 0 END) >= {limit.limit} AS holds FROM ({worst})"
         )
         sql = _renamed(printer, node, self.query.columns, self.columns)
-        return TopTexts(
-            steps=_steps(changes, printer),
-            sql=sql,
-            holds=f"SELECT coalesce(holds, true) AS holds FROM ({holds})",
-        )
+        holds = f"SELECT coalesce(holds, true) AS holds FROM ({holds})"
+        return TopTexts(steps=_steps(changes, printer), sql=sql, holds=holds)
 
     def initial_state(self, number: int, naming: Naming) -> str:
         """The text that fills a state table from all rows."""

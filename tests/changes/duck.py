@@ -4,7 +4,6 @@ The texts are Spark SQL; sqlglot translates them for DuckDB, here and nowhere el
 compared is always a multiset of rows.
 """
 
-import itertools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -130,15 +129,51 @@ class View:
         self.sql = sql
         self.plan = planned(sql, duck.tables) if plan is None else plan
         self.stored = duck.current(sql)
-        self.states: dict[int, Counter[tuple[Any, ...]]] = {}
+        self.with_state = False
+
+    def keep_state(self) -> None:
+        """Fill the state tables from what is there now, and use them from now on."""
+        self.with_state = True
+        naming = Naming(table=lambda use: use.table)
+        for state in self.plan.states:
+            text = translated(self.plan.initial_state(state.number, naming))
+            self.duck.connection.execute(f"CREATE TABLE __ct_state_{state.number} AS {text}")
+
+    def keep_rows(self) -> None:
+        """Put the stored rows where the plan's texts read the view."""
+        text = self.plan.normal_text(Naming(table=lambda use: use.table))
+        self.duck.connection.execute(f"CREATE OR REPLACE TABLE __ct_view AS {translated(text)}")
+
+    def refresh_first_rows(self, changed: Collection[str]) -> tuple[Counter[tuple[Any, ...]], bool]:
+        """The new rows of an ORDER BY .. LIMIT by the stored ones, and whether they are right."""
+        texts = self.plan.first_rows(changed, self.duck.naming)
+        assert texts is not None
+        self.duck.steps(texts.steps)
+        found = Counter(frozen(row) for row in self.duck.rows(texts.sql))
+        return found, bool(self.duck.rows(texts.holds)[0][0])
 
     def refresh(self, changed: Collection[str]) -> Counter[tuple[Any, ...]]:
         """Follow a round of changes by the signed change; the new contents."""
-        texts = self.plan.signed(changed, self.duck.naming)
+        used = [s.number for s in self.plan.states] if self.with_state else []
+        texts = self.plan.signed(changed, self.duck.naming, used)
         if texts is None:
             return self.stored
         self.duck.steps(texts.steps)
-        return applied(self.stored, self.duck.rows(texts.sql))
+        made = applied(self.stored, self.duck.rows(texts.sql))
+        for number, text in texts.states.items():
+            self._write_state(number, text)
+        return made
+
+    def _write_state(self, number: int, text: str) -> None:
+        """Apply the signed change of a state table."""
+        name = f"__ct_state_{number}"
+        run = self.duck.connection.execute
+        before = Counter(frozen(row) for row in run(f"FROM {name}").fetchall())
+        after = applied(before, self.duck.rows(text))
+        places = ", ".join("?" for _ in next(iter(after), ()))
+        run(f"DELETE FROM {name}")
+        for row in after.elements():
+            run(f"INSERT INTO {name} VALUES ({places})", list(row))
 
     def refresh_keyed(self, changed: Collection[str]) -> Counter[tuple[Any, ...]] | None:
         """Follow a round by replacing the affected keys; None if the view has none to show."""
@@ -154,9 +189,6 @@ class View:
             row: n for row, n in self.stored.items() if tuple(row[p] for p in places) not in keys
         }
         return Counter(kept) + wanted
-
-
-_numbers = itertools.count()
 
 
 def fresh_connection() -> duckdb.DuckDBPyConnection:

@@ -1,7 +1,7 @@
 """Random queries over three small tables, and random changes of them.
 
-Everything follows from one seed. The queries are Spark SQL, exact (no ties that matter, no doubles),
-and nested a few levels; the data are full of NULLs and duplicates.
+Everything follows from one seed. The queries are Spark SQL, exact (no ties that matter, no
+doubles), and nested a few levels; the data are full of NULLs and duplicates.
 """
 
 import random
@@ -116,7 +116,9 @@ class Maker:
 
     def side_joined(self, depth: int) -> str:
         left, right = self.relation(depth), self.relation(depth)
-        on = self.pick("p.k = q.k", "p.k = q.k AND p.n <> q.n", "p.n = q.n AND p.k > 0", "p.k < q.k")
+        on = self.pick(
+            "p.k = q.k", "p.k = q.k AND p.n <> q.n", "p.n = q.n AND p.k > 0", "p.k < q.k"
+        )
         kind = self.pick("LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI")
         if kind == "FULL":  # DuckDB takes equalities only
             on = "p.k = q.k"
@@ -135,7 +137,8 @@ class Maker:
         )
 
     def distinct(self, depth: int) -> str:
-        return f"SELECT DISTINCT {self.pick('k, n', 'n AS k, k AS n', 'k, 1 AS n')} FROM {self.relation(depth)} q"
+        items = self.pick("k, n", "n AS k, k AS n", "k, 1 AS n")
+        return f"SELECT DISTINCT {items} FROM {self.relation(depth)} q"
 
     def window(self, depth: int) -> str:
         call = self.pick(
@@ -152,26 +155,27 @@ class Maker:
         return f"SELECT k, n FROM ({made}) t WHERE n <= 2" if self.chance(40) else made
 
     def limited(self, depth: int) -> str:
-        return (
-            f"SELECT k, n FROM {self.relation(depth)} q "
-            f"ORDER BY {self.pick('k, n', 'n DESC, k NULLS LAST')} LIMIT {self.random.randrange(1, 4)}"
-        )
+        order, limit = self.pick("k, n", "n DESC, k NULLS LAST"), self.random.randrange(1, 4)
+        return f"SELECT k, n FROM {self.relation(depth)} q ORDER BY {order} LIMIT {limit}"
 
     def in_list(self, depth: int) -> str:
         word = self.pick("IN", "NOT IN")
         value = self.pick("k", "n")
         inner = f"SELECT {self.pick('k', 'n')} FROM {self.relation(depth)} i"
         if self.chance(25):
-            return f"SELECT k, CASE WHEN n {word} ({inner}) THEN 1 ELSE 0 END AS n FROM {self.relation(depth)} q"
+            value = f"CASE WHEN n {word} ({inner}) THEN 1 ELSE 0 END"
+            return f"SELECT k, {value} AS n FROM {self.relation(depth)} q"
         return f"SELECT k, n FROM {self.relation(depth)} q WHERE {value} {word} ({inner})"
 
     def subquery(self, depth: int) -> str:
         outer, inner = self.relation(depth), self.relation(depth)
-        link = self.pick("i.k = q.k", "i.n = q.k", "i.k = q.k AND i.n > 0", "i.k = q.k AND i.n <> q.n")
+        link = self.pick(
+            "i.k = q.k", "i.n = q.k", "i.k = q.k AND i.n > 0", "i.k = q.k AND i.n <> q.n"
+        )
+        exists = f"EXISTS (SELECT 1 FROM {inner} i WHERE {link})"
         match self.random.randrange(6):
             case 0:
-                word = self.pick("EXISTS", "NOT EXISTS")
-                return f"SELECT k, n FROM {outer} q WHERE {word} (SELECT 1 FROM {inner} i WHERE {link})"
+                return f"SELECT k, n FROM {outer} q WHERE {self.pick('', 'NOT ')}{exists}"
             case 1:
                 call = self.pick("max(i.n)", "count(*)", "sum(i.n)", "min(i.k)")
                 sub = f"(SELECT {call} FROM {inner} i WHERE i.k = q.k)"
@@ -182,18 +186,16 @@ class Maker:
                 sub = f"(SELECT count(*) FROM {inner} i WHERE i.k = q.k)"
                 return f"SELECT k, n FROM {outer} q WHERE {sub} > 1 AND k IS NOT NULL"
             case 4:
-                return (
-                    f"SELECT k, n FROM {outer} q WHERE EXISTS (SELECT 1 FROM {inner} i WHERE {link})"
-                    f" OR n IN (SELECT n FROM {self.relation(depth - 1)} j)"
-                )
+                other = f"n IN (SELECT n FROM {self.relation(depth - 1)} j)"
+                return f"SELECT k, n FROM {outer} q WHERE {exists} OR {other}"
             case _:
-                return f"SELECT k, n FROM {outer} q WHERE EXISTS (SELECT 1 FROM {inner} i WHERE i.n > 2)"
+                some = f"EXISTS (SELECT 1 FROM {inner} i WHERE i.n > 2)"
+                return f"SELECT k, n FROM {outer} q WHERE {some}"
 
     def view(self, depth: int) -> str:
-        outer = self.pick("", "")
         return (
-            f"SELECT k, e AS n FROM {self.relation(depth)} q LATERAL VIEW {outer}"
-            "explode(array(n, 5)) t AS e"
+            f"SELECT k, e AS n FROM {self.relation(depth)} q "
+            "LATERAL VIEW explode(array(n, 5)) t AS e"
         )
 
     def lateral(self, depth: int) -> str:

@@ -22,7 +22,7 @@ from ctsql.planner.changes.nodes import (
     SideJoin,
 )
 from ctsql.planner.changes.reading import from_clause as text
-from ctsql.planner.changes.reading.expressions import Expressions, conjuncts, typed
+from ctsql.planner.changes.reading.expressions import Expressions, conjuncts, is_floating, typed
 from ctsql.planner.changes.reading.scopes import Named, Scope, merged
 from ctsql.planner.changes.reasons import Refused
 from ctsql.planner.syntax.tokens import Tokens, closing, groups, span_of
@@ -118,23 +118,24 @@ class Relations:
 
     def _generated(self, source: text.TextSource) -> Found:
         """A generator in FROM over constants is the generator over one row."""
-        made = self._made(source.tokens, source.columns)
         generator = self.expressions.build_generator(source.tokens, Scope())
+        made = self._made(source.tokens, generator, source.columns)
         node = Generate(
             child=self.compiler.one_row(), generator=generator, is_outer=False, made=made
         )
         return _named(node, [c.name for c in made], source.alias, source.columns)
 
-    def _made(self, generator: Tokens, columns: Sequence[str]) -> tuple[Col, ...]:
-        name = fold(generator[0].text)
+    def _made(self, tokens: Tokens, generator: Expr, columns: Sequence[str]) -> tuple[Col, ...]:
+        name = fold(tokens[0].text)
         names = list(columns)
         if not names:
             names = {"explode": ["col"], "explode_outer": ["col"]}.get(
                 name, ["pos", "col"] if name.startswith("posexplode") else []
             )
         if not names:
-            raise Refused("GENERATOR_PLACE", span_of(generator))
-        return tuple(self.compiler.fresh(n, "variant") for n in names)
+            raise Refused("GENERATOR_PLACE", span_of(tokens))
+        kind = "double" if is_floating(generator) else ""
+        return tuple(self.compiler.fresh(n, kind) for n in names)
 
     def _view(self, source: text.ViewSource, scope: Scope, ctes: "Ctes") -> Found:
         below = self.source(source.child, scope, ctes)
@@ -144,7 +145,7 @@ class Relations:
         generator = self.expressions.build_generator(source.generator, inner)
         if any(True for _ in subqueries(generator)):
             raise Refused("SUBQUERY_PLACE", span_of(source.generator))
-        made = self._made(source.generator, source.columns)
+        made = self._made(source.generator, generator, source.columns)
         node = Generate(child=below.node, generator=generator, is_outer=source.is_outer, made=made)
         named = Named(alias=(fold(source.alias or ""),), columns=tuple((c.name, c) for c in made))
         return Found(node, (*below.sources, named))

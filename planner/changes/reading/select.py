@@ -23,8 +23,8 @@ from ctsql.planner.changes.reading.calls import (
     WindowDraft,
     aggregate_call,
     has_calls,
-    outside_calls,
     order_item,
+    outside_calls,
     window_call,
     window_draft,
 )
