@@ -18,7 +18,7 @@ import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ctsql.planner.changes.columns import descend, tables
+from ctsql.planner.changes.columns import descend, free, tables
 from ctsql.planner.changes.exactness import inexact
 from ctsql.planner.changes.nodes import (
     WEIGHT,
@@ -342,7 +342,8 @@ def state_tables(node: Node) -> list[tuple[Aggregate, State]]:
     """The aggregates of a plan that can have a state table, in order, with it."""
     found: dict[Aggregate, State] = {}
     for below in descend(node):
-        if isinstance(below, Aggregate) and below not in found and tables(below):
+        is_closed = isinstance(below, Aggregate) and tables(below) and not free(below)
+        if isinstance(below, Aggregate) and is_closed and below not in found:
             state = state_of(below, len(found) + 1)
             if state is not None:
                 found[below] = state

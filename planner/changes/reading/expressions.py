@@ -89,11 +89,14 @@ class Calls:
     Attributes:
         aggregate: given the call's tokens, the column it becomes.
         window: given the call's tokens and those in OVER (...), the column it becomes.
+        windows: the named windows. is_condition: the expression is a whole predicate of WHERE,
+            HAVING or QUALIFY, where NULL is as good as false.
     """
 
     aggregate: Callable[[Tokens], Col] | None = None
     window: Callable[[Tokens, Tokens], Col] | None = None
     windows: dict[str, Tokens] = field(default_factory=dict)
+    is_condition: bool = False
 
 
 class Expressions:
@@ -135,7 +138,7 @@ class Expressions:
         token = tokens[index]
         behind = tokens[index + 1].upper if index + 1 < len(tokens) else ""
         if token.upper == "(" and behind in _QUERY_WORDS:
-            return self._subquery(tokens, index, scope, parts)
+            return self._subquery(tokens, index, scope, calls, parts)
         if token.kind in (Kind.WORD, Kind.QUOTED) and token.start in self.reading.columns:
             return self._column(tokens, index, scope, parts)
         if token.kind is Kind.WORD and behind == "(" and _is_call(tokens, index):
@@ -149,7 +152,9 @@ class Expressions:
         parts.append(typed(token))
         return index + 1
 
-    def _subquery(self, tokens: Tokens, index: int, scope: Scope, parts: list[Part]) -> int:
+    def _subquery(
+        self, tokens: Tokens, index: int, scope: Scope, calls: Calls, parts: list[Part]
+    ) -> int:
         stop = closing(tokens, index)
         node = self.subquery(tokens[index + 1 : stop], scope)
         before = tokens[index - 1].upper if index else ""
@@ -165,7 +170,8 @@ class Expressions:
         stands_alone = len(left) == 1 or left[-2:-1] in (["("], ["and"], ["AND"])
         known = Expr((column,)) if column is not None and stands_alone else None
         # NULL and false differ everywhere but in a predicate that is nothing but this IN.
-        plain = not negated and len(left) == 1 and stop + 1 == len(tokens)
+        is_whole = len(left) == 1 and stop + 1 == len(tokens)
+        plain = calls.is_condition and is_whole and not negated
         kind = SubqueryKind.IN if plain else SubqueryKind.NULL_AWARE_IN
         parts.append(Subquery(node, kind, known))
         return stop + 1

@@ -45,7 +45,7 @@ def read_grouping(
                 raise Refused("GROUPING_UNSUPPORTED", span_of(piece))
             expr = found
         else:
-            expr = build(piece)
+            expr = _bare(build(piece))
         if expr not in keys:
             keys.append(expr)
         return keys.index(expr)
@@ -79,6 +79,13 @@ def _unwrapped(tokens: Tokens) -> Tokens:
     while tokens and tokens[0].upper == "(" and closing(tokens, 0) == len(tokens) - 1:
         tokens = tokens[1:-1]
     return tokens
+
+
+def _bare(expr: Expr) -> Expr:
+    """Without the parentheses that an alias's expression comes in."""
+    while expr.parts[0] == "(" and _is_closed(expr.parts):
+        expr = replace(expr, parts=expr.parts[1:-1])
+    return expr
 
 
 def _trailing(tokens: Tokens) -> tuple[Tokens, Tokens]:

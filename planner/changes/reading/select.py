@@ -122,7 +122,8 @@ class Block:
         else:
             node = self.compiler.one_row()
         pieces = conjuncts(self.text.where) if self.text.where else []
-        return filtered(node, [self.expressions.build(piece, self.scope) for piece in pieces])
+        where = Calls(is_condition=True)
+        return filtered(node, [self.expressions.build(p, self.scope, where) for p in pieces])
 
     # ---- the select list
 
@@ -178,7 +179,8 @@ class Block:
             return []
         self._check_aliases(tokens, aliases)
         scope = self.scope.with_aliases(aliases)
-        return [self.expressions.build(p, scope, self.calls) for p in conjuncts(tokens)]
+        calls = replace(self.calls, is_condition=True)
+        return [self.expressions.build(p, scope, calls) for p in conjuncts(tokens)]
 
     def _check_aliases(self, tokens: Tokens, aliases: dict[str, Expr]) -> None:
         """A name that is a column and an alias of something else: which one, is not certain.
