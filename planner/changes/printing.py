@@ -291,7 +291,22 @@ def joined(texts: Sequence[str]) -> str:
     return made
 
 
-_SPACED = ("IN", "AND", "OR", "NOT", "OVER", "THEN", "ELSE", "WHEN", "AS", "BY", "LIKE", "BETWEEN")
+_SPACED = (
+    "GROUP",
+    "FILTER",
+    "IN",
+    "AND",
+    "OR",
+    "NOT",
+    "OVER",
+    "THEN",
+    "ELSE",
+    "WHEN",
+    "AS",
+    "BY",
+    "LIKE",
+    "BETWEEN",
+)
 
 
 def quote_always(name: str) -> str:

@@ -1,7 +1,7 @@
 """Every construct on its own, under inserts, deletes and updates of every table, NULLs among them.
 
-A row: a query over t(k, v, s, a) and u(k, w, d). Beside recomputation it is checked that the plan has
-the rule one expects, so that nothing falls back without a word.
+A row: a query over t(k, v, s, f) and u(k, w, d). Beside recomputation it is checked that the plan
+has the rule one expects, so that nothing falls back without a word.
 """
 
 import pytest
@@ -93,12 +93,14 @@ CASES = {
     "window": ("SELECT k, v, rank() OVER (PARTITION BY k ORDER BY v) AS r FROM t", KEYS),
     "named window": ("SELECT k, sum(v) OVER w AS r FROM t WINDOW w AS (PARTITION BY k)", KEYS),
     "two windows": (
-        "SELECT k, s, count(*) OVER (PARTITION BY k, s) AS a, max(v) OVER (PARTITION BY k) AS b FROM t",
+        "SELECT k, s, count(*) OVER (PARTITION BY k, s) AS a, max(v) OVER (PARTITION BY k) AS b "
+        "FROM t",
         KEYS,
     ),
     "window, no partition": ("SELECT k, dense_rank() OVER (ORDER BY k) AS r FROM t", WHOLE),
     "window over groups": (
-        "SELECT k, sum(v) AS n, rank() OVER (PARTITION BY k % 2 ORDER BY sum(v)) AS r FROM t GROUP BY k",
+        "SELECT k, sum(v) AS n, rank() OVER (PARTITION BY k % 2 ORDER BY sum(v)) AS r FROM t "
+        "GROUP BY k",
         KEYS,
     ),
     "qualify": (
@@ -122,7 +124,8 @@ CASES = {
         KEYS,
     ),
     "groups over an outer join": (
-        "SELECT t.k, count(u.w), sum(coalesce(u.w, 0)) FROM t LEFT JOIN u ON t.k = u.k GROUP BY t.k",
+        "SELECT t.k, count(u.w), sum(coalesce(u.w, 0)) FROM t LEFT JOIN u ON t.k = u.k "
+        "GROUP BY t.k",
         LEFT,
     ),
 }
@@ -144,7 +147,8 @@ def filled() -> Duck:
     run("CREATE TABLE t (k INT, v INT, s VARCHAR, f DOUBLE)")
     run("CREATE TABLE u (k INT, w INT, d DECIMAL(12, 2))")
     run(
-        "INSERT INTO t VALUES (1, 1, 'x', 0.5), (1, 1, 'x', 0.5), (1, 2, 'y', NULL), (2, 1, 'y', 1), "
+        "INSERT INTO t VALUES (1, 1, 'x', 0.5), (1, 1, 'x', 0.5), (1, 2, 'y', NULL), "
+        "(2, 1, 'y', 1), "
         "(2, NULL, NULL, 2.5), (NULL, 1, 'x', 1), (NULL, 3, 'y', 4), (4, 4, 'z', 1)"
     )
     run("INSERT INTO u VALUES (1, 1, 1.25), (1, 2, NULL), (2, 2, 2.50), (3, NULL, 3), (NULL, 1, 0)")
@@ -201,7 +205,9 @@ INEXACT = {
     "float sum": "SELECT k, sum(f) AS n FROM t GROUP BY k",
     "any value": "SELECT s, count(*), any_value(s) FROM t GROUP BY s",
     "stddev": "SELECT k, stddev(v) AS n FROM t GROUP BY k HAVING count(*) > 1",
-    "float sum under a projection": "SELECT n / 2 AS h, k FROM (SELECT k, sum(f) AS n FROM t GROUP BY k)",
+    "float sum under a projection": (
+        "SELECT n / 2 AS h, k FROM (SELECT k, sum(f) AS n FROM t GROUP BY k)"
+    ),
     "row number with ties": (
         "SELECT k, v, row_number() OVER (PARTITION BY k ORDER BY v) AS r FROM "
         "(SELECT k, v, s FROM t WHERE s IS NOT NULL) WHERE s <> 'z'"

@@ -35,9 +35,8 @@ def _changed(duck: Duck, seed: random.Random) -> list[str]:
         number = TABLES[table][1].name
         run = duck.connection.execute
         if seed.random() < 0.8:
-            run(
-                f"DELETE FROM {table} WHERE rowid % {seed.choice((1, 2, 3))} = {seed.choice((0, 1))}"
-            )
+            of, rest = seed.choice((1, 2, 3)), seed.choice((0, 1))
+            run(f"DELETE FROM {table} WHERE rowid % {of} = {rest}")
         if seed.random() < 0.4:
             run(f"UPDATE {table} SET {number} = {seed.choice(('NULL', '1'))} WHERE rowid % 3 = 1")
         _insert(duck, table, rows(seed, table, 6))

@@ -37,7 +37,8 @@ CASES = [
     ("NONDETERMINISTIC", "SELECT k, current_user() AS r FROM t", "current_user"),
     (
         "RECURSIVE_QUERY",
-        "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
+        "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 5) "
+        "SELECT n FROM r",
         "RECURSIVE",
     ),
     ("RELATION_UNKNOWN", "SELECT k FROM nowhere", "nowhere"),

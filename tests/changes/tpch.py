@@ -1,4 +1,4 @@
-"""TPC-H on DuckDB: data and queries of its extension, as packaged on PyPI, and rounds of changes."""
+"""TPC-H on DuckDB: data and queries of its extension on PyPI, and rounds of changes."""
 
 from pathlib import Path
 
