@@ -274,3 +274,19 @@ def test_spellings_of_grouping(written: str, same: str) -> None:
     """Spellings that DuckDB lacks give the nodes of those it has."""
     found = [planned(f"SELECT k, s, sum(v) FROM t {g}", TABLES).query for g in (written, same)]
     assert found[0] == found[1]
+
+
+def test_no_rows_have_no_grand_total() -> None:
+    """Spark gives ROLLUP over nothing no row at all (DuckDB gives one), and so does the change."""
+    duck = filled()
+    view = View(duck, "SELECT k, count(*) AS n FROM t GROUP BY ROLLUP(k)")
+    full = view.stored
+    duck.begin("t")
+    duck.connection.execute("DELETE FROM t")
+    assert duck.finish("t")
+    assert view.refresh(["t"]) == {}
+    view.stored.clear()
+    duck.begin("t")
+    duck.connection.execute("INSERT INTO t VALUES (1, 1, 'x', 1), (NULL, 2, 'y', 2)")
+    assert duck.finish("t")
+    assert view.refresh(["t"]) == duck.current(view.sql) != full
