@@ -132,14 +132,7 @@ class Printer:
             case SideJoin():
                 return self._side_join(node)
             case LateralJoin():
-                kind = "LEFT JOIN" if node.is_left else "JOIN"
-                on = f" ON {self._conditions(node.conditions)}" if node.conditions else ""
-                on = on or (" ON true" if node.is_left else "")
-                right = f"LATERAL ({self.query(node.right)}) AS {PREFIX}l"
-                return (
-                    f"SELECT {columns(node.columns)} FROM {self._from(node.left)} {PREFIX}k"
-                    f" {kind} {right}{on}"
-                )
+                return self._lateral(node)
             case Generate():
                 outer = "OUTER " if node.is_outer else ""
                 made = ", ".join(c.sql for c in node.made)
@@ -178,6 +171,16 @@ class Printer:
                 return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
             case _:
                 assert_never(node)
+
+    def _lateral(self, node: LateralJoin) -> str:
+        kind = "LEFT JOIN" if node.is_left else "JOIN"
+        on = f" ON {self._conditions(node.conditions)}" if node.conditions else ""
+        on = on or (" ON true" if node.is_left else "")
+        right = f"LATERAL ({self.query(node.right)}) AS {PREFIX}l"
+        return (
+            f"SELECT {columns(node.columns)} FROM {self._from(node.left)} {PREFIX}k"
+            f" {kind} {right}{on}"
+        )
 
     def _scan(self, node: Scan, tests: Sequence[KeyTest]) -> str:
         names = dict(zip(node.columns, node.names, strict=True))
