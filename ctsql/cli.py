@@ -19,15 +19,13 @@ import click
 from ctsql.catalog.spans import Source
 from ctsql.ports import Connect, Event
 from ctsql.progress import Progress
-from ctsql.script import OK, Runner, Settings
+from ctsql.script import OK, STOP_SECONDS, Runner, Settings
 from ctsql.show import Format, messages, write_result
 
 USAGE = 2
 BROKEN_PIPE = 141
 SIGNALLED = 128  # plus the signal's number, as a shell says it
 _COMMANDS = ("run", "status")
-STOP_SECONDS = 5.0
-"""How long a stopped ``ctsql run`` waits for the commit it works on before it cancels it."""
 
 
 @click.command(
@@ -172,7 +170,7 @@ def _read(name: str) -> Source:
 def _run_all(runner: Runner, sources: Sequence[Source]) -> int:
     for position, source in enumerate(sources):
         code = runner.run_source(source)
-        if code != OK:
+        if code != OK or runner.stopped:
             for skipped in sources[position + 1 :]:
                 runner.settings.note(f"{skipped.name} was not run")
             return code

@@ -8,6 +8,7 @@ from ctsql.runtime.ddl.change import Alteration
 from ctsql.runtime.ddl.create import Creation
 from ctsql.runtime.ddl.maintain import Maintenance
 from ctsql.runtime.ddl.namespace import Namespace
+from ctsql.runtime.subscriptions.readers import Readers
 
 
 def manage(names: Namespace, statement: st.Statement) -> Result:
@@ -37,6 +38,8 @@ def _shown(
             return inspection.describe(engine, statement, schema)
         case st.ShowPending():
             return inspection.show_pending(engine)
+        case st.ShowSubscriptions():
+            return inspection.show_subscriptions(engine)
         case _:
             return None
 
@@ -58,6 +61,10 @@ def _done(names: Namespace, statement: st.Statement) -> str:
             return change.drop(statement)
         case st.RenameObject():
             return change.rename(statement)
+        case st.DropSubscription():
+            return Readers(names.engine).drop(
+                statement.name, statement.name_span, if_exists=statement.if_exists
+            )
         case st.ResumeTask():
             return change.resume(statement)
         case st.ReplaceBody():

@@ -63,6 +63,7 @@ class Objects:
     Attributes:
         on_commit: told of every commit of this process to an output: the object's id, and what
             was reached. stop: looked at between the commits of a catch-up.
+        watched: the ids of the objects that this process's running subscriptions follow.
     """
 
     def __init__(self, gateway: Gateway, timeline: Timeline) -> None:
@@ -70,6 +71,7 @@ class Objects:
         self.timeline = timeline
         self.on_commit: Callable[[str, Entry], None] | None = None
         self.stop: threading.Event | None = None
+        self.watched: set[str] = set()
         self.catalog: Catalog = Catalog.of(())
         self._outputs: dict[str, Output] = {}
         self._bound: dict[tuple[str, int], Bound] = {}
@@ -448,5 +450,9 @@ class Objects:
         return version
 
     def is_followed(self, item: Item) -> bool:
-        """Does a task read it, directly or through views, so that every T matters?"""
-        return any(r.kind is ObjectKind.CONTINUAL_TASK for r in self.catalog.all_readers(item.id))
+        """Does a task or a subscription read it, also through views, so that every T matters?"""
+        readers = self.catalog.all_readers(item.id)
+        if any(r.kind is ObjectKind.CONTINUAL_TASK for r in readers):
+            return True
+        told = self.watched | {s.object_id for s in self.catalog.subscriptions.values()}
+        return item.id in told or any(r.id in told for r in readers)

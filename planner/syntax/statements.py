@@ -356,6 +356,52 @@ class ShowRetention:
     target: RelationRef | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instant:
+    """A time as typed: milliseconds since 1970, or the text of a timestamp."""
+
+    value: str | int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscribe:
+    """SUBSCRIBE TO name: its changes as they happen.
+
+    Attributes:
+        as_of: begin with the contents as of it. begin: begin with the changes at it (FROM).
+        up_to: end before it. up_to_now: end where the statement finds the newest T.
+        reader: the name under which the position is kept. progress: tell times without change.
+    """
+
+    span: Span
+    target: RelationRef
+    as_of: Instant | None = None
+    begin: Instant | None = None
+    up_to: Instant | None = None
+    up_to_now: bool = False
+    reader: str | None = None
+    reader_span: Span | None = None
+    progress: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropSubscription:
+    """DROP SUBSCRIPTION [IF EXISTS] 'reader'."""
+
+    span: Span
+    name: str
+    name_span: Span
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowSubscriptions:
+    """SHOW SUBSCRIPTIONS."""
+
+    span: Span
+
+
 Statement = (
     Select
     | Dml
@@ -383,4 +429,7 @@ Statement = (
     | UseSchema
     | Maintain
     | ShowRetention
+    | Subscribe
+    | DropSubscription
+    | ShowSubscriptions
 )
