@@ -6,6 +6,7 @@ from ctsql.runtime import inspection
 from ctsql.runtime.ddl.alter_task import TaskAlteration
 from ctsql.runtime.ddl.change import Alteration
 from ctsql.runtime.ddl.create import Creation
+from ctsql.runtime.ddl.flows import create_flow
 from ctsql.runtime.ddl.maintain import Maintenance
 from ctsql.runtime.ddl.namespace import Namespace
 from ctsql.runtime.subscriptions.readers import Readers
@@ -55,6 +56,8 @@ def _done(names: Namespace, statement: st.Statement) -> str:
             return create.create_materialized_view(statement)
         case st.CreateContinualTask():
             return create.create_task(statement)
+        case st.CreateFlow():
+            return create_flow(names, statement)
         case st.CreateSchema():
             return create.create_schema(statement)
         case st.DropObject():

@@ -402,6 +402,39 @@ class ShowSubscriptions:
     span: Span
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnList:
+    """Columns by name; ``without``: all but these (``* EXCEPT``)."""
+
+    span: Span
+    names: tuple[str, ...]
+    without: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateFlow:
+    """CREATE FLOW name AS AUTO CDC INTO target FROM source ...
+
+    Attributes:
+        sequence: the expression of SEQUENCE BY. delete_when: the condition of APPLY AS DELETE.
+        columns: of the target; None for all. tracked: TRACK HISTORY ON; None for all.
+    """
+
+    span: Span
+    name: RelationRef
+    target: RelationRef
+    source: RelationRef
+    keys: tuple[str, ...]
+    keys_span: Span
+    sequence: Span
+    delete_when: Span | None = None
+    columns: ColumnList | None = None
+    tracked: ColumnList | None = None
+    scd_type: int = 1
+    ignore_nulls: bool = False
+    if_not_exists: bool = False
+
+
 Statement = (
     Select
     | Dml
@@ -432,4 +465,5 @@ Statement = (
     | Subscribe
     | DropSubscription
     | ShowSubscriptions
+    | CreateFlow
 )
