@@ -22,10 +22,9 @@ from ctsql.runtime.engine import SYSTEM_FOLDER, Engine
 from ctsql.runtime.spark_errors import converted
 from ctsql.runtime.subscriptions.position import Position
 from ctsql.runtime.subscriptions.retention import Kept, needed_versions
-from ctsql.runtime.write_handle import Attempt, Committed, Output
+from ctsql.runtime.write_handle import Output, UpperMismatch
 
 TABLE = "subscriptions"
-TRIES_MAX = 20
 
 
 class Place:
@@ -50,24 +49,18 @@ class Place:
         """
         if position.snapshot or position.next <= self.position.next:
             return
-        for _ in range(TRIES_MAX):
-            attempt = self.output.open(self._upper)
-            if not isinstance(attempt, Attempt):
-                raise error(
-                    "SUBSCRIPTION_MOVED",
-                    name=self.subscription.name,
-                    detail=f"This reader was at T = {self._upper}, the other is at "
-                    f"T = {attempt.current}.",
-                )
-            outcome = attempt.commit(position.next, {"reader": self.subscription.name})
-            if isinstance(outcome, Committed):
-                self._upper = position.next
-                return
-        raise error(
-            "INTERNAL_ERROR",
-            invariant="a position that nobody else moves can be moved",
-            detail=f"{TRIES_MAX} tries were disturbed.",
+        said = {"reader": self.subscription.name}
+        outcome = self.output.compare_and_append(
+            [], expected=self._upper, new=position.next, metadata=said
         )
+        if isinstance(outcome, UpperMismatch):
+            raise error(
+                "SUBSCRIPTION_MOVED",
+                name=self.subscription.name,
+                detail=f"This reader was at T = {self._upper}, the other is at "
+                f"T = {outcome.current}.",
+            )
+        self._upper = position.next
 
 
 def start_of(subscription: Subscription) -> Position:
