@@ -136,7 +136,8 @@ def _dispatch(connect: Connect, given: dict[str, Any], out: TextIO) -> int:
             from ctsql.repl import Repl
 
             return Repl(runner).run()
-        return _run_all(runner, sources)
+        with _ended_by_sigterm(runner):
+            return _run_all(runner, sources)
     except BrokenPipeError:
         _drop_stdout()
         return BROKEN_PIPE
@@ -144,6 +145,22 @@ def _dispatch(connect: Connect, given: dict[str, Any], out: TextIO) -> int:
         # Closing waits for whatever runs: not for a start or a statement that was left behind.
         if connection.started and not runner.abandoned:
             connection.close()
+
+
+@contextmanager
+def _ended_by_sigterm(runner: Runner) -> Iterator[None]:
+    """SIGTERM ends a subscription as Ctrl-C does, and everything else as it always did."""
+
+    def terminate(number: int, _frame: FrameType | None) -> None:
+        if not runner.stop_live():
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _sources(files: Sequence[str], commands: Sequence[str]) -> list[Source]:

@@ -81,7 +81,7 @@ class Runner:
 
         def cancel_statement() -> None:
             nonlocal cancelled
-            if self._stop_live():
+            if self.stop_live():
                 return
             cancelled = True
             self.connection.cancel()
@@ -130,7 +130,7 @@ class Runner:
                 self._timer.cancel()  # or it would cancel what runs next
                 self._timer = None
 
-    def _stop_live(self) -> bool:
+    def stop_live(self) -> bool:
         """End what the statement follows, between two Ts; False when it follows nothing."""
         live = self._live
         if live is None:

@@ -83,9 +83,10 @@ class Feed:
         self.failure = None
         if self.passive:
             engine.timeline.refresh()
-            self.until = engine.complete_through([item])
         else:
             self._bring_up(engine, item, stop)
+        # Not the T that was asked for: what stands still is complete only to there.
+        self.until = engine.complete_through([item])
         self._known[engine.timeline.table.location] = engine.timeline.read_to
         until = self.until if self.end is None else min(self.until, self.end - 1)
         if until < self.position.next:
@@ -100,8 +101,6 @@ class Feed:
                 engine.advance([item], until)
         except DataError as problem:
             self.failure = problem
-            until = engine.complete_through([item])
-        self.until = until
 
     def _item(self, engine: Engine) -> Item:
         item = engine.refresh_catalog().items.get(self.item_id)
@@ -110,6 +109,16 @@ class Feed:
                 "UNKNOWN_RELATION",
                 kind="relation",
                 name=self.name,
+                hint="It was dropped while it was followed.",
+            )
+        place = self.place
+        if place is not None and Readers(engine).find(place.subscription.name) != (
+            place.subscription
+        ):
+            raise error(
+                "UNKNOWN_RELATION",
+                kind="subscription",
+                name=place.subscription.name,
                 hint="It was dropped while it was followed.",
             )
         if definition_of(engine, item) != self._definition:

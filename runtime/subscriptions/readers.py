@@ -44,8 +44,8 @@ class Place:
         """Acknowledge everything below a position; nothing happens when it was already.
 
         Raises:
-            SUBSCRIPTION_MOVED: another process has acknowledged under this name, or the reader
-                was dropped. COMMIT_UNKNOWN: whether it is in could not be found out.
+            SUBSCRIPTION_MOVED: another process has acknowledged under this name.
+            COMMIT_UNKNOWN: whether it is in could not be found out.
         """
         if position.snapshot or position.next <= self.position.next:
             return

@@ -209,13 +209,14 @@ def test_what_goes_on_as_arrow(tmp_path: Path) -> None:
     assert table.column("diff").to_pylist() == [1, 2, -1]
 
 
-def test_an_interrupt_ends_what_goes_on_without_failure() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_what_goes_on_without_failure(number: signal.Signals) -> None:
     """Being stopped is how it ends; everything that came was written before."""
     process = spawn("--format", "jsonl", "-c", "SUBSCRIBE x; SELECT 1")
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(3)]
     assert "".join(line.decode() for line in lines) == LIVE["jsonl"]
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out) == (0, b"")
     assert b"1 more statement was not run" in err
