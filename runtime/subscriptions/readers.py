@@ -18,7 +18,7 @@ from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.spans import Span
 from ctsql.catalog.subscriptions import Subscription
 from ctsql.runtime.delta_log import Gateway
-from ctsql.runtime.engine import SYSTEM_FOLDER, Engine
+from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark_errors import converted
 from ctsql.runtime.subscriptions.position import Position
 from ctsql.runtime.subscriptions.retention import Kept, needed_versions
@@ -73,7 +73,8 @@ class Readers:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.location = f"{engine.warehouse}/{SYSTEM_FOLDER}/{TABLE}"
+        system, _, _ = engine.catalog_store.table.location.rpartition("/")
+        self.location = f"{system}/{TABLE}"
 
     def find(self, name: str) -> Subscription | None:
         """The reader of a name, as of the catalog last looked at."""
