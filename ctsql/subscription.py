@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctsql.catalog.errors import error
@@ -59,9 +60,10 @@ class Batch:
         t: milliseconds since 1970-01-01 UTC.
     """
 
-    def __init__(self, t: int, result: Result, rows: list[Row] | None) -> None:
+    def __init__(self, t: int, made: Callable[[], Result], rows: list[Row] | None) -> None:
+        """A batch; ``made`` gives the changes to be computed (again), ``rows`` those at hand."""
         self.t = t
-        self._result = result
+        self._made = made
         self._rows = rows
 
     def __iter__(self) -> Iterator[Change]:
@@ -69,19 +71,19 @@ class Batch:
 
     def rows(self) -> Iterator[Row]:
         """The changes as flat rows: t, diff, and the columns. Deletions come first."""
-        return iter(self._result if self._rows is None else self._rows)
+        return iter(self._made() if self._rows is None else self._rows)
 
     def to_arrow(self) -> "pa.Table":
         """The changes as an Arrow table with the columns t and diff in front."""
-        return self._result.to_arrow()
+        return self._made().to_arrow()
 
     def to_pandas(self) -> "pd.DataFrame":
         """The changes as a pandas DataFrame with the columns t and diff in front."""
-        return self._result.to_pandas()
+        return self._made().to_pandas()
 
     def to_spark(self) -> "DataFrame":
         """The changes as a Spark DataFrame, computed when it is used."""
-        return self._result.to_spark()
+        return self._made().to_spark()
 
 
 class Subscription:
@@ -159,10 +161,9 @@ class Subscription:
             with self._opened() as engine:
                 due = self._feed.look(engine, self._stop)
                 over = self._feed.is_over(engine)
-            for t in due:
+            for t, batch in self._told(due):
                 if self._stop.is_set():
                     return
-                batch = self._batch(t)
                 if batch is not None:
                     self._handed = told = t
                     yield batch
@@ -173,7 +174,8 @@ class Subscription:
                 if self._progress:
                     self._handed = reached
                     nothing: Row = (reached, 0, *(None for _ in self.columns))
-                    yield Batch(reached, Result.of_rows(*self.heads, [nothing]), [nothing])
+                    made = partial(Result.of_rows, *self.heads, [nothing])
+                    yield Batch(reached, made, [nothing])
             self._took(reached, quietly=True)
             if self._feed.failure is not None:
                 raise self._feed.failure
@@ -187,17 +189,46 @@ class Subscription:
         feed = self._feed
         return feed.until if feed.end is None else min(feed.until, feed.end - 1)
 
+    def _told(self, due: list[int]) -> Iterator[tuple[int, Batch | None]]:
+        """Each due time and its batch; small ones are computed several at once."""
+        runs: list[list[int]] = []
+        if due:
+            with self._opened() as engine:
+                runs = self._feed.together(engine, due, ROWS_AT_ONCE_MAX)
+        for times in runs:
+            if self._stop.is_set():
+                return
+            if len(times) == 1:
+                yield times[0], self._batch(times[0])
+                continue
+            with self._opened() as engine:
+                frame = self._feed.rows_of(engine, times)
+            by_time: dict[object, list[Row]] = {}
+            for row in Result.of_dataframe(frame, convert=self._convert).fetchall():
+                by_time.setdefault(row[0], []).append(row)
+            for t in times:
+                rows = by_time.get(t)
+                made = partial(self._result, t, whole=False)
+                yield t, None if rows is None else Batch(t, made, rows)
+
+    def _result(self, t: int, *, whole: bool) -> Result:
+        """The changes at T, to be computed."""
+        with self._opened() as engine:
+            frame, _ = self._feed.rows(engine, t, whole=whole)
+        return Result.of_dataframe(frame, convert=self._convert)
+
     def _batch(self, t: int) -> Batch | None:
         """The changes at T; None when they net to nothing."""
+        whole = self._feed.is_snapshot(t)
         with self._opened() as engine:
-            frame, counted = self._feed.rows(engine, t)
-        result = Result.of_dataframe(frame, convert=self._convert)
+            frame, counted = self._feed.rows(engine, t, whole=whole)
+        made = partial(self._result, t, whole=whole)
         if counted is not None and counted > ROWS_AT_ONCE_MAX:
-            return Batch(t, result, None)
+            return Batch(t, made, None)
         rows = Result.of_dataframe(frame, convert=self._convert).head(ROWS_AT_ONCE_MAX + 1)
         if len(rows) > ROWS_AT_ONCE_MAX:
-            return Batch(t, result, None)
-        return Batch(t, result, rows) if rows else None
+            return Batch(t, made, None)
+        return Batch(t, made, rows) if rows else None
 
     @property
     def heads(self) -> tuple[list[str], list[str]]:

@@ -2,7 +2,7 @@
 
     look:  has any log that matters one more version?        no scan, no Spark job
     tick:  mint; bring the object and all below it up; the times after the position are due
-    rows:  the change at one due time, lazily
+    rows:  the change at one due time, or at several small ones, lazily
 
 A passive subscription (of a read-only connection, or with the setting isolation = 'serializable')
 binds and writes nothing: it is told what others have brought up.
@@ -12,7 +12,7 @@ known to be complete is :attr:`Feed.until`.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame
@@ -28,11 +28,13 @@ from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.sinks.correction import COPIES, column_name
 from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.subscriptions.changes import TIME as CHANGES_TIME
 from ctsql.runtime.subscriptions.changes import Changes
 from ctsql.runtime.subscriptions.position import Position
 from ctsql.runtime.subscriptions.readers import Place, Readers, definition_of, outdated
 
 TIME, DIFF = "t", "diff"
+TIMES_AT_ONCE_MAX = 1_000
 
 
 class Feed:
@@ -166,14 +168,20 @@ class Feed:
 
     # ---- telling
 
-    def rows(self, engine: Engine, time: int) -> tuple[DataFrame, int | None]:
+    def is_snapshot(self, time: int) -> bool:
+        """Is at this time the whole contents told, not the change?"""
+        return self.position.snapshot and time == self.position.next
+
+    def rows(self, engine: Engine, time: int, *, whole: bool) -> tuple[DataFrame, int | None]:
         """The change at a due time as rows (t, diff, columns), deletions first.
+
+        Args:
+            whole: the contents instead, see :meth:`is_snapshot`.
 
         Returns:
             The rows, and at most how many they are; None when that is not known.
         """
         changes = Changes(engine.objects, self._item(engine))
-        whole = self.position.snapshot and time == self.position.next
         with converted():
             found = changes.contents(time) if whole else changes.at(time).orderBy(F.col(COPIES) > 0)
             told = found.select(
@@ -182,6 +190,37 @@ class Feed:
                 *(column_name(c.name) for c in self.columns),
             )
             return told, changes.counted(time, whole=whole)
+
+    def together(self, engine: Engine, due: Sequence[int], rows_max: int) -> list[list[int]]:
+        """The due times cut into runs that are told at once, of at most so many rows each.
+
+        A time of which the log does not tell how many rows it changes stands alone.
+        """
+        changes = Changes(engine.objects, self._item(engine))
+        first = changes.begins()
+        runs: list[list[int]] = []
+        room = 0
+        for time in due:
+            whole = time <= first or self.is_snapshot(time)
+            counted = None if whole else changes.counted(time, whole=False)
+            if counted is not None and counted <= room and len(runs[-1]) < TIMES_AT_ONCE_MAX:
+                runs[-1].append(time)
+                room -= counted
+            else:
+                runs.append([time])
+                room = 0 if counted is None else rows_max - counted
+        return runs
+
+    def rows_of(self, engine: Engine, times_: Sequence[int]) -> DataFrame:
+        """The changes at several times that are told at once, in order, deletions first."""
+        changes = Changes(engine.objects, self._item(engine))
+        with converted():
+            found = changes.at_all(times_).orderBy(CHANGES_TIME, F.col(COPIES) > 0)
+            return found.select(
+                F.col(CHANGES_TIME).alias(TIME),
+                F.col(COPIES).alias(DIFF),
+                *(column_name(c.name) for c in self.columns),
+            )
 
     def told(self, time: int) -> None:
         """Everything up to a time (inclusive) was told."""
