@@ -31,7 +31,9 @@ from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.planner.forms.commented import commented
+from ctsql.planner.syntax.cursor import not_supported
 from ctsql.planner.syntax.statements import ColumnList, CreateFlow
+from ctsql.planner.syntax.tokens import tokenise
 
 SEQUENCE, DELETED, UPDATED = "__SEQUENCE", "__DELETED", "__UPDATED_AT"
 START, END = "__START_AT", "__END_AT"
@@ -98,6 +100,24 @@ def _chosen(wanted: ColumnList | None, columns: Sequence[Column]) -> list[Column
     return [c for c in columns if c not in named] if wanted.without else named
 
 
+def on_one_line(expression: Span) -> str:
+    """An expression without its line breaks and comments: the compiled text is indented.
+
+    Raises:
+        NOT_SUPPORTED: a string in it holds a line break, which must stay.
+    """
+    parts: list[str] = []
+    stop = expression.start
+    for token in tokenise(expression):
+        if "\n" in token.span.text:
+            raise not_supported(
+                token.span, "a line break in a string of AUTO CDC", hint="Write \\n instead."
+            )
+        parts.append((" " if token.start > stop else "") + token.span.text)
+        stop = token.stop
+    return "".join(parts).strip()
+
+
 def quoted(name: str) -> str:
     """A column's name, always in backticks: it may be a word that is reserved."""
     return "`" + name.replace("`", "``") + "`"
@@ -159,7 +179,7 @@ class _Form:
 
     def events(self) -> str:
         """The events of one T; a delete has no values but its key."""
-        sequence = f"coalesce({self.flow.sequence.text}, raise_error('{NO_SEQUENCE}'))"
+        sequence = f"coalesce({on_one_line(self.flow.sequence)}, raise_error('{NO_SEQUENCE}'))"
         when = self.flow.delete_when
         if when is None:
             return (
@@ -170,7 +190,7 @@ class _Form:
         return (
             f"SELECT {', '.join(shown)}, {SEQUENCE}, {DELETED} FROM (SELECT "
             f"{', '.join(self.names)}, {sequence} AS {SEQUENCE}, "
-            f"coalesce({when.text}, false) AS {DELETED} FROM {self.source})"
+            f"coalesce({on_one_line(when)}, false) AS {DELETED} FROM {self.source})"
         )
 
     def touched(self, one: str) -> str:
