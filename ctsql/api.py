@@ -389,12 +389,19 @@ class Connection:
     ) -> Subscription:
         from ctsql.runtime.ddl.namespace import Namespace
         from ctsql.runtime.pacing import INTERVAL_SECONDS
-        from ctsql.runtime.subscriptions.feed import open_feed
+        from ctsql.runtime.subscriptions.feed import as_told, open_feed
 
         names = Namespace(engine, self.search_schema)
+        feed = open_feed(names, statement, strict=self._settings.strict)
+
+        @contextmanager
+        def opened() -> "Iterator[Engine]":
+            with self._following() as engine, as_told(engine, passive=feed.passive):
+                yield engine
+
         return Subscription(
-            open_feed(names, statement, strict=self._settings.strict),
-            opened=self._following,
+            feed,
+            opened=opened,
             convert=self._fetching,
             progress=statement.progress,
             auto_commit=auto_commit,

@@ -5,7 +5,8 @@
     rows:  the change at one due time, or at several small ones, lazily
 
 A passive subscription (of a read-only connection, or with the setting isolation = 'serializable')
-binds and writes nothing: it is told what others have brought up.
+binds and writes nothing: it is told what others have brought up, never a T that is bound in this
+process's memory only.
 
 Ts are bound to commits, so none passes while nothing moves. The newest T at which the object is
 known to be complete is :attr:`Feed.until`.
@@ -21,7 +22,8 @@ from pyspark.sql import functions as F
 from ctsql.catalog import times
 from ctsql.catalog.errors import DataError, error
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.planner.binding import qualify, refuse_nondeterministic
+from ctsql.planner.assertions import refuse_nondeterministic
+from ctsql.planner.binding import qualify
 from ctsql.planner.syntax.statements import Subscribe
 from ctsql.runtime.ddl.namespace import Namespace
 from ctsql.runtime.delta_log import DeltaTable
@@ -246,6 +248,13 @@ def open_feed(names: Namespace, statement: Subscribe, *, strict: bool = True) ->
     engine = names.engine
     if engine.read_only and statement.reader is not None:
         raise error("READ_ONLY_MODE", span=statement.reader_span, what="SUBSCRIBE with a name")
+    passive = engine.read_only or not strict
+    with as_told(engine, passive=passive):
+        return _opened_feed(names, statement, passive=passive)
+
+
+def _opened_feed(names: Namespace, statement: Subscribe, *, passive: bool) -> Feed:
+    engine = names.engine
     catalog = engine.refresh_catalog()
     ref = statement.target
     item = catalog.get(qualify(ref, names.search_schema), span=ref.span)
@@ -253,12 +262,11 @@ def open_feed(names: Namespace, statement: Subscribe, *, strict: bool = True) ->
         analyst = names.binder().analyst
         assert analyst is not None  # a namespace's binder has one
         plan = engine.objects.bound(item).plan
-        refuse_nondeterministic(plan, "subscription", analyst, clocks=True)
+        refuse_nondeterministic(plan, "subscription", analyst.is_deterministic, clocks=True)
     readers = Readers(engine)
     known = None if statement.reader is None else readers.find(statement.reader)
     if known is not None:
         readers.check(known, item, statement.reader_span)
-    passive = engine.read_only or not strict
     now = _now(engine, item, passive=passive)
     position = _start(engine, item, statement, now) if known is None else None
     if statement.reader is not None and position is not None:
@@ -278,6 +286,19 @@ def _now(engine: Engine, item: Item, *, passive: bool) -> int:
         return engine.mint_for([item])
     engine.timeline.refresh()
     return engine.complete_through([item])
+
+
+@contextmanager
+def as_told(engine: Engine, *, passive: bool) -> Iterator[None]:
+    """What a subscription sees: for a passive one nothing that is in memory only.
+
+    A feed's methods are to be called inside.
+    """
+    if not passive:
+        yield
+        return
+    with engine.as_stored():
+        yield
 
 
 def _start(engine: Engine, item: Item, statement: Subscribe, now: int) -> Position:
