@@ -86,7 +86,7 @@ def test_a_backlog_is_told_as_one_by_one(shop: Connection) -> None:
         )
         shop.execute(f"INSERT INTO odd VALUES ({n}, 'x', TIMESTAMP '2026-01-01 00:00:00')")
     together = list(shop.subscribe("t", begin=begin, up_to="now").batches())
-    assert len(together) == 4 + 4
+    assert len(together) == 4 + 3  # the first DELETE finds nothing
     for batch in together:
         alone = shop.subscribe("t", begin=batch.t, up_to=batch.t + 1)
         assert sorted(alone) == sorted(batch)
@@ -182,6 +182,7 @@ def test_changes_come_while_others_write(shop: Connection) -> None:
     folder = next(row[1] for row in location if row[0] == "# location")
     shop.spark.sql("SELECT 6 AS k, 1.0D AS v").write.format("delta").mode("append").save(folder)
     deadline = time.monotonic() + 60
+    shop.execute("UPDATE t SET v = v + 1")  # a T at which the view does not change
     wanted = {(5, 1), (6, 1), (None, None)}
     while time.monotonic() < deadline and not (wanted <= {c.row for c in got} and not got[-1].diff):
         time.sleep(0.1)
@@ -214,7 +215,7 @@ def test_readers_are_listed_kept_and_dropped(shop: Connection) -> None:
     ((reader, schema, name, position, lag),) = shop.execute("SHOW SUBSCRIPTIONS").fetchall()
     assert (reader, schema, name) == ("nightly", "default", "c")
     assert int(str(position)) > rows[0][0]
-    assert lag == "0"
+    assert lag == 0
     with pytest.raises(CtsqlError) as refused:
         shop.execute("DROP CONTINUAL TASK c")
     assert refused.value.condition == "DEPENDENT_OBJECTS"
