@@ -53,7 +53,8 @@ def _drop(cursor: Cursor) -> Statement:
     if cursor.accept("SUBSCRIPTION"):
         return read_drop_subscription(cursor)
     if cursor.upper() in ("FUNCTION", "INDEX", "TEMPORARY", "CATALOG", "FLOW"):
-        raise not_supported(cursor.here, f"DROP {cursor.upper()}")
+        hint = "Type: DROP CONTINUAL TASK <flow> CASCADE" if cursor.at("FLOW") else ""
+        raise not_supported(cursor.here, f"DROP {cursor.upper()}", hint=hint)
     kind = _kind(cursor)
     if_exists = cursor.accept("IF", "EXISTS")
     target = cursor.relation("the name of what to drop")
