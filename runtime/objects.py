@@ -268,7 +268,21 @@ class Objects:
             for object_id, kinds in due_changes(plan).items()
             for m in self.movements(self.item(object_id), after=start, until=stop)
             if self.change_of(self.item(object_id), m) in kinds
-        }
+        } | self.trims(item, after=after, until=until)
+
+    def trims(self, item: Item, *, after: int, until: int) -> set[int]:
+        """The times in (after, until] at which a task runs because time has passed."""
+        found: set[int] = set()
+        if "trim" not in fold(item.definition):
+            return found  # most tasks: their definitions need not be parsed to know it
+        for start, stop, _, plan in self.plans(item, after=max(after, item.created), until=until):
+            if plan.trim is not None:
+                schedule = Schedule.of([plan.trim], item.created)
+                time = schedule.round_up(start + 1)
+                while time <= stop:
+                    found.add(time)
+                    time = schedule.round_up(time + 1)
+        return found
 
     # ---- refresh times
 
@@ -306,7 +320,10 @@ class Objects:
         if item.kind is ObjectKind.TABLE:
             return {b.time for b in self.timeline.moves(item.id, after, until)}
         read = [self.item(r.object_id) for r in item.reads if r.object_id != item.id]
-        return self._refreshes(
+        own = set[int]()
+        if item.kind is ObjectKind.CONTINUAL_TASK:
+            own = self.trims(item, after=after, until=until)
+        return own | self._refreshes(
             item,
             after,
             until,
