@@ -88,7 +88,7 @@ def line(node: Node) -> str:
             return "TimesReduce: one update a time"
         case TaskWrite():
             columns = ", ".join(f"{c.name} {c.type}" for c in node.columns)
-            trim = "" if node.trim is None else f", and {refresh_text((node.trim,))}"
+            trim = f", and {node.trim.text}" if node.trim else ""
             return f"TaskWrite {node.name} ({columns}): one commit at each due T{trim}"
         case ViewWrite():
             columns = ", ".join(f"{c.name} {c.type}" for c in node.columns)
