@@ -327,7 +327,9 @@ REFUSED = [
     (CT + "ON INPUT a WITH (ITERATIONS = 1001)" + BODY, "INVALID_OPTION", "1001"),
     (CT + "ON INPUT a WITH (ITERATIONS = 'ever')" + BODY, "INVALID_OPTION", "'ever'"),
     (CT + "ON INPUT a WITH (COALESCE = '1 s')" + BODY, YET, "COALESCE = '1 s'"),
-    (CT + "ON INPUT a WITH (TRIM EVERY '1 day')" + BODY, YET, "TRIM EVERY '1 day'"),
+    (CT + "ON INPUT a WITH (TRIM EVERY '1 day')" + BODY, "SYNTAX_ERROR", "'1 day'"),
+    (CT + "ON INPUT a WITH (TRIM EVERY = '1 ms')" + BODY, "INVALID_OPTION", "'1 ms'"),
+    (CT + "ON INPUT a WITH (TRIM EVERY = '0 3 * * *')" + BODY, "INVALID_OPTION", "'0 3 * * *'"),
     (CT + "ON INPUT a WITH (ON ERROR = 'stop')" + BODY, "INVALID_OPTION", "'stop'"),
     (CT + "ON INPUT a WITH (ON ERROR = skip)" + BODY, "SYNTAX_ERROR", "skip"),
     (
