@@ -127,6 +127,10 @@ class MemoryGateway:
             found = self._tables[location] = MemoryTable(self, self.store.folders[location])
         return found
 
+    def output_table(self, location: str) -> "MemoryTable":
+        """The table of an output or of the timeline."""
+        return self.table(location)
+
 
 class MemoryTable:
     """What :class:`ctsql.runtime.delta_log.DeltaTable` is to the engine, for one process."""

@@ -26,7 +26,6 @@ from ctsql.runtime.committing import Commits, Committed, Disturbed, Outcome
 from ctsql.runtime.delta_catalog import FORMAT, FORMAT_PROPERTY, DeltaCatalog
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.objects import Objects
-from ctsql.runtime.sinks.mv_mint import Mint
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.timeline import ARCHIVED, Timeline
 from ctsql.runtime.write_handle import Output
@@ -49,14 +48,16 @@ class MemoryEngine(Engine):
 
     def __init__(self, store: Store, link: "Process") -> None:
         gateway: Any = MemoryGateway(store, link)
-        self.session = gateway.session
-        self._mode = Mint()
-        self._shadow = None
-        self.gateway = gateway
-        self.warehouse = "memory"
-        self.catalog_store = DeltaCatalog(gateway, CATALOG, "memory")
-        self.timeline = Timeline(gateway, TIMELINE)
-        self.objects = Objects(gateway, self.timeline)
+        self._memory = gateway
+        super().__init__(gateway.session, "memory")
+
+    def _open(self) -> None:
+        """Open the warehouse, which is there already."""
+        self.gateway = self._memory
+        self.warehouse = self._given
+        self.catalog_store = DeltaCatalog(self.gateway, CATALOG, self._given)
+        self.timeline = Timeline(self.gateway, TIMELINE)
+        self.objects = Objects(self.gateway, self.timeline)
 
     def outputs(self) -> Iterator[Output]:
         """Every write handle there is."""
