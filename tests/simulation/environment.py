@@ -27,6 +27,7 @@ class Environment:
         self.outputs: list[str] = []
         self.unfollowed_views: list[str] = []
         self.passed: Callable[[str], int] = lambda _: 0
+        self.on_clean: Callable[[str, int], None] = lambda *_: None
         self.cleaned = 0
         self.foreign_rows = rng.random() < 0.3
 
@@ -125,6 +126,7 @@ class Environment:
         before = min(self.passed(location), folder.newest)
         if any(v < before for v in folder.log):
             folder.clean_log(before)
+            self.on_clean(location, before)
             self.cleaned += 1
             self.mark("old commits were cleaned up")
 

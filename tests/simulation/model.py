@@ -49,7 +49,8 @@ class Model:
     Attributes:
         created: the time of creation by object. bindings: (T, version) by source. times: every T
             of a binding. skipped: the Ts that were passed by, by object. disturbed: the version
-            of the newest foreign rows in a view that its commits need not have seen.
+            of the newest foreign rows in a view that its commits need not have seen. foreign: the
+            version of the newest foreign rows, taken out since or not.
     """
 
     store: Store
@@ -60,6 +61,7 @@ class Model:
     uppers: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, set[int]] = field(default_factory=dict)
     disturbed: dict[str, int] = field(default_factory=dict)
+    foreign: dict[str, int] = field(default_factory=dict)
     marks: set[str] = field(default_factory=set)
     _known: dict[tuple[str, int], Bag] = field(default_factory=dict)
 
@@ -132,6 +134,7 @@ class Model:
             self._failure(folder.location, commit)
             if not commit.transactions and commit.changes_data:
                 self.disturbed[folder.location] = commit.version
+                self.foreign[folder.location] = commit.version
 
     def on_delete(self, folder: Folder, path: str) -> None:
         """A file is being deleted."""
@@ -227,18 +230,18 @@ class Model:
     # ---- what is asked
 
     def check_read(
-        self, name: str, at: int, rows: Bag, since: dict[str, int], disturbed: int | None
+        self, name: str, at: int, rows: Bag, since: dict[str, int], foreign: int | None
     ) -> None:
         """A strict read gave these rows as of T; ``since`` is what was committed before it.
 
-        ``disturbed`` is the version of the newest foreign rows before it: they are taken out.
+        ``foreign`` is the version of the newest foreign rows before it: they are taken out.
         """
         for source, version in since.items():
             bound = self.version_at(source, at)
             require(
                 bound >= version, "R1: a read misses a commit", name, at, source, version, bound
             )
-        if self.disturbed.get(name) not in (None, disturbed):
+        if self.foreign.get(name) != foreign:
             return  # foreign rows came while it was read
         wanted = self.contents(name, at)
         require(rows == wanted, "R2: a read is wrong", name, at, rows - wanted, wanted - rows)
