@@ -47,6 +47,15 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """An earlier definition of a task: it still runs at the times it was in force."""
+
+    number: int
+    definition: str
+    reads: tuple[Reading, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """One object.
 
@@ -57,6 +66,11 @@ class Item:
         location: the Delta table that holds its rows; None for a view.
         managed: the folder is ours and goes with the object.
         created: for a task or materialized view the time I from which it follows its inputs.
+        reads: of a task also what its earlier definitions read.
+        revision: the number of a task's definition; ALTER makes the next one. Which one is in
+            force at a time is bound by the timeline.
+        earlier: definitions that may still have to run.
+        own_reads: what this definition itself reads, where that is less than ``reads``.
     """
 
     id: str
@@ -70,6 +84,46 @@ class Item:
     managed: bool = True
     created: int = 0
     comment: str | None = None
+    revision: int = 0
+    earlier: tuple[Revision, ...] = ()
+    own_reads: tuple[Reading, ...] | None = None
+
+    def at_revision(self, number: int) -> "Item":
+        """The item as that definition has it; the oldest known one stands for older ones."""
+        if number >= self.revision or not self.earlier:
+            own = self.reads if self.own_reads is None else self.own_reads
+            return replace(self, earlier=(), own_reads=None, reads=own)
+        known = sorted(self.earlier, key=lambda r: r.number)
+        found = next((r for r in reversed(known) if r.number <= number), known[0])
+        return replace(
+            self,
+            definition=found.definition,
+            reads=found.reads,
+            revision=found.number,
+            earlier=(),
+            own_reads=None,
+        )
+
+    def with_revisions(self, current: Revision, earlier: Iterable[Revision]) -> "Item":
+        """The item with another definition and those before it; it reads what they all read."""
+        older = tuple(earlier)
+        reads = {r.object_id: r for revision in older for r in revision.reads}
+        reads.update((r.object_id, r) for r in current.reads)
+        return replace(
+            self,
+            definition=current.definition,
+            revision=current.number,
+            earlier=older,
+            own_reads=current.reads,
+            reads=tuple(reads.values()),
+        )
+
+    @property
+    def revisions(self) -> tuple[Revision, ...]:
+        """All definitions that are known, the newest last."""
+        own = self.reads if self.own_reads is None else self.own_reads
+        newest = Revision(number=self.revision, definition=self.definition, reads=own)
+        return (*self.earlier, newest)
 
     @property
     def is_output(self) -> bool:
@@ -83,8 +137,19 @@ class Item:
 
     def to_json(self) -> str:
         """The item as text for the store."""
+        kept: dict[str, Any] = {}
+        if self.revision:
+            kept = {
+                "revision": self.revision,
+                "earlier": [
+                    [r.number, r.definition, _readings_json(r.reads)] for r in self.earlier
+                ],
+            }
+            if self.own_reads is not None:
+                kept["own_reads"] = _readings_json(self.own_reads)
         return json.dumps(
             {
+                **kept,
                 "id": self.id,
                 "kind": self.kind.value,
                 "schema": self.name.schema,
@@ -92,9 +157,7 @@ class Item:
                 "columns": [c.to_json() for c in self.columns],
                 "definition": self.definition,
                 "search_schema": self.search_schema,
-                "reads": [
-                    [r.name.schema, r.name.name, r.object_id, list(r.columns)] for r in self.reads
-                ],
+                "reads": _readings_json(self.reads),
                 "location": self.location,
                 "managed": self.managed,
                 "created": self.created,
@@ -114,14 +177,17 @@ class Item:
                 columns=tuple(Column.from_json(c) for c in raw["columns"]),
                 definition=raw["definition"],
                 search_schema=raw["search_schema"],
-                reads=tuple(
-                    Reading(name=Name(s, n), object_id=i, columns=tuple(c))
-                    for s, n, i, c in raw["reads"]
-                ),
+                reads=_readings(raw["reads"]),
                 location=raw["location"],
                 managed=raw["managed"],
                 created=raw["created"],
                 comment=raw["comment"],
+                revision=int(raw.get("revision", 0)),
+                earlier=tuple(
+                    Revision(number=n, definition=d, reads=_readings(r))
+                    for n, d, r in raw.get("earlier", ())
+                ),
+                own_reads=_readings(raw["own_reads"]) if "own_reads" in raw else None,
             )
         except (ValueError, KeyError, TypeError) as problem:
             raise error(
@@ -131,6 +197,14 @@ class Item:
                 hint="Restore the warehouse's _ctsql/catalog table to an earlier version.",
                 cause=problem,
             ) from problem
+
+
+def _readings_json(reads: Iterable[Reading]) -> list[list[Any]]:
+    return [[r.name.schema, r.name.name, r.object_id, list(r.columns)] for r in reads]
+
+
+def _readings(raw: list[list[Any]]) -> tuple[Reading, ...]:
+    return tuple(Reading(name=Name(s, n), object_id=i, columns=tuple(c)) for s, n, i, c in raw)
 
 
 @dataclass(frozen=True, slots=True)

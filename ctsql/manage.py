@@ -3,6 +3,7 @@
 from ctsql.planner.syntax import statements as st
 from ctsql.result import Result
 from ctsql.runtime import inspection
+from ctsql.runtime.ddl.alter_task import TaskAlteration
 from ctsql.runtime.ddl.change import Alteration
 from ctsql.runtime.ddl.create import Creation
 from ctsql.runtime.ddl.maintain import Maintenance
@@ -59,6 +60,12 @@ def _done(names: Namespace, statement: st.Statement) -> str:
             return change.rename(statement)
         case st.ResumeTask():
             return change.resume(statement)
+        case st.ReplaceBody():
+            return TaskAlteration(names).replace_body(statement)
+        case st.SetTaskOptions():
+            return TaskAlteration(names).set_options(statement)
+        case st.SwitchTask():
+            return TaskAlteration(names).switch(statement)
         case st.CommentOn():
             return change.comment(statement)
         case st.RefreshView():

@@ -7,10 +7,15 @@ from typing import assert_never
 
 from ctsql.catalog.refreshes import refresh_text
 from ctsql.planner.nodes import (
+    Assign,
+    ChangesInput,
     Delete,
+    DeletesInput,
     Get,
     Insert,
     InsertsInput,
+    Merge,
+    MergeClause,
     Node,
     NormalReference,
     Query,
@@ -19,6 +24,7 @@ from ctsql.planner.nodes import (
     TimesExtract,
     TimesReduce,
     Transaction,
+    Update,
     ViewReference,
     ViewWrite,
     children,
@@ -46,6 +52,11 @@ def line(node: Node) -> str:
         case InsertsInput():
             snapshot = ", on the first run the snapshot" if node.with_snapshot else ""
             return f"InsertsInput {node.name}: the rows inserted at T{snapshot}"
+        case DeletesInput():
+            return f"DeletesInput {node.name}: the rows deleted at T"
+        case ChangesInput():
+            snapshot = ", on the first run the snapshot" if node.with_snapshot else ""
+            return f"ChangesInput {node.name}: the rows changed at T with diff{snapshot}"
         case NormalReference():
             return f"NormalReference {node.name}: contents as of T"
         case SelfReference():
@@ -54,15 +65,25 @@ def line(node: Node) -> str:
             return f"Query {_one_line(node.sql.span.text)}"
         case ViewReference():
             return f"View {node.name} ({', '.join(node.columns)})"
+        case Assign():
+            return f"Assign {node.column}" + (" NULL" if node.value is None else "")
         case Insert():
             return f"Insert ({', '.join(node.into)})"
         case Delete():
             condition = "" if node.where is None else f" where it is true, as {node.alias}"
             return f"Delete{condition}"
+        case Update():
+            condition = "" if node.where is None else " where the last condition is true,"
+            return f"Update{condition} as {node.alias}"
+        case MergeClause():
+            condition = "" if node.condition is None else " and the condition is true"
+            return f"When {node.when.value}{condition}: {node.action.value}"
+        case Merge():
+            return f"Merge as {node.alias}, source as {node.source_alias}, on the condition"
         case Transaction():
-            return "Transaction: statements in order, consolidated"
+            return f"Transaction: statements in order{_repeated(node)}, consolidated"
         case TimesExtract():
-            return "TimesExtract: the times at which the input's inserts changed, from its log"
+            return f"TimesExtract: the times at which {_what_changes(node)}"
         case TimesReduce():
             return "TimesReduce: one update a time"
         case TaskWrite():
@@ -75,6 +96,24 @@ def line(node: Node) -> str:
             return f"ViewWrite {node.name} ({columns}): commit desired - stored at {at}{checks}"
         case _:
             assert_never(node)
+
+
+def _repeated(node: Transaction) -> str:
+    if node.fixpoint:
+        return f", repeated until nothing changes (at most {node.iterations} times)"
+    if node.iterations > 1:
+        return f", repeated up to {node.iterations} times until nothing changes"
+    return ""
+
+
+def _what_changes(node: TimesExtract) -> str:
+    several = len({getattr(n, "object_id", None) for n in node.inputs}) > 1
+    logs = "their logs" if several else "its log"
+    if any(isinstance(n, DeletesInput) for n in node.inputs):
+        return f"what is below changed, from {logs}"
+    if several:
+        return f"the inputs' inserts changed, from {logs}"
+    return f"the input's inserts changed, from {logs}"
 
 
 def _one_line(text: str) -> str:

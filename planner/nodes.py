@@ -14,13 +14,15 @@ from typing import Any
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.schemas import Column
-from ctsql.planner.syntax.statements import SqlText
+from ctsql.planner.syntax.statements import MergeAction, MergeWhen, SqlText
 
 
 class Role(Enum):
     """How a statement uses a relation."""
 
     INPUT = "input"
+    DELETES = "deletes"
+    CHANGES = "changes"
     REFERENCE = "reference"
     SELF = "self"
 
@@ -40,6 +42,28 @@ class InsertsInput:
     """Exactly the rows inserted at T, with multiplicity, gone again at T + 1.
 
     With ``with_snapshot``, the whole contents on the very first run.
+    """
+
+    object_id: str
+    name: Name
+    columns: tuple[str, ...]
+    with_snapshot: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletesInput:
+    """Exactly the rows deleted at T, with multiplicity; none on the first run with snapshot."""
+
+    object_id: str
+    name: Name
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesInput:
+    """The rows changed at T, each once, with ``diff``: copies inserted, or if negative deleted.
+
+    ``columns`` ends with it. On the first run with snapshot the rows are the whole contents.
     """
 
     object_id: str
@@ -95,11 +119,15 @@ class ViewReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insert:
-    """Propose the query's rows; ``into`` says which output column each of its columns fills."""
+    """Propose the query's rows; ``into`` says which output column each of its columns fills.
+
+    Of the other columns those in ``defaults`` get a value, the rest NULL.
+    """
 
     query: Query
     into: tuple[str, ...]
     target: tuple[Column, ...]
+    defaults: tuple["Assign", ...] = ()
 
     def __post_init__(self) -> None:
         known = {c.name for c in self.target}
@@ -114,27 +142,77 @@ class Delete:
     of: "Node"
     alias: str
     where: Query | None
+    ctes: Query | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assign:
+    """A column and the value it gets; None stands for NULL."""
+
+    column: str
+    value: Query | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """Propose other values for what the output holds where the predicate is true."""
+
+    of: "Node"
+    alias: str
+    assignments: tuple[Assign, ...]
+    where: Query | None
+    target: tuple[Column, ...]
+    ctes: Query | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeClause:
+    """What a MERGE does with the rows of one kind, where the condition is true."""
+
+    when: MergeWhen
+    action: MergeAction
+    condition: Query | None
+    assignments: tuple[Assign, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merge:
+    """Propose by the first clause that applies; a held row matched by several is an error."""
+
+    of: "Node"
+    alias: str
+    source: Query
+    source_alias: str
+    on: Query
+    clauses: tuple[MergeClause, ...]
+    target: tuple[Column, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
     """The body: statements in order, each seeing what earlier ones proposed.
 
-    Then consolidated, so that an insert and a delete of equal rows cancel.
+    It is run up to ``iterations`` times, until nothing changes; with ``fixpoint`` it is an error
+    when something still changes then. What comes out is consolidated, so that an insert and a
+    delete of equal rows cancel.
     """
 
-    statements: tuple[Insert | Delete, ...]
+    statements: tuple[Insert | Delete | Update | Merge, ...]
+    iterations: int = 1
+    fixpoint: bool = False
 
     def __post_init__(self) -> None:
         if not self.statements:
             raise ValueError("a transaction needs a statement")
+        if self.iterations < 1:
+            raise ValueError("a transaction runs once at least")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimesExtract:
-    """The times at which an input's inserts changed; reads the log and no rows."""
+    """The times at which any of the inputs changed; reads the logs and no rows."""
 
-    input: "Node"
+    inputs: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,12 +255,18 @@ class ViewWrite:
 Node = (
     Get
     | InsertsInput
+    | DeletesInput
+    | ChangesInput
     | NormalReference
     | SelfReference
     | Query
     | ViewReference
+    | Assign
     | Insert
     | Delete
+    | Update
+    | MergeClause
+    | Merge
     | Transaction
     | TimesExtract
     | TimesReduce

@@ -7,13 +7,21 @@ definition costs no job and does not depend on data.
 from collections.abc import Callable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.schemas import Column
-from ctsql.planner.lowering import Context, lower_query, quoted, temporary_view
-from ctsql.planner.lowering.queries import registered, relation_frames, run_text
-from ctsql.planner.nodes import Delete, Get, Node, Query, Role
+from ctsql.planner.lowering import (
+    Context,
+    Held,
+    View,
+    assigned,
+    lower_query,
+    quoted,
+)
+from ctsql.planner.lowering.queries import run_text
+from ctsql.planner.nodes import Delete, Get, Merge, Node, Query, Role, Update
 from ctsql.planner.rules import transform
 from ctsql.runtime.spark_errors import converted
 
@@ -38,6 +46,14 @@ class EmptySources:
     def inserts(self, object_id: str, at: int) -> DataFrame:
         """An empty table like the object."""
         return self.contents(object_id, at)
+
+    def deletes(self, object_id: str, at: int) -> DataFrame:
+        """An empty table like the object."""
+        return self.contents(object_id, at)
+
+    def changes(self, object_id: str, at: int) -> DataFrame:
+        """An empty table like the object, with ``diff``."""
+        return self.contents(object_id, at).withColumn("diff", F.lit(0).cast("bigint"))
 
     def stored(self, object_id: str) -> DataFrame | None:
         """Nothing is stored."""
@@ -99,21 +115,46 @@ class SparkAnalyst:
 
     def check_predicate(self, delete: Delete, columns: Sequence[Column]) -> None:
         """A DELETE's predicate must be a condition over the output's columns."""
-        where = delete.where
-        if where is None:
+        node: Node = transform(delete)
+        assert isinstance(node, Delete)  # the rules keep the root's kind
+        if node.where is None:
             return
-        query = _transformed(where)
         rows = empty(self._session, columns)
         with converted():
-            frames = relation_frames(query.relations, self._context, self._own(where))
-            with registered(query.sql, frames) as names, temporary_view(rows) as view:
-                run_text(
-                    query.sql,
-                    names,
-                    self._context,
-                    before=f"SELECT * FROM {view} AS {delete.alias} WHERE (",
-                    after=")",
-                )
+            view = View(Held(None, rows), self._context, node.ctes)
+            view.run(
+                [f"SELECT * FROM {{rows}} AS {node.alias} WHERE (", node.where, ")"], {"rows": rows}
+            )
+
+    def assigned_types(
+        self, statement: Update | Merge, columns: Sequence[Column]
+    ) -> list[tuple[str, ...]]:
+        """The types of assigned values; conditions are analysed with them."""
+        node: Node = transform(statement)
+        ctes = node.ctes if isinstance(node, Update) else None
+        view = View(Held(None, empty(self._session, columns)), self._context, ctes)
+        with converted():
+            if isinstance(node, Merge):
+                frames = assigned(node, view)
+                return [tuple(f.dataType.simpleString() for f in d.schema)[1:] for d in frames]
+            assert isinstance(node, Update)  # the rules keep the root's kind
+            pieces: list[str | Query] = ["SELECT 1"]
+            for assign in node.assignments:
+                pieces += [", NULL"] if assign.value is None else [", (", assign.value, ")"]
+            pieces.append(f" FROM {{rows}} AS {node.alias}")
+            if node.where is not None:
+                pieces += [" WHERE (", node.where, ")"]
+            found = view.run(pieces, {"rows": empty(self._session, columns)})
+            return [tuple(f.dataType.simpleString() for f in found.schema)[1:]]
+
+    def value_types(self, values: Sequence[Query]) -> tuple[str, ...]:
+        """The types of values that read no relation."""
+        found = []
+        for value in values:
+            with converted():
+                frame = run_text(value.sql, {}, self._context, before="SELECT (", after=")")
+            found.append(frame.schema[0].dataType.simpleString())
+        return tuple(found)
 
     def assignable(self, given: str, declared: str) -> bool:
         """ANSI store assignment, as Spark's INSERT has it."""

@@ -4,7 +4,7 @@ Order of a read: mint Ts for what is committed, look at the catalog, bring every
 depends on up to the newest T (each object after what it reads), then read one cut as of T.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
 from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +29,7 @@ from ctsql.runtime.sinks.mv import ViewSink
 from ctsql.runtime.sinks.mv_mint import Mint
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import converted
-from ctsql.runtime.timeline import Timeline
+from ctsql.runtime.timeline import TaskState, Timeline
 from ctsql.runtime.warehouse import SYSTEM_FOLDER, check_may_begin
 
 
@@ -198,7 +198,13 @@ class Engine:
             self.advance_one(item, until)
 
     def advance_one(self, item: Item, until: int) -> None:
-        """Bring one object up to a time; what it reads must be there already."""
+        """Bring one object up to a time; what it reads must be there already.
+
+        A suspended task is left alone, and what reads one is brought no further than that is.
+        """
+        if self.objects.is_suspended(item):
+            return
+        until = min(until, self.held_back(item, until))
         if item.kind is ObjectKind.CONTINUAL_TASK:
             TaskSink(self.objects, item).advance(until)
         elif item.kind is ObjectKind.MATERIALIZED_VIEW:
@@ -209,6 +215,35 @@ class Engine:
                     self._note_failure(item, problem)
                 raise
 
+    def suspended_below(self, item: Item) -> list[Item]:
+        """The suspended tasks that an object reads, directly or through others."""
+        stopped = set(self.timeline.suspended())
+        if not stopped:
+            return []
+        below = self.catalog.closure([item.id])
+        return [i for i in below if i.id != item.id and i.id in stopped]
+
+    def held_back(self, item: Item, until: int) -> int:
+        """How far an object can come, as suspended tasks below it stand still."""
+        return min((self._complete(i) for i in self.suspended_below(item)), default=until)
+
+    def check_not_suspended(self, item: Item) -> None:
+        """Refuse what needs an object as of now while it, or what it reads, stands still.
+
+        Raises:
+            TASK_SUSPENDED: it would be given contents that RESUME changes afterwards.
+        """
+        stopped = [
+            *self.suspended_below(item),
+            *([item] if self.objects.is_suspended(item) else []),
+        ]
+        if stopped:
+            raise error("TASK_SUSPENDED", name=str(stopped[0].name))
+
+    def alter_task(self, item: Item, change: Callable[[TaskState, int], TaskState]) -> int:
+        """Bind a change of a task's state to a new T; returns it."""
+        return self.timeline.mint(self.objects.sources(), task=(item.id, change))
+
     def _note_failure(self, item: Item, problem: DataError) -> None:
         # What cannot be recorded is still raised by whoever called.
         with suppress(EnvironmentProblem, CommitUnknown):
@@ -217,6 +252,7 @@ class Engine:
     def retry_failed(self, item: Item) -> None:
         """Run a task again where it failed, and on from there."""
         until = self.mint()
+        self.check_not_suspended(item)
         self.advance([self.objects.item(r.object_id) for r in item.reads], until)
         TaskSink(self.objects, item).advance(until, retry=True)
 
@@ -238,7 +274,7 @@ class Engine:
             if item.kind is ObjectKind.CONTINUAL_TASK:
                 failure = self.failure(item)
                 if failure is not None:
-                    raise failure.task_error(item)
+                    raise failure.task_error(self.objects.in_force(item, failure.time)[0])
 
     def check_not_finished(self, item: Item) -> None:
         """Refuse to write a view that is past the last refresh of its schedule."""
@@ -256,6 +292,7 @@ class Engine:
             VIEW_FINISHED: the last refresh of its schedule is over.
         """
         until = self.mint()
+        self.check_not_suspended(item)
         if self.objects.schedule(item) is not None:
             if not replaced:
                 self.advance([item], until)
@@ -302,9 +339,11 @@ class Engine:
         """The T to read at; everything the items depend on is brought there."""
         if not strict and as_of is None:
             self.timeline.refresh()
+            self.refresh_catalog()  # a definition that the timeline names is in the newest one
             self._check_tasks(items)
             return self.complete_through(items)
         now = self.mint() if as_of is not None else self.mint_for(items)
+        now = self._reach(items, now)
         if as_of is not None and as_of > now:
             raise error(
                 "AS_OF_OUT_OF_RANGE",
@@ -316,6 +355,16 @@ class Engine:
             )
         self.advance(items, now if as_of is None else as_of)
         return now if as_of is None else as_of
+
+    def _reach(self, items: list[Item], now: int) -> int:
+        """The newest T at which all the items can be had: suspended tasks stand still."""
+        stopped = {i.id: i for item in items for i in self.suspended_below(item)}
+        stopped.update((i.id, i) for i in items if self.objects.is_suspended(i))
+        for task in self.catalog.closure(stopped):
+            if task.id in stopped:
+                self.advance(self.objects.followed(task), now)
+                now = min(now, self._complete(task))
+        return now
 
     def complete_through(self, items: Iterable[Item]) -> int:
         """The newest T at which all the items are stored, without computing anything."""

@@ -12,12 +12,13 @@ import signal
 
 PROMISES = {
     "source_committed": "an INSERT is in the table and bound to no T: the next mint binds it",
-    "timeline_committed": "Ts are bound and no output has moved: the outputs catch up",
+    "timeline_committed": "Ts are bound (and what ALTER changes of a task), the outputs catch up",
     "output_staged": "files exist, the upper is unchanged: they are unseen; the T is run again",
     "output_committed": "the output holds T: it is not run again",
     "mv_advanced_upper": "the upper is a batch's lower, its rows are unseen: written again",
     "catalog_table_made": "a folder exists that no object owns: nobody sees it",
-    "catalog_committed": "the object exists; its first contents are written on first use",
+    "catalog_committed": "the object exists, its first contents are written on first use; "
+    "a definition that ALTER adds waits for a T and is seen by nobody",
 }
 POINTS = tuple(PROMISES)
 

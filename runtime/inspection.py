@@ -18,14 +18,13 @@ from ctsql.planner.syntax.statements import (
     CreateMaterializedView,
     CreateTable,
     CreateView,
-    DeleteStatement,
     Describe,
     Edit,
-    InsertStatement,
     RelationRef,
     ShowCreate,
     ShowObjects,
     SqlText,
+    texts_of,
 )
 from ctsql.planner.syntax.tokens import tokenise
 from ctsql.runtime import pending
@@ -80,13 +79,12 @@ def show_pending(engine: Engine) -> Rows:
 
 
 def _tasks(engine: Engine, items: list[Item]) -> Rows:
-    columns = ["schema", "name", "input", "upper", "complete_through", "state", "last_error"]
-    columns.append("comment")
+    columns = ["schema", "name", "input", "upper", "complete_through", "state"]
+    columns += ["lag_ms", "lag_versions", "last_error", "comment"]
     engine.timeline.refresh()
     rows: list[tuple[object, ...]] = []
     for item in items:
-        plan_input = engine.objects.bound(item).plan
-        inputs = ", ".join(str(n.name) for n in getattr(plan_input, "inputs", ()))
+        inputs = ", ".join(str(i.name) for i in engine.objects.followed(item))
         through = engine.complete_through([item])
         status = status_of(engine, item)
         error_at = status.last_error
@@ -98,6 +96,8 @@ def _tasks(engine: Engine, items: list[Item]) -> Rows:
                 status.upper,
                 times.to_iso(through),
                 status.state.value,
+                status.lag.milliseconds,
+                status.lag.versions,
                 error_at and f"T = {error_at[1]}: {error_at[2]}",
                 item.comment,
             )
@@ -168,6 +168,8 @@ def show_create(engine: Engine, statement: ShowCreate, search_schema: str) -> Ro
             wanted=statement.kind.value,
             hint=f"Type: SHOW CREATE {item.kind.keyword} {item.name}",
         )
+    engine.timeline.refresh()  # it says which definition of a task is in force
+    item = engine.objects.current(engine.refresh_catalog().items[item.id])
     return ["name", "create_statement"], [(str(item.name), current_definition(engine, item))]
 
 
@@ -181,13 +183,8 @@ def current_definition(engine: Engine, item: Item) -> str:
         case CreateView() | CreateMaterializedView():
             texts, targets = [statement.query], [statement.target]
         case CreateContinualTask():
-            targets = [statement.target, statement.input]
-            for part in statement.body:
-                targets.append(part.target)
-                if isinstance(part, InsertStatement):
-                    texts.append(part.query)
-                elif isinstance(part, DeleteStatement) and part.where is not None:
-                    texts.append(part.where)
+            targets = [statement.target, *statement.inputs, *(p.target for p in statement.body)]
+            texts = [text for part in statement.body for text in texts_of(part)]
         case CreateTable():
             targets = [statement.target]
         case _:
@@ -214,10 +211,11 @@ def _renamed(
         return
     same_schema = fold(now.name.schema) == fold(name.schema) and len(ref.parts) == 1
     text = quote(now.name.name) if same_schema else now.name.qualified()
+    yield Edit(span=ref.name_span, text=text)
     if not ref.aliased and _has_columns_of(ref.parts[-1], definition):
-        text += f" AS {quote(ref.parts[-1])}"
+        behind = Span(ref.span.source, ref.span.stop, ref.span.stop)
+        yield Edit(span=behind, text=f" AS {quote(ref.parts[-1])}")
         yield from (Edit(span=prefix, text="") for prefix in ref.column_prefixes)
-    yield Edit(span=ref.span, text=text)
 
 
 def _has_columns_of(name: str, definition: Span) -> bool:

@@ -19,13 +19,13 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column
-from ctsql.catalog.times import CLOSED
+from ctsql.catalog.times import CLOSED, TIME_MAX
 from ctsql.planner.binding import Bound, bind_stored
-from ctsql.planner.nodes import InsertsInput, TaskWrite, ViewWrite
-from ctsql.runtime.commits import INSERTING, Change, classify, rows_added
+from ctsql.planner.nodes import DeletesInput, InsertsInput, TaskWrite, ViewWrite
+from ctsql.runtime.commits import Change, classify, rows_added
 from ctsql.runtime.delta_log import DeltaTable, Gateway
 from ctsql.runtime.refresh import Schedule
-from ctsql.runtime.sinks.correction import inserted
+from ctsql.runtime.sinks.correction import net_change
 from ctsql.runtime.sinks.failure import Failure, held_at
 from ctsql.runtime.timeline import Timeline
 from ctsql.runtime.write_handle import Entry, Output
@@ -46,6 +46,17 @@ class Movement:
     version: int
 
 
+def due_changes(plan: TaskWrite) -> dict[str, frozenset[Change]]:
+    """For each input the kinds of changes for which the body may have to run."""
+    found: dict[str, frozenset[Change]] = {}
+    for node in plan.inputs:
+        assert isinstance(node, InsertsInput | DeletesInput)
+        more = {Change.DELETE} if isinstance(node, DeletesInput) else {Change.APPEND}
+        known = found.get(node.object_id, frozenset[Change]())
+        found[node.object_id] = known | more | {Change.MIXED, Change.FAILED}
+    return found
+
+
 class Objects:
     """Tables and handles by object; made anew when the catalog changes.
 
@@ -61,17 +72,15 @@ class Objects:
         self.stop: threading.Event | None = None
         self.catalog: Catalog = Catalog.of(())
         self._outputs: dict[str, Output] = {}
-        self._bound: dict[str, Bound] = {}
+        self._bound: dict[tuple[str, int], Bound] = {}
         self._columns: dict[str, tuple[str, tuple[Column, ...]]] = {}
 
     def use(self, catalog: Catalog) -> None:
         """Go on with another catalog."""
         for object_id in set(self._outputs) - set(catalog.items):
             del self._outputs[object_id]
-        for object_id in set(self._bound) - set(catalog.items):
-            del self._bound[object_id]
         changed = [i for i in catalog if self.catalog.items.get(i.id) != i]
-        if changed:
+        if changed or len(catalog.items) != len(self.catalog.items):
             self._bound.clear()
         self.catalog = catalog
 
@@ -110,11 +119,54 @@ class Objects:
             raise error("STATEMENT_CANCELLED")
 
     def bound(self, item: Item) -> Bound:
-        """The bound definition of an object."""
-        found = self._bound.get(item.id)
+        """The bound definition of an object; of a task the one in force now."""
+        return self._bound_as(self.current(item))
+
+    def _bound_as(self, item: Item) -> Bound:
+        found = self._bound.get((item.id, item.revision))
         if found is None:
-            found = self._bound[item.id] = bind_stored(item, self.catalog)
+            found = self._bound[item.id, item.revision] = bind_stored(item, self.catalog)
         return found
+
+    def current(self, item: Item) -> Item:
+        """An object with the definition that is in force now."""
+        if item.kind is not ObjectKind.CONTINUAL_TASK:
+            return item
+        if self.timeline.read_to < 0:
+            self.timeline.refresh()
+        return self._at_revision(item, self.timeline.task(item.id).revision_at(TIME_MAX))
+
+    def _at_revision(self, item: Item, number: int) -> Item:
+        """A task with one of its definitions, by the newest catalog that was looked at."""
+        newest = self.catalog.items.get(item.id, item)
+        if number > newest.revision:
+            raise error(
+                "INTERNAL_ERROR",
+                invariant="a definition is in the catalog before it is in force",
+                detail=f"{item.name}: {number} is in force, {newest.revision} is the newest known.",
+            )
+        return newest.at_revision(number)
+
+    def plans(
+        self, item: Item, *, after: int, until: int
+    ) -> list[tuple[int, int, Item, TaskWrite]]:
+        """(after, until] cut where a task's definition changes, with the item as it is then."""
+        found = []
+        for start, stop, number in self.timeline.task(item.id).spans(after, until):
+            then = self._at_revision(item, number)
+            plan = self._bound_as(then).plan
+            assert isinstance(plan, TaskWrite)
+            found.append((start, stop, then, plan))
+        return found
+
+    def in_force(self, item: Item, at: int) -> tuple[Item, TaskWrite]:
+        """A task as it is at a time, and what it does then."""
+        ((_, _, then, plan),) = self.plans(item, after=at - 1, until=at)
+        return then, plan
+
+    def is_suspended(self, item: Item) -> bool:
+        """Is it a task that is not to run?"""
+        return self.timeline.task(item.id).suspended is not None
 
     def sources(self) -> dict[str, tuple[str, DeltaTable]]:
         """What the timeline mints for: every source with its name."""
@@ -200,18 +252,20 @@ class Objects:
         if item.kind is ObjectKind.CONTINUAL_TASK:
             plan = self.bound(item).plan
             assert isinstance(plan, TaskWrite)
-            return [self.item(i.object_id) for i in plan.inputs if isinstance(i, InsertsInput)]
+            return [self.item(object_id) for object_id in due_changes(plan)]
         return [self.item(r.object_id) for r in item.reads if r.object_id != item.id]
 
     def due_times(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times at which an object may have to be brought up; a task is, for its inputs."""
         if item.kind is not ObjectKind.CONTINUAL_TASK:
             return self.change_times(item, after=after, until=until)
+        plans = self.plans(item, after=max(after, item.created), until=until)
         return {
             m.time
-            for read in self.followed(item)
-            for m in self.movements(read, after=max(after, item.created), until=until)
-            if self.change_of(read, m) in INSERTING
+            for start, stop, _, plan in plans
+            for object_id, kinds in due_changes(plan).items()
+            for m in self.movements(self.item(object_id), after=start, until=stop)
+            if self.change_of(self.item(object_id), m) in kinds
         }
 
     # ---- refresh times
@@ -351,20 +405,21 @@ class Objects:
         said = table.commit_at(newest.version).metadata if table.has(newest.version) else {}
         return said.get(DEFINITION) != self.definition_of(item)
 
-    def inserts_of(self, item: Item, movement: Movement, change: Change) -> DataFrame:
-        """The rows a movement inserts, net.
+    def added_by(self, item: Item, movement: Movement) -> DataFrame:
+        """The rows a movement of kind APPEND inserts."""
+        return self.table(item).added_rows(list(range(movement.before + 1, movement.version + 1)))
+
+    def changed_by(self, item: Item, movement: Movement, columns: list[str]) -> DataFrame:
+        """What a movement changes of these columns, net: each row once, with ``COPIES``.
 
         Raises:
             VIEW_FAILED: a view's contents became an error.
         """
-        table = self.table(item)
         held = self.held_error(item, movement.version)
         if held is not None:
             raise held.view_error(item)
-        if change is Change.APPEND:
-            return table.added_rows(list(range(movement.before + 1, movement.version + 1)))
-        rows = table.change_rows(movement.before + 1, movement.version)
-        return inserted(rows, [c.name for c in item.columns])
+        rows = self.table(item).change_rows(movement.before + 1, movement.version)
+        return net_change(rows, columns)
 
     def held_error(self, item: Item, version: int) -> Failure | None:
         """The error that a view holds since a commit that moved its upper."""

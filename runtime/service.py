@@ -101,9 +101,12 @@ class Service:
     # ---- looking
 
     def _look(self, engine: Engine) -> bool:
-        """Tick if something moved or something that failed is due; says whether."""
-        if not self._moved(engine) and not any(
-            t.is_due(time.monotonic()) for k, t in self._troubles.items() if k != SERVICE
+        """Tick if something moved, or a refresh or what failed is due; says whether."""
+        retries = (t for k, t in self._troubles.items() if k != SERVICE)
+        if not (
+            self._moved(engine)
+            or engine.is_refresh_due()
+            or any(t.is_due(time.monotonic()) for t in retries)
         ):
             return False
         self._tick(engine)

@@ -1,8 +1,10 @@
 """The rows that plans read: the runtime's side of the planner's ``Sources`` protocol."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, error
@@ -10,6 +12,7 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering import EMPTY, Context, lower_view
 from ctsql.planner.nodes import ViewWrite
+from ctsql.runtime.input_changes import InputChange
 from ctsql.runtime.objects import Objects
 
 
@@ -18,13 +21,13 @@ class StoredSources:
     """Rows as of T, for reads and for views.
 
     Attributes:
-        inputs: for a task's run, the rows of its inputs at T by object id.
+        inputs: for a task's run, the changes of its inputs at T by object id.
         output: for a task's run, the output's item and the version of it that is read.
         span: where the user asked for the time, for errors.
     """
 
     objects: Objects
-    inputs: dict[str, DataFrame] = field(default_factory=dict)
+    inputs: Mapping[str, InputChange] = field(default_factory=dict)
     output: tuple[Item, int] | None = None
     span: Span | None = None
 
@@ -95,7 +98,15 @@ class StoredSources:
 
     def inserts(self, object_id: str, at: int) -> DataFrame:
         """The rows inserted at T."""
-        return self.inputs[object_id]
+        return self.inputs[object_id].inserts
+
+    def deletes(self, object_id: str, at: int) -> DataFrame:
+        """The rows deleted at T."""
+        return self.inputs[object_id].deletes
+
+    def changes(self, object_id: str, at: int) -> DataFrame:
+        """The rows changed at T, with ``diff``."""
+        return self.inputs[object_id].changes
 
     def stored(self, object_id: str) -> DataFrame | None:
         """What the output holds, located; None when it holds no file."""
@@ -106,11 +117,19 @@ class StoredSources:
 
 
 class ExplainedSources(StoredSources):
-    """For EXPLAIN PHYSICAL: an input's inserts are shown as a read of its whole contents."""
+    """For EXPLAIN PHYSICAL: an input's changes are shown as a read of its whole contents."""
 
     def inserts(self, object_id: str, at: int) -> DataFrame:
         """The input's contents, in place of the rows inserted at T."""
         return self.contents(object_id, at)
+
+    def deletes(self, object_id: str, at: int) -> DataFrame:
+        """The input's contents, in place of the rows deleted at T."""
+        return self.contents(object_id, at)
+
+    def changes(self, object_id: str, at: int) -> DataFrame:
+        """The input's contents, in place of the rows changed at T."""
+        return self.contents(object_id, at).withColumn("diff", F.lit(1).cast("bigint"))
 
     def stored(self, object_id: str) -> DataFrame | None:
         """The output's contents, if it exists."""

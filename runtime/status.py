@@ -18,9 +18,11 @@ from enum import Enum
 
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.times import CLOSED
+from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime import clock
-from ctsql.runtime.commits import INSERTING, classify
+from ctsql.runtime.commits import Change, classify
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.objects import due_changes
 from ctsql.runtime.sinks.failure import Failure
 
 COLUMNS = (
@@ -43,6 +45,7 @@ class State(Enum):
     UP_TO_DATE = "up to date"
     BEHIND = "behind"
     FAILED = "failed"
+    SUSPENDED = "suspended"
     FINISHED = "finished"
 
 
@@ -74,12 +77,15 @@ class Status:
     item: Item
     upper: int
     lag: Lag
+    suspended: bool = False
     failure: Failure | None = None
     origin: tuple[Item, Failure] | None = None
 
     @property
     def state(self) -> State:
-        """Failed if it stands still by itself, finished if it is never written again."""
+        """What it is for itself: suspended, finished, failed; else behind or up to date."""
+        if self.suspended:
+            return State.SUSPENDED
         if self.upper == CLOSED:
             return State.FINISHED
         if self.failure is not None:
@@ -135,6 +141,7 @@ def status_of(engine: Engine, item: Item) -> Status:
         item=item,
         upper=upper,
         lag=Lag.of(() if upper == CLOSED else _pending(engine, item, through), through),
+        suspended=engine.objects.is_suspended(item),
         failure=engine.failure(item),
         origin=next(failed, None),
     )
@@ -161,10 +168,12 @@ def _commits(engine: Engine, item: Item, since: int) -> Iterator[tuple[str, int,
     if schedule is not None:
         shown = objects.shown_at(item, since)
         since = item.created - 1 if shown is None else shown
-    inserting = item.kind is ObjectKind.CONTINUAL_TASK
+    plan = objects.bound(item).plan
+    due_kinds = due_changes(plan) if isinstance(plan, TaskWrite) else {}
     for read in objects.followed(item):
         if read.kind is ObjectKind.TABLE:
-            times = _moves(engine, read, since, inserting=inserting)
+            kinds = due_kinds.get(read.id, frozenset(Change))
+            times = _moves(engine, read, since, kinds)
             found: Iterable[tuple[str, int, int]] = ((read.id, t, t) for t in times)
         else:
             found = _commits(engine, read, since)
@@ -174,17 +183,17 @@ def _commits(engine: Engine, item: Item, since: int) -> Iterator[tuple[str, int,
             yield source, time, due
 
 
-def _moves(engine: Engine, source: Item, since: int, *, inserting: bool) -> Iterator[int]:
+def _moves(engine: Engine, source: Item, since: int, kinds: frozenset[Change]) -> Iterator[int]:
     """The Ts of a source's commits after a T, those that have none yet by the one they would get.
 
     Args:
-        inserting: only those that may insert rows.
+        kinds: of changes that count.
     """
     objects, timeline = engine.objects, engine.timeline
     for movement in objects.movements(source, after=since, until=timeline.now):
-        if not inserting or objects.change_of(source, movement) in INSERTING:
+        if objects.change_of(source, movement) in kinds:
             yield movement.time
     table = objects.table(source)
     for commit in timeline.unbound(source.id, source.name.qualified(), table):
-        if not inserting or classify(table.commit_at(commit.version)) in INSERTING:
+        if classify(table.commit_at(commit.version)) in kinds:
             yield max(commit.time_ms, timeline.now + 1)

@@ -10,6 +10,10 @@ A refresh of a view with a schedule that a user asks for by hand is a binding to
 So everybody who knows T knows of it, and what a view shows at T is definite. One more domain
 metadata action holds each view's newest request.
 
+What ALTER changes of a task is bound likewise, by one more action with the state of every such
+task: which definition is in force from which T on, and whether it is suspended. Whoever knows T
+knows all that was bound up to T, so every replica runs the same definition at T.
+
 I1: Ts strictly increase, over restarts and over processes that mint at once (the upper of the
     table's write handle is the last T + 1).
 I2: a binding never changes once committed.
@@ -27,8 +31,9 @@ in-commit timestamps.
 
 import json
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pyspark.sql import functions as F
 
@@ -46,6 +51,7 @@ ARCHIVE_EVERY_COMMITS = 100
 ARCHIVE_ROWS_MAX = 10_000
 ARCHIVE_TRIES_MAX = 5
 MINT_TRIES_MAX = 1_000
+TASKS = "ctsql.tasks"
 SCHEMA = "t BIGINT, source STRING, version BIGINT"
 
 
@@ -56,6 +62,40 @@ class Binding:
     time: int
     source: str
     version: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """What was bound of a task since it was made.
+
+    Attributes:
+        revisions: (T, number): from T on (inclusive) that definition is in force, whatever was
+            bound before. suspended: the T at which it was suspended; None when it runs.
+    """
+
+    revisions: tuple[tuple[int, int], ...] = ()
+    suspended: int | None = None
+
+    def revision_at(self, at: int) -> int:
+        """The number of the definition in force at a time.
+
+        >>> state = TaskState(((10, 1), (20, 2), (15, 3)))
+        >>> [state.revision_at(t) for t in (9, 10, 14, 15, 25)]
+        [0, 1, 1, 3, 3]
+        """
+        return next((n for start, n in reversed(self.revisions) if start <= at), 0)
+
+    def spans(self, after: int, until: int) -> list[tuple[int, int, int]]:
+        """(after, until] cut where the definition changes: after, until and its number.
+
+        >>> TaskState(((10, 1), (20, 2))).spans(5, 30)
+        [(5, 9, 0), (9, 19, 1), (19, 30, 2)]
+        >>> TaskState().spans(5, 30)
+        [(5, 30, 0)]
+        """
+        cuts = sorted({start - 1 for start, _ in self.revisions if after < start - 1 < until})
+        bounds = [after, *cuts, until]
+        return [(a, b, self.revision_at(b)) for a, b in pairwise(bounds) if a < b]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +135,7 @@ class Timeline:
         self._bindings: dict[str, list[Binding]] = {}
         self._frontier: dict[str, int] = {}
         self._requests: dict[str, int] = {}  # view -> its newest request
+        self._tasks: dict[str, TaskState] = {}
         self._passed: dict[str, int] = {}  # source -> version looked at, no data change above
         self._archive_taken = False
 
@@ -142,6 +183,7 @@ class Timeline:
             if FRONTIER in domains:
                 self._frontier = json.loads(domains[FRONTIER])
             self._requests = json.loads(domains.get(REQUESTS, "{}"))
+            self._tasks = _tasks_of(domains.get(TASKS, "{}"))
             self._read_to, self._read_from = newest, newest + 1
             self._known_from = TIME_MAX
             return self.now
@@ -159,6 +201,8 @@ class Timeline:
                 self._frontier = json.loads(frontier)
             if (requests := changed.get(REQUESTS)) is not None:
                 self._requests = json.loads(requests)
+            if (tasks := changed.get(TASKS)) is not None:
+                self._tasks = _tasks_of(tasks)
             self._read_to = version  # at once: what is taken in is not taken in again
         return self.now
 
@@ -239,6 +283,14 @@ class Timeline:
             pass
         return [b.time for b in self._bindings.get(view, []) if after < b.time <= until]
 
+    def task(self, task: str) -> TaskState:
+        """What is bound of a task, as of what was last taken in."""
+        return self._tasks.get(task, TaskState())
+
+    def suspended(self) -> list[str]:
+        """The tasks that are suspended, as of what was last taken in, dropped ones included."""
+        return [task for task, state in self._tasks.items() if state.suspended is not None]
+
     # ---- minting
 
     def mint(
@@ -247,6 +299,7 @@ class Timeline:
         *,
         fresh: bool = False,
         request: str | None = None,
+        task: tuple[str, Callable[[TaskState, int], TaskState]] | None = None,
     ) -> int:
         """Bind every commit that is there; returns the newest T.
 
@@ -255,6 +308,7 @@ class Timeline:
                 or an earlier commit of one left out would get a later T.
             fresh: make a new T, not before the clock's time, even when no source has moved.
             request: bind to that new T that this view is to be refreshed.
+            task: bind to that new T what becomes of this task's state.
         """
         for _ in range(MINT_TRIES_MAX):
             self.refresh()
@@ -263,7 +317,7 @@ class Timeline:
                 for source, (name, table) in sources.items()
                 for c in self.unbound(source, name, table)
             ]
-            fresh = fresh or request is not None
+            fresh = fresh or request is not None or task is not None
             if not candidates and self.now >= 0 and not fresh:
                 return self.now
             attempt = self._output.open(self._output.upper)
@@ -281,6 +335,9 @@ class Timeline:
             if request is not None:
                 bindings.append(Binding(newest, request, 0))
                 attempt.set_domain(REQUESTS, json.dumps({**self._requests, request: newest}))
+            if task is not None:
+                changed = {**self._tasks, task[0]: task[1](self.task(task[0]), newest)}
+                attempt.set_domain(TASKS, _tasks_text(changed))
             outcome = attempt.commit(
                 newest + 1, {"bindings": [[b.time, b.source, b.version] for b in bindings]}
             )
@@ -356,3 +413,16 @@ class Timeline:
         self._reach_back(source, -1)
         held = self._bindings.get(source)
         return held[0].time if held else None
+
+
+def _tasks_of(text: str) -> dict[str, TaskState]:
+    return {
+        task: TaskState(tuple((t, n) for t, n in raw["revisions"]), raw["suspended"])
+        for task, raw in json.loads(text).items()
+    }
+
+
+def _tasks_text(tasks: Mapping[str, TaskState]) -> str:
+    return json.dumps(
+        {t: {"revisions": list(s.revisions), "suspended": s.suspended} for t, s in tasks.items()}
+    )

@@ -75,6 +75,14 @@ OBJECTS: tuple[Condition, ...] = (
         "SHOW CONTINUAL TASKS lists the state of each task.",
     ),
     Condition(
+        "TASK_SUSPENDED",
+        "55000",
+        CatalogError,
+        'continual task "{name}" is suspended',
+        "What it will write for changes that are waiting is not known yet.",
+        "Type: ALTER CONTINUAL TASK {name} RESUME",
+    ),
+    Condition(
         "UNKNOWN_RELATION",
         "42P01",
         CatalogError,

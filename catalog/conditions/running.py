@@ -119,6 +119,14 @@ RUNNING: tuple[Condition, ...] = (
         "{hint}",
     ),
     Condition("STATEMENT_CANCELLED", "57014", EnvironmentProblem, "the statement was cancelled"),
+    Condition(
+        "STEP_LIMIT_REACHED",
+        "54000",
+        DataError,
+        "the body still changes its output after {limit} iterations",
+        "WITH (ITERATIONS = FIXPOINT) runs it until nothing changes.",
+        "See that each pass adds less, as INSERT ... EXCEPT SELECT does; or give a number.",
+    ),
     Condition("STORAGE_ERROR", "58030", EnvironmentProblem, "{message}", "{detail}", "{hint}"),
     Condition(
         "TASK_FAILED",

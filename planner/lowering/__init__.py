@@ -2,19 +2,34 @@
 
 from ctsql.planner.lowering.context import EMPTY, Context, Sources
 from ctsql.planner.lowering.failures import Failures
+from ctsql.planner.lowering.held import Held, View, together
+from ctsql.planner.lowering.merge import assigned
 from ctsql.planner.lowering.queries import lower_query, quoted, temporary_view
-from ctsql.planner.lowering.transaction import Proposal, lower_transaction
+from ctsql.planner.lowering.transaction import (
+    Proposal,
+    base,
+    lower_statements,
+    lower_transaction,
+)
+from ctsql.planner.lowering.values import value_text
 from ctsql.planner.lowering.view import lower_view
 
 __all__ = [
     "EMPTY",
     "Context",
     "Failures",
+    "Held",
     "Proposal",
     "Sources",
+    "View",
+    "assigned",
+    "base",
     "lower_query",
+    "lower_statements",
     "lower_transaction",
     "lower_view",
     "quoted",
     "temporary_view",
+    "together",
+    "value_text",
 ]

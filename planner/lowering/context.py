@@ -23,6 +23,12 @@ class Sources(Protocol):
     def inserts(self, object_id: str, at: int) -> DataFrame:
         """Exactly the rows inserted at T; on a first run with snapshot, the whole contents."""
 
+    def deletes(self, object_id: str, at: int) -> DataFrame:
+        """Exactly the rows deleted at T; none on a first run with snapshot."""
+
+    def changes(self, object_id: str, at: int) -> DataFrame:
+        """The rows changed at T, each once, with the column ``diff``."""
+
     def stored(self, object_id: str) -> DataFrame | None:
         """What an output holds, with the columns that locate each row; None when it is empty."""
 

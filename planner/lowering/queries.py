@@ -12,9 +12,18 @@ from functools import singledispatch
 
 from pyspark.sql import DataFrame
 
+from ctsql.catalog.spans import Span
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.failures import Failures
-from ctsql.planner.nodes import InsertsInput, Node, NormalReference, Query, ViewReference
+from ctsql.planner.nodes import (
+    ChangesInput,
+    DeletesInput,
+    InsertsInput,
+    Node,
+    NormalReference,
+    Query,
+    ViewReference,
+)
 from ctsql.planner.syntax import Rewritten, rewrite
 from ctsql.planner.syntax.statements import RelationRef, SqlText
 
@@ -22,22 +31,30 @@ _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Framed:
-    """A rewritten text with text of ours around it; offsets still lead to the user's text."""
+class Composed:
+    """Rewritten texts with texts of ours between them; offsets still lead to the user's text."""
 
-    before: str
-    inner: Rewritten
-    after: str
+    parts: tuple[str | Rewritten, ...]
 
     @property
     def text(self) -> str:
         """What Spark is given."""
-        return self.before + self.inner.text + self.after
+        return "".join(p if isinstance(p, str) else p.text for p in self.parts)
 
     def origin(self, offset: int) -> int:
-        """The place in the user's text of an offset in :attr:`text`."""
-        inside = min(max(offset - len(self.before), 0), len(self.inner.text))
-        return self.inner.origin(inside)
+        """The place in the user's text of an offset in :attr:`text`.
+
+        In a text of ours that is where the user's next text begins, or the last one ends.
+        """
+        start, place = 0, 0
+        for part in self.parts:
+            length = len(part if isinstance(part, str) else part.text)
+            if isinstance(part, Rewritten):
+                place = part.origin(max(offset - start, 0))
+                if offset < start + length:
+                    return place
+            start += length
+        return place
 
 
 @singledispatch
@@ -49,6 +66,16 @@ def lower_relation(node: object, _context: Context) -> DataFrame:
 @lower_relation.register
 def _(node: InsertsInput, context: Context) -> DataFrame:
     return context.sources.inserts(node.object_id, context.at).select(*quoted(node.columns))
+
+
+@lower_relation.register
+def _(node: DeletesInput, context: Context) -> DataFrame:
+    return context.sources.deletes(node.object_id, context.at).select(*quoted(node.columns))
+
+
+@lower_relation.register
+def _(node: ChangesInput, context: Context) -> DataFrame:
+    return context.sources.changes(node.object_id, context.at).select(*quoted(node.columns))
 
 
 @lower_relation.register
@@ -126,13 +153,33 @@ def run_text(
     parameters: Sequence[str] = (),
 ) -> DataFrame:
     """Give Spark a text of the user's, with text of ours around it."""
-    rewritten = rewrite(
+    rewritten = rewritten_text(sql, names, context, parameters)
+    return _run(Composed((before, rewritten, after)), sql.span, names, context)
+
+
+def run_pieces(
+    pieces: Sequence[str | SqlText], names: dict[RelationRef, str], context: Context
+) -> DataFrame:
+    """Give Spark a statement made of texts of ours and of the user's, of which there is one."""
+    parts = tuple(p if isinstance(p, str) else rewritten_text(p, names, context) for p in pieces)
+    spans = [p.span for p in pieces if isinstance(p, SqlText)]
+    whole = Span(spans[0].source, min(s.start for s in spans), max(s.stop for s in spans))
+    return _run(Composed(parts), whole, names, context)
+
+
+def rewritten_text(
+    sql: SqlText, names: dict[RelationRef, str], context: Context, parameters: Sequence[str] = ()
+) -> Rewritten:
+    """A text of the user's with its relations and its clock calls replaced."""
+    return rewrite(
         sql,
         relation=lambda ref: names[ref],
         clock=context.clock if context.clock_at is not None else None,
         parameters=parameters,
     )
-    framed = Framed(before, rewritten, after)
+
+
+def _run(sent: Composed, span: Span, names: dict[RelationRef, str], context: Context) -> DataFrame:
     shown = {name: ref.span.text for ref, name in names.items()}
-    with Failures.current()(framed, sql.span, lambda name: shown.get(name, name)):
-        return context.session.sql(framed.text)
+    with Failures.current()(sent, span, lambda name: shown.get(name, name)):
+        return context.session.sql(sent.text)

@@ -1,31 +1,35 @@
 """Lowering of a task's body: a fold over its statements.
 
-Kept between statements: which stored rows are still there, which were matched by a DELETE, and
-which rows were proposed. A statement sees stored rows that are still there and proposed rows.
-A DELETE takes away from both; a row that two DELETEs match is deleted once, because the first
-takes it out of what the second sees.
+A statement sees stored rows that are still there and proposed rows (:class:`Held`). A DELETE
+takes away from both; a row that two DELETEs match is deleted once, because the first takes it
+out of what the second sees. An UPDATE and a MERGE take rows away and propose others.
 
-Limit: everything is one lazy plan; a body of n DELETEs reads the output's files n times at most.
+Limit: everything is one lazy plan; a body of n statements that take rows away reads the output's
+files n times at most.
 """
 
-import re
 from dataclasses import dataclass
+from functools import singledispatch
 
-from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ctsql.catalog.schemas import Column
-from ctsql.planner.lowering.context import EMPTY, Context
-from ctsql.planner.lowering.queries import (
-    lower_query,
-    quoted,
-    registered,
-    relation_frames,
-    run_text,
-    temporary_view,
+from ctsql.planner.lowering.context import Context
+from ctsql.planner.lowering.held import Held, View, together
+from ctsql.planner.lowering.merge import lower_merge
+from ctsql.planner.lowering.queries import lower_query, quoted
+from ctsql.planner.lowering.values import as_stored, value_text
+from ctsql.planner.nodes import (
+    Delete,
+    Insert,
+    Merge,
+    Node,
+    Query,
+    SelfReference,
+    Transaction,
+    Update,
+    descend,
 )
-from ctsql.planner.nodes import Delete, Insert, Node, Query, SelfReference, Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ class Proposal:
     """What a body proposes, before it is consolidated.
 
     Attributes:
-        inserts: rows to insert; None when no INSERT ran.
+        inserts: rows to insert; None when no row can be.
         victims: stored rows to delete, with the columns that locate them; None for none.
     """
 
@@ -42,109 +46,138 @@ class Proposal:
 
 
 def lower_transaction(node: Transaction, context: Context) -> Proposal:
-    """What the statements propose at ``context.at``."""
-    stored = _stored(node, context)
-    inserts: DataFrame | None = None
-    victims: DataFrame | None = None
-    for i, statement in enumerate(node.statements):
-        if isinstance(statement, Insert):
-            rows = _insert(statement, context, stored, inserts)
-            inserts = rows if inserts is None else inserts.unionAll(rows)
-            continue
-        own = _Own(statement.where, statement.of, stored, inserts)
-        if stored is not None:
-            matched = _matching(statement, stored, own, context, keep=False)
-            victims = matched if victims is None else victims.unionAll(matched)
-        if statement.where is None:
-            stored = inserts = None
-            continue
-        if stored is not None and any(_looks(s) for s in node.statements[i + 1 :]):
-            stored = _matching(statement, stored, own, context, keep=True)
-        if inserts is not None:
-            inserts = _matching(statement, inserts, own, context, keep=True)
-    return Proposal(inserts, victims)
+    """What one run of the statements proposes at ``context.at``."""
+    held = lower_statements(node, context, Held(base(node, context)))
+    return Proposal(held.inserts, held.victims)
 
 
-def _looks(statement: Insert | Delete) -> list[SelfReference]:
-    """Where a statement looks at what the output holds."""
-    query = statement.query if isinstance(statement, Insert) else statement.where
-    of = (statement.of,) if isinstance(statement, Delete) else ()
-    return [n for n in (*of, *(query.relations if query else ())) if isinstance(n, SelfReference)]
-
-
-def _stored(node: Transaction, context: Context) -> DataFrame | None:
-    """What the output holds, if any statement looks at it."""
-    own = next((r for s in node.statements for r in _looks(s)), None)
+def base(node: Transaction, context: Context) -> DataFrame | None:
+    """What the output holds as of T - 1, if any statement looks at it."""
+    own = next((n for s in node.statements for n in _looks(s)), None)
     return None if own is None else context.sources.stored(own.object_id)
 
 
-@dataclass(frozen=True, slots=True)
-class _Own:
-    """What a statement's subqueries see of the output: both parts, as the statement starts."""
+def lower_statements(
+    node: Transaction, context: Context, held: Held, *, keep: bool = False
+) -> Held:
+    """What the output holds after the statements.
 
-    query: Query | None
-    reference: Node
-    stored: DataFrame | None
-    inserts: DataFrame | None
-
-    def given(self, context: Context) -> dict[int, DataFrame]:
-        """Rows for the places in the query's relations where the output is read."""
-        found: dict[int, DataFrame] = {}
-        for i, relation in enumerate(self.query.relations if self.query else ()):
-            if isinstance(relation, SelfReference):
-                columns = quoted(relation.columns)
-                parts = [f.select(*columns) for f in (self.stored, self.inserts) if f is not None]
-                if parts:
-                    found[i] = parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
-                else:
-                    found[i] = context.sources.contents(relation.object_id, EMPTY).select(*columns)
-        return found
+    Args:
+        held: what it holds before. keep: what is left of the stored rows is wanted; without it,
+            it is told only as far as the statements themselves need it.
+    """
+    for i, statement in enumerate(node.statements):
+        later = keep or any(_looks(s) for s in node.statements[i + 1 :])
+        ctes = None if isinstance(statement, Insert | Merge) else statement.ctes
+        held = _step(statement, View(held, context, ctes), later)
+    return held
 
 
-def _insert(
-    statement: Insert, context: Context, stored: DataFrame | None, inserts: DataFrame | None
-) -> DataFrame:
+def _looks(statement: Node) -> list[SelfReference]:
+    """Where a statement looks at what the output holds."""
+    return [n for n in descend(statement) if isinstance(n, SelfReference)]
+
+
+@singledispatch
+def _step(statement: object, _view: View, _later: bool) -> Held:
+    """What the output holds after a statement; ``_later`` says whether stored rows matter then."""
+    raise TypeError(f"{type(statement).__name__} is no statement of a body")
+
+
+@_step.register
+def _(statement: Insert, view: View, _later: bool) -> Held:
+    held = view.held
+    inserts = together(held.inserts, _inserted(statement, view))
+    return Held(held.stored, inserts, held.victims)
+
+
+@_step.register
+def _(statement: Delete, view: View, later: bool) -> Held:
+    held, where, alias = view.held, statement.where, statement.alias
+    victims = held.victims
+    if held.stored is not None:
+        victims = together(victims, _matching(view, held.stored, alias, where, keep=False))
+    if where is None:
+        return Held(None, None, victims)
+    stored, inserts = held.stored, held.inserts
+    if stored is not None and later:
+        stored = _matching(view, stored, alias, where, keep=True)
+    if inserts is not None:
+        inserts = _matching(view, inserts, alias, where, keep=True)
+    return Held(stored, inserts, victims)
+
+
+@_step.register
+def _(statement: Update, view: View, later: bool) -> Held:
+    held, where, alias = view.held, statement.where, statement.alias
+    stored, inserts, victims = held.stored, held.inserts, held.victims
+    fresh = [_updated(statement, view, f) for f in (stored, inserts) if f is not None]
+    if stored is not None:
+        victims = together(victims, _matching(view, stored, alias, where, keep=False))
+    if where is None:
+        return Held(None, together(*fresh), victims)
+    if stored is not None and later:
+        stored = _matching(view, stored, alias, where, keep=True)
+    if inserts is not None:
+        inserts = _matching(view, inserts, alias, where, keep=True)
+    return Held(stored, together(inserts, *fresh), victims)
+
+
+@_step.register
+def _(statement: Merge, view: View, later: bool) -> Held:
+    return lower_merge(statement, view, later=later)
+
+
+def _inserted(statement: Insert, view: View) -> DataFrame:
     """The rows of an INSERT, under the output's columns and of their types."""
-    own = _Own(statement.query, statement.query, stored, inserts)
-    rows = lower_query(statement.query, context, own.given(context))
+    query, context = statement.query, view.context
+    rows = lower_query(query, context, view.given(query.relations))
     place = {name: i for i, name in enumerate(statement.into)}
     positional = rows.toDF(*(f"__ct_c{i}" for i in range(len(statement.into))))
+    defaults = {a.column: a.value for a in statement.defaults}
     chosen = []
     for column in statement.target:
         source = F.lit(None)
+        default = defaults.get(column.name)
         if column.name in place:
             source = F.col(f"__ct_c{place[column.name]}")
+        elif default is not None:
+            source = F.expr(value_text(default, context))
         chosen.append(as_stored(source, column).alias(column.name))
     return positional.select(*chosen)
 
 
-def as_stored(value: SparkColumn, column: Column) -> SparkColumn:
-    """A value as a column of an output stores it; one that does not fit is an error on the row."""
-    sized = re.fullmatch(r"(var)?char\((\d+)\)", column.type, re.IGNORECASE)
-    if sized is None:
-        return value.cast(column.type)
-    text, length = value.cast("string"), int(sized.group(2))
-    message = F.lit(f'a value is longer than {column.type} of column "{column.name}"')
-    checked = F.when(F.length(text) > length, F.raise_error(message).cast("string")).otherwise(text)
-    return checked if sized.group(1) else F.rpad(checked, length, " ")
-
-
 def _matching(
-    statement: Delete, rows: DataFrame, own: _Own, context: Context, *, keep: bool
+    view: View, rows: DataFrame, alias: str, where: Query | None, *, keep: bool
 ) -> DataFrame:
-    """The rows that a DELETE matches, or (keep) those that it leaves.
+    """The rows that a predicate matches, or (keep) those that it leaves.
 
     A row is matched where the predicate is true; where it is false or NULL it stays.
     """
-    where = statement.where
     if where is None:
         return rows
-    frames = relation_frames(where.relations, context, own.given(context))
-    with registered(where.sql, frames) as names, temporary_view(rows) as view:
-        return run_text(
-            where.sql,
-            names,
-            context,
-            before=f"SELECT * FROM {view} AS {statement.alias} WHERE (",
-            after=") IS NOT TRUE" if keep else ")",
+    after = ") IS NOT TRUE" if keep else ")"
+    return view.run([f"SELECT * FROM {{rows}} AS {alias} WHERE (", where, after], {"rows": rows})
+
+
+def _updated(statement: Update, view: View, rows: DataFrame) -> DataFrame:
+    """The matched rows with their new values, under the output's columns."""
+    pieces: list[str | Query] = ["SELECT *"]
+    for i, assign in enumerate(statement.assignments):
+        if assign.value is None:
+            pieces.append(f", NULL AS __ct_v{i}")
+        else:
+            pieces += [", (", assign.value, f") AS __ct_v{i}"]
+    pieces.append(f" FROM {{rows}} AS {statement.alias}")
+    if statement.where is not None:
+        pieces += [" WHERE (", statement.where, ")"]
+    matched = view.run(pieces, {"rows": rows})
+    place = {a.column: i for i, a in enumerate(statement.assignments)}
+    return matched.select(
+        *(
+            as_stored(F.col(f"__ct_v{place[c.name]}"), c).alias(c.name)
+            if c.name in place
+            else F.col(quoted([c.name])[0])
+            for c in statement.target
         )
+    )

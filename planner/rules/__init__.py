@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 from ctsql.planner.nodes import Node
 from ctsql.planner.rules import (
+    changes_input,
+    deletes_input,
     inserts_input,
     normal_reference,
     snapshot_option,
@@ -18,10 +20,12 @@ from ctsql.planner.rules import (
 
 RULES: tuple[Callable[[Node], Node], ...] = (
     inserts_input.rule,  # Get(input) -> InsertsInput
+    deletes_input.rule,  # Get(deletes) -> DeletesInput
+    changes_input.rule,  # Get(changes) -> ChangesInput
     step_forward.rule,  # Get(self) -> SelfReference
     normal_reference.rule,  # Get(reference) -> NormalReference; no Get is left after it
-    snapshot_option.rule,  # marks the InsertsInputs below a task with SNAPSHOT
-    times_extract.rule,  # needs the task's InsertsInputs
+    snapshot_option.rule,  # marks the inputs below a task with SNAPSHOT
+    times_extract.rule,  # needs the task's inputs
     times_reduce.rule,  # needs TimesExtract
 )
 

@@ -31,8 +31,3 @@ def inserts_input(updates: Iterable[Update[Row]]) -> list[Update[Row]]:
     negated = [(row, time, -diff) for row, time, diff in inserts]
     taken_back = step_forward(negated, what="an input's inserts")
     return consolidate([*inserts, *taken_back])
-
-
-def deletes_input(updates: Iterable[Update[Row]]) -> list[Update[Row]]:
-    """The mirror: at each time the rows deleted then, taken back at the next."""
-    return inserts_input((row, time, -diff) for row, time, diff in updates)

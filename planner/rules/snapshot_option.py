@@ -1,4 +1,4 @@
-"""``InsertsInput`` below a task with ``SNAPSHOT = true`` reads the snapshot on the first run.
+"""The inputs of a task with ``SNAPSHOT = true`` are the snapshot on the first run.
 
     TaskWrite log (snapshot)                    TaskWrite log (snapshot)
       InsertsInput feed                    ->     InsertsInput feed with snapshot
@@ -9,7 +9,7 @@ since the beginning of time. Without the option the first run is the first chang
 
 import dataclasses
 
-from ctsql.planner.nodes import InsertsInput, Node, TaskWrite, map_nodes
+from ctsql.planner.nodes import ChangesInput, InsertsInput, Node, TaskWrite, map_nodes
 
 
 def rule(node: Node) -> Node:
@@ -18,7 +18,7 @@ def rule(node: Node) -> Node:
         return node
 
     def change(n: Node) -> Node:
-        if isinstance(n, InsertsInput) and not n.with_snapshot:
+        if isinstance(n, InsertsInput | ChangesInput) and not n.with_snapshot:
             return dataclasses.replace(n, with_snapshot=True)
         return n
 

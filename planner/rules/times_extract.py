@@ -1,11 +1,12 @@
-"""A task's due times come from ``TimesExtract`` over its input.
+"""A task's due times come from ``TimesExtract`` over its inputs.
 
     TaskWrite log                               TaskWrite log
       InsertsInput feed                    ->     TimesExtract
                                                     InsertsInput feed
 
-Right, because a body runs at exactly the times at which its input has inserts. Only times are
-taken: an update's row is never looked at, so finding them reads the log and no data.
+Right, because a body runs at exactly the times at which an input has inserts, or deletes that it
+reads. Only times are taken: an update's row is never looked at, so finding them reads the logs
+and no data.
 """
 
 import dataclasses
@@ -20,7 +21,7 @@ def rule(node: Node) -> Node:
 
     def change(n: Node) -> Node:
         if isinstance(n, TaskWrite) and n.times is None:
-            return dataclasses.replace(n, times=TimesExtract(input=n.inputs[0]))
+            return dataclasses.replace(n, times=TimesExtract(inputs=n.inputs))
         return n
 
     return map_nodes(node, change)

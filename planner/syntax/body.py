@@ -1,23 +1,29 @@
 """Reads the body of a continual task: ``( statement; ... )``."""
 
+import dataclasses
+
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.spans import Span
+from ctsql.planner.syntax.assignments import comma_groups, read_assignments
 from ctsql.planner.syntax.columns import read_columns
 from ctsql.planner.syntax.cursor import Cursor, not_yet, syntax_error
+from ctsql.planner.syntax.merges import read_merge
 from ctsql.planner.syntax.split import split_tokens
 from ctsql.planner.syntax.sqltext import analyse, with_prefixes
 from ctsql.planner.syntax.statements import (
     BodyStatement,
     ColumnDef,
     DeleteStatement,
+    Edit,
     InsertStatement,
     RelationRef,
+    SqlText,
+    UpdateStatement,
 )
 from ctsql.planner.syntax.tokens import Tokens, at_depth_0, closing, span_of
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE")
-_CHANGES = ("INSERTS", "DELETES", "CONTENTS", "CHANGES")
-_LATER = ("UPDATE", "MERGE")
+_VERBS = ("INSERT", "DELETE", "UPDATE", "MERGE")
 
 
 def read_body(tokens: Tokens, place: Span, name: str) -> tuple[BodyStatement, ...]:
@@ -59,23 +65,45 @@ def _statement(tokens: Tokens, name: str) -> BodyStatement:
     cursor = Cursor(tokens)
     span = span_of(tokens)
     first = cursor.upper()
-    if first == "WITH" and any(
-        t.upper == "INSERT" and tokens[i - 1].upper == ")" for i, t in at_depth_0(tokens)
-    ):
-        hint = f"Put WITH behind INSERT INTO {name}."
-        raise not_yet(span, "WITH in front of INSERT", hint)
+    if first == "WITH":
+        verb = next(
+            (i for i, t in at_depth_0(tokens) if t.upper in _VERBS and tokens[i - 1].upper == ")"),
+            None,
+        )
+        if verb is not None and tokens[verb].upper == "MERGE":
+            return read_merge(tokens, verb)
+        if verb is not None and tokens[verb].upper == "INSERT":
+            return _insert(tokens, verb)
+        if verb is not None:
+            return _behind_with(tokens, verb)
     if cursor.at("INSERT", "OVERWRITE"):
         hint = f"Type: DELETE FROM {name}; INSERT INTO {name} ..."
         raise not_yet(span, "INSERT OVERWRITE in a continual task", hint)
-    if first in _LATER:
-        hint = f"Type a DELETE FROM {name} and an INSERT INTO {name} instead."
-        raise not_yet(span, f"{first} in a continual task", hint)
-    _refuse_change_functions(tokens)
-    if first == "INSERT":
-        return _insert(cursor, span)
-    if first == "DELETE":
-        return _delete(cursor, span)
-    raise _misplaced(cursor, span, name)
+    match first:
+        case "INSERT":
+            return _insert(tokens, 0)
+        case "DELETE":
+            return _delete(cursor, span)
+        case "UPDATE":
+            return _update(cursor, span)
+        case "MERGE":
+            return read_merge(tokens)
+        case _:
+            raise _misplaced(cursor, span, name)
+
+
+def _behind_with(tokens: Tokens, verb: int) -> DeleteStatement | UpdateStatement:
+    """A DELETE or an UPDATE behind a WITH clause."""
+    clause = tokens[:verb]
+    ctes = analyse(span_of(clause), form="ctes", tokens=clause)
+    start = 2 if tokens[1].upper == "RECURSIVE" else 1
+    commas = [i + 1 for i, t in at_depth_0(clause) if t.upper == ","]
+    known = frozenset(clause[i].text.lower() for i in (start, *commas))
+    cursor = Cursor(tokens[verb:])
+    span = span_of(tokens)
+    read = _delete if cursor.at("DELETE") else _update
+    made: DeleteStatement | UpdateStatement = read(cursor, span, known)
+    return dataclasses.replace(made, ctes=ctes)
 
 
 def _misplaced(cursor: Cursor, span: Span, name: str) -> CtsqlError:
@@ -85,12 +113,15 @@ def _misplaced(cursor: Cursor, span: Span, name: str) -> CtsqlError:
         "INVALID_STATEMENT",
         span=span,
         message=f"{first} may not stand in the body of a continual task",
-        detail="A body holds INSERT INTO and DELETE FROM statements.",
+        detail="A body holds INSERT INTO, DELETE FROM, UPDATE and MERGE INTO statements.",
         hint=hint,
     )
 
 
-def _insert(cursor: Cursor, span: Span) -> InsertStatement:
+def _insert(tokens: Tokens, verb: int) -> InsertStatement:
+    """Read an INSERT; ``verb`` is where the word stands, behind a WITH clause."""
+    cursor = Cursor(tokens)
+    cursor.position = verb
     cursor.expect("INSERT", "INTO")
     cursor.accept("TABLE")
     target = cursor.relation("the table to write")
@@ -106,11 +137,36 @@ def _insert(cursor: Cursor, span: Span) -> InsertStatement:
         cursor.position = stop + 1
     if cursor.upper() not in QUERY_WORDS:
         cursor.fail("SELECT or VALUES", known=QUERY_WORDS)
-    query = analyse(span_of(cursor.rest), form="query", tokens=cursor.rest)
-    return InsertStatement(span=span, target=target, query=query, columns=columns)
+    rest = cursor.rest
+    if verb:
+        cut = Edit(span=span_of(tokens[verb : cursor.position]), text=" ")
+        query = analyse(span_of(tokens), form="query", tokens=[*tokens[:verb], *rest], cut=cut)
+    else:
+        query = analyse(span_of(rest), form="query", tokens=rest)
+    return InsertStatement(
+        span=span_of(tokens),
+        target=target,
+        query=query,
+        columns=columns,
+        defaults=_default_places(rest),
+    )
 
 
-def _delete(cursor: Cursor, span: Span) -> DeleteStatement:
+def _default_places(tokens: Tokens) -> tuple[tuple[int, Span], ...]:
+    """The words DEFAULT that stand alone for a value in VALUES, with their column's place."""
+    if tokens[0].upper != "VALUES":
+        return ()
+    found: list[tuple[int, Span]] = []
+    for row in comma_groups(tokens[1:]):
+        if not row or row[0].upper != "(" or closing(row, 0) != len(row) - 1:
+            continue
+        for place, value in enumerate(comma_groups(row[1:-1])):
+            if len(value) == 1 and value[0].upper == "DEFAULT":
+                found.append((place, value[0].span))
+    return tuple(found)
+
+
+def _delete(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> DeleteStatement:
     cursor.expect("DELETE", "FROM")
     target = cursor.relation("the table to delete from", aliased=False)
     alias = None
@@ -119,30 +175,55 @@ def _delete(cursor: Cursor, span: Span) -> DeleteStatement:
         alias = cursor.name('"WHERE"').text
     if cursor.current is not None and not cursor.at("WHERE"):
         cursor.fail('"WHERE"', known=["WHERE"])
-    where = None
-    if cursor.accept("WHERE"):
-        if cursor.current is None:
-            cursor.fail("a condition")
-        where = analyse(span_of(cursor.rest), form="predicate", tokens=cursor.rest)
-    target = _with_alias(target, cursor.tokens, aliased=alias is not None)
+    target = with_target(target, cursor.tokens, aliased=alias is not None)
+    where = _where(cursor, target, known)
     return DeleteStatement(span=span, target=target, alias=alias, where=where)
 
 
-def _with_alias(target: RelationRef, tokens: Tokens, *, aliased: bool) -> RelationRef:
+def _where(cursor: Cursor, target: RelationRef, known: frozenset[str]) -> SqlText | None:
+    if not cursor.accept("WHERE"):
+        return None
+    if cursor.current is None:
+        cursor.fail("a condition")
+    text = analyse(span_of(cursor.rest), form="predicate", tokens=cursor.rest, known=known)
+    return without_prefixes(text, target)
+
+
+def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> UpdateStatement:
+    cursor.expect("UPDATE")
+    target = cursor.relation("the table to update", aliased=False)
+    alias = None
+    explicit = cursor.accept("AS")
+    if cursor.current is not None and (explicit or not cursor.at("SET")):
+        alias = cursor.name('"SET"').text
+    target = with_target(target, cursor.tokens, aliased=alias is not None)
+    cursor.expect("SET")
+    rest = cursor.rest
+    stop = next((i for i, t in at_depth_0(rest) if t.upper == "WHERE"), len(rest))
+    if stop == 0:
+        cursor.fail("a column")
+    assignments = read_assignments(rest[:stop], (alias or target.parts[-1],), known)
+    cursor.position += stop
+    return UpdateStatement(
+        span=span,
+        target=target,
+        assignments=tuple(
+            dataclasses.replace(a, value=without_prefixes(a.value, target) if a.value else None)
+            for a in assignments
+        ),
+        alias=alias,
+        where=_where(cursor, target, known),
+    )
+
+
+def with_target(target: RelationRef, tokens: Tokens, *, aliased: bool) -> RelationRef:
+    """A statement's target with the places where its schema stands in front of a column."""
     made = RelationRef(parts=target.parts, span=target.span, aliased=aliased)
     return with_prefixes([made], tokens)[0]
 
 
-def _refuse_change_functions(tokens: Tokens) -> None:
-    for index, token in enumerate(tokens[:-1]):
-        called = tokens[index + 1].upper == "("
-        before = tokens[index - 1].upper if index else ""
-        if called and token.upper in _CHANGES and before in ("FROM", "JOIN", ",", "LATERAL"):
-            stop = closing(tokens, index + 1)
-            inside = tokens[index + 2 : stop]
-            if token.upper == "INSERTS" and inside:
-                hint = f"Type {span_of(inside).text}: in a body an input's name means its inserts."
-            else:
-                hint = ""
-            span = span_of(tokens[index : stop + 1])
-            raise not_yet(span, f"{token.text.lower()}(...) as a relation", hint)
+def without_prefixes(text: SqlText, target: RelationRef) -> SqlText:
+    """A piece in which the target's columns are no longer written with its schema."""
+    inside = [p for p in target.column_prefixes if text.span.start <= p.start < text.span.stop]
+    edits = (*text.edits, *(Edit(span=p, text="") for p in inside))
+    return dataclasses.replace(text, edits=edits) if inside else text

@@ -5,11 +5,20 @@ from collections.abc import Sequence
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.cursor import Cursor, not_yet, syntax_error
+from ctsql.planner.syntax.cursor import Cursor, not_supported, not_yet, syntax_error
 from ctsql.planner.syntax.marks import POSTGRES_TYPES, spark_types
 from ctsql.planner.syntax.rewrite import splice
-from ctsql.planner.syntax.statements import ColumnDef, Edit
-from ctsql.planner.syntax.tokens import Kind, Token, Tokens, groups, span_of
+from ctsql.planner.syntax.sqltext import analyse
+from ctsql.planner.syntax.statements import ColumnDef, Edit, SqlText
+from ctsql.planner.syntax.tokens import (
+    Kind,
+    Token,
+    Tokens,
+    at_depth_0,
+    groups,
+    span_of,
+    words_are,
+)
 
 TYPES = frozenset(
     [
@@ -48,23 +57,25 @@ TYPES = frozenset(
         "GEOGRAPHY",
     ]
 )
-_TYPE_ENDS = ("NOT", "NULL", "COMMENT")
-_LATER = ("DEFAULT", "GENERATED", "PRIMARY", "UNIQUE", "CHECK", "CONSTRAINT", "REFERENCES", "MASK")
+_TYPE_ENDS = ("NOT", "NULL", "COMMENT", "DEFAULT")
+_LATER = ("GENERATED", "PRIMARY", "UNIQUE", "CHECK", "CONSTRAINT", "REFERENCES", "MASK")
 _WITHOUT_COLUMN = ("PRIMARY", "CONSTRAINT", "FOREIGN", "CHECK", "UNIQUE")
 _OTHER_SYSTEMS = {"JSONB": "STRING", "JSON": "STRING", "UUID": "STRING", "DATETIME": "TIMESTAMP"}
 
 
-def read_columns(tokens: Tokens, place: Span, *, typed: bool) -> tuple[ColumnDef, ...]:
+def read_columns(
+    tokens: Tokens, place: Span, *, typed: bool, defaults: bool = False
+) -> tuple[ColumnDef, ...]:
     """Read a column list.
 
     Args:
         tokens: what stands between its parentheses.
         place: where to point when it is empty.
-        typed: whether each column has a type.
+        typed: whether each column has a type. defaults: whether it may have a DEFAULT.
 
     Raises:
         SYNTAX_ERROR: it does not have the form. DUPLICATE_COLUMN: a name appears twice.
-        INVALID_COLUMN_TYPE: no such type. NOT_SUPPORTED_YET: DEFAULT, constraints and so on.
+        INVALID_COLUMN_TYPE: no such type. NOT_SUPPORTED_YET: constraints and so on.
     """
     columns: list[ColumnDef] = []
     seen: set[str] = set()
@@ -72,7 +83,7 @@ def read_columns(tokens: Tokens, place: Span, *, typed: bool) -> tuple[ColumnDef
         if not group:
             before = tokens[0].span if tokens else place
             raise syntax_error(before, "a column is missing in the list")
-        column = _column(Cursor(group, of="column"), typed=typed)
+        column = _column(Cursor(group, of="column"), typed=typed, defaults=defaults)
         if fold(column.name) in seen:
             raise error("DUPLICATE_COLUMN", span=column.span, column=column.name)
         seen.add(fold(column.name))
@@ -88,7 +99,7 @@ def type_edits(columns: Tokens) -> list[Edit]:
     return edits
 
 
-def _column(cursor: Cursor, *, typed: bool) -> ColumnDef:
+def _column(cursor: Cursor, *, typed: bool, defaults: bool) -> ColumnDef:
     if cursor.upper() in _WITHOUT_COLUMN and len(cursor.rest) > 1 and cursor.upper(1) in (
         "(", "KEY", *(t.upper for t in cursor.rest[1:2] if t.is_name and cursor.upper(2) in _LATER)
     ):  # fmt: skip
@@ -97,13 +108,15 @@ def _column(cursor: Cursor, *, typed: bool) -> ColumnDef:
     type_text, type_span = None, None
     if typed:
         type_text, type_span = _type(cursor, name)
-    nullable, comment = True, None
+    nullable, comment, default = True, None, None
     while cursor.current is not None:
         if cursor.accept("NOT", "NULL"):
             nullable = False
         elif cursor.accept("COMMENT"):
             comment = cursor.string("the comment in quotes").text
-        elif cursor.upper() in _LATER:
+        elif defaults and cursor.accept("DEFAULT"):
+            default = _default(cursor)
+        elif cursor.upper() in (*_LATER, "DEFAULT"):
             raise not_yet(cursor.here, f"{cursor.upper()} in a column list")
         elif typed and cursor.accept("NULL"):
             continue
@@ -117,7 +130,25 @@ def _column(cursor: Cursor, *, typed: bool) -> ColumnDef:
         type_span=type_span,
         nullable=nullable,
         comment=comment,
+        default=default,
     )
+
+
+def _default(cursor: Cursor) -> SqlText:
+    """The value behind DEFAULT; it ends where NOT NULL or COMMENT begins, or the column."""
+    rest = cursor.rest
+    ends = (i for i, _ in at_depth_0(rest) if words_are(rest, i, ("NOT", "NULL")))
+    comments = (i for i, t in at_depth_0(rest) if i and t.upper == "COMMENT")
+    stop = min((*(i for i in ends if rest[i - 1].upper != "IS"), *comments), default=len(rest))
+    if stop == 0:
+        cursor.fail("a value")
+    value = rest[:stop]
+    cursor.position += stop
+    text = analyse(span_of(value), form="predicate", tokens=value)
+    if text.relations:
+        what = "a query as DEFAULT"
+        raise not_supported(text.span, what, why="A default is a value of its own.")
+    return text
 
 
 def _type_tokens(group: Sequence[Token], start: int) -> Tokens:

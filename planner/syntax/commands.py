@@ -7,6 +7,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.refreshes import parse_interval
 from ctsql.catalog.spans import Span
+from ctsql.planner.syntax.alters import read_alter_task
 from ctsql.planner.syntax.cursor import Cursor, not_supported, not_yet, relation_ref, syntax_error
 from ctsql.planner.syntax.statements import (
     CommentOn,
@@ -17,7 +18,6 @@ from ctsql.planner.syntax.statements import (
     RelationRef,
     RenameObject,
     ResetSetting,
-    ResumeTask,
     SetSetting,
     ShowCreate,
     ShowObjects,
@@ -43,7 +43,6 @@ _LISTS = {
 }
 _SHOW_LATER = ("SUBSCRIPTIONS",)
 _SHOW_REFUSED = ("FUNCTIONS", "PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")
-_TASK_LATER = ("AS", "SUSPEND", "RESUME", "SET", "RESET")
 
 
 def _drop(cursor: Cursor) -> Statement:
@@ -81,12 +80,10 @@ def _alter(cursor: Cursor) -> Statement:
         raise not_yet(cursor.here, "APPLY REPLACEMENT")
     if cursor.at("RENAME", "COLUMN"):
         raise not_yet(cursor.here, "ALTER ... RENAME COLUMN")
-    if kind is ObjectKind.CONTINUAL_TASK and cursor.upper() in ("RETRY", "SKIP"):
-        skip = cursor.take().upper == "SKIP"
-        cursor.end()
-        return ResumeTask(span=span_of(cursor.tokens), target=target, skip=skip)
-    if kind is ObjectKind.CONTINUAL_TASK and cursor.upper() in _TASK_LATER:
-        raise not_yet(cursor.here, f"ALTER CONTINUAL TASK ... {cursor.upper()}")
+    if kind is ObjectKind.CONTINUAL_TASK:
+        changed = read_alter_task(cursor, target)
+        if changed is not None:
+            return changed
     if cursor.current is not None and cursor.current.kind is Kind.WORD and not cursor.at("RENAME"):
         hint = f"Known is: ALTER {kind.keyword} {target.span.text} RENAME TO <name>"
         raise not_yet(cursor.here, f"ALTER {kind.keyword} ... {cursor.upper()}", hint)

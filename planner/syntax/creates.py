@@ -250,19 +250,20 @@ def _task(tokens: Tokens) -> CreateContinualTask:
     if header.replace is not None:
         hint = f"Type DROP CONTINUAL TASK {header.target.span.text} first."
         raise not_yet(header.replace.span, "CREATE OR REPLACE CONTINUAL TASK", hint)
-    if len(header.inputs) > 1:
-        raise not_yet(header.inputs[1].span, "a continual task with several inputs")
     columns: tuple[ColumnDef, ...] = ()
     if header.columns is not None:
-        columns = read_columns(header.columns, header.target.span, typed=True)
+        columns = read_columns(header.columns, header.target.span, typed=True, defaults=True)
     options = task_options(header.options)
     last = tokens[-1]
     end = Span(last.source, last.stop, last.stop)
     return CreateContinualTask(
         span=span_of(tokens),
         target=header.target,
-        input=header.inputs[0],
+        inputs=header.inputs,
         body=read_body(tokens[header.stop :], end, header.target.span.text),
+        body_span=span_of(tokens[header.stop :]),
+        as_span=tokens[header.stop - 1].span,
+        options_span=header.options_span,
         columns=columns,
         options=options,
         if_not_exists=header.if_not_exists,

@@ -14,9 +14,10 @@ from lark import Token as LarkToken
 from lark.exceptions import UnexpectedToken
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
+from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.cursor import found_text, not_yet, relation_ref, syntax_error
 from ctsql.planner.syntax.statements import RelationRef
-from ctsql.planner.syntax.tokens import Kind, Token, Tokens, at_depth_0
+from ctsql.planner.syntax.tokens import Kind, Token, Tokens, at_depth_0, span_of
 
 _KEYWORDS = frozenset(
     [
@@ -61,7 +62,7 @@ class Header:
 
     Attributes:
         replace: the word REPLACE, if it is there.
-        options: one entry for each WITH (...).
+        options: one entry for each WITH (...); options_span: the whole of the first.
         inputs: a task's inputs, as typed; a view has none.
         stop: the index of the first token behind AS.
     """
@@ -71,6 +72,7 @@ class Header:
     if_not_exists: bool
     columns: Tokens | None
     options: tuple[Tokens, ...]
+    options_span: Span | None
     inputs: tuple[RelationRef, ...]
     comment: str | None
     stop: int
@@ -145,6 +147,9 @@ def _header(tree: Tree[LarkToken], tokens: Tokens, stop: int) -> Header:
         if_not_exists="if_not_exists" in parts,
         columns=_between(parts["columns"][0], tokens) if "columns" in parts else None,
         options=tuple(_between(clause, tokens) for clause in parts.get("options", [])),
+        options_span=next(
+            (span_of(_leaves(clause, tokens)) for clause in parts.get("options", [])), None
+        ),
         inputs=tuple(inputs),
         comment=_token(comment, tokens).text if isinstance(comment, LarkToken) else None,
         stop=stop,

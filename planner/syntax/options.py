@@ -9,8 +9,11 @@ from ctsql.planner.syntax.refreshes import refresh_option
 from ctsql.planner.syntax.statements import Option
 from ctsql.planner.syntax.tokens import Kind, Token, Tokens, groups, span_of
 
-_TASK_KNOWN = ("SNAPSHOT", "ON ERROR")
-_TASK_LATER = ("ITERATIONS", "COALESCE", "TRIM EVERY")
+TASK_OPTIONS = ("SNAPSHOT", "ON ERROR", "ITERATIONS")
+_TASK_LATER = ("COALESCE", "TRIM EVERY")
+FIXPOINT = "fixpoint"
+ITERATIONS_MAX = 1_000
+"""The most ITERATIONS there may be, and where FIXPOINT gives up."""
 _ON_ERROR = ("halt", "skip")
 NOT_NULL = "ASSERT NOT NULL"
 _VIEW_KNOWN = (
@@ -37,11 +40,11 @@ def task_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
         later = next((known for known in _TASK_LATER if _begins(name, known)), None)
         if later:
             raise not_yet(span_of(group), f"option {later}")
-        if name not in _TASK_KNOWN:
-            raise _unknown(group, name, (*_TASK_KNOWN, *_TASK_LATER))
+        if name not in TASK_OPTIONS:
+            raise _unknown(group, name, (*TASK_OPTIONS, *_TASK_LATER))
         if name in found:
             raise _twice(group, name)
-        found[name] = _on_error(group) if name == "ON ERROR" else _boolean(group, name)
+        found[name] = _task_option(group, name)
     return tuple(found.values())
 
 
@@ -114,6 +117,41 @@ def _words(group: Tokens) -> str:
 
 def _begins(name: str, known: str) -> bool:
     return name == known or name.startswith(known + " ")
+
+
+def _task_option(group: Tokens, name: str) -> Option:
+    match name:
+        case "ON ERROR":
+            return _on_error(group)
+        case "ITERATIONS":
+            return _iterations(group)
+        case _:
+            return _boolean(group, name)
+
+
+def _iterations(group: Tokens) -> Option:
+    cursor = Cursor(group, of="option")
+    cursor.expect("ITERATIONS")
+    cursor.expect("=")
+    if cursor.current is None:
+        cursor.fail("a number or FIXPOINT")
+    value = cursor.take()
+    made: int | str | None = None
+    if value.kind is Kind.WORD and value.upper == "FIXPOINT":
+        made = FIXPOINT
+    elif value.kind is Kind.NUMBER and value.text.isdigit():
+        made = int(value.text)
+    if made is None or (isinstance(made, int) and not 1 <= made <= ITERATIONS_MAX):
+        raise error(
+            "INVALID_OPTION",
+            span=value.span,
+            option="ITERATIONS",
+            value=value.span.text,
+            detail=f"It takes a number from 1 to {ITERATIONS_MAX}, or FIXPOINT.",
+            hint="",
+        )
+    cursor.end()
+    return Option(name="ITERATIONS", value=made, span=span_of(group), value_span=value.span)
 
 
 def _boolean(group: Tokens, name: str) -> Option:

@@ -18,12 +18,13 @@ from ctsql.planner.syntax import marks
 from ctsql.planner.syntax.cursor import MAX_NAME_PARTS, not_supported, relation_ref, syntax_error
 from ctsql.planner.syntax.gaps import gaps, table_operands
 from ctsql.planner.syntax.rewrite import Rewritten, splice
-from ctsql.planner.syntax.statements import Edit, RelationRef, SqlText
+from ctsql.planner.syntax.statements import ChangeKind, Edit, RelationRef, SqlText
 from ctsql.planner.syntax.tokens import Kind, Token, Tokens, closing, tokenise, words_are
 
-Form = Literal["query", "predicate", "statement"]
+Form = Literal["query", "predicate", "statement", "ctes"]
 
 _TIME_TRAVEL = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
+_CHANGES = {kind.name: kind for kind in ChangeKind}
 _HIDING = ("IDENTIFIER", "STREAM")
 _AS_OF_HINT = "Type SELECT ... AS OF <time> at the end of the query: all is read as of that time."
 
@@ -32,15 +33,25 @@ _CRASHES = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 
 def analyse(
-    span: Span, *, form: Form, tokens: Tokens | None = None, targets: Iterable[RelationRef] = ()
+    span: Span,
+    *,
+    form: Form,
+    tokens: Tokens | None = None,
+    targets: Iterable[RelationRef] = (),
+    cut: Edit | None = None,
+    known: frozenset[str] = frozenset(),
 ) -> SqlText:
     """Find what a piece of SQL reads.
 
     Args:
         span: the piece.
-        form: what it must be: a query, a predicate (the text behind WHERE) or a DML statement.
+        form: what it must be: a query, a predicate (the text behind WHERE), a DML statement or
+            a WITH clause alone.
         tokens: its tokens, if they are at hand.
         targets: relations that are written; they are left out of the result.
+        cut: a part of the piece that does not belong to it, and whose tokens are not given, with
+            what stands for it.
+        known: names of common table expressions around the piece, in lower case.
 
     Raises:
         SYNTAX_ERROR: it cannot be read. NOT_SUPPORTED: a time travel clause. INVALID_NAME: a
@@ -50,16 +61,19 @@ def analyse(
     if not tokens:
         raise syntax_error(span, f"found nothing, expected a {form}")
     _refuse_time_travel(tokens)
-    tree, given = _tree(span, form, tokens)
+    outside = [] if cut is None else [cut]
+    tree, given = _tree(span, form, tokens, outside)
     _check_form(tree, span, form, tokens)
     written = {target.span.start for target in targets}
-    found, edits = _relations(tree, given, tokens, written)
+    found, edits = _relations(tree, given, tokens, written, known)
     return SqlText(
         span=span,
         relations=tuple(with_prefixes(found, tokens)),
         clocks=marks.clocks(tokens),
         nondeterministic=marks.nondeterministic(tokens),
-        edits=tuple(sorted((*edits, *marks.type_edits(tokens)), key=lambda e: e.span.start)),
+        edits=tuple(
+            sorted((*edits, *outside, *marks.type_edits(tokens)), key=lambda e: e.span.start)
+        ),
         parameters=marks.parameters(tokens),
     )
 
@@ -118,14 +132,18 @@ def _refuse_time_travel(tokens: Tokens) -> None:
             raise not_supported(span, "AS OF inside a statement", hint=_AS_OF_HINT)
 
 
-def _tree(span: Span, form: Form, tokens: Tokens) -> tuple[exp.Expr, Rewritten]:
+def _tree(
+    span: Span, form: Form, tokens: Tokens, outside: list[Edit]
+) -> tuple[exp.Expr, Rewritten]:
     """The tree that sqlglot makes, and the text it was given."""
-    before, after = ("SELECT 1 WHERE (", "\n)") if form == "predicate" else ("", "")
+    before, after = {"predicate": ("SELECT 1 WHERE (", "\n)"), "ctes": ("", "\nSELECT 1")}.get(
+        form, ("", "")
+    )
     frame = [
         Edit(span=Span(span.source, span.start, span.start), text=before),
         Edit(span=Span(span.source, span.stop, span.stop), text=after),
     ]
-    always = table_operands(tokens)
+    always = [*table_operands(tokens), *outside]
     given = splice(span, [frame[0], *always, frame[1]])
     try:
         return _parse(given), given
@@ -175,7 +193,7 @@ def _parse_error(cause: ParseError, given: Rewritten, span: Span, tokens: Tokens
 def _check_form(tree: exp.Expr, span: Span, form: Form, tokens: Tokens) -> None:
     allowed: tuple[type[exp.Expr], ...]
     match form:
-        case "query" | "predicate":
+        case "query" | "predicate" | "ctes":
             allowed = (exp.Query, exp.Values)
         case "statement":
             allowed = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
@@ -189,7 +207,11 @@ def _check_form(tree: exp.Expr, span: Span, form: Form, tokens: Tokens) -> None:
 
 
 def _relations(
-    tree: exp.Expr, given: Rewritten, tokens: Tokens, written: set[int]
+    tree: exp.Expr,
+    given: Rewritten,
+    tokens: Tokens,
+    written: set[int],
+    known: frozenset[str],
 ) -> tuple[list[RelationRef], list[Edit]]:
     """The relations in order of text, and aliases that must be added away from their names."""
     starts = {token.start: index for index, token in enumerate(tokens)}
@@ -200,9 +222,14 @@ def _relations(
             offset = table.this.meta.get("start")
             index = None if offset is None else starts.get(given.origin(offset))
             if index is not None:
-                _refuse_hidden_relation(tokens, index)
+                change = _change_reference(table, tokens, index)
+                if change is None:
+                    _refuse_hidden_relation(tokens, index)
+                else:
+                    found.setdefault(change.span.start, change)
             continue
-        if table.find_ancestor(exp.Hint) or _is_cte(table):
+        named_around = not table.args.get("db") and table.name.lower() in known
+        if table.find_ancestor(exp.Hint) or named_around or _is_cte(table):
             continue
         index = _first_token(table, given, starts)
         if index is None or tokens[index].start in written:
@@ -257,6 +284,26 @@ def _reference(
         edits.append(Edit(span=Span(parts[0].source, place, place), text=f" AS `{alias}`"))
         aliased = True
     return relation_ref(parts, aliased=aliased), edits
+
+
+def _change_reference(table: exp.Table, tokens: Tokens, index: int) -> RelationRef | None:
+    """The relation of ``inserts(t)`` and its like; None for another function."""
+    kind = _CHANGES.get(tokens[index].upper)
+    if kind is None or index + 1 == len(tokens) or tokens[index + 1].upper != "(":
+        return None
+    stop = closing(tokens, index + 1)
+    span = Span(tokens[index].source, tokens[index].start, tokens[stop].stop)
+    inside = tokens[index + 2 : stop]
+    parts = inside[::2]
+    dots = all(t.upper == "." for t in inside[1::2])
+    if len(inside) % 2 == 0 or not dots or not all(t.is_name for t in parts):
+        raise syntax_error(
+            span,
+            f"{kind.value}(...) takes the name of a relation",
+            hint=f"Type: {kind.value}(t)",
+        )
+    ref = relation_ref(parts, aliased=bool(table.alias))
+    return dataclasses.replace(ref, span=span, change=kind, inner=ref.span)
 
 
 def _refuse_hidden_relation(tokens: Tokens, index: int) -> None:

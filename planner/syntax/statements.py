@@ -6,108 +6,66 @@ places marked that ctsql replaces: relations, clock calls, and spellings Spark d
 """
 
 from dataclasses import dataclass
-from enum import Enum
 
 from ctsql.catalog.items import ObjectKind
-from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.spans import Span
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RelationRef:
-    """A relation named in SQL text.
-
-    Attributes:
-        parts: the identifiers as typed, without quotes: (name,) or (schema, name).
-        span: from the first part to the last.
-        aliased: an alias follows; if not, replacing the name must add one.
-        column_prefixes: spans of a schema written in front of a column (``s.t.c``): the ``s.``
-            must be cut when the relation is replaced.
-    """
-
-    parts: tuple[str, ...]
-    span: Span
-    aliased: bool = False
-    column_prefixes: tuple[Span, ...] = ()
-
-
-class ClockKind(Enum):
-    """Which clock a call reads."""
-
-    TIMESTAMP = "timestamp"  # now(), current_timestamp, current_timestamp()
-    DATE = "date"  # current_date, current_date(), curdate()
-    LOCAL_TIMESTAMP = "localtimestamp"  # localtimestamp, localtimestamp()
-    UNIX = "unix"  # unix_timestamp() without arguments
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockCall:
-    """A call that reads the clock; ``span`` covers it with its parentheses."""
-
-    kind: ClockKind
-    span: Span
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionRef:
-    """A function named in SQL text whose result is not a function of the data."""
-
-    name: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
-    """Text to put in place of a span, whatever the statement is used for."""
-
-    span: Span
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SqlText:
-    """A piece of Spark SQL (a query, a predicate, a statement) and what is replaceable in it.
-
-    Attributes:
-        span: the piece.
-        relations: every relation it reads, in order of text, common table expressions left out.
-        clocks: calls that read the clock.
-        nondeterministic: rand(), uuid() and their like, and TABLESAMPLE.
-        edits: fixed replacements (Postgres type names, say).
-        parameters: spans of ``?`` placeholders, in order.
-    """
-
-    span: Span
-    relations: tuple[RelationRef, ...] = ()
-    clocks: tuple[ClockCall, ...] = ()
-    nondeterministic: tuple[FunctionRef, ...] = ()
-    edits: tuple[Edit, ...] = ()
-    parameters: tuple[Span, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnDef:
-    """A column in a column list; a view's list gives names (and comments) only."""
-
-    name: str
-    span: Span
-    type: str | None = None  # Spark's spelling: INT8 has become BIGINT
-    type_span: Span | None = None
-    nullable: bool = True
-    comment: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """``NAME = value`` in WITH (...); the value is a string, a number or a boolean.
-
-    A view's REFRESH has a part of its schedule as value, or the string "ON COMMIT".
-    """
-
-    name: str  # upper case, words separated by one space: "ON ERROR"
-    value: str | int | float | bool | RefreshPart
-    span: Span
-    value_span: Span
+from ctsql.planner.syntax.body_statements import (
+    Assignment as Assignment,
+)
+from ctsql.planner.syntax.body_statements import (
+    BodyStatement as BodyStatement,
+)
+from ctsql.planner.syntax.body_statements import (
+    DeleteStatement as DeleteStatement,
+)
+from ctsql.planner.syntax.body_statements import (
+    InsertStatement as InsertStatement,
+)
+from ctsql.planner.syntax.body_statements import (
+    MergeAction as MergeAction,
+)
+from ctsql.planner.syntax.body_statements import (
+    MergeStatement as MergeStatement,
+)
+from ctsql.planner.syntax.body_statements import (
+    MergeWhen as MergeWhen,
+)
+from ctsql.planner.syntax.body_statements import (
+    UpdateStatement as UpdateStatement,
+)
+from ctsql.planner.syntax.body_statements import (
+    WhenClause as WhenClause,
+)
+from ctsql.planner.syntax.body_statements import (
+    texts_of as texts_of,
+)
+from ctsql.planner.syntax.pieces import (
+    ChangeKind as ChangeKind,
+)
+from ctsql.planner.syntax.pieces import (
+    ClockCall as ClockCall,
+)
+from ctsql.planner.syntax.pieces import (
+    ClockKind as ClockKind,
+)
+from ctsql.planner.syntax.pieces import (
+    ColumnDef as ColumnDef,
+)
+from ctsql.planner.syntax.pieces import (
+    Edit as Edit,
+)
+from ctsql.planner.syntax.pieces import (
+    FunctionRef as FunctionRef,
+)
+from ctsql.planner.syntax.pieces import (
+    Option as Option,
+)
+from ctsql.planner.syntax.pieces import (
+    RelationRef as RelationRef,
+)
+from ctsql.planner.syntax.pieces import (
+    SqlText as SqlText,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,38 +136,23 @@ class CreateMaterializedView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InsertStatement:
-    """INSERT INTO target [(columns)] query, in a task's body; VALUES is a query too."""
-
-    span: Span
-    target: RelationRef
-    query: SqlText
-    columns: tuple[ColumnDef, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteStatement:
-    """DELETE FROM target [[AS] alias] [WHERE predicate], in a task's body."""
-
-    span: Span
-    target: RelationRef
-    alias: str | None = None
-    where: SqlText | None = None
-
-
-BodyStatement = InsertStatement | DeleteStatement
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateContinualTask:
-    """CREATE CONTINUAL TASK ... ON INPUT ... AS ( statements )."""
+    """CREATE CONTINUAL TASK ... ON INPUT ... AS ( statements ).
+
+    Attributes:
+        body_span: the body with its parentheses. options_span: WITH (...) if there is one.
+        as_span: the word AS in front of the body.
+    """
 
     span: Span
     target: RelationRef
-    input: RelationRef
+    inputs: tuple[RelationRef, ...]
     body: tuple[BodyStatement, ...]
+    body_span: Span
+    as_span: Span
     columns: tuple[ColumnDef, ...] = ()
     options: tuple[Option, ...] = ()
+    options_span: Span | None = None
     if_not_exists: bool = False
 
 
@@ -251,6 +194,35 @@ class ResumeTask:
     span: Span
     target: RelationRef
     skip: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceBody:
+    """ALTER CONTINUAL TASK name AS ( statements ): another body from the next T on."""
+
+    span: Span
+    target: RelationRef
+    body: tuple[BodyStatement, ...]
+    body_span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchTask:
+    """ALTER CONTINUAL TASK name SUSPEND, or RESUME."""
+
+    span: Span
+    target: RelationRef
+    suspend: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetTaskOptions:
+    """ALTER CONTINUAL TASK name SET (options), or RESET (names of options)."""
+
+    span: Span
+    target: RelationRef
+    options: tuple[Option, ...] = ()
+    reset: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -395,6 +367,9 @@ Statement = (
     | DropObject
     | RenameObject
     | ResumeTask
+    | ReplaceBody
+    | SwitchTask
+    | SetTaskOptions
     | CommentOn
     | ShowObjects
     | ShowCreate

@@ -13,7 +13,7 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.spans import Span
-from ctsql.planner.binding import Bound, qualify, refresh_parts
+from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
 from ctsql.planner.syntax.statements import (
     CreateContinualTask,
     CreateMaterializedView,
@@ -184,6 +184,7 @@ class Creation:
         Refresh times of the new definition are counted from now: it is created anew, so to say.
         """
         self.engine.check_not_finished(old)
+        self.engine.check_not_suspended(old)
         bound = self.names.binder().bind_materialized_view(statement, old)
         item = replace(
             old,
@@ -215,7 +216,7 @@ class Creation:
         if name is None:
             return "CREATE CONTINUAL TASK (exists already)"
         item = self.names.new(name, kind, statement.span, None)
-        bound = self.names.binder().bind_task(statement, item)
+        bound = bind_task(self.names.binder(), statement, item)
         self._create_output(item, bound)
         return "CREATE CONTINUAL TASK"
 
@@ -223,6 +224,8 @@ class Creation:
         """Make the table, bring it to now, and only then let the object exist."""
         engine = self.engine
         now = engine.mint()
+        for read in bound.reads:
+            engine.check_not_suspended(engine.objects.item(read.object_id))
         if getattr(bound.plan, "refresh", None) is not None:
             now = engine.mint_fresh()  # intervals are counted from here
         engine.advance([engine.objects.item(r.object_id) for r in bound.reads], now)

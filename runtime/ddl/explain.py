@@ -2,7 +2,7 @@
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import ObjectKind
-from ctsql.planner.binding import qualify
+from ctsql.planner.binding import bind_task, qualify
 from ctsql.planner.lowering import Context, lower_query, lower_transaction, lower_view
 from ctsql.planner.nodes import Node, Query, TaskWrite, ViewWrite
 from ctsql.planner.rules import transform
@@ -28,6 +28,7 @@ class Explanation:
     def plan_of(self, statement: Explain) -> Node:
         """The plan of a statement, or of a stored object: the very value that is run."""
         if statement.target is not None and statement.kind is not None:
+            self.engine.timeline.refresh()  # it says which definition of a task is in force
             return self.engine.objects.bound(
                 self.names.of_kind(statement.target, statement.kind)
             ).plan
@@ -44,7 +45,7 @@ class Explanation:
             name = qualify(inner.target, self.names.search_schema)
             item = self.names.new(name, kinds[type(inner)], inner.span, None)
             if isinstance(inner, CreateContinualTask):
-                return self.names.binder().bind_task(inner, item).plan
+                return bind_task(self.names.binder(), inner, item).plan
             return self.names.binder().bind_materialized_view(inner, item).plan
         raise error(
             "NOT_SUPPORTED",

@@ -52,12 +52,23 @@ def difference(
     return changed.select(*names, COPIES, gone.alias(PLACES))
 
 
-def inserted(change_rows: DataFrame, columns: list[str]) -> DataFrame:
-    """The rows a change feed inserts, net: rows that a commit takes out and puts back cancel."""
+def net_change(change_rows: DataFrame, columns: list[str]) -> DataFrame:
+    """What a change feed changes: rows that a commit takes out and puts back cancel.
+
+    Returns:
+        Each changed row once, with ``COPIES``: inserted, or if negative deleted.
+    """
     names = [column_name(c) for c in columns]
     is_insert = F.col("_change_type").isin("insert", "update_postimage")
-    weighted = change_rows.select(*names, F.when(is_insert, 1).otherwise(-1).alias(COPIES))
-    return copied(_grouped(weighted, columns).where(F.col(COPIES) > 0), columns)
+    return net(
+        change_rows.select(*names, F.when(is_insert, 1).otherwise(-1).alias(COPIES)), columns
+    )
+
+
+def net(weighted: DataFrame, columns: list[str]) -> DataFrame:
+    """One row for all equal rows with their ``COPIES`` added up, where that is not zero."""
+    names = [column_name(c) for c in columns]
+    return _grouped(weighted, columns).where(F.col(COPIES) != 0).select(*names, COPIES)
 
 
 def copied(rows: DataFrame, columns: list[str]) -> DataFrame:

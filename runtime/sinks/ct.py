@@ -1,6 +1,6 @@
 """The continual-task sink: writes the output of a task, one commit at each due T.
 
-    input's log --> times (TimesExtract, TimesReduce) --+
+    inputs' logs --> times (TimesExtract, TimesReduce) --+
                                                         +--> SinkState.decide() --> one commit
     body run at the due time --> proposal --------------+
 
@@ -17,29 +17,23 @@ C4: what was staged for a lost or disturbed attempt is deleted.
 C5: where the body cannot be computed nothing is written and nothing after it is run; the reason
     is recorded beside the output (:mod:`ctsql.runtime.sinks.failure`), and only RETRY runs the
     body there again. (tests/runtime/test_task_failures.py)
+C6: a body is run as the timeline says that the task's definition is at that T, whatever the newest
+    one is. (tests/runtime/test_alter_task.py)
 
 On a crash: before the commit the upper is unchanged, files nobody refers to may be left, T is run
 again; after it, T is in. When a rival commits first: its upper is read, T is forgotten.
 Empty advances are kept in memory, and written once at the end of a catch-up that ran bodies
 without writing, so that a restart does not run them again.
-
-Not yet: several inputs, ITERATIONS.
 """
-
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from pyspark.sql import DataFrame
 
 from ctsql.catalog.errors import CtsqlError, DataError, EnvironmentProblem, StatementError, error
 from ctsql.catalog.items import Item
-from ctsql.planner.lowering import Context, lower_transaction
-from ctsql.planner.nodes import InsertsInput, TaskWrite
+from ctsql.planner.lowering import Context
+from ctsql.planner.nodes import TaskWrite
 from ctsql.planner.rules.inserts_input import inserts_input
 from ctsql.planner.rules.times_extract import times_extract
 from ctsql.planner.rules.times_reduce import times_reduce
-from ctsql.runtime.commits import INSERTING, Change
-from ctsql.runtime.objects import Movement, Objects
+from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks.ct_state import SinkState
 from ctsql.runtime.sinks.failure import (
     Action,
@@ -49,8 +43,9 @@ from ctsql.runtime.sinks.failure import (
     record,
     recorded,
 )
-from ctsql.runtime.sinks.few import few
-from ctsql.runtime.sinks.staging import DRIVER_ROWS_MAX, persisted, stage, unadaptive
+from ctsql.runtime.sinks.iterations import propose
+from ctsql.runtime.sinks.runs import Run, RunInputs, due_runs
+from ctsql.runtime.sinks.staging import stage
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import FILE_MISSING, converted
 from ctsql.runtime.write_handle import Attempt, Committed, Disturbed, UpperMismatch
@@ -64,14 +59,8 @@ class TaskSink:
     """Keeps one task's output."""
 
     def __init__(self, objects: Objects, item: Item) -> None:
-        plan = objects.bound(item).plan
-        assert isinstance(plan, TaskWrite)
         self.objects = objects
         self.item = item
-        self.plan = plan
-        (source,) = plan.inputs
-        assert isinstance(source, InsertsInput)
-        self.input = objects.item(source.object_id)
         self.output = objects.output(item)
         self._retrying = False
 
@@ -91,29 +80,29 @@ class TaskSink:
             if failure.time > until:
                 return
             if not retry:
-                raise failure.task_error(self.item)
+                raise failure.task_error(self.objects.in_force(self.item, failure.time)[0])
             upper = max(upper, failure.time)
         self._retrying = retry
-        state: SinkState[Movement] = SinkState(output_upper=upper)
-        moves = self._movements(after=state.output_upper - 1, until=until)
-        due = times_reduce(times_extract((m, m.time, 1) for m in moves))
+        state: SinkState[Run] = SinkState(output_upper=upper)
+        runs = due_runs(self.objects, self.item, after=upper - 1, until=until)
+        due = times_reduce(times_extract((run, run.time, 1) for run in runs))
         state.append_times = {time for time, _ in due}
         state.append_times_progress = until + 1
-        by_time = {m.time: m for m in moves}
+        by_time = {run.time: run for run in runs}
         unwritten = False
         self._propose(state, by_time)
         while (decision := state.decide()) is not None:
             self.objects.check_stop()
             state.output_upper = decision.upper
             if decision.rows:
-                ((movement, _),) = decision.rows
-                state.output_upper, wrote = self._write(movement)
+                ((run, _),) = decision.rows
+                state.output_upper, wrote = self._write(run)
                 unwritten = not wrote
             self._propose(state, by_time)
         if unwritten:
             self._advance_upper(state.output_upper)
 
-    def _propose(self, state: SinkState[Movement], by_time: dict[int, Movement]) -> None:
+    def _propose(self, state: SinkState[Run], by_time: dict[int, Run]) -> None:
         """Make the proposal of the due time; its rows are computed when it is written."""
         time = state.due()
         if time is not None and state.to_append_progress <= time:
@@ -125,23 +114,13 @@ class TaskSink:
         upper = self.output.fetch_recent_upper()
         if upper:
             return upper
-        return self.item.created if self.plan.snapshot else self.item.created + 1
+        plan = self.objects.bound(self.item).plan
+        assert isinstance(plan, TaskWrite)
+        return self.item.created if plan.snapshot else self.item.created + 1
 
-    def _movements(self, *, after: int, until: int) -> list[Movement]:
-        """The input's changes that may have inserts; before the first run, the snapshot."""
-        found = []
-        created = self.item.created
-        if after < created:
-            found.append(Movement(created, SNAPSHOT, SNAPSHOT))
-            after = created
-        for movement in self.objects.movements(self.input, after=after, until=until):
-            if self.objects.change_of(self.input, movement) in INSERTING:
-                found.append(movement)
-        return found
-
-    def _write(self, movement: Movement) -> tuple[int, bool]:
+    def _write(self, run: Run) -> tuple[int, bool]:
         """Run the body at a due time; gives the output's upper after it, and whether we wrote."""
-        time = movement.time
+        time = run.time
         missed = False
         for _ in range(DISTURBED_TRIES_MAX):
             if self.output.upper > time:
@@ -150,7 +129,7 @@ class TaskSink:
             if isinstance(attempt, UpperMismatch):
                 continue
             try:
-                wrote = self._stage(attempt, movement)
+                wrote = self._stage(attempt, run)
                 if not wrote:
                     attempt.abandon()
                     return time + 1, False
@@ -159,13 +138,13 @@ class TaskSink:
                 attempt.abandon()
                 if not is_final(problem):
                     raise
-                return self._failed(time, problem), True
+                return self._failed(run, problem), True
             except EnvironmentProblem as problem:
                 attempt.abandon()
                 if problem.message != FILE_MISSING:
                     raise
                 if missed:
-                    raise self._history_lost(movement, problem) from problem
+                    raise self._history_lost(run, problem) from problem
                 missed = True  # it may have been compacted and removed while it was being read
                 continue
             except BaseException:
@@ -185,15 +164,17 @@ class TaskSink:
             detail=f"{DISTURBED_TRIES_MAX} tries at T = {time} were disturbed.",
         )
 
-    def _failed(self, time: int, problem: CtsqlError) -> int:
+    def _failed(self, run: Run, problem: CtsqlError) -> int:
         """Go past a time that fails, or record why and raise it; gives the upper after it."""
-        failure = Failure.of(time, problem, self.item)
+        time = run.time
+        item, plan = self.objects.in_force(self.item, time)
+        failure = Failure.of(time, problem, item)
         for _ in range(DISTURBED_TRIES_MAX):
             self.output.fetch_recent_upper()
             if self.output.upper > time:
                 return self.output.upper  # a rival went past it
             action = on_task_failure(
-                recorded(self.output), failure, skip=self.plan.skip_errors, again=self._retrying
+                recorded(self.output), failure, skip=plan.skip_errors, again=self._retrying
             )
             if action is Action.SKIP:
                 if self._go_past(time, failure.reason):
@@ -204,7 +185,7 @@ class TaskSink:
             except EnvironmentProblem:
                 done = True  # it fails all the same; the next one to run it records it
             if done:
-                raise failure.task_error(self.item) from problem
+                raise failure.task_error(item) from problem
         raise self._always_disturbed(time)
 
     def _go_past(self, time: int, reason: str) -> bool:
@@ -239,73 +220,39 @@ class TaskSink:
             self.output.fetch_recent_upper()
         raise self._always_disturbed(first.time if first else 0)
 
-    def _history_lost(self, movement: Movement, problem: CtsqlError) -> CtsqlError:
+    def _history_lost(self, run: Run, problem: CtsqlError) -> CtsqlError:
+        names = [str(self.objects.item(object_id).name) for object_id, _ in run.movements]
+        versions = ", ".join(str(movement.version) for _, movement in run.movements)
         return error(
             "HISTORY_LOST",
-            relation=str(self.input.name),
-            detail=f"A file that holds the change of its version {movement.version} "
-            f"(T = {movement.time}) is gone, as after a VACUUM that kept too little: "
+            relation=", ".join(names),
+            detail=f"A file that holds the change of its version {versions} "
+            f"(T = {run.time}) is gone, as after a VACUUM that kept too little: "
             f"{problem.detail}",
             hint=f"Restore the file, or create the task anew: DROP CONTINUAL TASK "
             f"{self.item.name}, then CREATE it; with SNAPSHOT it starts from what is there.",
         )
 
-    def _stage(self, attempt: Attempt, movement: Movement) -> bool:
+    def _stage(self, attempt: Attempt, run: Run) -> bool:
         """Compute and stage what the body proposes; False when that is nothing."""
-        with converted(), self._inserts(movement) as rows:
-            if rows is None:
+        _, plan = self.objects.in_force(self.item, run.time)
+        inputs = RunInputs(self.objects, plan, run)
+        with converted(), inputs.opened() as changes:
+            if changes is None:
                 return False
-            sources = StoredSources(
-                self.objects, {self.input.id: rows}, (self.item, attempt.version_read)
-            )
-            context = Context(
-                self.objects.gateway.session, sources, movement.time, clock_at=movement.time
-            )
-            proposal = lower_transaction(self.plan.transaction, context)
-            columns = [c.name for c in self.plan.columns]
+            sources = StoredSources(self.objects, changes, (self.item, attempt.version_read))
+            session = self.objects.gateway.session
+            context = Context(session, sources, run.time, clock_at=run.time)
+            columns = [c.name for c in plan.columns]
+            proposal = propose(plan.transaction, context, columns)
             return stage(
-                attempt, proposal.inserts, proposal.victims, columns, small=self._is_small(movement)
+                attempt, proposal.inserts, proposal.victims, columns, small=inputs.are_small
             )
 
-    def _counted(self, movement: Movement) -> int | None:
-        """How many rows the input inserts at a time, where the log says it."""
-        if movement.version == SNAPSHOT:
-            return self.objects.rows_count(self.input, movement.time)
-        if self.objects.change_of(self.input, movement) is Change.APPEND:
-            return self.objects.rows_inserted(self.input, movement)
-        return None
-
-    def _is_small(self, movement: Movement) -> bool:
-        counted = self._counted(movement)
-        if counted is None:
-            return movement.version != SNAPSHOT
-        return counted <= DRIVER_ROWS_MAX
-
-    @contextmanager
-    def _inserts(self, movement: Movement) -> Iterator[DataFrame | None]:
-        """The input's rows at a time; None when there are none, and the body does not run."""
-        counted = self._counted(movement)
-        if counted == 0:
-            yield None
-            return
-        if movement.version == SNAPSHOT:
-            rows = StoredSources(self.objects).contents(self.input.id, movement.time)
-        else:
-            change = self.objects.change_of(self.input, movement)
-            rows = self.objects.inserts_of(self.input, movement, change)
-        if counted is not None:
-            if counted <= DRIVER_ROWS_MAX:
-                # Read once however often the body names its input; and one partition spares few
-                # rows the exchanges of a body's aggregates.
-                held = few(rows)
-                rows = rows if held is None else held.coalesce(1)
-            yield rows
-        elif movement.version == SNAPSHOT:
-            yield None if rows.isEmpty() else rows
-        else:
-            with persisted(rows) as kept, unadaptive(rows.sparkSession):
-                empty = kept.isEmpty()
-                yield None if empty else kept
+    def settle(self, through: int) -> None:
+        """Note in the log that the task has run through a time, after which it need not look."""
+        if self.output.fetch_recent_upper() <= through:
+            self._advance_upper(through + 1)
 
     def _advance_upper(self, upper: int) -> None:
         """Write an upper without rows; losing the race for it is fine."""

@@ -1,38 +1,77 @@
 """What a continual task means, in plain Python: the definition the engine is compared with.
 
 A table is a multiset of rows (key, value), either of which may be None. A history is a list of
-changes of the input, each with the rows it inserts; a change without inserts does not run the
-body. A body is a list of statements; each sees what the earlier ones proposed, and of its input
-the rows inserted by this change and nothing else.
+changes of two tables, feed and side, one of them at a time: what it inserts and deletes, net,
+and what feed holds then. The body is run for a change of an input that inserts rows, or that
+deletes rows if the body reads deletes, and for no other. A body is a list of statements; each
+sees what the earlier ones proposed, and of its inputs what this change does and nothing else.
+With iterations the whole body is run again, with the same change, until nothing changes or it
+was run that often.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 Row = tuple[int | None, int | None]
 Rows = Counter[Row]
 
 
 @dataclass(frozen=True)
+class Change:
+    """What happens at one time: to feed, and what side inserts."""
+
+    inserted: Rows
+    deleted: Rows
+    contents: Rows
+    side: Rows = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
 class Statement:
     """A statement as SQL (``{task}`` stands for the output) and as a function.
 
-    ``run`` takes what the output holds and what the change inserts, and gives what it holds then.
+    ``run`` takes what the output holds and the input's change, and gives what it holds then.
     """
 
     sql: str
-    run: Callable[[Rows, Rows], Rows]
+    run: Callable[[Rows, Change], Rows]
+
+    @property
+    def reads_side(self) -> bool:
+        """Must side be an input?"""
+        return "side" in self.sql
+
+    @property
+    def reads_deletes(self) -> bool:
+        """Does a task with this statement run for deletes too?"""
+        return "deletes(feed)" in self.sql or "changes(feed)" in self.sql
 
 
-def task(body: Iterable[Statement], changes: Iterable[Rows]) -> Rows:
-    """What the output holds after all changes."""
+def task(
+    body: Iterable[Statement],
+    changes: Iterable[Change],
+    *,
+    iterations: int = 1,
+    follows_side: bool = False,
+) -> Rows:
+    """What the output holds after all changes; feed is an input, side may be."""
     held: Rows = Counter()
     statements = list(body)
-    for inserted in changes:
-        if inserted:
+    for change in changes:
+        is_due = bool(
+            change.inserted
+            or (change.deleted and any(s.reads_deletes for s in statements))
+            or (change.side and follows_side)
+        )
+        if not is_due:
+            continue
+        for _ in range(iterations):
+            before = +held
             for statement in statements:
-                held = statement.run(held, inserted)
+                held = statement.run(held, change)
+            if +held == before:
+                break
     return held
 
 
@@ -62,21 +101,77 @@ def _not_in(key: int | None, keys: set[int | None]) -> bool:
     return not keys or (key is not None and None not in keys and key not in keys)
 
 
+def _mapped(held: Rows, change: Callable[[Row], Row | None]) -> Rows:
+    """Each row as ``change`` makes it; None takes it away."""
+    found: Rows = Counter()
+    for row, copies in held.items():
+        made = change(row)
+        if made is not None:
+            found[made] += copies
+    return found
+
+
+def _diffs(change: Change) -> Rows:
+    """(key, diff) of each changed row."""
+    found: Rows = Counter()
+    for sign, rows in ((1, change.inserted), (-1, change.deleted)):
+        for (k, _), copies in rows.items():
+            found[k, sign * copies] += 1
+    return found
+
+
+def _counts(rows: Rows) -> Rows:
+    keys = Counter(k for k, _ in rows.elements())
+    return Counter(dict.fromkeys(keys.items(), 1))
+
+
+def _upserted(held: Rows, change: Change) -> Rows:
+    source = dict(_maxima(change.inserted).keys())
+
+    def merged(row: Row) -> Row | None:
+        k, v = row
+        if k is None or k not in source:
+            return row
+        given = source[k]
+        if given is None:
+            return None
+        return (k, given) if v is not None and given > v else row
+
+    keys = {k for k, _ in held if k is not None}
+    fresh = Counter({(k, v): 1 for k, v in source.items() if k not in keys})
+    return _mapped(held, merged) + fresh
+
+
+def _swept(held: Rows, change: Change) -> Rows:
+    keys = {k for k, _ in change.deleted if k is not None}
+
+    def merged(row: Row) -> Row | None:
+        k, v = row
+        if k in keys:
+            return None
+        return (k, None) if v == 0 else row
+
+    return _mapped(held, merged)
+
+
 STATEMENTS = (
-    Statement("INSERT INTO {task} SELECT k, v FROM feed", lambda held, new: held + new),
+    Statement("INSERT INTO {task} SELECT k, v FROM feed", lambda held, new: held + new.inserted),
     Statement(
         "INSERT INTO {task} SELECT k, max(v) FROM feed GROUP BY k",
-        lambda held, new: held + _maxima(new),
+        lambda held, new: held + _maxima(new.inserted),
     ),
     Statement(
         "INSERT INTO {task} (v, k) SELECT v + 1, k FROM feed WHERE v > 1",
         lambda held, new: (
-            held + Counter({(k, v + 1): n for (k, v), n in new.items() if v is not None and v > 1})
+            held
+            + Counter(
+                {(k, v + 1): n for (k, v), n in new.inserted.items() if v is not None and v > 1}
+            )
         ),
     ),
     Statement(
         "INSERT INTO {task} SELECT k, v FROM feed WHERE k NOT IN (SELECT k FROM {task})",
-        lambda held, new: held + _keep(new, lambda row: _not_in(row[0], _keys(held))),
+        lambda held, new: held + _keep(new.inserted, lambda row: _not_in(row[0], _keys(held))),
     ),
     Statement(
         "INSERT INTO {task} SELECT 0, count(*) FROM {task}",
@@ -84,7 +179,7 @@ STATEMENTS = (
     ),
     Statement(
         "DELETE FROM {task} WHERE k IN (SELECT k FROM feed)",
-        lambda held, new: _keep(held, lambda row: not _in(row[0], _keys(new))),
+        lambda held, new: _keep(held, lambda row: not _in(row[0], _keys(new.inserted))),
     ),
     Statement(
         "DELETE FROM {task} AS t"
@@ -94,7 +189,7 @@ STATEMENTS = (
             lambda row: (
                 not any(
                     k == row[0] and v is not None and row[1] is not None and v > row[1]
-                    for k, v in new
+                    for k, v in new.inserted
                 )
             ),
         ),
@@ -111,4 +206,49 @@ STATEMENTS = (
         ),
     ),
     Statement("DELETE FROM {task}", lambda _held, _new: Counter()),
+    Statement(
+        "INSERT INTO {task} SELECT * FROM deletes(feed)", lambda held, new: held + new.deleted
+    ),
+    Statement(
+        "INSERT INTO {task} SELECT k, diff FROM changes(feed)",
+        lambda held, new: held + _diffs(new),
+    ),
+    Statement(
+        "INSERT INTO {task} SELECT k, count(*) FROM contents(feed) GROUP BY k",
+        lambda held, new: held + _counts(new.contents),
+    ),
+    Statement(
+        "DELETE FROM {task} WHERE k IN (SELECT k FROM deletes(feed))",
+        lambda held, new: _keep(held, lambda row: not _in(row[0], _keys(new.deleted))),
+    ),
+    Statement(
+        "UPDATE {task} SET v = v + 1 WHERE k IN (SELECT k FROM inserts(feed))",
+        lambda held, new: _mapped(
+            held,
+            lambda row: (
+                (row[0], None if row[1] is None else row[1] + 1)
+                if _in(row[0], _keys(new.inserted))
+                else row
+            ),
+        ),
+    ),
+    Statement(
+        "INSERT INTO {task} SELECT k, v FROM side UNION ALL SELECT 9, count(*) FROM feed",
+        lambda held, new: held + new.side + Counter({(9, new.inserted.total()): 1}),
+    ),
+    Statement(
+        "UPDATE {task} AS t SET t.k = v, v = k",
+        lambda held, _: _mapped(held, lambda row: (row[1], row[0])),
+    ),
+    Statement(
+        "MERGE INTO {task} AS t USING (SELECT k, max(v) AS v FROM feed GROUP BY k) AS s"
+        " ON t.k = s.k WHEN MATCHED AND s.v IS NULL THEN DELETE"
+        " WHEN MATCHED AND s.v > t.v THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *",
+        _upserted,
+    ),
+    Statement(
+        "MERGE INTO {task} AS t USING deletes(feed) AS d ON t.k = d.k WHEN MATCHED THEN DELETE"
+        " WHEN NOT MATCHED BY SOURCE AND t.v = 0 THEN UPDATE SET v = DEFAULT",
+        _swept,
+    ),
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ctsql.api import Connection
-from tests.properties.model import STATEMENTS, Row, Rows, task
+from tests.properties.model import STATEMENTS, Change, Row, Rows, task
 from tests.scenarios.play import assert_rows
 
 pytestmark = pytest.mark.spark
@@ -23,18 +23,30 @@ def _rows(chance: random.Random) -> list[Row]:
     return [(chance.choice(values), chance.choice(values)) for _ in range(chance.randrange(1, 6))]
 
 
-def _change(con: Connection, chance: random.Random, held: Rows) -> Rows:
-    """Change the feed at random; gives what it inserted, net."""
-    match chance.choice(("insert", "insert", "insert", "delete", "update", "merge")):
+def _change(con: Connection, chance: random.Random, held: Rows) -> Change:
+    """Change the feed at random; gives what that is, net."""
+    before = +held
+    side = _write(con, chance, held)
+    return Change(inserted=held - before, deleted=before - held, contents=+held, side=side)
+
+
+def _insert(con: Connection, table: str, rows: list[Row]) -> None:
+    texts = (f"({'NULL' if k is None else k}, {'NULL' if v is None else v})" for k, v in rows)
+    con.execute(f"INSERT INTO {table} VALUES {', '.join(texts)}")
+
+
+def _write(con: Connection, chance: random.Random, held: Rows) -> Rows:
+    """Write at random; gives what went into side."""
+    match chance.choice(("insert", "insert", "insert", "side", "delete", "update", "merge")):
         case "insert":
             rows = _rows(chance)
-            texts = (
-                f"({'NULL' if k is None else k}, {'NULL' if v is None else v})" for k, v in rows
-            )
-            con.execute(f"INSERT INTO feed VALUES {', '.join(texts)}")
-            inserted = Counter(rows)
-            held.update(inserted)
-            return inserted
+            _insert(con, "feed", rows)
+            held.update(rows)
+            return Counter()
+        case "side":
+            rows = _rows(chance)
+            _insert(con, "side", rows)
+            return Counter(rows)
         case "delete":
             con.execute("DELETE FROM feed WHERE k = 1")
             for row in [row for row in held if row[0] == 1]:
@@ -53,18 +65,24 @@ def _change(con: Connection, chance: random.Random, held: Rows) -> Rows:
         del held[row]
     fresh: Rows = Counter({(2, 3): changed.total()}) if changed else Counter()
     held.update(fresh)
-    return fresh - changed
+    return Counter()
 
 
 def _play(seed: int, connect: Callable[[], Connection]) -> None:
     chance = random.Random(seed)
     con = connect()
-    con.execute("CREATE TABLE feed (k INT, v INT)")
+    con.execute("CREATE TABLE feed (k INT, v INT); CREATE TABLE side (k INT, v INT)")
     bodies = [chance.sample(STATEMENTS, chance.randrange(1, 5)) for _ in range(TASKS_PER_SEED)]
+    iterations = [chance.choice((1, 1, 1, 3)) for _ in bodies]
+    sides = [any(s.reads_side for s in body) or chance.random() < 0.2 for body in bodies]
     for number, body in enumerate(bodies):
         name = f"task_{number}"
         text = "; ".join(s.sql.format(task=name) for s in body)
-        con.execute(f"CREATE CONTINUAL TASK {name} (k INT, v INT) ON INPUT feed AS ({text})")
+        con.execute(
+            f"CREATE CONTINUAL TASK {name} (k INT, v INT)"
+            f" ON INPUT feed{', side' if sides[number] else ''}"
+            f" WITH (ITERATIONS = {iterations[number]}) AS ({text})"
+        )
     held: Rows = Counter()
     changes = []
     for turn in range(CHANGES):
@@ -75,9 +93,14 @@ def _play(seed: int, connect: Callable[[], Connection]) -> None:
             con.close()
             con = connect()
     for number, body in enumerate(bodies):
-        wanted = task(body, changes).elements()
+        rows = task(body, changes, iterations=iterations[number], follows_side=sides[number])
+        wanted = rows.elements()
         found = con.execute(f"SELECT * FROM task_{number}").fetchall()
-        said = f"seed {seed}: " + "; ".join(s.sql for s in body) + f" over {changes}"
+        said = (
+            f"seed {seed}, {iterations[number]} iterations, side {sides[number]}: "
+            + "; ".join(s.sql for s in body)
+            + f" over {changes}"
+        )
         assert_rows(found, wanted, said)
 
 

@@ -8,9 +8,9 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Source
-from ctsql.planner.binding import Binder, Bound
-from ctsql.planner.nodes import Delete, Get, Node, Query, ViewReference
-from ctsql.planner.syntax import parse
+from ctsql.planner.binding import Binder, Bound, bind_task
+from ctsql.planner.nodes import Delete, Get, Merge, Node, Query, Update, ViewReference
+from ctsql.planner.syntax import parse, rewrite
 from ctsql.planner.syntax.statements import (
     CreateContinualTask,
     CreateMaterializedView,
@@ -80,6 +80,18 @@ class FakeAnalyst:
         """Remember what was asked."""
         self.predicates.append(delete)
 
+    def assigned_types(
+        self, statement: Update | Merge, columns: Sequence[Column]
+    ) -> list[tuple[str, ...]]:
+        """Every value is of the type of its column."""
+        kinds = {c.name: c.type.lower() for c in columns}
+        clauses = (statement,) if isinstance(statement, Update) else statement.clauses
+        return [tuple(kinds[a.column] for a in c.assignments) for c in clauses]
+
+    def value_types(self, values: Sequence[Query]) -> tuple[str, ...]:
+        """Literals: texts in quotes, and numbers."""
+        return tuple("string" if "'" in v.sql.span.text else "int" for v in values)
+
     def assignable(self, given: str, declared: str) -> bool:
         """Equal types, and a few that widen."""
         declared = declared.lower()
@@ -87,7 +99,7 @@ class FakeAnalyst:
 
     def columns(self, query: Query) -> tuple[Column, ...]:
         """The items of the select list, one by one."""
-        text = query.sql.span.text
+        text = rewrite(query.sql, relation=lambda ref: ref.span.text).text
         found = re.match(r"\s*SELECT (?:DISTINCT )?(.*?)(?: FROM |$)", text, re.S)
         assert found, text
         known = [c for node in query.relations for c in self._of(node)]
@@ -128,7 +140,7 @@ def bind(sql: str, analyst: FakeAnalyst | None = None, catalog: Catalog = CATALO
     binder = Binder(catalog, "default", analyst or FakeAnalyst())
     match statement:
         case CreateContinualTask():
-            return binder.bind_task(statement, _own(statement, ObjectKind.CONTINUAL_TASK))
+            return bind_task(binder, statement, _own(statement, ObjectKind.CONTINUAL_TASK))
         case CreateMaterializedView():
             own = _own(statement, ObjectKind.MATERIALIZED_VIEW)
             return binder.bind_materialized_view(statement, own)

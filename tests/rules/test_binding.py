@@ -6,18 +6,23 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import ObjectKind
 from ctsql.planner.binding import Bound
 from ctsql.planner.nodes import (
+    Assign,
+    ChangesInput,
     Delete,
     Get,
     Insert,
     InsertsInput,
+    Merge,
     NormalReference,
     Query,
     SelfReference,
     TaskWrite,
+    Update,
     ViewReference,
     ViewWrite,
     descend,
 )
+from ctsql.planner.syntax import rewrite
 from tests.rules.fakes import CATALOG, FEED, FakeAnalyst, bind, item
 
 
@@ -61,6 +66,56 @@ def test_what_can_be_an_input(source: str) -> None:
     )
     (node,) = plan.inputs
     assert isinstance(node, InsertsInput)
+
+
+def test_what_a_task_runs_for() -> None:
+    """The inserts of every input, and the deletes of those whose deletes or changes it reads."""
+    plan = _task(
+        bind(
+            "CREATE CONTINUAL TASK t (k INT) ON INPUT feed, summed, old_task AS ("
+            " INSERT INTO t SELECT key FROM contents(feed);"
+            " DELETE FROM t WHERE k IN (SELECT key FROM deletes(summed));"
+            " UPDATE t SET k = (SELECT max(key) FROM changes(old_task)))"
+        )
+    )
+    assert [f"{type(n).__name__} {getattr(n, 'name', '')}" for n in plan.inputs] == [
+        "InsertsInput feed",
+        "InsertsInput summed",
+        "DeletesInput summed",
+        "InsertsInput old_task",
+        "DeletesInput old_task",
+    ]
+    (changes,) = [n for n in descend(plan) if isinstance(n, ChangesInput)]
+    assert changes.columns == ("key", "diff")
+    assert any(isinstance(n, NormalReference) for n in descend(plan.transaction))
+
+
+def test_defaults_and_stars() -> None:
+    """A column that is left out gets its default; a star stands for all columns by name."""
+    plan = _task(
+        bind(
+            "CREATE CONTINUAL TASK t (key INT, val STRING DEFAULT 'x') ON INPUT feed AS ("
+            " INSERT INTO t (key) SELECT key FROM feed;"
+            " UPDATE t SET val = DEFAULT, key = DEFAULT;"
+            " MERGE INTO t USING feed AS s ON t.key = s.key WHEN MATCHED THEN UPDATE SET *"
+            " WHEN NOT MATCHED THEN INSERT (key) VALUES (s.key))"
+        )
+    )
+    insert, update, merge = plan.transaction.statements
+    assert isinstance(insert, Insert)
+    assert isinstance(update, Update)
+    assert isinstance(merge, Merge)
+
+    def shown(assigns: tuple[Assign, ...]) -> list[tuple[str, str | None]]:
+        return [
+            (a.column, rewrite(a.value.sql, relation=str).text if a.value else None)
+            for a in assigns
+        ]
+
+    assert shown(insert.defaults) == [("val", "'x'")]
+    assert shown(update.assignments) == [("val", "'x'"), ("key", None)]
+    assert shown(merge.clauses[0].assignments) == [("key", "s.key"), ("val", "s.val")]
+    assert shown(merge.clauses[1].assignments) == [("key", "s.key"), ("val", "'x'")]
 
 
 def test_no_get_is_left() -> None:

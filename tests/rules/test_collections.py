@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.times import TIME_MAX
-from ctsql.planner.rules.inserts_input import deletes_input, inserts_input
+from ctsql.planner.rules.deletes_input import deletes_input
+from ctsql.planner.rules.inserts_input import inserts_input
 from ctsql.planner.rules.step_forward import step_forward
 from ctsql.planner.rules.times_extract import times_extract
 from ctsql.planner.rules.times_reduce import times_reduce

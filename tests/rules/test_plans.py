@@ -29,6 +29,8 @@ from ctsql.planner.nodes import (
 )
 from ctsql.planner.rules import (
     RULES,
+    changes_input,
+    deletes_input,
     inserts_input,
     normal_reference,
     snapshot_option,
@@ -91,6 +93,16 @@ CASES: dict[str, tuple[Callable[[Node], Node], Node, str]] = {
         QUERY,
         JOIN + "  InsertsInput feed: the rows inserted at T\n" + LINES["log"] + LINES["pages"],
     ),
+    "deletes_input": (
+        deletes_input.rule,
+        _query("SELECT * FROM feed", _get("feed", Role.DELETES)),
+        "Query SELECT * FROM feed\n  DeletesInput feed: the rows deleted at T\n",
+    ),
+    "changes_input": (
+        changes_input.rule,
+        _query("SELECT * FROM feed", _get("feed", Role.CHANGES)),
+        "Query SELECT * FROM feed\n  ChangesInput feed: the rows changed at T with diff\n",
+    ),
     "step_forward": (
         step_forward.rule,
         QUERY,
@@ -132,7 +144,7 @@ CASES: dict[str, tuple[Callable[[Node], Node], Node, str]] = {
     ),
     "times_reduce": (
         times_reduce.rule,
-        _task(_inserts(), snapshot=False, times=TimesExtract(input=_inserts())),
+        _task(_inserts(), snapshot=False, times=TimesExtract(inputs=(_inserts(),))),
         """\
         TaskWrite log (k int): one commit at each due T
           InsertsInput feed: the rows inserted at T

@@ -58,7 +58,46 @@ CASES = [
     (TASK.format("INSERT INTO t SELECT key, val FROM feed"), "COLUMN_COUNT_MISMATCH", None),
     (TASK.format("INSERT INTO t SELECT val FROM feed"), "TYPE_MISMATCH", "SELECT val FROM feed"),
     (TASK.format("INSERT INTO copy SELECT * FROM feed"), "TASK_WRITES_FOREIGN_TABLE", "copy"),
-    (TASK.format("UPDATE t SET key = 1"), "NOT_SUPPORTED_YET", None),
+    (TASK.format("UPDATE t SET key = val"), "UNKNOWN_COLUMN", "val"),
+    (TASK.format("UPDATE t SET nope = 1"), "UNKNOWN_COLUMN", "nope"),
+    (TASK.format("UPDATE t SET key = 'x'"), "TYPE_MISMATCH", "'x'"),
+    (TASK.format("UPDATE feed SET key = 1"), "TASK_WRITES_FOREIGN_TABLE", "feed"),
+    (
+        TASK.format("INSERT INTO t SELECT key FROM deletes(held)"),
+        "INVALID_STATEMENT",
+        "deletes(held)",
+    ),
+    (TASK.format("INSERT INTO t SELECT key FROM changes(t)"), "INVALID_STATEMENT", "changes(t)"),
+    ("SELECT * FROM inserts(feed)", "INVALID_STATEMENT", "inserts(feed)"),
+    (
+        TASK.format(
+            "MERGE INTO t USING feed ON t.key = feed.key"
+            " WHEN MATCHED THEN UPDATE SET key = feed.val"
+        ),
+        "TYPE_MISMATCH",
+        "feed.val",
+    ),
+    (
+        TASK.format("MERGE INTO t USING feed ON t.key = feed.nope WHEN MATCHED THEN DELETE"),
+        "UNKNOWN_COLUMN",
+        "feed.nope",
+    ),
+    (
+        TASK.format("MERGE INTO t USING (SELECT 1 AS x) s ON true WHEN NOT MATCHED THEN INSERT *"),
+        "UNKNOWN_COLUMN",
+        None,
+    ),
+    (
+        "CREATE CONTINUAL TASK t (key INT DEFAULT 'x') ON INPUT feed AS (DELETE FROM t)",
+        "TYPE_MISMATCH",
+        "'x'",
+    ),
+    (
+        "CREATE CONTINUAL TASK t (key INT DEFAULT rand()) ON INPUT feed"
+        " AS (INSERT INTO t VALUES (DEFAULT))",
+        "NONDETERMINISTIC_FUNCTION",
+        "rand",
+    ),
     (TASK.format("SELECT 1"), "INVALID_STATEMENT", None),
     (TASK.format(""), "INVALID_STATEMENT", None),
     (TASK.format("INSERT INTO t SELECT key * rand() FROM feed"), "NONDETERMINISTIC_FUNCTION", None),
@@ -71,7 +110,11 @@ CASES = [
         "TASK_INPUT_NOT_DURABLE",
         "plain",
     ),
-    ("CREATE CONTINUAL TASK t ON INPUT feed, held AS (DELETE FROM t)", "NOT_SUPPORTED_YET", None),
+    (
+        "CREATE CONTINUAL TASK t (key INT) ON INPUT feed, held, feed AS (DELETE FROM t)",
+        "INVALID_STATEMENT",
+        "feed",
+    ),
     ("CREATE CONTINUAL TASK t (key INT) AS (DELETE FROM t)", "SYNTAX_ERROR", None),
     ("CREATE MATERIALIZED VIEW m AS SELECT key, key FROM feed", "DUPLICATE_COLUMN", None),
     ("CREATE MATERIALIZED VIEW m AS SELECT NULL AS x FROM feed", "INVALID_COLUMN_TYPE", None),

@@ -102,6 +102,23 @@ def test_it_follows_and_keeps_going_when_one_object_fails(
     assert user.execute("SELECT * FROM total").fetchall() == [(25,)]
 
 
+def test_a_refresh_that_is_due_is_done_without_another_commit(
+    connect: Callable[[], Connection],
+) -> None:
+    """The clock alone makes a view with a schedule due."""
+    con, user = connect(), connect()
+    user.execute("CREATE TABLE feed (k INT)")
+    user.execute(
+        "CREATE MATERIALIZED VIEW now_and_then WITH (REFRESH EVERY '2 seconds') AS"
+        " SELECT count(*) AS n FROM feed"
+    )
+    user.execute("SET isolation = 'serializable'")
+    with serving(con) as told:
+        user.execute("INSERT INTO feed VALUES (1), (2)")
+        told.wait(lambda e: e.kind is EventKind.WROTE and e.inserted == 1)
+    assert user.execute("SELECT n FROM now_and_then").fetchall() == [(2,)]
+
+
 def test_an_idle_look_reads_no_log_and_runs_no_job(
     con: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctsql.runtime.timeline import Binding, Candidate, assign
+from ctsql.runtime.timeline import Binding, Candidate, TaskState, assign
 
 
 def test_order_is_by_timestamp_then_name_then_version() -> None:
@@ -63,3 +63,13 @@ def test_order_of_the_listing_does_not_matter(candidates: list[Candidate], chanc
     shuffled = list(candidates)
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
     assert assign(shuffled, 10) == assign(candidates, 10)
+
+
+def test_definitions_in_force() -> None:
+    """What was bound last counts, from its T on; before any, the first definition."""
+    state = TaskState(((10, 1), (20, 2), (15, 3)))
+    assert [state.revision_at(t) for t in (9, 10, 14, 15, 25)] == [0, 1, 1, 3, 3]
+    assert state.spans(5, 30) == [(5, 9, 0), (9, 14, 1), (14, 19, 3), (19, 30, 3)]
+    assert state.spans(9, 9) == []
+    assert state.spans(9, 10) == [(9, 10, 1)]
+    assert TaskState().spans(5, 30) == [(5, 30, 0)]

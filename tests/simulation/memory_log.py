@@ -128,7 +128,7 @@ class MemoryGateway:
         return found
 
     def output_table(self, location: str) -> "MemoryTable":
-        """The table of an output or of the timeline."""
+        """The table of an output; here as any other."""
         return self.table(location)
 
 

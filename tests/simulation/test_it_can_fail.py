@@ -14,7 +14,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.committing import Commits
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import Conflict
-from ctsql.runtime.sinks import ct
+from ctsql.runtime.sinks import ct, runs
 from ctsql.runtime.sinks.mv import ViewSink
 from ctsql.runtime.timeline import Timeline
 from ctsql.runtime.uppers import Uppers
@@ -23,7 +23,7 @@ from tests.simulation.memory_log import MemoryTransaction
 from tests.simulation.simulation import replay
 
 SEEDS_MAX = 400
-FIRST = {"a full refresh binds a T after bringing up what it reads": 1040}
+FIRST = {"a full refresh binds a T after bringing up what it reads": 1047}
 """The seed to begin with, where the first to notice is far off."""
 
 
@@ -91,11 +91,11 @@ def _takes_any_state(uppers: Any, version: int) -> None:
 
 
 def _skips_first(real: Callable[..., Any]) -> Callable[..., Any]:
-    def movements(sink: Any, *, after: int, until: int) -> Any:
-        found = real(sink, after=after, until=until)
+    def due_runs(task_objects: Any, item: Any, *, after: int, until: int) -> Any:
+        found = sorted(real(task_objects, item, after=after, until=until), key=lambda r: r.time)
         return found[1:] if len(found) > 2 else found
 
-    return movements
+    return due_runs
 
 
 MUTATIONS: dict[str, tuple[object, str, object]] = {
@@ -104,7 +104,7 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
     "files are deleted after a lost answer": (Commits, "_after_failure", _deletes),
     "a lost answer is retried blindly": (Commits, "_after_failure", _retries),
     "a mint binds nothing": (Timeline, "mint", lambda self, *_, **__: self.refresh()),
-    "a due time is skipped": (ct.TaskSink, "_movements", _skips_first(ct.TaskSink._movements)),
+    "a due time is skipped": (ct, "due_runs", _skips_first(runs.due_runs)),
     "lost files are kept": (Attempt, "discard", lambda attempt: attempt.release()),
     "what a read depends on is not brought up": (
         Engine,

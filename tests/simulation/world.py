@@ -20,7 +20,7 @@ from ctsql.planner.binding import Bound, bind_stored
 from ctsql.planner.lowering import Context, Proposal
 from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.runtime import objects, sources, timeline
-from ctsql.runtime.sinks import ct, mv
+from ctsql.runtime.sinks import ct, mv, runs
 from ctsql.runtime.sinks.cancel import cancel
 from ctsql.runtime.write_handle import Attempt
 from tests.simulation.memory_log import Functions, Rows
@@ -199,6 +199,13 @@ def _failed() -> Exception:
     return error("DATA_ERROR", message="division by zero", detail="", hint="")
 
 
+class Inserts:
+    """An input's change of which the bodies here see the inserts only."""
+
+    def __init__(self, _nothing: object, added: Any = None, changed: Any = None) -> None:
+        self.inserts = added if added is not None else changed
+
+
 def lower_transaction(node: Transaction, context: Context) -> Proposal:
     """What a body proposes, by its Python function."""
     found: Any = context.sources
@@ -266,15 +273,17 @@ def without_spark() -> Iterator[None]:
     """The functions above in the place of those that build DataFrames."""
     with ExitStack() as stack:
         for module, name, function in (
-            (ct, "lower_transaction", lower_transaction),
+            (ct, "propose", lambda node, context, _: lower_transaction(node, context)),
             (ct, "stage", stage),
-            (ct, "few", lambda rows: rows),
+            (runs, "few", lambda rows: rows),
+            (runs, "only_inserts", lambda rows: rows),
+            (runs, "InputChange", Inserts),
             (mv, "lower_view", lower_view),
             (mv, "stage", stage),
             (sources, "lower_view", lower_view),
             (timeline, "F", Functions),
             (objects, "bind_stored", bind),
-            (objects, "inserted", lambda rows, _: rows),
+            (objects, "net_change", lambda rows, _: rows),
         ):
             stack.enter_context(mock.patch.object(module, name, function))
         yield

@@ -1,0 +1,23 @@
+"""Binding: every name of a statement becomes an object, a column and a type.
+
+Pure but for one question, which types a query gives: only Spark's analysis knows, and it is asked
+through the :class:`Analyst` protocol. Definitions that are stored are bound again with the
+objects they were bound to when they were made (``Item.reads``), whatever is called so now.
+"""
+
+from ctsql.planner.binding.analyst import Analyst
+from ctsql.planner.binding.binder import Binder, Bound, refresh_parts
+from ctsql.planner.binding.names import definition_span, qualify
+from ctsql.planner.binding.stored import bind_stored
+from ctsql.planner.binding.task import bind_task
+
+__all__ = [
+    "Analyst",
+    "Binder",
+    "Bound",
+    "bind_stored",
+    "bind_task",
+    "definition_span",
+    "qualify",
+    "refresh_parts",
+]

@@ -1,0 +1,37 @@
+"""The one question binding asks outside of itself: what Spark's analyser says."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from ctsql.catalog.schemas import Column
+from ctsql.planner.nodes import Delete, Merge, Query, Update
+
+
+class Analyst(Protocol):
+    """What Spark's analyser says; raises errors of ours with spans into the user's text."""
+
+    def columns(self, query: Query) -> tuple[Column, ...]:
+        """Names and types of a query's result."""
+
+    def is_deterministic(self, query: Query) -> bool:
+        """Does a query give the same result on the same data, as far as Spark knows?"""
+
+    def check_predicate(self, delete: Delete, columns: Sequence[Column]) -> None:
+        """The predicate of a DELETE over a table with these columns must be a condition."""
+
+    def assigned_types(
+        self, statement: Update | Merge, columns: Sequence[Column]
+    ) -> list[tuple[str, ...]]:
+        """The types of the values a statement assigns, a list for each clause (UPDATE has one).
+
+        Its conditions must be conditions; ``columns`` are the output's.
+        """
+
+    def value_types(self, values: Sequence[Query]) -> tuple[str, ...]:
+        """The types of values that read no relation."""
+
+    def set_own(self, object_id: str, columns: Sequence[Column]) -> None:
+        """What the output being defined looks like, for a body that reads it."""
+
+    def assignable(self, given: str, declared: str) -> bool:
+        """May a value of a type be stored in a column of another (ANSI store assignment)?"""

@@ -1,0 +1,215 @@
+"""Binding of relations, queries and views."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
+from ctsql.catalog.names import Name, fold
+from ctsql.catalog.refreshes import RefreshPart
+from ctsql.catalog.schemas import Column
+from ctsql.planner.assertions import not_null_columns, refuse_nondeterministic
+from ctsql.planner.binding.analyst import Analyst
+from ctsql.planner.binding.checks import check_storable, named_columns
+from ctsql.planner.binding.names import definition_span, qualify
+from ctsql.planner.nodes import Get, Node, Query, Role, ViewReference, ViewWrite
+from ctsql.planner.rules import transform
+from ctsql.planner.syntax import parse
+from ctsql.planner.syntax.statements import (
+    ChangeKind,
+    CreateMaterializedView,
+    CreateView,
+    RelationRef,
+    Select,
+    SqlText,
+)
+
+DIFF = "diff"
+"""The last column of ``changes(t)``."""
+
+_CHANGE_ROLES = {
+    ChangeKind.INSERTS: Role.INPUT,
+    ChangeKind.DELETES: Role.DELETES,
+    ChangeKind.CHANGES: Role.CHANGES,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A bound definition: its plan, its columns, and what it reads."""
+
+    plan: Node
+    columns: tuple[Column, ...]
+    reads: tuple[Reading, ...]
+
+
+class Binder:
+    """Binds one statement.
+
+    Args:
+        catalog: the objects there are. search_schema: where unqualified names are looked up.
+        reads: for a stored definition, what its names meant when it was made.
+        analyst: None for a stored definition, which was checked when it was made.
+        columns_of: an object's columns now; a foreign writer may have added some to a table.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        search_schema: str,
+        analyst: Analyst | None,
+        *,
+        reads: Sequence[Reading] = (),
+        columns_of: Callable[[Item], tuple[Column, ...]] = lambda item: item.columns,
+    ) -> None:
+        self.catalog = catalog
+        self.search_schema = search_schema
+        self.analyst = analyst
+        self.columns_of = columns_of
+        self.own: Item | None = None  # the output being defined,
+        self.own_name: Name | None = None  # and what its definition calls it
+        self._stored = {r.name: r for r in reads}
+        self.reads: dict[str, Reading] = {}
+
+    # ---- relations
+
+    def resolve(self, ref: RelationRef) -> Item:
+        """The object a reference means."""
+        name = qualify(ref, self.search_schema)
+        stored = self._stored.get(name)
+        if stored is not None:
+            return self.catalog.items[stored.object_id]
+        return self.catalog.get(name, span=ref.span)
+
+    def is_own(self, ref: RelationRef) -> bool:
+        """Does a reference mean the output being defined?"""
+        name = qualify(ref, self.search_schema)
+        return name == self.own_name and name not in self._stored
+
+    def relation(self, ref: RelationRef, roles: dict[str, Role]) -> Node:
+        """The node of a reference; ``roles`` gives the roles of the inputs and the output."""
+        name = qualify(ref, self.search_schema)
+        in_body = Role.SELF in roles.values()
+        if ref.change is not None and not in_body:
+            raise error(
+                "INVALID_STATEMENT",
+                span=ref.span,
+                message=f"{ref.change.value}(...) may stand in the body of a task only",
+                detail="Elsewhere there is no change at hand, only contents.",
+                hint=f"Type {ref.name_span.text} to read what it holds.",
+            )
+        if self.own is not None and self.is_own(ref):
+            if not in_body:
+                raise error(
+                    "RECURSIVE_DEFINITION",
+                    span=ref.span,
+                    name=str(name),
+                    detail="A view's query cannot read the view itself.",
+                )
+            if ref.change in _CHANGE_ROLES:
+                raise _no_change_of(ref, "is the output")
+            columns = tuple(c.name for c in self.own.columns)
+            return Get(object_id=self.own.id, name=self.own.name, columns=columns, role=Role.SELF)
+        item = self.resolve(ref)
+        stored = self._stored.get(name)
+        columns = stored.columns if stored else tuple(c.name for c in self.columns_of(item))
+        role = roles.get(item.id, Role.REFERENCE)
+        if ref.change is ChangeKind.CONTENTS:
+            role = Role.REFERENCE
+        elif ref.change is not None:
+            if role is not Role.INPUT:
+                raise _no_change_of(ref, "is no input of the task")
+            role = _CHANGE_ROLES[ref.change]
+        self.reads[item.id] = Reading(name=name, object_id=item.id, columns=columns)
+        if item.kind is ObjectKind.VIEW:
+            return self.view(item)
+        if role is Role.CHANGES:
+            if any(fold(c) == DIFF for c in columns):
+                raise error("DUPLICATE_COLUMN", span=ref.span, column=DIFF)
+            columns = (*columns, DIFF)
+        return Get(object_id=item.id, name=item.name, columns=columns, role=role)
+
+    def view(self, item: Item) -> ViewReference:
+        """A plain view, with its own query bound in its own terms."""
+        statement = parse(definition_span(item))
+        if not isinstance(statement, CreateView):
+            raise error(
+                "STORED_DATA_INVALID",
+                what=f'the definition of view "{item.name}"',
+                detail="It is not a CREATE VIEW statement.",
+                hint="Drop the view and create it again.",
+            )
+        below = Binder(self.catalog, item.search_schema, None, reads=item.reads)
+        query = below.query(statement.query)
+        columns = tuple(c.name for c in item.columns)
+        return ViewReference(object_id=item.id, name=item.name, columns=columns, query=query)
+
+    def query(self, sql: SqlText, roles: dict[str, Role] | None = None) -> Query:
+        """A query with its relations and the types of its result."""
+        nodes = tuple(self.relation(ref, roles or {}) for ref in sql.relations)
+        query = Query(sql=sql, relations=nodes)
+        if self.analyst is None:
+            return query
+        return replace(query, columns=self.analyst.columns(query))
+
+    # ---- definitions
+
+    def bind_select(self, statement: Select) -> Query:
+        """A query at the top level; Spark checks its columns when it is lowered."""
+        trusting = Binder(self.catalog, self.search_schema, None, columns_of=self.columns_of)
+        query: Node = transform(trusting.query(statement.query))
+        assert isinstance(query, Query)  # the rules keep the root's kind
+        return query
+
+    def bind_view(self, statement: CreateView) -> Bound:
+        """CREATE VIEW."""
+        query = self.query(statement.query)
+        columns = named_columns(query, statement.columns, statement.query.span)
+        return Bound(query, columns, tuple(self.reads.values()))
+
+    def bind_materialized_view(self, statement: CreateMaterializedView, own: Item) -> Bound:
+        """CREATE MATERIALIZED VIEW; ``own`` is the item as far as it is known."""
+        self.own, self.own_name = own, qualify(statement.target, self.search_schema)
+        query = self.query(statement.query)
+        columns = own.columns
+        if self.analyst is not None:
+            refuse_nondeterministic(
+                query, "materialized view", self.analyst.is_deterministic, clocks=True
+            )
+            columns = named_columns(query, statement.columns, statement.query.span)
+            check_storable(columns, statement.query.span)
+        not_null = not_null_columns(statement, columns)
+        columns = tuple(replace(c, nullable=False) if c.name in not_null else c for c in columns)
+        stored = Get(
+            object_id=own.id,
+            name=own.name,
+            columns=tuple(c.name for c in columns),
+            role=Role.REFERENCE,
+        )
+        plan = ViewWrite(
+            object_id=own.id,
+            name=own.name,
+            columns=columns,
+            desired=query,
+            stored=stored,
+            refresh=refresh_parts(statement),
+            not_null=not_null,
+        )
+        return Bound(transform(plan), columns, tuple(self.reads.values()))
+
+
+def _no_change_of(ref: RelationRef, why: str) -> CtsqlError:
+    assert ref.change is not None  # the caller looked
+    return error(
+        "INVALID_STATEMENT",
+        span=ref.span,
+        message=f"{ref.change.value}({ref.name_span.text}): {ref.name_span.text} {why}",
+        detail="Only what stands behind ON INPUT has changes at T.",
+        hint=f"Type {ref.name_span.text} to read what it holds.",
+    )
+
+
+def refresh_parts(statement: CreateMaterializedView) -> tuple[RefreshPart, ...] | None:
+    """The parts of a view's refresh schedule; None when it is refreshed on commit."""
+    values = [o.value for o in statement.options if o.name == "REFRESH"]
+    return tuple(v for v in values if isinstance(v, RefreshPart)) or None

@@ -1,0 +1,70 @@
+"""What is refused of a definition whose names and types are known."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.names import fold
+from ctsql.catalog.schemas import Column, check_unique
+from ctsql.catalog.spans import Span
+from ctsql.planner.nodes import Query
+from ctsql.planner.syntax.statements import ColumnDef
+
+COLUMN_PREFIX = "__ct_"
+NAME_FORBIDDEN = " ,;{}()\n\t="
+"""Characters that Parquet allows in no column name."""
+
+
+def named_columns(query: Query, declared: Sequence[ColumnDef], span: Span) -> tuple[Column, ...]:
+    """The query's columns under the names of a column list, if there is one."""
+    columns = query.columns or ()
+    if declared:
+        if len(declared) != len(columns):
+            raise error(
+                "COLUMN_COUNT_MISMATCH",
+                span=span,
+                message=f"the query gives {len(columns)} column(s), "
+                f"the column list has {len(declared)}",
+                detail=f"Given: {', '.join(c.name for c in columns)}.",
+                hint="",
+            )
+        columns = tuple(
+            replace(c, name=d.name, comment=d.comment)
+            for c, d in zip(columns, declared, strict=True)
+        )
+    return check_unique(columns, [d.span for d in declared] or [span])
+
+
+def check_storable(columns: Sequence[Column], span: Span) -> None:
+    """Columns a table can have: INVALID_NAME, INVALID_COLUMN_TYPE."""
+    for column in columns:
+        if fold(column.name).startswith(COLUMN_PREFIX):
+            raise error(
+                "INVALID_NAME",
+                span=span,
+                name=column.name,
+                detail=f"Names that begin with {COLUMN_PREFIX} are kept for ctsql.",
+            )
+        if any(character in NAME_FORBIDDEN for character in column.name):
+            raise error(
+                "INVALID_NAME",
+                span=span,
+                name=column.name,
+                detail="A stored column's name may have no spaces and none of ,;{}()=. "
+                "Give it a name in the query: ... AS name.",
+            )
+        if column.type == "void":
+            raise error(
+                "INVALID_COLUMN_TYPE",
+                span=span,
+                type="void",
+                hint=f'Column "{column.name}" is always NULL; write CAST(NULL AS <type>).',
+            )
+        if column.type.startswith("interval"):
+            raise error(
+                "INVALID_COLUMN_TYPE",
+                span=span,
+                type=column.type,
+                hint=f'Column "{column.name}" cannot be stored as an interval; store a number of '
+                "seconds or days.",
+            )

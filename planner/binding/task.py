@@ -1,0 +1,144 @@
+"""Binding of a continual task: its inputs, its columns, its body."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.schemas import Column, check_unique
+from ctsql.planner.assertions import refuse_nondeterministic
+from ctsql.planner.binding.binder import Binder, Bound
+from ctsql.planner.binding.checks import check_storable
+from ctsql.planner.binding.names import qualify
+from ctsql.planner.binding.writes import BodyBinder
+from ctsql.planner.nodes import Get, Node, Role, TaskWrite, Transaction, descend
+from ctsql.planner.rules import transform
+from ctsql.planner.syntax.options import FIXPOINT, ITERATIONS_MAX
+from ctsql.planner.syntax.statements import (
+    ColumnDef,
+    CreateContinualTask,
+    InsertStatement,
+    texts_of,
+)
+
+
+def bind_task(binder: Binder, statement: CreateContinualTask, own: Item) -> Bound:
+    """CREATE CONTINUAL TASK; ``own`` is the item as far as it is known.
+
+    With an analyst and columns it is a task that is there, under a definition to come.
+    """
+    binder.own_name = qualify(statement.target, binder.search_schema)
+    inputs = _inputs(binder, statement, own)
+    binder.own = own
+    roles = {**{i.id: Role.INPUT for i in inputs}, own.id: Role.SELF}
+    if binder.analyst is not None and own.columns:
+        binder.analyst.set_own(own.id, own.columns)  # it exists: ALTER changes no column
+    elif binder.analyst is not None:
+        columns = tuple(_declared(c) for c in statement.columns)
+        check_unique(columns, [c.span for c in statement.columns])
+        columns = columns or _inferred(binder, statement, roles)
+        check_storable(columns, statement.span)
+        binder.own = own = replace(own, columns=columns)
+        binder.analyst.set_own(own.id, columns)
+    body = BodyBinder(binder, own, roles, statement.columns)
+    statements = tuple(body.bind(s) for s in statement.body)
+    iterations = _iterations(statement)
+    transaction = Transaction(
+        statements=statements,
+        iterations=ITERATIONS_MAX if iterations is None else iterations,
+        fixpoint=iterations is None,
+    )
+    plan = TaskWrite(
+        object_id=own.id,
+        name=own.name,
+        columns=own.columns,
+        inputs=_followed([binder.relation(ref, roles) for ref in statement.inputs], transaction),
+        times=None,
+        transaction=transaction,
+        snapshot=all(bool(o.value) for o in statement.options if o.name == "SNAPSHOT"),
+        skip_errors=any(o.name == "ON ERROR" and o.value == "skip" for o in statement.options),
+    )
+    if binder.analyst is not None:
+        refuse_nondeterministic(
+            plan, "continual task", binder.analyst.is_deterministic, clocks=False
+        )
+    return Bound(transform(plan), own.columns, tuple(binder.reads.values()))
+
+
+def _inputs(binder: Binder, statement: CreateContinualTask, own: Item) -> list[Item]:
+    """The objects a task follows."""
+    found: list[Item] = []
+    for ref in statement.inputs:
+        if binder.is_own(ref):
+            raise error("TASK_INPUT_IS_OUTPUT", span=ref.span, name=str(own.name))
+        source = binder.resolve(ref)
+        if source.kind is ObjectKind.VIEW:
+            raise error("TASK_INPUT_NOT_DURABLE", span=ref.span, name=str(source.name))
+        if source.id in {i.id for i in found}:
+            raise error(
+                "INVALID_STATEMENT",
+                span=ref.span,
+                message=f'"{source.name}" stands behind ON INPUT twice',
+                detail="",
+                hint="",
+            )
+        found.append(source)
+    return found
+
+
+def _followed(inputs: Sequence[Node], transaction: Transaction) -> tuple[Node, ...]:
+    """What a task runs for: its inputs' inserts, and deletes where it reads deletes."""
+    reads_deletes = {
+        n.object_id
+        for n in descend(transaction)
+        if isinstance(n, Get) and n.role in (Role.DELETES, Role.CHANGES)
+    }
+    found: list[Node] = []
+    for node in inputs:
+        assert isinstance(node, Get)  # a view is no input
+        found.append(node)
+        if node.object_id in reads_deletes:
+            found.append(replace(node, role=Role.DELETES))
+    return tuple(found)
+
+
+def _inferred(
+    binder: Binder, statement: CreateContinualTask, roles: dict[str, Role]
+) -> tuple[Column, ...]:
+    """Without a column list: names and types of the first INSERT's query.
+
+    NOT NULL is not told from it: a later statement, or another body, may give NULL.
+    """
+    first = next((s for s in statement.body if isinstance(s, InsertStatement)), None)
+    hint = f"Write them after the name: {statement.target.parts[-1]} (k INT, ...)."
+    if first is None:
+        raise error(
+            "INVALID_STATEMENT",
+            span=statement.target.span,
+            message="a task without an INSERT needs a column list",
+            detail="Its columns cannot be told from another statement.",
+            hint=hint,
+        )
+    if any(binder.is_own(r) for t in texts_of(first) for r in t.relations):
+        raise error(
+            "INVALID_STATEMENT",
+            span=first.query.span,
+            message="a task whose first INSERT reads the task itself needs a column list",
+            detail="Its columns are what that INSERT would give.",
+            hint=hint,
+        )
+    found = binder.query(first.query, roles).columns or ()
+    return check_unique([replace(c, nullable=True) for c in found], [first.query.span])
+
+
+def _declared(column: ColumnDef) -> Column:
+    assert column.type is not None  # the header grammar asks for one
+    return Column(column.name, column.type, column.nullable, column.comment)
+
+
+def _iterations(statement: CreateContinualTask) -> int | None:
+    """How often the body may run at a time; None until nothing changes."""
+    values = [o.value for o in statement.options if o.name == "ITERATIONS"]
+    value = values[0] if values else 1
+    assert isinstance(value, int) or value == FIXPOINT  # the parser gives nothing else
+    return value if isinstance(value, int) else None

@@ -1,0 +1,270 @@
+"""Binding of the statements of a task's body, which write the task's output."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Item
+from ctsql.catalog.names import did_you_mean, fold, quote
+from ctsql.catalog.schemas import Column
+from ctsql.catalog.spans import Span
+from ctsql.planner.assertions import refuse_nondeterministic
+from ctsql.planner.binding.binder import Binder
+from ctsql.planner.binding.names import qualify
+from ctsql.planner.nodes import (
+    Assign,
+    Delete,
+    Get,
+    Insert,
+    Merge,
+    MergeClause,
+    Query,
+    Role,
+    Update,
+)
+from ctsql.planner.syntax.cursor import not_yet
+from ctsql.planner.syntax.statements import (
+    Assignment,
+    BodyStatement,
+    ColumnDef,
+    DeleteStatement,
+    Edit,
+    InsertStatement,
+    MergeStatement,
+    SqlText,
+    UpdateStatement,
+    WhenClause,
+)
+
+
+class BodyBinder:
+    """Binds statements of one body.
+
+    Args:
+        own: the output, with its columns. roles: of the inputs and the output.
+        declared: the output's column list, for the defaults; empty without one.
+    """
+
+    def __init__(
+        self, binder: Binder, own: Item, roles: dict[str, Role], declared: Sequence[ColumnDef]
+    ) -> None:
+        self.binder = binder
+        self.analyst = binder.analyst
+        self.own = own
+        self.roles = roles
+        self.self_node = Get(
+            object_id=own.id,
+            name=own.name,
+            columns=tuple(c.name for c in own.columns),
+            role=Role.SELF,
+        )
+        self.defaults = {fold(c.name): c.default for c in declared if c.default is not None}
+        if self.analyst is not None:
+            self._check_defaults(declared)
+
+    def bind(self, statement: BodyStatement) -> Insert | Delete | Update | Merge:
+        """One statement.
+
+        Raises:
+            TASK_WRITES_FOREIGN_TABLE, UNKNOWN_COLUMN, DUPLICATE_COLUMN, COLUMN_COUNT_MISMATCH,
+            TYPE_MISMATCH and what Spark's analysis finds.
+        """
+        target = qualify(statement.target, self.binder.search_schema)
+        if target != self.binder.own_name:
+            raise error(
+                "TASK_WRITES_FOREIGN_TABLE",
+                span=statement.target.span,
+                task=str(self.own.name),
+                name=str(target),
+            )
+        match statement:
+            case InsertStatement():
+                return self._insert(statement)
+            case DeleteStatement():
+                return self._delete(statement)
+            case UpdateStatement():
+                return self._update(statement)
+            case MergeStatement():
+                return self._merge(statement)
+
+    # ---- pieces
+
+    def _piece(self, sql: SqlText) -> Query:
+        """A predicate or a value: a query without columns of its own."""
+        nodes = tuple(self.binder.relation(r, self.roles) for r in sql.relations)
+        return Query(sql=sql, relations=nodes, columns=())
+
+    def _condition(self, sql: SqlText | None) -> Query | None:
+        return None if sql is None else self._piece(sql)
+
+    def _column(self, name: str, span: Span) -> Column:
+        found = next((c for c in self.own.columns if fold(c.name) == fold(name)), None)
+        if found is None:
+            known = [c.name for c in self.own.columns]
+            raise error(
+                "UNKNOWN_COLUMN",
+                span=span,
+                column=name,
+                detail=f'"{self.own.name}" has the columns {", ".join(known)}.',
+                hint=did_you_mean(name, known),
+            )
+        return found
+
+    def _default(self, column: Column) -> Query | None:
+        sql = self.defaults.get(fold(column.name))
+        return None if sql is None else self._piece(sql)
+
+    def _assign(self, assignment: Assignment) -> Assign:
+        column = self._column(assignment.column, assignment.span)
+        value = assignment.value
+        made = self._default(column) if value is None else self._piece(value)
+        return Assign(column=column.name, value=made)
+
+    def _check_type(self, column: Column, given: str, span: Span, shown: str) -> None:
+        assert self.analyst is not None  # only asked of new definitions
+        if not self.analyst.assignable(given, column.type):
+            raise error(
+                "TYPE_MISMATCH",
+                span=span,
+                message=f'column "{column.name}" is of type {column.type}, '
+                f"but the query gives {given}",
+                detail="",
+                hint=f"Write CAST({shown} AS {column.type}) if that is meant.",
+            )
+
+    def _check_defaults(self, declared: Sequence[ColumnDef]) -> None:
+        """A default is a value of its column's type that needs nothing else."""
+        named = [c for c in declared if c.default is not None]
+        if not named:
+            return
+        values = [self._piece(c.default) for c in named if c.default is not None]
+        assert self.analyst is not None  # the caller looked
+        for value in values:
+            refuse_nondeterministic(
+                value, "continual task", self.analyst.is_deterministic, clocks=False
+            )
+        types = self.analyst.value_types(values)
+        for column, given in zip(named, types, strict=True):
+            assert column.default is not None  # as filtered
+            span = column.default.span
+            self._check_type(self._column(column.name, column.span), given, span, span.text)
+
+    # ---- statements
+
+    def _delete(self, statement: DeleteStatement) -> Delete:
+        alias = statement.alias or statement.target.parts[-1]
+        where = self._condition(statement.where)
+        ctes = self._condition(statement.ctes)
+        delete = Delete(of=self.self_node, alias=quote(alias), where=where, ctes=ctes)
+        if self.analyst is not None:
+            self.analyst.check_predicate(delete, self.own.columns)
+        return delete
+
+    def _insert(self, statement: InsertStatement) -> Insert:
+        into: list[Column] = []
+        for wanted in statement.columns:
+            column = self._column(wanted.name, wanted.span)
+            if column in into:
+                raise error("DUPLICATE_COLUMN", span=wanted.span, column=wanted.name)
+            into.append(column)
+        into = into or list(self.own.columns)
+        query = self.binder.query(self._with_defaults(statement, into), self.roles)
+        insert = Insert(
+            query=query,
+            into=tuple(c.name for c in into),
+            target=self.own.columns,
+            defaults=tuple(
+                Assign(column=c.name, value=value)
+                for c in self.own.columns
+                if c not in into and (value := self._default(c)) is not None
+            ),
+        )
+        if self.analyst is None:
+            return insert
+        given = query.columns or ()
+        if len(into) != len(given):
+            raise error(
+                "COLUMN_COUNT_MISMATCH",
+                span=statement.query.span,
+                message=f"the query gives {len(given)} column(s), {len(into)} are to be filled",
+                detail=f"To be filled: {', '.join(c.name for c in into)}. "
+                f"Given: {', '.join(c.name for c in given)}.",
+                hint="",
+            )
+        for column, found in zip(into, given, strict=True):
+            self._check_type(column, found.type, statement.query.span, quote(found.name))
+        return insert
+
+    def _with_defaults(self, statement: InsertStatement, into: Sequence[Column]) -> SqlText:
+        """The query with each DEFAULT of its VALUES replaced by the column's."""
+        edits = []
+        for place, span in statement.defaults:
+            sql = self.defaults.get(fold(into[place].name)) if place < len(into) else None
+            if sql is not None and sql.clocks:
+                hint = "Leave the column out of the INSERT's column list."
+                raise not_yet(span, "DEFAULT that reads the clock, in VALUES,", hint)
+            edits.append(Edit(span=span, text="NULL" if sql is None else f"({sql.span.text})"))
+        query = statement.query
+        return replace(query, edits=(*query.edits, *edits)) if edits else query
+
+    def _update(self, statement: UpdateStatement) -> Update:
+        update = Update(
+            of=self.self_node,
+            alias=quote(statement.alias or statement.target.parts[-1]),
+            assignments=tuple(self._assign(a) for a in statement.assignments),
+            where=self._condition(statement.where),
+            target=self.own.columns,
+            ctes=self._condition(statement.ctes),
+        )
+        if self.analyst is not None:
+            (types,) = self.analyst.assigned_types(update, self.own.columns)
+            self._check_assigned(update.assignments, types, statement.span)
+        return update
+
+    def _merge(self, statement: MergeStatement) -> Merge:
+        merge = Merge(
+            of=self.self_node,
+            alias=quote(statement.alias or statement.target.parts[-1]),
+            source=self.binder.query(statement.source, self.roles),
+            source_alias=statement.source_alias,
+            on=self._piece(statement.on),
+            clauses=tuple(self._clause(c, statement.source_alias) for c in statement.clauses),
+            target=self.own.columns,
+        )
+        if self.analyst is not None:
+            found = self.analyst.assigned_types(merge, self.own.columns)
+            for clause, types, typed in zip(merge.clauses, found, statement.clauses, strict=True):
+                self._check_assigned(clause.assignments, types, typed.span)
+        return merge
+
+    def _clause(self, clause: WhenClause, source_alias: str) -> MergeClause:
+        if clause.star is None:
+            assignments = tuple(self._assign(a) for a in clause.assignments)
+        else:
+            assignments = tuple(
+                Assign(column=c.name, value=_of_source(source_alias, c, clause.star))
+                for c in self.own.columns
+            )
+        if clause.action.name == "INSERT":
+            filled = {a.column for a in assignments}
+            rest = [c for c in self.own.columns if c.name not in filled]
+            assignments += tuple(Assign(column=c.name, value=self._default(c)) for c in rest)
+        return MergeClause(
+            when=clause.when,
+            action=clause.action,
+            condition=self._condition(clause.condition),
+            assignments=assignments,
+        )
+
+    def _check_assigned(
+        self, assignments: Sequence[Assign], types: Sequence[str], place: Span
+    ) -> None:
+        for assign, given in zip(assignments, types, strict=True):
+            span = assign.value.sql.span if assign.value is not None else place
+            self._check_type(self._column(assign.column, span), given, span, span.text)
+
+
+def _of_source(alias: str, column: Column, star: Span) -> Query:
+    """What ``*`` gives a column: the source's column of that name."""
+    edit = Edit(span=star, text=f"{alias}.{quote(column.name)}")
+    return Query(sql=SqlText(span=star, edits=(edit,)), relations=(), columns=())

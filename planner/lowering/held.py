@@ -1,0 +1,117 @@
+"""What a task's output holds while its body runs, and how a statement sees it.
+
+    C_i = base - victims + inserts
+
+after i statements: the base is what is stored as of T - 1, the victims are rows of it, and the
+inserts were proposed. Kept are the two parts that add up to C_i, and the victims.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from ctsql.planner.lowering.context import EMPTY, Context
+from ctsql.planner.lowering.queries import (
+    lower_relation,
+    quoted,
+    relation_frames,
+    run_pieces,
+    temporary_view,
+)
+from ctsql.planner.nodes import Node, Query, SelfReference
+from ctsql.planner.syntax.statements import RelationRef, SqlText
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The output, part by part.
+
+    Attributes:
+        stored: stored rows that are still there, with the columns that locate them; None for none.
+        inserts: proposed rows that are still there; None for none.
+        victims: stored rows that were taken away, with the columns that locate them.
+    """
+
+    stored: DataFrame | None
+    inserts: DataFrame | None = None
+    victims: DataFrame | None = None
+
+    def contents(self, own: SelfReference, context: Context) -> DataFrame:
+        """All rows, without their places."""
+        columns = quoted(own.columns)
+        parts = [f.select(*columns) for f in (self.stored, self.inserts) if f is not None]
+        if not parts:
+            return context.sources.contents(own.object_id, EMPTY).select(*columns)
+        return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
+
+
+def together(*frames: DataFrame | None) -> DataFrame | None:
+    """The rows of all that are there, as a multiset."""
+    found: DataFrame | None = None
+    for frame in frames:
+        if frame is not None:
+            found = frame if found is None else found.unionAll(frame)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How the texts of one statement see relations: the output as the statement found it.
+
+    ``ctes`` is the WITH clause in front of all of them.
+    """
+
+    held: Held
+    context: Context
+    ctes: Query | None = None
+
+    def given(self, relations: Sequence[Node]) -> dict[int, DataFrame]:
+        """Rows for the places where the output itself is read."""
+        return {
+            i: self.held.contents(relation, self.context)
+            for i, relation in enumerate(relations)
+            if isinstance(relation, SelfReference)
+        }
+
+    def frame(self, node: Node) -> DataFrame:
+        """The rows of one relation."""
+        if isinstance(node, SelfReference):
+            return self.held.contents(node, self.context)
+        return lower_relation(node, self.context)
+
+    @contextmanager
+    def names(self, queries: Sequence[Query]) -> Iterator[dict[RelationRef, str]]:
+        """Temporary views for the relations of several texts."""
+        with ExitStack() as stack:
+            found: dict[RelationRef, str] = {}
+            for query in queries:
+                frames = relation_frames(query.relations, self.context, self.given(query.relations))
+                for ref, frame in zip(query.sql.relations, frames, strict=True):
+                    if ref not in found:
+                        found[ref] = stack.enter_context(temporary_view(frame))
+            yield found
+
+    def run(
+        self, pieces: Sequence[str | Query], rows: dict[str, DataFrame] | None = None
+    ) -> DataFrame:
+        """A statement of texts of ours and of the user's; ``{name}`` in ours is one of ``rows``."""
+        if self.ctes is not None:
+            pieces = [self.ctes, " ", *pieces]
+        queries = [p for p in pieces if isinstance(p, Query)]
+        with ExitStack() as stack:
+            names = stack.enter_context(self.names(queries))
+            views = {k: stack.enter_context(temporary_view(f)) for k, f in (rows or {}).items()}
+            texts: list[str | SqlText] = []
+            for piece in pieces:
+                texts.append(piece.sql if isinstance(piece, Query) else _filled(piece, views))
+            if not any(isinstance(t, SqlText) for t in texts):
+                return self.context.session.sql("".join(t for t in texts if isinstance(t, str)))
+            return run_pieces(texts, names, self.context)
+
+
+def _filled(text: str, views: dict[str, str]) -> str:
+    for name, view in views.items():
+        text = text.replace("{" + name + "}", view)
+    return text

@@ -1,0 +1,241 @@
+"""Lowering of MERGE: one join of held rows and source for all that is matched.
+
+    matched rows       held JOIN source ON on: the first WHEN MATCHED clause that applies
+    unmatched held     held ANTI JOIN source: the first WHEN NOT MATCHED BY SOURCE clause
+    unmatched source   source ANTI JOIN held: the first WHEN NOT MATCHED clause
+
+All three see the output as the statement found it. A held row that the condition matches with
+several source rows is an error, as it is in Spark; only when all the statement does with matched
+rows is to delete them, whatever they are, it does not matter how often one is matched. Stored
+rows are told apart by where they are stored, proposed ones by a number given within the join.
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from ctsql.planner.lowering.held import Held, View, together
+from ctsql.planner.lowering.queries import lower_query, quoted
+from ctsql.planner.lowering.values import as_stored, cast_type
+from ctsql.planner.nodes import Merge, MergeClause, Query, SelfReference
+from ctsql.planner.syntax.statements import MergeAction, MergeWhen
+
+Pieces = list[str | Query]
+_ACTION = "__ct_a"
+_NUMBER = "__ct_i"
+AMBIGUOUS_MATCH = "a row of the output is matched by several rows of the source of MERGE"
+
+
+def lower_merge(node: Merge, view: View, *, later: bool) -> Held:
+    """What the output holds after a MERGE; ``later`` says whether stored rows matter then."""
+    held = view.held
+    lowering = _Lowering(node, view)
+    stored, inserts, victims = held.stored, held.inserts, held.victims
+    fresh: list[DataFrame | None] = []
+    for rows in (stored, inserts):
+        if rows is None:
+            continue
+        for gone, made in lowering.changed(rows):
+            fresh.append(made)
+            if rows is stored:
+                victims = together(victims, gone.select(*quoted(rows.columns)))
+    if stored is not None and later:
+        stored = lowering.kept(stored)
+    if inserts is not None:
+        inserts = lowering.kept(inserts)
+    fresh += [lowering.inserted(i) for i in range(len(lowering.of(MergeWhen.NOT_MATCHED)))]
+    return Held(stored, together(inserts, *fresh), victims)
+
+
+class _Lowering:
+    """The parts of one MERGE."""
+
+    def __init__(self, node: Merge, view: View) -> None:
+        self.node = node
+        self.view = view
+        source = node.source
+        self.source = lower_query(source, view.context, view.given(source.relations))
+
+    def of(self, when: MergeWhen) -> list[MergeClause]:
+        """The clauses about rows of one kind."""
+        return [c for c in self.node.clauses if c.when is when]
+
+    # ---- rows that are held
+
+    def changed(self, rows: DataFrame) -> list[tuple[DataFrame, DataFrame | None]]:
+        """Rows that clauses take away, each with what is proposed instead."""
+        found = []
+        matched = self.of(MergeWhen.MATCHED)
+        if matched:
+            found.append(self._split(self._matched(rows, matched), matched))
+        unmatched = self.of(MergeWhen.NOT_MATCHED_BY_SOURCE)
+        if unmatched:
+            alone = self._joined(rows, "LEFT ANTI JOIN")
+            found.append(self._split(self._acted(alone, unmatched), unmatched))
+        return found
+
+    def _split(
+        self, acted: DataFrame, clauses: Sequence[MergeClause]
+    ) -> tuple[DataFrame, DataFrame | None]:
+        gone = acted.where(F.col(_ACTION) > 0)
+        updates = [i for i, c in enumerate(clauses, 1) if c.action is MergeAction.UPDATE]
+        if not updates:
+            return gone, None
+        values = [
+            as_stored(F.col(f"__ct_v{i}"), c).alias(c.name) for i, c in enumerate(self.node.target)
+        ]
+        return gone, gone.where(F.col(_ACTION).isin(updates)).select(*values)
+
+    def _matched(self, rows: DataFrame, clauses: Sequence[MergeClause]) -> DataFrame:
+        """Held rows with a match, with the number of the clause that applies and new values."""
+        if _deletes_all(clauses):
+            found = self._joined(rows, "LEFT SEMI JOIN")
+            return found.withColumn(_ACTION, F.lit(1))
+        places = [c for c in rows.columns if c not in {t.name for t in self.node.target}]
+        if not places:
+            rows = rows.withColumn(_NUMBER, F.monotonically_increasing_id())
+            places = [_NUMBER]
+        pieces: Pieces = [f"SELECT {self.node.alias}.*", *self._choice(clauses)]
+        pieces += [self._from("{rows}", "JOIN"), self.node.on, ")"]
+        pairs = self.view.run(pieces, {"rows": rows, "source": self.source})
+        often = F.count(F.lit(1)).over(Window.partitionBy(*quoted(places))) > 1
+        refused = F.raise_error(F.lit(AMBIGUOUS_MATCH)).cast("int")
+        return pairs.withColumn(_ACTION, F.when(often, refused).otherwise(F.col(_ACTION)))
+
+    def _acted(self, rows: DataFrame, clauses: Sequence[MergeClause]) -> DataFrame:
+        """Held rows without a match, with the clause that applies and new values."""
+        pieces: Pieces = [
+            "SELECT *",
+            *self._choice(clauses),
+            f" FROM {{rows}} AS {self.node.alias}",
+        ]
+        return self.view.run(pieces, {"rows": rows})
+
+    def _choice(self, clauses: Sequence[MergeClause]) -> Pieces:
+        """The number of the first clause that applies, 0 for none; and the values it gives."""
+        pieces: Pieces = [", ", *_cases(clauses, [[str(i)] for i in range(1, len(clauses) + 1)])]
+        pieces[-1] = f"{pieces[-1]} AS {_ACTION}"
+        for i, column in enumerate(self.node.target):
+            kept = f"{self.node.alias}.{quoted([column.name])[0]}"
+            values: list[Pieces] = []
+            for clause in clauses:
+                value = next((a for a in clause.assignments if a.column == column.name), None)
+                if value is None:
+                    values.append([kept])
+                elif value.value is None:
+                    values.append(["NULL"])
+                else:
+                    values.append(["CAST((", value.value, f") AS {cast_type(column)})"])
+            pieces += [", ", *_cases(clauses, values, otherwise=kept), f" AS __ct_v{i}"]
+        return pieces
+
+    def kept(self, rows: DataFrame) -> DataFrame:
+        """The held rows that no clause is about."""
+        matched = self.of(MergeWhen.MATCHED)
+        unmatched = self.of(MergeWhen.NOT_MATCHED_BY_SOURCE)
+        if not matched and not unmatched:
+            return rows
+        left = self._joined(rows, "LEFT ANTI JOIN", also=matched) if matched else rows
+        if not unmatched:
+            return left
+        alone = self._joined(rows, "LEFT ANTI JOIN")
+        if any(c.condition is None for c in unmatched):
+            return self._joined(left, "LEFT SEMI JOIN")
+        pieces: Pieces = [f"SELECT * FROM {{rows}} AS {self.node.alias} WHERE (FALSE"]
+        for clause in unmatched:
+            pieces += [*_or(clause)]
+        pieces.append(") IS NOT TRUE")
+        untouched = self.view.run(pieces, {"rows": alone})
+        return self._joined(left, "LEFT SEMI JOIN").unionAll(untouched)
+
+    def _joined(
+        self, rows: DataFrame, join: str, also: Sequence[MergeClause] | None = None
+    ) -> DataFrame:
+        """Held rows by whether the condition holds, and (also) one of the clauses applies."""
+        pieces: Pieces = [f"SELECT {self.node.alias}.*", self._from("{rows}", join), self.node.on]
+        pieces.append(")")
+        if also is not None and all(c.condition is not None for c in also):
+            pieces.append(" AND (FALSE")
+            for clause in also:
+                pieces += _or(clause)
+            pieces.append(")")
+        return self.view.run(pieces, {"rows": rows, "source": self.source})
+
+    def _from(self, rows: str, join: str) -> str:
+        node = self.node
+        return f" FROM {rows} AS {node.alias} {join} {{source}} AS {node.source_alias} ON ("
+
+    # ---- rows of the source
+
+    def inserted(self, number: int) -> DataFrame:
+        """What the so-manieth WHEN NOT MATCHED clause inserts."""
+        node, clauses = self.node, self.of(MergeWhen.NOT_MATCHED)
+        clause = clauses[number]
+        pieces: Pieces = ["SELECT "]
+        given = {a.column: a.value for a in clause.assignments}
+        for i, column in enumerate(node.target):
+            value = given.get(column.name)
+            pieces.append(", " if i else "")
+            pieces += ["NULL"] if value is None else ["(", value, ")"]
+            pieces.append(f" AS __ct_v{i}")
+        pieces += [
+            f" FROM {{source}} AS {node.source_alias} LEFT ANTI JOIN {{held}} AS {node.alias} ON (",
+            node.on,
+            ") WHERE TRUE",
+        ]
+        for before in clauses[:number]:
+            assert before.condition is not None  # the parser lets only the last be without
+            pieces += [" AND (", before.condition, ") IS NOT TRUE"]
+        if clause.condition is not None:
+            pieces += [" AND (", clause.condition, ")"]
+        assert isinstance(node.of, SelfReference)  # the rules made it one
+        held = self.view.held.contents(node.of, self.view.context)
+        rows = self.view.run(pieces, {"source": self.source, "held": held})
+        return rows.select(
+            *(as_stored(F.col(f"__ct_v{i}"), c).alias(c.name) for i, c in enumerate(node.target))
+        )
+
+
+def assigned(node: Merge, view: View) -> list[DataFrame]:
+    """For each clause the values it assigns as they are written, for their types."""
+    lowering = _Lowering(node, view)
+    assert isinstance(node.of, SelfReference)  # the rules made it one
+    held = view.held.contents(node.of, view.context)
+    found = []
+    for clause in node.clauses:
+        pieces: Pieces = ["SELECT 1"]
+        for assign in clause.assignments:
+            pieces += [", NULL"] if assign.value is None else [", (", assign.value, ")"]
+        match clause.when:
+            case MergeWhen.MATCHED:
+                pieces += [lowering._from("{rows}", "JOIN"), node.on, ")"]
+            case MergeWhen.NOT_MATCHED:
+                pieces.append(f" FROM {{source}} AS {node.source_alias}")
+            case MergeWhen.NOT_MATCHED_BY_SOURCE:
+                pieces.append(f" FROM {{rows}} AS {node.alias}")
+        if clause.condition is not None:
+            pieces += [" WHERE (", clause.condition, ")"]
+        found.append(view.run(pieces, {"rows": held, "source": lowering.source}))
+    return found
+
+
+def _deletes_all(clauses: Sequence[MergeClause]) -> bool:
+    only = clauses[0]
+    return len(clauses) == 1 and only.action is MergeAction.DELETE and only.condition is None
+
+
+def _cases(
+    clauses: Sequence[MergeClause], results: Sequence[Pieces], *, otherwise: str = "0"
+) -> Pieces:
+    """CASE over the clauses' conditions; one without a condition takes the rest."""
+    pieces: Pieces = ["CASE WHEN FALSE THEN NULL"]
+    for clause, result in zip(clauses, results, strict=True):
+        condition: Pieces = ["TRUE"] if clause.condition is None else [clause.condition]
+        pieces += [" WHEN (", *condition, ") THEN ", *result]
+    pieces.append(f" ELSE {otherwise} END")
+    return pieces
+
+
+def _or(clause: MergeClause) -> Pieces:
+    return [" OR TRUE"] if clause.condition is None else [" OR (", clause.condition, ")"]

@@ -1,0 +1,73 @@
+"""Reads ``column = value, ...`` of UPDATE SET and of MERGE."""
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.names import fold
+from ctsql.planner.syntax.cursor import Cursor, not_yet, syntax_error
+from ctsql.planner.syntax.sqltext import analyse
+from ctsql.planner.syntax.statements import Assignment, SqlText
+from ctsql.planner.syntax.tokens import Token, Tokens, at_depth_0, span_of
+
+
+def comma_groups(tokens: Tokens) -> list[list[Token]]:
+    """The tokens cut at commas outside of parentheses; ``<`` is a comparison here."""
+    found: list[list[Token]] = [[]]
+    commas = {i for i, t in at_depth_0(tokens) if t.upper == ","}
+    for index, token in enumerate(tokens):
+        if index in commas:
+            found.append([])
+        else:
+            found[-1].append(token)
+    return found
+
+
+def read_assignments(
+    tokens: Tokens, qualifiers: tuple[str, ...], known: frozenset[str] = frozenset()
+) -> tuple[Assignment, ...]:
+    """Read a list of assignments.
+
+    Args:
+        tokens: what stands behind SET. qualifiers: names that may stand in front of a column.
+        known: names of common table expressions around the statement.
+
+    Raises:
+        SYNTAX_ERROR: it does not have the form. DUPLICATE_COLUMN: a column is set twice.
+        NOT_SUPPORTED_YET: a field of a column is set.
+    """
+    found: list[Assignment] = []
+    for group in comma_groups(tokens):
+        if not group:
+            raise syntax_error(tokens[0].span, "an assignment is missing after SET")
+        found.append(_assignment(Cursor(group, of="assignment"), qualifiers, known))
+    return checked(found)
+
+
+def checked(assignments: list[Assignment]) -> tuple[Assignment, ...]:
+    """The assignments, no column among them twice (DUPLICATE_COLUMN)."""
+    seen: set[str] = set()
+    for assignment in assignments:
+        if fold(assignment.column) in seen:
+            raise error("DUPLICATE_COLUMN", span=assignment.span, column=assignment.column)
+        seen.add(fold(assignment.column))
+    return tuple(assignments)
+
+
+def _assignment(cursor: Cursor, qualifiers: tuple[str, ...], known: frozenset[str]) -> Assignment:
+    parts = [cursor.name("a column")]
+    while cursor.accept("."):
+        parts.append(cursor.name("a name after the dot"))
+    if len(parts) > 1 and fold(parts[-2].text) not in {fold(q) for q in qualifiers}:
+        what = "setting a field of a column"
+        raise not_yet(span_of(parts), what, "Set the whole column: SET s = named_struct(...)")
+    cursor.expect("=")
+    if cursor.current is None:
+        cursor.fail("a value")
+    return Assignment(
+        column=parts[-1].text, span=span_of(parts), value=read_value(cursor.rest, known)
+    )
+
+
+def read_value(tokens: Tokens, known: frozenset[str] = frozenset()) -> SqlText | None:
+    """A value; None for DEFAULT. ``known``: as for :func:`read_assignments`."""
+    if len(tokens) == 1 and tokens[0].upper == "DEFAULT":
+        return None
+    return analyse(span_of(tokens), form="predicate", tokens=tokens, known=known)

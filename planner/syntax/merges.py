@@ -1,0 +1,261 @@
+"""Reads MERGE INTO in the body of a continual task, in Spark's grammar."""
+
+import dataclasses
+from itertools import pairwise
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.names import quote
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax.assignments import checked, comma_groups, read_assignments, read_value
+from ctsql.planner.syntax.cursor import Cursor, not_yet, syntax_error
+from ctsql.planner.syntax.sqltext import analyse, with_prefixes
+from ctsql.planner.syntax.statements import (
+    Assignment,
+    ChangeKind,
+    Edit,
+    MergeAction,
+    MergeStatement,
+    MergeWhen,
+    RelationRef,
+    SqlText,
+    WhenClause,
+)
+from ctsql.planner.syntax.tokens import Tokens, at_depth_0, closing, span_of
+
+UNNAMED_SOURCE = "__ct_source"
+_CLAUSES = "WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE"
+_ALLOWED = {
+    MergeWhen.MATCHED: (MergeAction.UPDATE, MergeAction.DELETE),
+    MergeWhen.NOT_MATCHED: (MergeAction.INSERT,),
+    MergeWhen.NOT_MATCHED_BY_SOURCE: (MergeAction.UPDATE, MergeAction.DELETE),
+}
+
+
+def read_merge(tokens: Tokens, verb: int = 0) -> MergeStatement:
+    """Read a MERGE.
+
+    Args:
+        tokens: the whole statement. verb: where the word stands, behind a WITH clause, whose
+            names the source may use.
+
+    Raises:
+        SYNTAX_ERROR: it does not have the form. INVALID_STATEMENT: a clause can never apply.
+        DUPLICATE_COLUMN: a column is set twice. NOT_SUPPORTED_YET: schema evolution.
+    """
+    cursor = Cursor(tokens)
+    cursor.position = verb
+    cursor.expect("MERGE")
+    if cursor.at("WITH", "SCHEMA", "EVOLUTION"):
+        raise not_yet(cursor.here, "WITH SCHEMA EVOLUTION", "A task's columns do not change.")
+    cursor.expect("INTO")
+    target = cursor.relation("the table to merge into", aliased=False)
+    alias = None
+    if cursor.accept("AS") or not cursor.at("USING"):
+        alias = cursor.name('"USING"').text
+    made = RelationRef(parts=target.parts, span=target.span, aliased=alias is not None)
+    target = with_prefixes([made], tokens)[0]
+    cursor.expect("USING")
+    source, source_alias, prefixes = _source(cursor, verb)
+    cursor.expect("ON")
+    rest = cursor.rest
+    starts = _clause_starts(rest)
+    on = rest[: starts[0]] if starts else rest
+    if not on:
+        cursor.fail("a condition")
+    if not starts:
+        last = tokens[-1]
+        end = Span(last.source, last.stop, last.stop)
+        raise syntax_error(end, f"found the end of the statement, expected {_CLAUSES}")
+    names = (alias or target.parts[-1],)
+    cuts = (*target.column_prefixes, *prefixes)
+    bounds = [*starts, len(rest)]
+    clauses = tuple(_clause(rest[start:stop], names) for start, stop in pairwise(bounds))
+    _check_reachable(clauses)
+    return MergeStatement(
+        span=span_of(tokens),
+        target=target,
+        source=source,
+        source_alias=source_alias,
+        on=_cut(analyse(span_of(on), form="predicate", tokens=on), cuts),
+        clauses=tuple(_cut_clause(c, cuts) for c in clauses),
+        alias=alias,
+    )
+
+
+def _source(cursor: Cursor, verb: int) -> tuple[SqlText, str, tuple[Span, ...]]:
+    """The source as a query, its alias, and where its schema is written in front of columns."""
+    prefixes: tuple[Span, ...] = ()
+    start = cursor.position
+    if cursor.at("("):
+        stop = closing(cursor.tokens, cursor.position)
+        inside = cursor.tokens[cursor.position + 1 : stop]
+        if not inside:
+            cursor.fail("a query in the parentheses")
+        text = analyse(span_of(inside), form="query", tokens=inside)
+        alias = quote(UNNAMED_SOURCE)
+        cursor.position = stop + 1
+    else:
+        ref = _relation(cursor)
+        ref = with_prefixes([ref], cursor.tokens)[0]
+        prefixes = ref.column_prefixes
+        before = Edit(span=Span(ref.span.source, ref.span.start, ref.span.start), text=_ALL_OF)
+        bare = dataclasses.replace(ref, column_prefixes=())
+        text = SqlText(span=ref.span, relations=(bare,), edits=(before,))
+        alias = quote(ref.parts[-1])
+    if verb:
+        between = span_of(cursor.tokens[verb:start])
+        tokens = [*cursor.tokens[:verb], *cursor.tokens[start : cursor.position]]
+        cut = Edit(span=between, text=_ALL_OF)
+        text = analyse(span_of(tokens), form="query", tokens=tokens, cut=cut)
+    if cursor.accept("AS") or not cursor.at("ON"):
+        alias = quote(cursor.name('"ON"').text)
+    if cursor.at("("):
+        raise not_yet(cursor.here, "a column list behind the source's alias")
+    return text, alias, prefixes
+
+
+_ALL_OF = "SELECT * FROM "
+
+
+def _relation(cursor: Cursor) -> RelationRef:
+    start = cursor.position
+    kind = {k.name: k for k in ChangeKind}.get(cursor.upper())
+    if kind is None or cursor.upper(1) != "(":
+        return cursor.relation("the source", aliased=False)
+    cursor.position += 2
+    ref = cursor.relation("a relation", aliased=False)
+    cursor.expect(")")
+    span = span_of(cursor.tokens[start : cursor.position])
+    return dataclasses.replace(ref, span=span, change=kind, inner=ref.span)
+
+
+def _outside_case(tokens: Tokens) -> list[int]:
+    """The indexes of tokens outside of parentheses and of CASE ... END."""
+    found, depth = [], 0
+    for index, token in at_depth_0(tokens):
+        if token.upper == "CASE":
+            depth += 1
+        elif token.upper == "END" and depth:
+            depth -= 1
+        elif depth == 0:
+            found.append(index)
+    return found
+
+
+def _clause_starts(tokens: Tokens) -> list[int]:
+    return [i for i in _outside_case(tokens) if tokens[i].upper == "WHEN"]
+
+
+def _clause(tokens: Tokens, names: tuple[str, ...]) -> WhenClause:
+    cursor = Cursor(tokens, of="clause")
+    cursor.expect("WHEN")
+    negated = cursor.accept("NOT")
+    cursor.expect("MATCHED")
+    when = MergeWhen.NOT_MATCHED if negated else MergeWhen.MATCHED
+    if negated and cursor.accept("BY", "SOURCE"):
+        when = MergeWhen.NOT_MATCHED_BY_SOURCE
+    elif negated:
+        cursor.accept("BY", "TARGET")
+    condition = None
+    if cursor.accept("AND"):
+        rest = cursor.rest
+        stop = next((i for i in _outside_case(rest) if rest[i].upper == "THEN"), len(rest))
+        if stop == 0:
+            cursor.fail("a condition")
+        condition = analyse(span_of(rest[:stop]), form="predicate", tokens=rest[:stop])
+        cursor.position += stop
+    cursor.expect("THEN")
+    allowed = _ALLOWED[when]
+    action = next((a for a in allowed if cursor.at(a.name)), None)
+    if action is None:
+        cursor.fail(" or ".join(a.name for a in allowed), known=[a.name for a in allowed])
+    cursor.take()
+    clause = WhenClause(span=span_of(tokens), when=when, action=action, condition=condition)
+    match action:
+        case MergeAction.DELETE:
+            cursor.end()
+            return clause
+        case MergeAction.UPDATE:
+            cursor.expect("SET")
+            if cursor.at("*") and when is MergeWhen.MATCHED and len(cursor.rest) == 1:
+                return dataclasses.replace(clause, star=cursor.here)
+            if cursor.current is None:
+                cursor.fail("a column")
+            return dataclasses.replace(clause, assignments=read_assignments(cursor.rest, names))
+        case MergeAction.INSERT:
+            if cursor.at("*") and len(cursor.rest) == 1:
+                return dataclasses.replace(clause, star=cursor.here)
+            return dataclasses.replace(clause, assignments=_insert(cursor, names))
+
+
+def _insert(cursor: Cursor, names: tuple[str, ...]) -> tuple[Assignment, ...]:
+    """``(columns) VALUES (values)``."""
+    columns = _group(cursor, "the columns to fill in parentheses, or *")
+    cursor.expect("VALUES")
+    place = cursor.here
+    values = _group(cursor, "the values in parentheses")
+    cursor.end()
+    if len(columns) != len(values):
+        raise error(
+            "COLUMN_COUNT_MISMATCH",
+            span=place,
+            message=f"{len(values)} value(s) are given for {len(columns)} column(s)",
+            detail="",
+            hint="",
+        )
+    found = []
+    for column, value in zip(columns, values, strict=True):
+        if not column or not value:
+            raise syntax_error(place, "a column or a value is missing in the list")
+        inner = Cursor(column, of="column")
+        name = inner.name("a column")
+        if inner.at(".") and name.text.lower() in {n.lower() for n in names}:
+            inner.take()
+            name = inner.name("a name after the dot")
+        inner.end()
+        found.append(Assignment(column=name.text, span=name.span, value=read_value(value)))
+    return checked(found)
+
+
+def _group(cursor: Cursor, what: str) -> list[Tokens]:
+    if not cursor.at("("):
+        cursor.fail(what)
+    stop = closing(cursor.tokens, cursor.position)
+    inside = cursor.tokens[cursor.position + 1 : stop]
+    cursor.position = stop + 1
+    return list(comma_groups(inside))
+
+
+def _check_reachable(clauses: tuple[WhenClause, ...]) -> None:
+    """Behind a clause without a condition no other of its kind can apply."""
+    closed: set[MergeWhen] = set()
+    for clause in clauses:
+        if clause.when in closed:
+            kind = clause.when.name.replace("_", " ")
+            raise error(
+                "INVALID_STATEMENT",
+                span=clause.span,
+                message=f"this WHEN {kind} clause never applies",
+                detail="One before it has no condition and takes every row.",
+                hint=f"Only the last WHEN {kind} clause may be without AND <condition>.",
+            )
+        if clause.condition is None:
+            closed.add(clause.when)
+
+
+def _cut_clause(clause: WhenClause, cuts: tuple[Span, ...]) -> WhenClause:
+    return dataclasses.replace(
+        clause,
+        condition=_cut(clause.condition, cuts) if clause.condition else None,
+        assignments=tuple(
+            dataclasses.replace(a, value=_cut(a.value, cuts) if a.value else None)
+            for a in clause.assignments
+        ),
+    )
+
+
+def _cut(text: SqlText, cuts: tuple[Span, ...]) -> SqlText:
+    """A piece without the schemas that are written in front of columns."""
+    inside = [c for c in cuts if text.span.start <= c.start < text.span.stop]
+    edits = (*text.edits, *(Edit(span=c, text="") for c in inside))
+    return dataclasses.replace(text, edits=edits) if inside else text

@@ -1,0 +1,209 @@
+"""Changing what a task does: another body, other options, SUSPEND and RESUME.
+
+A definition is in force from a T on that the timeline binds, so all replicas run the same one at
+every T, also those that come late. Order of a change: bring the task up to now under the old
+definition; add the new one to the catalog, where it waits; bind it to a new T. A crash before
+the last step changes nothing: a definition that no T is bound to never runs.
+
+Where the old definition has failed at some T, the new one is in force from there: at that T the
+old one wrote nothing and never will.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ctsql.catalog.errors import DataError, error
+from ctsql.catalog.items import Catalog, Item, ObjectKind, Revision
+from ctsql.catalog.spans import Source, Span
+from ctsql.planner.binding import Binder, Bound, bind_task
+from ctsql.planner.syntax import parse, splice
+from ctsql.planner.syntax.statements import (
+    BodyStatement,
+    CreateContinualTask,
+    Edit,
+    Option,
+    RelationRef,
+    ReplaceBody,
+    SetTaskOptions,
+    SwitchTask,
+)
+from ctsql.runtime.analysis import SparkAnalyst
+from ctsql.runtime.ddl.namespace import Namespace
+from ctsql.runtime.inspection import current_definition
+from ctsql.runtime.sinks.ct import TaskSink
+from ctsql.runtime.timeline import TaskState
+
+DONE = "ALTER CONTINUAL TASK"
+
+
+class TaskAlteration:
+    """ALTER CONTINUAL TASK ... AS, SET, RESET, SUSPEND, RESUME; each gives the status line."""
+
+    def __init__(self, names: Namespace) -> None:
+        self.names = names
+        self.engine = names.engine
+
+    def switch(self, statement: SwitchTask) -> str:
+        """SUSPEND or RESUME; nothing happens when it is so already."""
+        item = self._item(statement.target)
+        self.engine.mint()
+        if self.engine.objects.is_suspended(item) == statement.suspend:
+            return f"{DONE} (was {'suspended' if statement.suspend else 'running'} already)"
+        self.engine.alter_task(
+            item,
+            lambda state, now: replace(state, suspended=now if statement.suspend else None),
+        )
+        return DONE
+
+    def replace_body(self, statement: ReplaceBody) -> str:
+        """AS ( statements ): the new body runs from the next T on."""
+        item, old = self._definition(statement.target)
+        edits = [
+            *_column_list(item, old),
+            Edit(span=old.body_span, text=statement.body_span.text),
+        ]
+        return self._redefine(item, splice(old.span, edits).text, statement.body)
+
+    def set_options(self, statement: SetTaskOptions) -> str:
+        """SET (option = value, ...), or RESET (option, ...)."""
+        item, old = self._definition(statement.target)
+        kept = {o.name: o for o in old.options if o.name not in statement.reset}
+        kept.update((o.name, o) for o in statement.options)
+        edits = [*_column_list(item, old), _options_edit(old, list(kept.values()))]
+        return self._redefine(item, splice(old.span, edits).text, None)
+
+    # ---- definitions
+
+    def _item(self, ref: RelationRef) -> Item:
+        return self.names.of_kind(ref, ObjectKind.CONTINUAL_TASK)
+
+    def _definition(self, ref: RelationRef) -> tuple[Item, CreateContinualTask]:
+        """The task, and its definition of today under the names of today."""
+        item = self._item(ref)
+        self.engine.timeline.refresh()
+        self.engine.refresh_catalog()
+        item = self.engine.objects.item(item.id)
+        text = current_definition(self.engine, self.engine.objects.current(item))
+        return item, _parsed(text, item)
+
+    def _redefine(self, item: Item, text: str, body: tuple[BodyStatement, ...] | None) -> str:
+        """Let another definition be in force from the next T on.
+
+        Args:
+            body: its body as it stands in the user's own statement, so that errors point there.
+        """
+        engine = self.engine
+        statement = _parsed(text, item)
+        bound = self._bound(item, replace(statement, body=body) if body else statement)
+        self._check_cycle(item, bound, statement.target.span)
+        failed_at = self._bring_up(item)
+        number = self._add(item, text, bound)
+
+        def in_force(state: TaskState, now: int) -> TaskState:
+            start = now if failed_at is None else failed_at
+            return replace(state, revisions=(*state.revisions, (start, number)))
+
+        engine.alter_task(item, in_force)
+        engine.refresh_catalog()
+        item = engine.objects.item(item.id)
+        if failed_at is not None and not engine.objects.is_suspended(item):
+            engine.retry_failed(item)
+        self._forget(item)
+        return DONE
+
+    def _bound(self, item: Item, statement: CreateContinualTask) -> Bound:
+        engine = self.engine
+        catalog, columns_of = engine.catalog, engine.objects.columns_now
+        analyst = SparkAnalyst(
+            engine.session, lambda object_id: columns_of(catalog.items[object_id])
+        )
+        binder = Binder(catalog, item.search_schema, analyst, columns_of=columns_of)
+        return bind_task(binder, statement, item)
+
+    def _check_cycle(self, item: Item, bound: Bound, span: Span) -> None:
+        """What the new body reads may not read the task."""
+        for reading in bound.reads:
+            below = self.engine.catalog.closure([reading.object_id])
+            if any(i.id == item.id for i in below):
+                raise error(
+                    "RECURSIVE_DEFINITION",
+                    span=span,
+                    name=str(item.name),
+                    detail=f'The new body reads "{reading.name}", which reads the task.',
+                )
+
+    def _bring_up(self, item: Item) -> int | None:
+        """Run the old definition up to now; where it has failed, if it has."""
+        engine = self.engine
+        now = engine.mint()
+        if not engine.objects.is_suspended(item):
+            try:
+                engine.advance([item], now)
+            except DataError as problem:
+                if problem.condition not in ("TASK_FAILED", "VIEW_FAILED"):
+                    raise
+                # It, or what it reads, stands still: what it has not run yet it runs later, each
+                # T as it is in force there.
+        failure = engine.failure(item)
+        return None if failure is None else failure.time
+
+    def _add(self, item: Item, text: str, bound: Bound) -> int:
+        """Put the definition into the catalog; gives its number."""
+        added = 0
+
+        def with_revision(current: Catalog) -> Catalog:
+            nonlocal added
+            now = current.items.get(item.id)
+            if now is None:
+                current.get(item.name, kind="continual task")
+            assert now is not None  # or get() has raised
+            added = now.revision + 1
+            newest = Revision(number=added, definition=text, reads=bound.reads)
+            return current.with_item(now.with_revisions(newest, now.revisions))
+
+        self.engine.catalog_store.change(with_revision)
+        self.engine.refresh_catalog()
+        return added
+
+    def _forget(self, item: Item) -> None:
+        """Drop the definitions that no T to come is run with."""
+        engine = self.engine
+        engine.timeline.refresh()
+        through = engine.complete_through([item])
+        TaskSink(engine.objects, item).settle(through)
+        stored = engine.objects.stored_upper(item) - 1
+        spans = engine.timeline.task(item.id).spans(stored, max(stored + 1, engine.timeline.now))
+        needed = {number for _, _, number in spans}
+
+        def pruned(current: Catalog) -> Catalog:
+            now = current.items.get(item.id)
+            if now is None:
+                return current
+            *earlier, newest = now.revisions
+            kept = [r for r in earlier if r.number >= min(needed)]
+            return current.with_item(now.with_revisions(newest, kept))
+
+        engine.catalog_store.change(pruned)
+        engine.refresh_catalog()
+
+
+def _parsed(text: str, item: Item) -> CreateContinualTask:
+    statement = parse(Source(text, f"definition of {item.name}").whole())
+    assert isinstance(statement, CreateContinualTask)  # the definition of a task
+    return statement
+
+
+def _column_list(item: Item, old: CreateContinualTask) -> Sequence[Edit]:
+    """The columns, where they were told from the first INSERT: they stay what they are."""
+    if old.columns:
+        return ()
+    place = Span(old.span.source, old.target.span.stop, old.target.span.stop)
+    return (Edit(span=place, text=f" ({', '.join(c.ddl() for c in item.columns)})"),)
+
+
+def _options_edit(old: CreateContinualTask, options: list[Option]) -> Edit:
+    text = f"WITH ({', '.join(o.span.text for o in options)})" if options else ""
+    if old.options_span is not None:
+        return Edit(span=old.options_span, text=text)
+    start = old.as_span.start
+    return Edit(span=Span(old.span.source, start, start), text=f"{text} " if text else "")

@@ -1,0 +1,148 @@
+"""When a task runs, and what its body then sees of its inputs.
+
+A run is due at every time at which an input moved in a way the body may have to see; whether it
+does is known once the change is netted: a change that nets to nothing runs no body.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ctsql.catalog.items import Item
+from ctsql.planner.nodes import InsertsInput, TaskWrite
+from ctsql.runtime.commits import Change
+from ctsql.runtime.input_changes import InputChange
+from ctsql.runtime.objects import Movement, Objects, due_changes
+from ctsql.runtime.sinks.correction import COPIES
+from ctsql.runtime.sinks.few import DRIVER_ROWS_MAX, few
+from ctsql.runtime.sinks.staging import persisted, unadaptive
+from ctsql.runtime.sources import StoredSources
+
+SNAPSHOT = -1
+"""Stands for a version: the first run reads the inputs' whole contents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """At ``time`` these inputs moved, by object id; ``revision`` of the task is in force."""
+
+    time: int
+    revision: int
+    movements: tuple[tuple[str, Movement], ...]
+
+
+def due_runs(objects: Objects, item: Item, *, after: int, until: int) -> list[Run]:
+    """The runs that may have to be made with after < T <= until, in no order.
+
+    Before the task's first write that is the snapshot at the time of its creation.
+    """
+    found: list[Run] = []
+    if after < item.created:
+        snapshot = Movement(item.created, SNAPSHOT, SNAPSHOT)
+        first = objects.timeline.task(item.id).revision_at(item.created)
+        inputs = [i.id for i in objects.followed(item)]
+        found.append(Run(item.created, first, tuple((i, snapshot) for i in inputs)))
+        after = item.created
+    for start, stop, then, plan in objects.plans(item, after=after, until=until):
+        moved: dict[int, list[tuple[str, Movement]]] = {}
+        for object_id, kinds in due_changes(plan).items():
+            source = objects.item(object_id)
+            for movement in objects.movements(source, after=start, until=stop):
+                if objects.change_of(source, movement) in kinds:
+                    moved.setdefault(movement.time, []).append((object_id, movement))
+        found += [Run(time, then.revision, tuple(m)) for time, m in moved.items()]
+    return found
+
+
+class RunInputs:
+    """The inputs of one run."""
+
+    def __init__(self, objects: Objects, plan: TaskWrite, run: Run) -> None:
+        self.objects = objects
+        self.run = run
+        self.due = due_changes(plan)
+        self.columns = {
+            n.object_id: list(n.columns)
+            for n in plan.inputs
+            if isinstance(n, InsertsInput)  # every input has one
+        }
+
+    def counted(self, object_id: str, movement: Movement) -> int | None:
+        """How many rows an input inserts, where the log says it."""
+        item = self.objects.item(object_id)
+        if movement.version == SNAPSHOT:
+            return self.objects.rows_count(item, movement.time)
+        if self.objects.change_of(item, movement) is Change.APPEND:
+            return self.objects.rows_inserted(item, movement)
+        return None
+
+    @property
+    def are_small(self) -> bool:
+        """Is the whole change, as far as the log says, small enough for the driver?"""
+        for object_id, movement in self.run.movements:
+            counted = self.counted(object_id, movement)
+            if counted is None and movement.version == SNAPSHOT:
+                return False
+            if counted is not None and counted > DRIVER_ROWS_MAX:
+                return False
+        return True
+
+    @contextmanager
+    def opened(self) -> Iterator[Mapping[str, InputChange] | None]:
+        """The change of every input; None when there is none, and the body does not run."""
+        with ExitStack() as stack:
+            changes = {i: InputChange(self._nothing(i)) for i in self.due}
+            any_rows = False
+            for object_id, movement in self.run.movements:
+                change = self._change(object_id, movement, stack)
+                if change is not None:
+                    changes[object_id] = change
+                    any_rows = True
+            yield changes if any_rows else None
+
+    def _nothing(self, object_id: str) -> "partial[DataFrame]":
+        return partial(self.objects.contents, self.objects.item(object_id), None)
+
+    def _change(self, object_id: str, movement: Movement, stack: ExitStack) -> InputChange | None:
+        """The change of an input; None when it is empty."""
+        objects, item = self.objects, self.objects.item(object_id)
+        counted = self.counted(object_id, movement)
+        if counted == 0:
+            return None
+        nothing = self._nothing(object_id)
+        if movement.version == SNAPSHOT:
+            rows = StoredSources(objects).contents(object_id, movement.time)
+            if counted is None and rows.isEmpty():
+                return None
+        elif objects.change_of(item, movement) is Change.APPEND:
+            rows = objects.added_by(item, movement)
+            if counted is None:
+                rows = self._kept(rows, stack)
+                if rows.isEmpty():
+                    return None
+        else:
+            changed = objects.changed_by(item, movement, self.columns[object_id])
+            if Change.DELETE not in self.due[object_id]:
+                changed = only_inserts(changed)
+            changed = self._kept(changed, stack)
+            return None if changed.isEmpty() else InputChange(nothing, changed=changed)
+        if counted is not None and counted <= DRIVER_ROWS_MAX:
+            # Read once however often the body names its input; and one partition spares few
+            # rows the exchanges of a body's aggregates.
+            held = few(rows)
+            rows = rows if held is None else held.coalesce(1)
+        return InputChange(nothing, added=rows)
+
+    def _kept(self, rows: DataFrame, stack: ExitStack) -> DataFrame:
+        kept = stack.enter_context(persisted(rows))
+        stack.enter_context(unadaptive(rows.sparkSession))
+        return kept
+
+
+def only_inserts(changed: DataFrame) -> DataFrame:
+    """A net change without what it deletes."""
+    return changed.where(F.col(COPIES) > 0)

@@ -1,0 +1,146 @@
+"""ALTER CONTINUAL TASK: what is in force at which T, over processes and failures."""
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection
+from tests.runtime.processes import Process
+from tests.scenarios.play import assert_rows, expect_error
+
+pytestmark = pytest.mark.spark
+
+SET_UP = """
+CREATE TABLE f (k INT);
+INSERT INTO f VALUES (1);
+CREATE CONTINUAL TASK t ON INPUT f AS (INSERT INTO t SELECT k, 'old' AS s FROM f);
+CREATE MATERIALIZED VIEW m AS SELECT s, count(*) AS n FROM t GROUP BY s
+"""
+
+
+def _rows(con: Connection, query: str, *wanted: tuple[object, ...]) -> None:
+    assert_rows(con.execute(query).fetchall(), wanted, query)
+
+
+def test_another_body_takes_over(connect: Callable[[], Connection]) -> None:
+    """What was committed before goes through the old body, the rest through the new; once."""
+    con, other = connect(), connect()
+    con.execute(SET_UP)
+    _rows(other, "SELECT * FROM t", (1, "old"))
+    con.execute("INSERT INTO f VALUES (2)")
+    con.execute(
+        "ALTER CONTINUAL TASK t AS (INSERT INTO t SELECT k, 'new' FROM f;"
+        " INSERT INTO t SELECT k, 'gone' FROM deletes(f))"
+    )
+    con.execute("INSERT INTO f VALUES (3); DELETE FROM f WHERE k = 1")
+    _rows(other, "SELECT * FROM t", (1, "old"), (2, "old"), (3, "new"), (1, "gone"))
+    _rows(con, "SELECT * FROM m", ("old", 2), ("new", 1), ("gone", 1))
+    con.execute("ALTER TABLE f RENAME TO feed")
+    ((_, shown),) = other.execute("SHOW CREATE t").fetchall()
+    assert "ON INPUT feed AS (INSERT INTO t SELECT k, 'new' FROM feed" in shown
+    assert "FROM deletes(feed)" in shown
+    assert "(k int, s string" in shown
+    plan = "\n".join(line for (line,) in other.execute("EXPLAIN CONTINUAL TASK t").fetchall())
+    assert "DeletesInput feed" in plan
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("point", "taken_over"), [("catalog_committed", False), ("timeline_committed", True)]
+)
+def test_killed_in_the_middle(
+    point: str,
+    taken_over: bool,
+    warehouse: Path,
+    connect: Callable[[], Connection],
+) -> None:
+    """Until a T is bound ALTER has changed nothing that anyone sees; then it has happened."""
+    con = connect()
+    con.execute(SET_UP)
+    con.execute("SELECT * FROM m")
+    con.close()
+    process = Process(
+        warehouse,
+        ["ALTER CONTINUAL TASK t AS (INSERT INTO t SELECT k, 'next' FROM f)"],
+        fault=point,
+    )
+    process.wait_ready()
+    process.go()
+    status, problems = process.finish()
+    assert status == -signal.SIGKILL, problems
+    con = connect()
+    con.execute("INSERT INTO f VALUES (2)")
+    second = "next" if taken_over else "old"
+    _rows(con, "SELECT * FROM t", (1, "old"), (2, second))
+    assert f"'{second}'" in con.execute("SHOW CREATE t").fetchall()[0][1]
+    con.execute("ALTER CONTINUAL TASK t AS (INSERT INTO t SELECT k, 'new' FROM f)")
+    con.execute("INSERT INTO f VALUES (3)")
+    _rows(con, "SELECT * FROM t", (1, "old"), (2, second), (3, "new"))
+
+
+@pytest.mark.slow
+def test_options(con: Connection) -> None:
+    """SET and RESET hold from the next T on."""
+    con.execute(SET_UP)
+    con.execute("ALTER CONTINUAL TASK t SET (ITERATIONS = 2, ON ERROR = 'skip')")
+    con.execute("INSERT INTO f VALUES (5)")
+    _rows(con, "SELECT * FROM t WHERE k > 1", (5, "old"), (5, "old"))
+    con.execute("ALTER CONTINUAL TASK t RESET (ITERATIONS)")
+    con.execute("INSERT INTO f VALUES (6)")
+    _rows(con, "SELECT * FROM t WHERE k > 5", (6, "old"))
+    assert "WITH (ON ERROR = 'skip')" in con.execute("SHOW CREATE t").fetchall()[0][1]
+
+
+def test_suspended(connect: Callable[[], Connection]) -> None:
+    """It is not run, by nobody; all that reads it is read as of the T it had come to."""
+    con, other = connect(), connect()
+    con.execute(SET_UP)
+    con.execute("ALTER CONTINUAL TASK t SUSPEND")
+    assert "already" in con.execute("ALTER CONTINUAL TASK t SUSPEND").status
+    con.execute("INSERT INTO f VALUES (2)")
+    _rows(con, "SELECT t.k, f.k FROM t, f", (1, 1))
+    _rows(other, "SELECT * FROM m", ("old", 1))
+    _rows(other, "SELECT count(*) FROM f", (2,))
+    other.run(once=True)
+    _rows(other, "SELECT * FROM m", ("old", 1))
+    shown = con.execute("SHOW CONTINUAL TASKS")
+    row = dict(zip(shown.columns, shown.fetchall()[0], strict=True))
+    assert (row["state"], row["lag_versions"]) == ("suspended", 1)
+    expect_error(con, "CREATE MATERIALIZED VIEW x AS SELECT * FROM m", "TASK_SUSPENDED")
+    expect_error(con, "REFRESH MATERIALIZED VIEW m FULL", "TASK_SUSPENDED")
+    other.execute("ALTER CONTINUAL TASK t RESUME")
+    _rows(con, "SELECT * FROM t", (1, "old"), (2, "old"))
+    _rows(con, "SELECT * FROM m", ("old", 2))
+
+
+def test_a_body_that_failed_is_mended(con: Connection) -> None:
+    """The new body is in force from the T at which the old one failed."""
+    con.execute(
+        "CREATE TABLE f (k INT);"
+        "CREATE CONTINUAL TASK t (k INT) ON INPUT f AS (INSERT INTO t SELECT 10 / (k - 9) FROM f);"
+        "INSERT INTO f VALUES (8); INSERT INTO f VALUES (9); INSERT INTO f VALUES (10)"
+    )
+    expect_error(con, "SELECT * FROM t", "TASK_FAILED")
+    con.execute("ALTER CONTINUAL TASK t AS (INSERT INTO t SELECT k FROM f)")
+    _rows(con, "SELECT * FROM t", (-10,), (9,), (10,))
+
+
+def test_refused(con: Connection) -> None:
+    """With the place in the statement, and nothing has changed."""
+    con.execute(SET_UP)
+    before = con.execute("SHOW CREATE t").fetchall()
+    alter = "ALTER CONTINUAL TASK t "
+    cases = (
+        ("AS (INSERT INTO t SELECT nope, 'x' FROM f)", "UNKNOWN_COLUMN", "nope"),
+        ("AS (INSERT INTO t SELECT 'x', 'x' FROM f)", "TYPE_MISMATCH", "SELECT 'x', 'x' FROM f"),
+        ("AS (INSERT INTO t SELECT n, s FROM m)", "RECURSIVE_DEFINITION", None),
+        ("SET (SNAPSHOT = false)", "INVALID_OPTION", "SNAPSHOT = false"),
+    )
+    for text, condition, place in cases:
+        refused = expect_error(con, alter + text, condition)
+        if place is not None:
+            assert refused.span is not None
+            assert refused.span.text == place
+    assert con.execute("SHOW CREATE t").fetchall() == before
