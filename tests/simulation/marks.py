@@ -18,6 +18,7 @@ MARKS = {
     "old commits went while somebody looked at them": "told as HISTORY_LOST, once",
     "the log that would tell of a lost answer went": "so its files must stay",
     "a failure was recorded": "a body failed at T",
+    "an error became what a view holds": "a view that a task follows failed at T",
     "a failure was taken away": "by the commit that moved the upper past it",
     "a failed T was skipped": "by SKIP or ON ERROR",
     "an object stands at a failed T": "at the end of a run",
