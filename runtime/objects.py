@@ -374,7 +374,9 @@ class Objects:
             classify(table.commit_at(v)) for v in range(movement.before + 1, movement.version + 1)
         } - {Change.NONE}
         if not kinds:
-            return Change.NONE
+            # What was an error until then is rows again, be they those from before it.
+            healed = self.held_error(item, movement.before) is not None
+            return Change.MIXED if healed else Change.NONE
         return kinds.pop() if len(kinds) == 1 else Change.MIXED
 
     def rows_inserted(self, item: Item, movement: Movement) -> int | None:
@@ -392,7 +394,10 @@ class Objects:
         if item.location is None:
             return None
         version = self.version_at(item, at)
-        return 0 if version is None else self.table(item).rows_count(version)
+        if version is None:
+            return 0
+        # Under an error lie the rows from before it, which are not what the view holds.
+        return None if self.held_error(item, version) else self.table(item).rows_count(version)
 
     def reads_at(self, item: Item, time: int) -> dict[str, object]:
         """What a commit of an output at T says of itself: T, and the versions it was made from."""

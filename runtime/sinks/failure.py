@@ -17,6 +17,7 @@ F3: what may go away by itself (a full disk, a cancelled statement, a lost conne
 """
 
 import json
+import re
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -28,6 +29,8 @@ from ctsql.runtime.write_handle import FAILURE, Attempt, Committed, Output
 
 FEATURE = "domainMetadata"
 _PASSING = ("HISTORY_LOST",)
+_TIMES = re.compile(r" at T = -?\d+(?=:)")
+"""As VIEW_FAILED tells the time of an error of a view that is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +58,11 @@ class Failure:
         )
 
     def is_like(self, other: "Failure") -> bool:
-        """Is it the same but for the time?"""
-        return (self.condition, self.reason) == (other.condition, other.reason)
+        """Is it the same but for the times, also those of the errors further down it tells of?"""
+        return (self.condition, self._timeless()) == (other.condition, other._timeless())
+
+    def _timeless(self) -> str:
+        return _TIMES.sub("", self.reason)
 
     def to_json(self) -> str:
         """The failure as text; equal for equal failures."""

@@ -25,8 +25,9 @@ class Environment:
         self.mark = mark
         self.bad = rng.choice((0.0, 0.03, 0.1))
         self.outputs: list[str] = []
-        self.unfollowed_views: list[str] = []
+        self.unread_views: list[str] = []
         self.passed: Callable[[str], int] = lambda _: 0
+        self.on_clean: Callable[[str, int], None] = lambda *_: None
         self.cleaned = 0
         self.foreign_rows = rng.random() < 0.3
 
@@ -38,8 +39,8 @@ class Environment:
             (6, 3, 3, 2, 2, 4),
         )[0]
         what()
-        if self.foreign_rows and self.unfollowed_views and rng.random() < 0.4:
-            self.disturb(rng.choice(self.unfollowed_views))
+        if self.foreign_rows and self.unread_views and rng.random() < 0.4:
+            self.disturb(rng.choice(self.unread_views))
         if rng.random() < 0.05:
             self.clean()
 
@@ -120,11 +121,12 @@ class Environment:
 
     def clean(self) -> None:
         """Delta's log cleanup, of what every process has passed and nobody needs any more."""
-        location = self.rng.choice([TIMELINE, *self.unfollowed_views])
+        location = self.rng.choice([TIMELINE, *self.unread_views])
         folder = self.store.folders[location]
         before = min(self.passed(location), folder.newest)
         if any(v < before for v in folder.log):
             folder.clean_log(before)
+            self.on_clean(location, before)
             self.cleaned += 1
             self.mark("old commits were cleaned up")
 

@@ -25,11 +25,19 @@ TIMELINE, CATALOG = "timeline", "catalog"
 
 
 class Blocked(Exception):
-    """An object has no contents at a time: a body or query fails at ``time``."""
+    """An object has no contents at a time: a body or query fails at ``time``.
 
-    def __init__(self, name: str, time: int) -> None:
-        super().__init__(f"{name} fails at T = {time}")
-        self.name, self.time = name, time
+    A task stays at that T; of a view it is only so for that T. ``why`` names the views below.
+    """
+
+    def __init__(self, name: str, time: int, why: tuple[str, ...]) -> None:
+        super().__init__(f"{name} fails at T = {time}: {' < '.join(why) or 'by itself'}")
+        self.name, self.time, self.why = name, time, why
+
+    @property
+    def is_of_view(self) -> bool:
+        """Is it what a view holds, and no task that stands still?"""
+        return isinstance(DEFINED[self.name], View)
 
 
 class Violation(AssertionError):
@@ -49,7 +57,8 @@ class Model:
     Attributes:
         created: the time of creation by object. bindings: (T, version) by source. times: every T
             of a binding. skipped: the Ts that were passed by, by object. disturbed: the version
-            of the newest foreign rows in a view that its commits need not have seen.
+            of the newest foreign rows in a view that its commits need not have seen. foreign: the
+            version of the newest foreign rows, taken out since or not.
     """
 
     store: Store
@@ -60,6 +69,7 @@ class Model:
     uppers: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, set[int]] = field(default_factory=dict)
     disturbed: dict[str, int] = field(default_factory=dict)
+    foreign: dict[str, int] = field(default_factory=dict)
     marks: set[str] = field(default_factory=set)
     _known: dict[tuple[str, int], Bag] = field(default_factory=dict)
 
@@ -85,32 +95,60 @@ class Model:
             self._known[name, at] = found
         return Counter(found)
 
-    def _queried(self, view: View, at: int) -> Bag:
-        read = [self.contents(r, at) for r in view.reads]
+    def state(self, name: str, at: int) -> Bag | tuple[str, ...]:
+        """What an object is at T; of a view that cannot be computed why not: errors are contents.
+
+        Raises Blocked where a task stands still.
+        """
         try:
-            return view.query(*read)
+            return self.contents(name, at)
+        except Blocked as blocked:
+            if not blocked.is_of_view:
+                raise
+            return blocked.why
+
+    def stored(self, name: str, at: int) -> Bag:
+        """The rows that are stored as of T; an error leaves those from before it."""
+        for time in (at, *(t for t in reversed(self.times) if t < at)):
+            if name in self.created and time < self.created[name]:
+                break
+            held = self.state(name, time)
+            if isinstance(held, Counter):
+                return held
+        held = self.state(name, self.created[name])
+        return held if isinstance(held, Counter) else Counter()
+
+    def _queried(self, view: View, at: int) -> Bag:
+        try:
+            return view.query(*[self.contents(r, at) for r in view.reads])
         except Fails:
-            raise Blocked(view.name, at) from None
+            raise Blocked(view.name, at, (view.name,)) from None
+        except Blocked as blocked:
+            if not blocked.is_of_view:
+                raise
+            raise Blocked(view.name, at, (view.name, *blocked.why)) from None
 
     def _folded(self, task: Task, at: int) -> Bag:
         created = self.created[task.name]
+        held: Bag = Counter()
+        last: Bag | tuple[str, ...] = Counter()
         if at > created:
             before = max([t for t in self.times if created < t < at], default=created)
             held = self.contents(task.name, before)
-            new = self.inserts(task.reads, before, at)
-        else:
-            held, new = Counter(), self.contents(task.reads, created)
-        if not new or at in self.skipped.get(task.name, ()):
+            last = self.state(task.reads, before)
+        read = self.state(task.reads, at)
+        if at in self.skipped.get(task.name, ()) or read == last:
+            return held
+        if not isinstance(read, Counter):
+            raise Blocked(task.name, at, read)
+        new = read - self.stored(task.reads, before) if at > created else read
+        if not new:
             return held
         try:
             deletes, inserts = task.body(held, new)
         except Fails:
-            raise Blocked(task.name, at) from None
+            raise Blocked(task.name, at, (task.name,)) from None
         return held - deletes + inserts
-
-    def inserts(self, name: str, after: int, at: int) -> Bag:
-        """The rows a relation gains between two neighbouring Ts."""
-        return self.contents(name, at) - self.contents(name, after)
 
     # ---- what comes in and goes
 
@@ -132,6 +170,7 @@ class Model:
             self._failure(folder.location, commit)
             if not commit.transactions and commit.changes_data:
                 self.disturbed[folder.location] = commit.version
+                self.foreign[folder.location] = commit.version
 
     def on_delete(self, folder: Folder, path: str) -> None:
         """A file is being deleted."""
@@ -167,6 +206,13 @@ class Model:
             require(self._fails(name, at), "W4: skips a T that does not fail", name, at)
             self.skipped.setdefault(name, set()).add(at)
             self.marks.add("a failed T was skipped")
+        if "failed" in commit.metadata:
+            require(self._fails(name, at), "W4: an error that is none", name, at)
+            is_due = self.is_followed(name) and not commit.changes_data
+            require(is_due, "W4: an error with rows, or of a view that is not followed", name, at)
+            self._nothing_left_out(name, lower, at)
+            self.marks.add("an error became what a view holds")
+            return
         try:
             wanted = self.contents(name, at)
         except Blocked as blocked:
@@ -191,12 +237,12 @@ class Model:
         if not isinstance(DEFINED[name], Task) and not self.is_followed(name):
             return
         if lower > self.created[name]:
-            before = self.contents(name, lower - 1)
+            before = self.state(name, lower - 1)
         elif at == self.created[name]:
             return
         else:
             before = Counter()
-        reached = self.contents(name, at - 1)
+        reached = self.state(name, at - 1)
         require(reached == before, "W3: a T was left out", name, lower, at, before, reached)
 
     def _fails(self, name: str, at: int) -> bool:
@@ -227,18 +273,18 @@ class Model:
     # ---- what is asked
 
     def check_read(
-        self, name: str, at: int, rows: Bag, since: dict[str, int], disturbed: int | None
+        self, name: str, at: int, rows: Bag, since: dict[str, int], foreign: int | None
     ) -> None:
         """A strict read gave these rows as of T; ``since`` is what was committed before it.
 
-        ``disturbed`` is the version of the newest foreign rows before it: they are taken out.
+        ``foreign`` is the version of the newest foreign rows before it: they are taken out.
         """
         for source, version in since.items():
             bound = self.version_at(source, at)
             require(
                 bound >= version, "R1: a read misses a commit", name, at, source, version, bound
             )
-        if self.disturbed.get(name) not in (None, disturbed):
+        if self.foreign.get(name) != foreign:
             return  # foreign rows came while it was read
         wanted = self.contents(name, at)
         require(rows == wanted, "R2: a read is wrong", name, at, rows - wanted, wanted - rows)
@@ -252,9 +298,12 @@ class Model:
         folder = self.store.folders[name]
         try:
             wanted = self.contents(name, self.now)
-        except Blocked:
+        except Blocked as blocked:
             self.marks.add("an object stands at a failed T")
-            return
+            is_origin = blocked.is_of_view and blocked.why == (name,)
+            if not is_origin or not self.is_followed(name):
+                return  # a view waits until all that it reads can be read
+            wanted = self.stored(name, self.now)
         require(name not in self.disturbed, "R3: foreign rows were never noticed", name)
         held = folder.contents(folder.newest)
         require(held == wanted, "R3: not caught up", name, self.now, held - wanted, wanted - held)

@@ -106,6 +106,10 @@ def _checked(a: Bag) -> Bag:
     return Counter(a)
 
 
+def _all(a: Bag, b: Bag) -> Bag:
+    return a + b
+
+
 TASKS = (
     Task("audit", "s0", "AS (INSERT INTO audit SELECT k, v FROM s0)", _append),
     Task(
@@ -133,11 +137,20 @@ TASKS = (
     Task("chain", "best", "AS (INSERT INTO chain SELECT k, v FROM best)", _append),
     Task("after", "strict", "AS (INSERT INTO after SELECT k, v FROM strict)", _append),
     Task("follower", "kinds", "AS (INSERT INTO follower SELECT k, v FROM kinds)", _append),
+    Task("watch", "checked", "AS (INSERT INTO watch SELECT k, v FROM checked)", _append),
+    Task(
+        "patient",
+        "both",
+        "WITH (ON ERROR = 'skip') AS (INSERT INTO patient SELECT k, v FROM both)",
+        _append,
+    ),
+    Task("seer", "both", "AS (INSERT INTO seer SELECT k, v FROM both)", _append),
 )
 VIEWS = (
     View("sums", ("s0", "s1"), "SELECT k, v FROM s0 UNION ALL SELECT k, v FROM s1", _sums),
     View("kinds", ("s0",), "SELECT DISTINCT k, v FROM s0", _distinct),
     View("checked", ("s1",), "SELECT k, v FROM s1", _checked),
+    View("both", ("checked", "s0"), "SELECT k, v FROM checked UNION ALL SELECT k, v FROM s0", _all),
     View("over", ("audit",), "SELECT DISTINCT k, v FROM audit", _distinct),
     View("tops", ("best",), "SELECT DISTINCT k, v FROM best", _distinct),
 )

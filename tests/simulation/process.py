@@ -1,0 +1,292 @@
+"""One process of a run: its engine, its way to the store, and what it may be blamed for."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.runtime.committing import Committed, Disturbed, Outcome
+from ctsql.runtime.delta_catalog import DeltaCatalog
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.objects import Objects
+from ctsql.runtime.sources import StoredSources
+from ctsql.runtime.timeline import Timeline
+from ctsql.runtime.write_handle import Output
+from tests.simulation.memory_log import MemoryGateway
+from tests.simulation.memory_store import Fate, Killed, Store
+from tests.simulation.model import CATALOG, TIMELINE, require
+
+if TYPE_CHECKING:
+    from tests.simulation.simulation import Simulation
+
+FALLIBLE = ("has", "update", "commit_at", "read", "stage", "delete", "begin")
+EXPECTED = ("STORAGE_ERROR", "COMMIT_UNKNOWN", "TASK_FAILED", "VIEW_FAILED", "TASK_NOT_FAILED")
+
+
+class MemoryEngine(Engine):
+    """The engine on a warehouse in memory, opened by one process."""
+
+    def __init__(self, store: Store, link: "Process") -> None:
+        gateway: Any = MemoryGateway(store, link)
+        self._memory = gateway
+        super().__init__(gateway.session, "memory")
+
+    def _open(self) -> None:
+        """Open the warehouse, which is there already."""
+        self.gateway = self._memory
+        self.warehouse = self._given
+        self.catalog_store = DeltaCatalog(self.gateway, CATALOG, self._given)
+        self.timeline = Timeline(self.gateway, TIMELINE)
+        self.objects = Objects(self.gateway, self.timeline)
+
+    def outputs(self) -> Iterator[Output]:
+        """Every write handle there is."""
+        yield self.timeline._output
+        yield self.catalog_store._output
+        yield from self.objects._outputs.values()
+
+
+@dataclass
+class Process:
+    """One process: its engine, its way to the store, and what it may be blamed for."""
+
+    simulation: "Simulation"
+    number: int
+    lives: int = 0
+    name: str = ""
+    dead: bool = False
+    calm: bool = True
+    engine: MemoryEngine | None = None
+    seen: dict[str, int] = field(default_factory=dict)
+    fates: list[Fate] = field(default_factory=list)
+    excused: set[str] = field(default_factory=set)
+    doing: str = ""
+    cleaned: int = 0
+
+    # ---- the link to the store
+
+    def step(self, call: str, where: str) -> None:
+        """Before every call to the store."""
+        simulation = self.simulation
+        if self.dead:
+            raise Killed
+        if self.calm:
+            return
+        simulation.pause(self)
+        simulation.note(self.name, self.doing, call, where)
+        rng = simulation.rng
+        if rng.random() < simulation.kills:
+            self._die(call)
+        if call in FALLIBLE and rng.random() < simulation.errors:
+            if call == "delete":
+                self.excused.add(self.name)
+            simulation.note(self.name, "told an error")
+            raise error("STORAGE_ERROR", message="the store failed", detail=call, hint="")
+
+    def fate(self, *, rows: bool) -> Fate:
+        """What becomes of a commit."""
+        rng = self.simulation.rng
+        fate = Fate.ANSWERED
+        if not self.calm and rng.random() < self.simulation.lost:
+            fates = [Fate.REFUSED, Fate.LOST]
+            fate = rng.choice([*fates, Fate.LATE] if self.simulation.store.answers_late else fates)
+        self.fates.append(fate)
+        self.simulation.note(self.name, "commit", fate.name)
+        return fate
+
+    def noted(self, what: str, *, rows: bool | None = None) -> None:
+        """Something rare happened; to a commit with or without rows."""
+        if what == "ConcurrentTransaction":
+            what = f"{what} {'with' if rows else 'without'} rows"
+        self.simulation.mark(what)
+
+    def _die(self, call: str) -> None:
+        self.dead = True
+        self.simulation.note(self.name, "killed at", call)
+        if call == "answer":
+            self.simulation.mark("killed between a commit and its answer")
+        elif any(f.owners.get(u) == self.name for f, u in self.simulation.unnamed()):
+            self.simulation.mark("killed between staging and commit")
+        raise Killed
+
+    # ---- its life
+
+    def start(self) -> MemoryEngine:
+        """Start anew with nothing but the store."""
+        self.stop()
+        self.lives += 1
+        self.name = f"p{self.number}.{self.lives}"
+        self.dead = False
+        self.seen.clear()
+        self.engine = None
+        engine = MemoryEngine(self.simulation.store, self)
+        self.engine = engine
+        return engine
+
+    def stop(self) -> None:
+        """End, with or without files that wait."""
+        if self.waiting():
+            self.excused.add(self.name)
+        self.engine = None
+
+    def live(self, statements: int) -> None:
+        """Run statements, whatever befalls it."""
+        rng = self.simulation.rng
+        engine: MemoryEngine | None = None
+        for _ in range(statements):
+            self.fates.clear()
+            self.doing = "start"
+            self.cleaned = self.simulation.cleaned
+            try:
+                if engine is None or rng.random() < 0.05:
+                    engine = self.start()
+                self.statement(engine)
+            except Killed:
+                self.excused.add(self.name)
+                self.stop()
+                engine = None
+            except CtsqlError as problem:
+                self._explained(problem)
+            self.check()
+
+    def statement(self, engine: MemoryEngine) -> None:
+        """Run one statement."""
+        rng = self.simulation.rng
+        what: Callable[[MemoryEngine], None] = rng.choices(
+            (self.tick, self.read, self.full, self.mend), (8, 4, 3, 2)
+        )[0]
+        self.doing = what.__name__
+        what(engine)
+
+    def tick(self, engine: MemoryEngine) -> None:
+        """What ``ctsql run`` does: mint, then each object after what it reads."""
+        until = engine.mint()
+        failed: set[str] = set()
+        for item in engine.catalog.closure(list(engine.catalog.items)):
+            if failed & {r.object_id for r in item.reads}:
+                failed.add(item.id)
+                continue
+            try:
+                engine.advance_one(item, until)
+            except CtsqlError as problem:
+                failed.add(item.id)
+                self._explained(problem)
+
+    def read(self, engine: MemoryEngine) -> None:
+        """A strict read of one object."""
+        model = self.simulation.model
+        since = model.newest_moves()
+        engine.refresh_catalog()
+        item = self._any(engine, lambda _: True)
+        assert item is not None
+        foreign = model.foreign.get(item.id)
+        at = engine.read_time([item])
+        rows: Any = StoredSources(engine.objects).contents(item.id, at)
+        model.check_read(item.id, at, rows.bag(), since, foreign)
+
+    def full(self, engine: MemoryEngine) -> None:
+        """REFRESH MATERIALIZED VIEW ... FULL."""
+        engine.refresh_catalog()
+        view = self._any(engine, lambda i: i.kind is ObjectKind.MATERIALIZED_VIEW)
+        if view is not None:
+            engine.refresh_view(view, full=True)
+
+    def mend(self, engine: MemoryEngine) -> None:
+        """ALTER CONTINUAL TASK ... RETRY or SKIP."""
+        engine.refresh_catalog()
+        task = self._any(
+            engine, lambda i: i.kind is ObjectKind.CONTINUAL_TASK and engine.failure(i) is not None
+        )
+        if task is None:
+            return
+        if self.simulation.rng.random() < 0.5:
+            engine.retry_failed(task)
+        else:
+            engine.skip_failed(task)
+
+    def _any(self, engine: MemoryEngine, wanted: Callable[[Item], bool]) -> Item | None:
+        found = [i for i in engine.catalog if wanted(i)]
+        return self.simulation.rng.choice(found) if found else None
+
+    def _explained(self, problem: CtsqlError) -> None:
+        """An error must be one that the faults or the data explain."""
+        # Old commits may go while somebody looks back at them; the next look knows it.
+        cleaned = problem.condition == "HISTORY_LOST" and self.cleaned != self.simulation.cleaned
+        if cleaned:
+            self.simulation.mark("old commits went while somebody looked at them")
+            return
+        require(problem.condition in EXPECTED, "an error nobody asked for", self.doing, problem)
+        if problem.condition == "COMMIT_UNKNOWN":
+            self.excused.add(self.name)
+            self.simulation.mark("an outcome stayed unknown")
+        if problem.condition == "TASK_FAILED":
+            name, time = str(problem.given["name"]), int(str(problem.given["time"]))
+            require(
+                self.simulation.model._fails(name, time) or self._passed(name, time),
+                "fails",
+                problem,
+            )
+        if problem.condition == "VIEW_FAILED":
+            name, time = str(problem.given["name"]), int(str(problem.given["time"]))
+            require(self.simulation.model._fails(name, time), "fails", problem)
+        if self.calm:
+            require(problem.condition.endswith("FAILED"), "an error without a fault", problem)
+
+    def _passed(self, name: str, time: int) -> bool:
+        return time in self.simulation.model.skipped.get(name, ())
+
+    # ---- what must hold of it
+
+    def outcome(self, location: str, outcome: Outcome, before: int) -> None:
+        """What the write handle says of a commit is so."""
+        folder = self.simulation.store.folders[location]
+        # One of an earlier write of this process, told as failed, may have arrived meanwhile.
+        new = [(v, folder.sent[v]) for v in range(before, len(folder.sent))]
+        own = [v for v, sent in new if sent.by == self.name and not sent.was_late]
+        if isinstance(outcome, Committed):
+            is_own = folder.sent[outcome.version].by == self.name
+            is_only = own in ([], [outcome.version])
+            require(is_own and is_only, "told a commit that is none", location, own, outcome)
+            if self.fates[-1] is Fate.LOST:
+                self.simulation.mark("a lost answer was resolved as committed")
+        else:
+            require(own == [], "told a loss of what is in", location, own, outcome)
+            if isinstance(outcome, Disturbed):
+                self.simulation.mark("disturbed by a commit without an upper")
+
+    def uppers(self) -> None:
+        """Cached uppers never go back and are never ahead of the log."""
+        if self.engine is None:
+            return
+        for output in self.engine.outputs():
+            known = self.seen.get(output.app, 0)
+            upper = output.upper
+            if upper == known:
+                continue
+            require(upper > known, "I1: a cached upper goes back", self.name, known, upper)
+            newest = self.simulation.model.uppers.get(output.app, 0)
+            require(
+                upper <= newest, "a cached upper is ahead of the log", output.app, upper, newest
+            )
+            self.seen[output.app] = upper
+
+    def waiting(self) -> set[str]:
+        """Files kept until the log says whether the commit that may hold them is in."""
+        outputs = () if self.engine is None else self.engine.outputs()
+        return {file for o in outputs for commit in o._commits._unresolved for file in commit.files}
+
+    def check(self) -> None:
+        """After a statement: nothing staged is left unless something excuses it."""
+        if self.name in self.excused:
+            return
+        waiting = self.waiting()
+        for folder, path in self.simulation.unnamed():
+            require(
+                folder.owners.get(path) != self.name or path in waiting | self.simulation.untold,
+                "I3: a staged file is left",
+                folder.location,
+                path,
+                self.doing,
+                self.fates,
+            )
