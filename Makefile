@@ -92,9 +92,10 @@ lint: venv
 check: lint
 	@"$(BIN)/python" -m pytest -m "not spark and not slow"
 
+# A Spark test waits for its driver more than it computes: two processes fill two cores.
 test: java lint
 	@"$(BIN)/python" -m pytest -m "not spark and not slow"
-	@"$(BIN)/python" -m pytest -m "spark and not slow"
+	@"$(BIN)/python" -m pytest -m "spark and not slow" -n 2 --dist loadfile
 
 slow: java venv
 	@"$(BIN)/python" -m pytest -m slow
