@@ -6,7 +6,7 @@ the object is created, and kept by object id (``reads``): a later rename changes
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -14,6 +14,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
+from ctsql.catalog.subscriptions import Subscription
 
 
 class ObjectKind(Enum):
@@ -213,12 +214,17 @@ class Catalog:
 
     items: Mapping[str, Item]
     schemas: Mapping[str, str]  # folded name -> name as typed
+    subscriptions: Mapping[str, Subscription] = field(default_factory=dict)  # by folded name
 
     @staticmethod
-    def of(items: Iterable[Item], schemas: Iterable[str] = ()) -> "Catalog":
+    def of(
+        items: Iterable[Item],
+        schemas: Iterable[str] = (),
+        subscriptions: Iterable[Subscription] = (),
+    ) -> "Catalog":
         """A catalog with these items; the default schema is always there."""
         names = {DEFAULT_SCHEMA: DEFAULT_SCHEMA} | {fold(s): s for s in schemas}
-        return Catalog({i.id: i for i in items}, names)
+        return Catalog({i.id: i for i in items}, names, {fold(s.name): s for s in subscriptions})
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self.items.values())
@@ -283,20 +289,40 @@ class Catalog:
 
     def with_item(self, item: Item) -> "Catalog":
         """The catalog with an item added or replaced."""
-        return Catalog({**self.items, item.id: item}, self.schemas)
+        return replace(self, items={**self.items, item.id: item})
 
     def without(self, object_ids: Iterable[str]) -> "Catalog":
-        """The catalog without some items."""
+        """The catalog without some items, and without the readers that followed them."""
         gone = set(object_ids)
-        return Catalog({k: v for k, v in self.items.items() if k not in gone}, self.schemas)
+        return replace(
+            self,
+            items={k: v for k, v in self.items.items() if k not in gone},
+            subscriptions={k: s for k, s in self.subscriptions.items() if s.object_id not in gone},
+        )
 
     def with_schema(self, schema: str) -> "Catalog":
         """The catalog with a schema added."""
-        return Catalog(self.items, {**self.schemas, fold(schema): schema})
+        return replace(self, schemas={**self.schemas, fold(schema): schema})
 
     def without_schema(self, schema: str) -> "Catalog":
         """The catalog without a schema."""
-        return Catalog(self.items, {k: v for k, v in self.schemas.items() if k != fold(schema)})
+        kept = {k: v for k, v in self.schemas.items() if k != fold(schema)}
+        return replace(self, schemas=kept)
+
+    def with_subscription(self, subscription: Subscription) -> "Catalog":
+        """The catalog with a named reader added."""
+        added = {fold(subscription.name): subscription}
+        return replace(self, subscriptions={**self.subscriptions, **added})
+
+    def without_subscription(self, name: str) -> "Catalog":
+        """The catalog without a named reader."""
+        kept = {k: s for k, s in self.subscriptions.items() if k != fold(name)}
+        return replace(self, subscriptions=kept)
+
+    def subscribers(self, object_id: str) -> list[Subscription]:
+        """The named readers that follow this object itself, in order of name."""
+        found = [s for s in self.subscriptions.values() if s.object_id == object_id]
+        return sorted(found, key=lambda s: fold(s.name))
 
     def renamed(self, item: Item, name: Name) -> "Catalog":
         """The catalog with an item under another name."""

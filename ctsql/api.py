@@ -10,7 +10,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ctsql.catalog import times
@@ -22,8 +22,11 @@ from ctsql.planner.explain import explain
 from ctsql.planner.syntax import parse, split
 from ctsql.planner.syntax import statements as st
 from ctsql.result import Result
+from ctsql.subscription import Subscription
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyspark.sql import SparkSession
 
     from ctsql.runtime.ddl.explain import Explanation
@@ -191,6 +194,9 @@ class Connection:
                 )
             case st.Explain():
                 return _explained(Explanation(names), statement)
+            case st.Subscribe():
+                live = self._subscription(engine, statement)
+                return Result.of_live(*live.heads, live)
             case st.SetSetting():
                 self._settings.set(statement, engine.session)
                 if engine.read_only and not self._settings.read_only:
@@ -322,9 +328,89 @@ class Connection:
         )
         service.run(once=once, interval=INTERVAL_SECONDS if interval is None else interval)
 
+    def subscribe(
+        self,
+        name: str,
+        *,
+        reader: str | None = None,
+        as_of: "int | str | datetime | None" = None,
+        begin: "int | str | datetime | None" = None,
+        up_to: "int | str | datetime | None" = None,
+        progress: bool = False,
+        auto_commit: bool = True,
+        interval: float | None = None,
+    ) -> Subscription:
+        """Follow the changes of a table, view or task as they happen.
+
+        Without ``as_of`` and ``begin`` the contents as of now come first.
+
+        Args:
+            name: as SQL spells it. reader: the name under which the position is kept; a reader
+                that is known goes on where it was, whatever ``as_of`` and ``begin`` say.
+            as_of: begin with the contents as of this T. begin: with the changes at this T.
+            up_to: end before this T; with "now", after what there is now.
+            progress: also say when everything up to a T was told.
+            auto_commit: asking for what follows acknowledges; see :mod:`ctsql.subscription`.
+            interval: the most seconds between two looks at the logs; one if not given.
+
+        Raises:
+            CtsqlError: as SUBSCRIBE does.
+        """
+        span = Source(f"SUBSCRIBE TO {name}", "<subscribe>").whole()
+        statement = parse(span)
+        if not isinstance(statement, st.Subscribe) or statement.reader is not None:
+            raise error("INVALID_USAGE", message=f"{name!r} is no name", detail="")
+
+        def instant(given: "int | str | datetime | None") -> st.Instant | None:
+            if given is None:
+                return None
+            value = given if isinstance(given, int | str) else times.from_datetime(given)
+            return st.Instant(value=value, span=span)
+
+        statement = replace(
+            statement,
+            as_of=instant(as_of),
+            begin=instant(begin),
+            up_to=None if up_to == "now" else instant(up_to),
+            up_to_now=up_to == "now",
+            reader=reader,
+            progress=progress,
+        )
+        with self._running(span.text) as engine:
+            return self._subscription(engine, statement, auto_commit=auto_commit, interval=interval)
+
+    def _subscription(
+        self,
+        engine: "Engine",
+        statement: st.Subscribe,
+        *,
+        auto_commit: bool = True,
+        interval: float | None = None,
+    ) -> Subscription:
+        from ctsql.runtime.ddl.namespace import Namespace
+        from ctsql.runtime.pacing import INTERVAL_SECONDS
+        from ctsql.runtime.subscriptions.feed import as_told, open_feed
+
+        names = Namespace(engine, self.search_schema)
+        feed = open_feed(names, statement, strict=self._settings.strict)
+
+        @contextmanager
+        def opened() -> "Iterator[Engine]":
+            with self._following() as engine, as_told(engine, passive=feed.passive):
+                yield engine
+
+        return Subscription(
+            feed,
+            opened=opened,
+            convert=self._fetching,
+            progress=statement.progress,
+            auto_commit=auto_commit,
+            interval=INTERVAL_SECONDS if interval is None else interval,
+        )
+
     @contextmanager
     def _following(self) -> "Iterator[Engine]":
-        """The engine for one look of the service; between two, others may use the connection."""
+        """The engine for one look of those who follow; between two, others may use it."""
         from ctsql.runtime.spark_errors import converted
 
         with converted(), self._running("run") as engine:
@@ -382,5 +468,6 @@ def _writes(statement: st.Statement) -> bool:
     reading = (
         st.Select, st.ShowObjects, st.ShowCreate, st.ShowPending, st.Describe, st.Explain,
         st.SetSetting, st.ShowRetention, st.ShowSetting, st.ResetSetting, st.UseSchema,
+        st.Subscribe, st.ShowSubscriptions,
     )  # fmt: skip
     return not isinstance(statement, reading)

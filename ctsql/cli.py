@@ -19,15 +19,13 @@ import click
 from ctsql.catalog.spans import Source
 from ctsql.ports import Connect, Event
 from ctsql.progress import Progress
-from ctsql.script import OK, Runner, Settings
+from ctsql.script import OK, STOP_SECONDS, Runner, Settings
 from ctsql.show import Format, messages, write_result
 
 USAGE = 2
 BROKEN_PIPE = 141
 SIGNALLED = 128  # plus the signal's number, as a shell says it
 _COMMANDS = ("run", "status")
-STOP_SECONDS = 5.0
-"""How long a stopped ``ctsql run`` waits for the commit it works on before it cancels it."""
 
 
 @click.command(
@@ -138,7 +136,8 @@ def _dispatch(connect: Connect, given: dict[str, Any], out: TextIO) -> int:
             from ctsql.repl import Repl
 
             return Repl(runner).run()
-        return _run_all(runner, sources)
+        with _ended_by_sigterm(runner):
+            return _run_all(runner, sources)
     except BrokenPipeError:
         _drop_stdout()
         return BROKEN_PIPE
@@ -146,6 +145,22 @@ def _dispatch(connect: Connect, given: dict[str, Any], out: TextIO) -> int:
         # Closing waits for whatever runs: not for a start or a statement that was left behind.
         if connection.started and not runner.abandoned:
             connection.close()
+
+
+@contextmanager
+def _ended_by_sigterm(runner: Runner) -> Iterator[None]:
+    """SIGTERM ends a subscription as Ctrl-C does, and everything else as it always did."""
+
+    def terminate(number: int, _frame: FrameType | None) -> None:
+        if not runner.stop_live():
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _sources(files: Sequence[str], commands: Sequence[str]) -> list[Source]:
@@ -172,7 +187,7 @@ def _read(name: str) -> Source:
 def _run_all(runner: Runner, sources: Sequence[Source]) -> int:
     for position, source in enumerate(sources):
         code = runner.run_source(source)
-        if code != OK:
+        if code != OK or runner.stopped:
             for skipped in sources[position + 1 :]:
                 runner.settings.note(f"{skipped.name} was not run")
             return code

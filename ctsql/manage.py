@@ -6,8 +6,10 @@ from ctsql.runtime import inspection
 from ctsql.runtime.ddl.alter_task import TaskAlteration
 from ctsql.runtime.ddl.change import Alteration
 from ctsql.runtime.ddl.create import Creation
+from ctsql.runtime.ddl.flows import create_flow
 from ctsql.runtime.ddl.maintain import Maintenance
 from ctsql.runtime.ddl.namespace import Namespace
+from ctsql.runtime.subscriptions.readers import Readers
 
 
 def manage(names: Namespace, statement: st.Statement) -> Result:
@@ -37,6 +39,8 @@ def _shown(
             return inspection.describe(engine, statement, schema)
         case st.ShowPending():
             return inspection.show_pending(engine)
+        case st.ShowSubscriptions():
+            return inspection.show_subscriptions(engine)
         case _:
             return None
 
@@ -52,12 +56,18 @@ def _done(names: Namespace, statement: st.Statement) -> str:
             return create.create_materialized_view(statement)
         case st.CreateContinualTask():
             return create.create_task(statement)
+        case st.CreateFlow():
+            return create_flow(names, statement)
         case st.CreateSchema():
             return create.create_schema(statement)
         case st.DropObject():
             return change.drop(statement)
         case st.RenameObject():
             return change.rename(statement)
+        case st.DropSubscription():
+            return Readers(names.engine).drop(
+                statement.name, statement.name_span, if_exists=statement.if_exists
+            )
         case st.ResumeTask():
             return change.resume(statement)
         case st.ReplaceBody():

@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ctsql.catalog.errors import error
 
@@ -28,16 +28,38 @@ Row = tuple[object, ...]
 Convert = Callable[[], contextlib.AbstractContextManager[object]]
 Description = list[tuple[str, str, None, None, None, None, None]]
 
+
+class LiveBatch(Protocol):
+    """Rows that came at once."""
+
+    def rows(self) -> Iterator[Row]:
+        """The rows, as the result's columns have them."""
+
+    def to_arrow(self) -> "pa.Table":
+        """The rows as an Arrow table."""
+
+
+class Live(Protocol):
+    """Where the rows of a result come from that has no end of its own: a subscription."""
+
+    def batches(self) -> Iterator[LiveBatch]:
+        """The rows as they come; waits for more."""
+
+    def stop(self) -> None:
+        """No more are wanted; may be called from another thread."""
+
+
 _CHUNK_ROWS = 1000  # entering the converter costs calls into the JVM: not for each row
 
 
 class Result:
-    """One statement's result; build it with one of the three class methods.
+    """One statement's result; build it with one of the class methods.
 
     Attributes:
         columns: the columns' names, empty for a statement without rows.
         types: their Spark type names (``int``, ``decimal(10,2)``, ``array<string>``).
         arraysize: how many rows ``fetchmany`` gives when not told.
+        live: where the rows come from, for a result that goes on until it is stopped.
     """
 
     def __init__(
@@ -55,6 +77,7 @@ class Result:
         self.columns = list(columns)
         self.types = list(types)
         self.arraysize = 1
+        self.live: Live | None = None
         self._rows = rows
         self._frame = frame
         self._convert = convert
@@ -96,6 +119,13 @@ class Result:
         """A result whose rows are at hand; ``status`` is ``SELECT n`` when not given."""
         kept = [tuple(row) for row in rows]
         return cls(columns, types, rows=kept, status=status, rowcount=len(kept))
+
+    @classmethod
+    def of_live(cls, columns: Sequence[str], types: Sequence[str], live: Live) -> "Result":
+        """A result whose rows come as time goes on."""
+        made = cls(columns, types, status_verb="SUBSCRIBE")
+        made.live = live
+        return made
 
     @classmethod
     def of_status(cls, status: str, rowcount: int = -1) -> "Result":
@@ -173,7 +203,7 @@ class Result:
                 table: pa.Table = self._frame.toArrow()
             self._rowcount = table.num_rows
             return table
-        return _arrow_of_rows(self.columns, self.types, self._rows or [])
+        return _arrow_of_rows(self.columns, self.types, self._held())
 
     def to_pandas(self) -> "pd.DataFrame":
         """The whole result as a pandas DataFrame, by way of Arrow."""
@@ -193,7 +223,13 @@ class Result:
                 raise error("INVALID_USAGE", message="Spark has not been started", detail="")
             pairs = zip(self.columns, self.types, strict=True)
             schema = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in pairs)
-            return session.createDataFrame(self._rows or [], schema)
+            return session.createDataFrame(self._held(), schema)
+
+    def _held(self) -> list[Row]:
+        """The rows of a result without a frame; a live one is read to its end."""
+        if self.live is not None:
+            self._rows, self.live = list(self._rows_left()), None
+        return self._rows or []
 
     def _require_rows(self) -> None:
         if not self.has_rows:
@@ -236,6 +272,10 @@ class Result:
         )
 
     def _stream(self) -> Iterator[Row]:
+        if self.live is not None:
+            for batch in self.live.batches():
+                yield from batch.rows()
+            return
         if self._frame is None:
             yield from self._rows or []
             return

@@ -5,6 +5,7 @@ runs. Then each statement is read and run in turn; the first that fails ends the
 many were not run is said. Results go to standard output, everything else to standard error.
 """
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TextIO
@@ -16,10 +17,14 @@ from ctsql.catalog.spans import Source, Span
 from ctsql.errortext import print_error
 from ctsql.ports import Connection
 from ctsql.progress import Progress
+from ctsql.result import Live
 from ctsql.show import Format, write_result
+from ctsql.show_live import write_live
 from ctsql.work import Defect, Worker
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
+STOP_SECONDS = 5.0
+"""How long a stopped service or subscription may go on with a T before it is cancelled."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,6 +59,9 @@ class Runner:
         self.connection = connection
         self.settings = settings
         self.abandoned = False  # a statement goes on that nobody waits for
+        self._live: Live | None = None  # what the statement that runs follows
+        self._timer: threading.Timer | None = None
+        self.stopped = False  # Ctrl-C ended a subscription
         self._worker = Worker()
 
     def guarded(self, work: Callable[[], None], *, cancel: Callable[[], None] | None = None) -> int:
@@ -61,8 +69,9 @@ class Runner:
 
         Args:
             work: done in the worker thread.
-            cancel: what Ctrl-C does. Without it: cancel the connection's statement, and the
-                outcome is 130 even if the statement got done before.
+            cancel: what Ctrl-C does. Without it: end a subscription, which is no failure, or
+                cancel the connection's statement, and the outcome is 130 even if the
+                statement got done before.
 
         Raises:
             BrokenPipeError: nobody reads the results any more.
@@ -72,6 +81,8 @@ class Runner:
 
         def cancel_statement() -> None:
             nonlocal cancelled
+            if self.stop_live():
+                return
             cancelled = True
             self.connection.cancel()
 
@@ -86,10 +97,12 @@ class Runner:
         except BrokenPipeError:
             raise
         except (Error, OSError) as problem:
-            settings.fail(problem)
             was_cancelled = (
                 isinstance(problem, CtsqlError) and problem.condition == "STATEMENT_CANCELLED"
             )
+            if was_cancelled and self.stopped:
+                return OK
+            settings.fail(problem)
             return INTERRUPTED if cancelled or was_cancelled else FAILED
         except Defect as defect:
             settings.fail(defect.__cause__ or defect)
@@ -98,19 +111,46 @@ class Runner:
         return INTERRUPTED if cancelled else OK
 
     def run_span(self, span: Span) -> int:
-        """Run one statement and write its result; gives 0, 1 or 130."""
+        """Run one statement and write its result; gives 0, 1 or 130.
+
+        Ctrl-C ends a statement that has no end of its own; that is no failure.
+        """
 
         def work() -> None:
             self._execute(span)
 
         if self.settings.echo:
             self.settings.note(span.text)
-        return self.guarded(work)
+        self.stopped = False
+        try:
+            return self.guarded(work)
+        finally:
+            self._live = None
+            if self._timer is not None:
+                self._timer.cancel()  # or it would cancel what runs next
+                self._timer = None
+
+    def stop_live(self) -> bool:
+        """End what the statement follows, between two Ts; False when it follows nothing."""
+        live = self._live
+        if live is None:
+            return False
+        self.stopped = True
+        live.stop()
+        # What is being computed for the next T gets this long.
+        self._timer = threading.Timer(STOP_SECONDS, self.connection.cancel)
+        self._timer.daemon = True
+        self._timer.start()
+        return True
 
     def _execute(self, span: Span) -> None:
         settings = self.settings
         result = self.connection.run_statement(span)
-        if result.has_rows:
+        if result.live is not None:
+            self._live = result.live
+            settings.progress.pause()
+            write_live(result, settings.format, settings.out)
+        elif result.has_rows:
             writer = _Pausing(settings.out, settings.progress)
             write_result(
                 result,
@@ -137,7 +177,7 @@ class Runner:
             return FAILED
         for done, span in enumerate(spans, start=1):
             code = self.run_span(span)
-            if code != OK:
+            if code != OK or self.stopped:
                 self._say_what_is_left(len(spans) - done)
                 return code
         return OK

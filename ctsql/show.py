@@ -107,6 +107,12 @@ def _pad(text: str, width: int, *, right: bool) -> str:
     return blanks + text if right else text + blanks
 
 
+def padded(cells: list[str], widths: list[int], right: list[bool]) -> str:
+    """A line of a plain table."""
+    parts = [_pad(c, width, right=r) for c, width, r in zip(cells, widths, right, strict=True)]
+    return (" " + " | ".join(parts)).rstrip() + "\n"
+
+
 def _write_plain(result: Result, rows: list[Row], out: TextIO) -> None:
     heads = [one_line(name) for name in result.columns]
     cells = [[_cell(v, k) for v, k in zip(row, result.types, strict=True)] for row in rows]
@@ -116,17 +122,10 @@ def _write_plain(result: Result, rows: list[Row], out: TextIO) -> None:
     ]
     right = [is_number(kind) for kind in result.types]
 
-    def line(parts: list[str]) -> str:
-        padded = [
-            _pad(part, width, right=at_right)
-            for part, width, at_right in zip(parts, widths, right, strict=True)
-        ]
-        return (" " + " | ".join(padded)).rstrip() + "\n"
-
-    out.write(line(heads))
+    out.write(padded(heads, widths, right))
     out.write("+".join("-" * (width + 2) for width in widths) + "\n")
     for row in cells:
-        out.write(line(row))
+        out.write(padded(row, widths, right))
 
 
 def _write_drawn(result: Result, rows: list[Row], out: TextIO) -> None:
@@ -153,7 +152,8 @@ def _write_expanded(result: Result, rows: list[Row], out: TextIO) -> None:
             out.write(f"{_pad(head, width, right=False)} | {_cell(value, kind)}\n")
 
 
-def _csv_field(value: object, kind: str) -> str:
+def csv_field(value: object, kind: str) -> str:
+    """A value as a field of a line of CSV."""
     if value is None:
         return ""
     text = text_of(value, kind)
@@ -163,9 +163,9 @@ def _csv_field(value: object, kind: str) -> str:
 
 
 def _write_csv(result: Result, write: Callable[[str], object]) -> None:
-    write(",".join(_csv_field(name, "string") for name in result.columns) + "\n")
+    write(",".join(csv_field(name, "string") for name in result.columns) + "\n")
     for row in result:
-        fields = (_csv_field(v, k) for v, k in zip(row, result.types, strict=True))
+        fields = (csv_field(v, k) for v, k in zip(row, result.types, strict=True))
         write(",".join(fields) + "\n")
 
 
@@ -181,41 +181,44 @@ def unique_names(names: Iterable[str]) -> list[str]:
     return used
 
 
-def _json_row(keys: list[str], kinds: list[str], row: Row) -> str:
+def json_row(keys: list[str], kinds: list[str], row: Row) -> str:
+    """A row as one JSON object; see :func:`json_keys`."""
     items = (f"{k}: {json_of(v, kind)}" for k, v, kind in zip(keys, row, kinds, strict=True))
     return "{" + ", ".join(items) + "}"
 
 
-def _json_keys(result: Result) -> list[str]:
+def json_keys(result: Result) -> list[str]:
+    """The columns' names as JSON strings, no two alike."""
     return [json.dumps(name, ensure_ascii=False) for name in unique_names(result.columns)]
 
 
 def _write_json(result: Result, write: Callable[[str], object]) -> None:
-    keys = _json_keys(result)
+    keys = json_keys(result)
     before = "["
     for row in result:
-        write(f"{before}\n  {_json_row(keys, result.types, row)}")
+        write(f"{before}\n  {json_row(keys, result.types, row)}")
         before = ","
     write("[]\n" if before == "[" else "\n]\n")
 
 
 def _write_jsonl(result: Result, write: Callable[[str], object]) -> None:
-    keys = _json_keys(result)
+    keys = json_keys(result)
     for row in result:
-        write(_json_row(keys, result.types, row) + "\n")
+        write(json_row(keys, result.types, row) + "\n")
 
 
-def _markdown_cell(text: str) -> str:
+def markdown_cell(text: str) -> str:
+    """Text as it may stand in a cell of a Markdown table."""
     return one_line(text).replace("|", "\\|")
 
 
 def _write_markdown(result: Result, write: Callable[[str], object]) -> None:
-    write("| " + " | ".join(_markdown_cell(name) for name in result.columns) + " |\n")
+    write("| " + " | ".join(markdown_cell(name) for name in result.columns) + " |\n")
     rules = ("---:" if is_number(kind) else "---" for kind in result.types)
     write("| " + " | ".join(rules) + " |\n")
     for row in result:
         pairs = zip(row, result.types, strict=True)
-        cells = (_markdown_cell(NULL if v is None else text_of(v, k)) for v, k in pairs)
+        cells = (markdown_cell(NULL if v is None else text_of(v, k)) for v, k in pairs)
         write("| " + " | ".join(cells) + " |\n")
 
 

@@ -88,7 +88,8 @@ def line(node: Node) -> str:
             return "TimesReduce: one update a time"
         case TaskWrite():
             columns = ", ".join(f"{c.name} {c.type}" for c in node.columns)
-            return f"TaskWrite {node.name} ({columns}): one commit at each due T"
+            trim = f", and {node.trim.text}" if node.trim else ""
+            return f"TaskWrite {node.name} ({columns}): one commit at each due T{trim}"
         case ViewWrite():
             columns = ", ".join(f"{c.name} {c.type}" for c in node.columns)
             at = "T" if node.refresh is None else f"the times of {refresh_text(node.refresh)}"

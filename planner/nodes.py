@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from ctsql.catalog.names import Name
-from ctsql.catalog.refreshes import RefreshPart
+from ctsql.catalog.refreshes import Every, RefreshPart
 from ctsql.catalog.schemas import Column
 from ctsql.planner.syntax.statements import MergeAction, MergeWhen, SqlText
 
@@ -234,6 +234,7 @@ class TaskWrite:
     transaction: Transaction
     snapshot: bool
     skip_errors: bool = False  # ON ERROR = 'skip'
+    trim: Every | None = None  # TRIM EVERY: the body also runs so often, with nothing inserted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,19 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
+ROWS_CHANGED = (
+    "numOutputRows",
+    "numDeletedRows",
+    "numUpdatedRows",
+    "numTargetRowsInserted",
+    "numTargetRowsUpdated",
+    "numTargetRowsDeleted",
+    "num_added_rows",
+    "num_updated_rows",
+    "num_deleted_rows",
+)
+"""Metrics, of Delta's Spark and Rust writers, that say that a commit changed rows."""
+
 
 class Unreadable(ValueError):
     """A commit file is damaged; says how, in words that follow its name."""
@@ -152,11 +165,22 @@ def parse_commit(version: int, text: str, *, modified_ms: int) -> Commit:
         commit = _commit(version, actions, modified_ms)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise Unreadable("its actions are not those of a Delta commit") from problem
-    upper = commit.metadata.get("upper")
-    if upper is not None and upper not in dict(commit.transactions).values():
-        # The first line, which says the upper, is there and the action that moves it is not.
+    if _is_cut_off(commit, actions):
         raise Unreadable("it is cut off")
     return commit
+
+
+def _is_cut_off(commit: Commit, actions: Sequence[tuple[str, dict[str, Any]]]) -> bool:
+    """Is a line there that tells of actions which are not?"""
+    upper = commit.metadata.get("upper")
+    if upper is not None:
+        return upper not in dict(commit.transactions).values()
+    if "token" in commit.metadata or commit.adds or commit.removes or commit.change_paths:
+        return False  # one of ours may have staged rows in vain
+    infos = (action["commitInfo"] for _, action in actions if "commitInfo" in action)
+    told = [m for info in infos if isinstance(m := info.get("operationMetrics"), dict)]
+    counts = (str(metrics.get(name)) for metrics in told for name in ROWS_CHANGED)
+    return any(count.isdecimal() and int(count) > 0 for count in counts)
 
 
 def _actions(text: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,6 +1,7 @@
 """The catalog's store: a Delta table without rows in the warehouse.
 
-Every object is one domain metadata action (``ctsql.object.<id>``), every schema another: Delta's
+Every object is one domain metadata action (``ctsql.object.<id>``), every schema and every named
+reader another: Delta's
 checkpoints keep them, its checksum file gives them back without a Spark job, and one commit can
 change several. The upper of the write handle counts the changes, so that of two processes that
 create an object at once one wins, and the other looks again before it goes on.
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold
+from ctsql.catalog.subscriptions import Subscription
 from ctsql.runtime import faults
 from ctsql.runtime.delta_log import DeltaTable, Gateway
 from ctsql.runtime.write_handle import Attempt, Committed, Output
@@ -18,6 +20,7 @@ from ctsql.runtime.write_handle import Attempt, Committed, Output
 APP = "ctsql:catalog"
 OBJECT = "ctsql.object."
 SCHEMA = "ctsql.schema."
+SUBSCRIPTION = "ctsql.subscription."
 FORMAT_PROPERTY = "ctsql.format"
 FORMAT = 1
 CHANGE_TRIES_MAX = 100
@@ -69,7 +72,10 @@ class DeltaCatalog:
             version, domains = table.domains()
             items = [Item.from_json(v) for k, v in domains.items() if k.startswith(OBJECT)]
             schemas = [v for k, v in domains.items() if k.startswith(SCHEMA)]
-            self._catalog, self._version = Catalog.of(items, schemas), version
+            readers = [
+                Subscription.from_json(v) for k, v in domains.items() if k.startswith(SUBSCRIPTION)
+            ]
+            self._catalog, self._version = Catalog.of(items, schemas, readers), version
         return self._catalog
 
     def change(self, make: Callable[[Catalog], Catalog]) -> Catalog:
@@ -114,4 +120,9 @@ def _differences(before: Catalog, after: Catalog) -> dict[str, str | None]:
     for key in before.schemas.keys() - after.schemas.keys():
         if key != DEFAULT_SCHEMA:
             changes[SCHEMA + key] = None
+    for key, reader in after.subscriptions.items():
+        if before.subscriptions.get(key) != reader:
+            changes[SUBSCRIPTION + key] = reader.to_json()
+    for key in before.subscriptions.keys() - after.subscriptions.keys():
+        changes[SUBSCRIPTION + key] = None
     return changes

@@ -157,16 +157,20 @@ class Engine:
         return self.timeline.mint(self.objects.sources(), fresh=True, request=view)
 
     def is_refresh_due(self) -> bool:
-        """Has the clock passed a refresh time at which some view has something to do?
+        """Has the clock passed a time at which some view or task has something to do?
 
         Without one the newest T need not move: reads of views that wait show the same.
         """
         now, passed = self.timeline.now, clock.now_ms()
         return any(
-            self.objects.possible_times(item, after=now, until=passed)
-            or self.objects.is_to_close(item, passed)
+            self.objects.trims(item, after=now, until=passed)
+            if item.kind is ObjectKind.CONTINUAL_TASK
+            else self.objects.schedule(item) is not None
+            and (
+                self.objects.possible_times(item, after=now, until=passed)
+                or self.objects.is_to_close(item, passed)
+            )
             for item in self.catalog
-            if self.objects.schedule(item) is not None
         )
 
     def mint_for(self, items: Iterable[Item]) -> int:

@@ -30,6 +30,7 @@ from ctsql.planner.syntax.tokens import tokenise
 from ctsql.runtime import pending
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.status import status_of
+from ctsql.runtime.subscriptions.readers import Readers
 
 Rows = tuple[list[str], list[tuple[object, ...]]]
 
@@ -153,6 +154,18 @@ def _refreshes(engine: Engine, item: Item) -> list[tuple[str, object]]:
         upcoming = engine.next_refresh(item)
         found.append(("next refresh", "none" if upcoming is None else times.to_iso(upcoming)))
     return found
+
+
+def show_subscriptions(engine: Engine) -> Rows:
+    """SHOW SUBSCRIPTIONS: each named reader, what it follows, and how far it is."""
+    columns = ["reader", "schema", "name", "position", "lag_ms"]
+    rows: list[tuple[object, ...]] = []
+    engine.timeline.refresh()
+    for subscription, item, position in Readers(engine).listed():
+        lag = max(engine.timeline.now + 1 - position.next, 0)
+        name = item.name
+        rows.append((subscription.name, name.schema, name.name, position.next, lag))
+    return columns, rows
 
 
 def show_create(engine: Engine, statement: ShowCreate, search_schema: str) -> Rows:

@@ -63,6 +63,7 @@ class Objects:
     Attributes:
         on_commit: told of every commit of this process to an output: the object's id, and what
             was reached. stop: looked at between the commits of a catch-up.
+        watched: the ids of the objects that this process's running subscriptions follow.
     """
 
     def __init__(self, gateway: Gateway, timeline: Timeline) -> None:
@@ -70,6 +71,7 @@ class Objects:
         self.timeline = timeline
         self.on_commit: Callable[[str, Entry], None] | None = None
         self.stop: threading.Event | None = None
+        self.watched: set[str] = set()
         self.catalog: Catalog = Catalog.of(())
         self._outputs: dict[str, Output] = {}
         self._bound: dict[tuple[str, int], Bound] = {}
@@ -273,7 +275,21 @@ class Objects:
             for object_id, kinds in due_changes(plan).items()
             for m in self.movements(self.item(object_id), after=start, until=stop)
             if self.change_of(self.item(object_id), m) in kinds
-        }
+        } | self.trims(item, after=after, until=until)
+
+    def trims(self, item: Item, *, after: int, until: int) -> set[int]:
+        """The times in (after, until] at which a task runs because time has passed."""
+        found: set[int] = set()
+        if "trim" not in fold(item.definition):
+            return found  # most tasks: their definitions need not be parsed to know it
+        for start, stop, _, plan in self.plans(item, after=max(after, item.created), until=until):
+            if plan.trim is not None:
+                schedule = Schedule.of([plan.trim], item.created)
+                time = schedule.round_up(start + 1)
+                while time <= stop:
+                    found.add(time)
+                    time = schedule.round_up(time + 1)
+        return found
 
     # ---- refresh times
 
@@ -311,7 +327,10 @@ class Objects:
         if item.kind is ObjectKind.TABLE:
             return {b.time for b in self.timeline.moves(item.id, after, until)}
         read = [self.item(r.object_id) for r in item.reads if r.object_id != item.id]
-        return self._refreshes(
+        own = set[int]()
+        if item.kind is ObjectKind.CONTINUAL_TASK:
+            own = self.trims(item, after=after, until=until)
+        return own | self._refreshes(
             item,
             after,
             until,
@@ -460,5 +479,9 @@ class Objects:
         return version
 
     def is_followed(self, item: Item) -> bool:
-        """Does a task read it, directly or through views, so that every T matters?"""
-        return any(r.kind is ObjectKind.CONTINUAL_TASK for r in self.catalog.all_readers(item.id))
+        """Does a task or a subscription read it, also through views, so that every T matters?"""
+        readers = self.catalog.all_readers(item.id)
+        if any(r.kind is ObjectKind.CONTINUAL_TASK for r in readers):
+            return True
+        told = self.watched | {s.object_id for s in self.catalog.subscriptions.values()}
+        return item.id in told or any(r.id in told for r in readers)

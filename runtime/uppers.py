@@ -33,11 +33,14 @@ class Uppers:
 
     Attributes:
         failure: what is recorded beside the output, as of what was last looked at.
+        shared: the table holds the uppers of other applications too, so that the last commit of
+            this one may be far back: the first look is at the table's state.
     """
 
-    def __init__(self, table: LogTable, app: str) -> None:
+    def __init__(self, table: LogTable, app: str, *, shared: bool = False) -> None:
         self.table = table
         self.app = app
+        self.shared = shared
         self.failure: str | None = None
         self._failure_known = False
         self._entries: list[Entry] = []
@@ -69,6 +72,9 @@ class Uppers:
 
     def follow(self, version: int) -> None:
         """Take in the commits up to a version."""
+        if self._looked_to is None and self.shared:
+            self._looked_to = self._all_from_state()
+            return
         if self._looked_to is None:
             self._look_anew(version)
             return
@@ -156,6 +162,20 @@ class Uppers:
         if upper is not None:
             self._entries.insert(0, Entry(upper, self._looked_from))
             self._told_by_state = True
+
+    def _all_from_state(self) -> int:
+        """Take the upper from the table's state; gives the version that it is the state of."""
+        self._failure_known = True  # what is recorded beside a shared table is not one output's
+        while True:
+            version = self.table.version()
+            upper = self.table.application_version(self.app)
+            if self.table.version() == version:
+                break
+        self._looked_from = version + 1
+        if upper is not None:
+            self._entries.append(Entry(upper, version))
+            self._told_by_state = True
+        return version
 
     def since(self, upper: int) -> list[Entry]:
         """The entries from the last one at or below an upper on."""

@@ -89,12 +89,19 @@ class Output:
         on_commit: Callable[[Entry], None] | None = None,
         *,
         writer: WriterId | None = None,
+        shared: bool = False,
     ) -> None:
-        """A handle; ``on_commit`` is told of this process's own commits that move the upper."""
+        """A handle.
+
+        Args:
+            on_commit: told of this process's own commits that move the upper.
+            shared: the table holds the uppers of other applications too, so that the last
+                commit of this one may be far back: it is looked up in the table's state.
+        """
         self.table = table
         self.app = app
         self.writer = writer or WriterId.new()
-        self.uppers = Uppers(table, app)
+        self.uppers = Uppers(table, app, shared=shared)
         self._commits = Commits(self.uppers, self.writer, on_commit)
 
     # ---- reading the upper

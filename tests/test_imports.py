@@ -23,6 +23,7 @@ def _loaded_after(statement: str, root: Path) -> set[str]:
     [
         "ctsql.catalog.errors",
         "ctsql.catalog.items",
+        "ctsql.planner.changes",
         "ctsql.planner.nodes",
         "ctsql.planner.rules",
         "ctsql.planner.syntax.statements",

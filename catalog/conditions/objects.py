@@ -67,6 +67,14 @@ OBJECTS: tuple[Condition, ...] = (
         "{hint}",
     ),
     Condition(
+        "SUBSCRIPTION_OUTDATED",
+        "55000",
+        CatalogError,
+        'view "{name}" was replaced since the subscription to it began',
+        "What changed in it is told of one query only.",
+        "{hint}",
+    ),
+    Condition(
         "TASK_NOT_FAILED",
         "55000",
         CatalogError,

@@ -1,6 +1,7 @@
 """Conditions: something went wrong while it ran. One row each, in the order of names."""
 
 from ctsql.catalog.error_classes import (
+    CommitLost,
     CommitUnknown,
     Condition,
     DataError,
@@ -128,6 +129,14 @@ RUNNING: tuple[Condition, ...] = (
         "See that each pass adds less, as INSERT ... EXCEPT SELECT does; or give a number.",
     ),
     Condition("STORAGE_ERROR", "58030", EnvironmentProblem, "{message}", "{detail}", "{hint}"),
+    Condition(
+        "SUBSCRIPTION_MOVED",
+        "40001",
+        CommitLost,
+        'another process reads as "{name}" too, and was faster',
+        "{detail}",
+        "Let one process read under a name, or give each its own.",
+    ),
     Condition(
         "TASK_FAILED",
         "22000",

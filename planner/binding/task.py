@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.refreshes import Every
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.planner.assertions import refuse_nondeterministic
 from ctsql.planner.binding.binder import Binder, Bound
@@ -57,6 +58,7 @@ def bind_task(binder: Binder, statement: CreateContinualTask, own: Item) -> Boun
         transaction=transaction,
         snapshot=all(bool(o.value) for o in statement.options if o.name == "SNAPSHOT"),
         skip_errors=any(o.name == "ON ERROR" and o.value == "skip" for o in statement.options),
+        trim=next((o.value for o in statement.options if isinstance(o.value, Every)), None),
     )
     if binder.analyst is not None:
         refuse_nondeterministic(

@@ -27,6 +27,11 @@ from ctsql.planner.syntax.statements import (
     Statement,
     UseSchema,
 )
+from ctsql.planner.syntax.subscriptions import (
+    read_drop_subscription,
+    read_show_subscriptions,
+    read_subscribe,
+)
 from ctsql.planner.syntax.tokens import Kind, Tokens, span_of
 
 _KIND_WORDS = ("TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE")
@@ -41,13 +46,15 @@ _LISTS = {
     ("NAMESPACES",): "schemas",
     ("OBJECTS",): "objects",
 }
-_SHOW_LATER = ("SUBSCRIPTIONS",)
 _SHOW_REFUSED = ("FUNCTIONS", "PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")
 
 
 def _drop(cursor: Cursor) -> Statement:
+    if cursor.accept("SUBSCRIPTION"):
+        return read_drop_subscription(cursor)
     if cursor.upper() in ("FUNCTION", "INDEX", "TEMPORARY", "CATALOG", "FLOW"):
-        raise not_supported(cursor.here, f"DROP {cursor.upper()}")
+        hint = "Type: DROP CONTINUAL TASK <flow> CASCADE" if cursor.at("FLOW") else ""
+        raise not_supported(cursor.here, f"DROP {cursor.upper()}", hint=hint)
     kind = _kind(cursor)
     if_exists = cursor.accept("IF", "EXISTS")
     target = cursor.relation("the name of what to drop")
@@ -126,6 +133,8 @@ def _show(cursor: Cursor) -> Statement:
         return ShowCreate(span=span, kind=kind, target=target)
     if cursor.accept("COLUMNS"):
         return _show_columns(cursor, span)
+    if cursor.accept("SUBSCRIPTIONS"):
+        return read_show_subscriptions(cursor)
     for words, what in _LISTS.items():
         if cursor.accept(*words):
             return _show_list(cursor, span, what)
@@ -136,9 +145,6 @@ def _show(cursor: Cursor) -> Statement:
         shown = None if cursor.current is None else cursor.relation("the name of a stored object")
         cursor.end()
         return ShowRetention(span=span, target=shown)
-    for later in _SHOW_LATER:
-        if cursor.at(later):
-            raise not_yet(cursor.here, f"SHOW {later}")
     for refused in _SHOW_REFUSED:
         if cursor.at(refused):
             raise not_supported(cursor.here, f"SHOW {refused}")
@@ -344,5 +350,6 @@ COMMANDS: dict[str, Callable[[Cursor], Statement]] = {
     "RESET": _reset,
     "SET": _set,
     "SHOW": _show,
+    "SUBSCRIBE": read_subscribe,
     "USE": _use,
 }

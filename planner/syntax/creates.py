@@ -5,7 +5,9 @@ import dataclasses
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.body import QUERY_WORDS, read_body
 from ctsql.planner.syntax.columns import read_columns, type_edits
+from ctsql.planner.syntax.compiled import compiled
 from ctsql.planner.syntax.cursor import Cursor, not_supported, not_yet, syntax_error
+from ctsql.planner.syntax.flows import read_flow, read_task_form
 from ctsql.planner.syntax.header import read_header
 from ctsql.planner.syntax.options import task_options, view_options
 from ctsql.planner.syntax.sqltext import analyse
@@ -27,7 +29,7 @@ _KNOWN = (
     "EXTERNAL",
 )  # fmt: skip
 _EXPECTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
-_LATER = ("FUNCTION", "FLOW", "INDEX", "SINK", "SOURCE", "CONNECTION", "ROLE", "STREAMING")
+_LATER = ("FUNCTION", "INDEX", "SINK", "SOURCE", "CONNECTION", "ROLE", "STREAMING")
 
 _LAYOUTS = (("PARTITIONED", "BY"), ("CLUSTER", "BY"), ("TBLPROPERTIES",))
 
@@ -55,10 +57,13 @@ def read_create(tokens: Tokens) -> Statement:
         raise not_yet(cursor.here, "CREATE REPLACEMENT MATERIALIZED VIEW")
     if word in _LATER:
         raise not_yet(cursor.here, f"CREATE {word}")
+    if not or_replace and cursor.accept("FLOW"):
+        return read_flow(cursor)
     if cursor.at("MATERIALIZED", "VIEW"):
         return _materialized_view(tokens, or_replace=or_replace)
     if cursor.at("CONTINUAL", "TASK"):
-        return _task(tokens)
+        form = None if or_replace else read_task_form(tokens)
+        return _task(tokens if form is None else compiled(form))
     if cursor.accept("TABLE"):
         if or_replace:
             place = span_of(tokens[:4])

@@ -4,13 +4,15 @@ from collections.abc import Iterable
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import did_you_mean
+from ctsql.catalog.refreshes import Every, parse_every
 from ctsql.planner.syntax.cursor import Cursor, not_yet, syntax_error
 from ctsql.planner.syntax.refreshes import refresh_option
 from ctsql.planner.syntax.statements import Option
 from ctsql.planner.syntax.tokens import Kind, Token, Tokens, groups, span_of
 
-TASK_OPTIONS = ("SNAPSHOT", "ON ERROR", "ITERATIONS")
-_TASK_LATER = ("COALESCE", "TRIM EVERY")
+TASK_OPTIONS = ("SNAPSHOT", "ON ERROR", "ITERATIONS", "TRIM EVERY")
+_TASK_LATER = ("COALESCE",)
+TRIM_MS_MIN = 1_000
 FIXPOINT = "fixpoint"
 ITERATIONS_MAX = 1_000
 """The most ITERATIONS there may be, and where FIXPOINT gives up."""
@@ -125,8 +127,29 @@ def _task_option(group: Tokens, name: str) -> Option:
             return _on_error(group)
         case "ITERATIONS":
             return _iterations(group)
+        case "TRIM EVERY":
+            return _trim(group)
         case _:
             return _boolean(group, name)
+
+
+def _trim(group: Tokens) -> Option:
+    cursor = Cursor(group, of="option")
+    cursor.expect("TRIM", "EVERY")
+    cursor.expect("=")
+    value = cursor.string("an interval such as '1 hour'")
+    every = parse_every(value.text)
+    if not isinstance(every, Every) or every.interval_ms < TRIM_MS_MIN:
+        raise error(
+            "INVALID_OPTION",
+            span=value.span,
+            option="TRIM EVERY",
+            value=value.span.text,
+            detail="It takes an interval of a second or more.",
+            hint="Type: TRIM EVERY = '1 hour'",
+        )
+    cursor.end()
+    return Option(name="TRIM EVERY", value=every, span=span_of(group), value_span=value.span)
 
 
 def _iterations(group: Tokens) -> Option:

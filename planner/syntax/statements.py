@@ -356,6 +356,85 @@ class ShowRetention:
     target: RelationRef | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instant:
+    """A time as typed: milliseconds since 1970, or the text of a timestamp."""
+
+    value: str | int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscribe:
+    """SUBSCRIBE TO name: its changes as they happen.
+
+    Attributes:
+        as_of: begin with the contents as of it. begin: begin with the changes at it (FROM).
+        up_to: end before it. up_to_now: end where the statement finds the newest T.
+        reader: the name under which the position is kept. progress: tell times without change.
+    """
+
+    span: Span
+    target: RelationRef
+    as_of: Instant | None = None
+    begin: Instant | None = None
+    up_to: Instant | None = None
+    up_to_now: bool = False
+    reader: str | None = None
+    reader_span: Span | None = None
+    progress: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropSubscription:
+    """DROP SUBSCRIPTION [IF EXISTS] 'reader'."""
+
+    span: Span
+    name: str
+    name_span: Span
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowSubscriptions:
+    """SHOW SUBSCRIPTIONS."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnList:
+    """Columns by name; ``without``: all but these (``* EXCEPT``)."""
+
+    span: Span
+    names: tuple[str, ...]
+    without: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateFlow:
+    """CREATE FLOW name AS AUTO CDC INTO target FROM source ...
+
+    Attributes:
+        sequence: the expression of SEQUENCE BY. delete_when: the condition of APPLY AS DELETE.
+        columns: of the target; None for all. tracked: TRACK HISTORY ON; None for all.
+    """
+
+    span: Span
+    name: RelationRef
+    target: RelationRef
+    source: RelationRef
+    keys: tuple[str, ...]
+    keys_span: Span
+    sequence: Span
+    delete_when: Span | None = None
+    columns: ColumnList | None = None
+    tracked: ColumnList | None = None
+    scd_type: int = 1
+    ignore_nulls: bool = False
+    if_not_exists: bool = False
+
+
 Statement = (
     Select
     | Dml
@@ -383,4 +462,8 @@ Statement = (
     | UseSchema
     | Maintain
     | ShowRetention
+    | Subscribe
+    | DropSubscription
+    | ShowSubscriptions
+    | CreateFlow
 )

@@ -41,7 +41,7 @@ class Alteration:
 
         def without(current: Catalog) -> Catalog:
             readers = current.all_readers(item.id)
-            if readers and not statement.cascade:
+            if (readers or current.subscribers(item.id)) and not statement.cascade:
                 raise error(
                     "DEPENDENT_OBJECTS",
                     span=statement.target.span,
@@ -49,7 +49,10 @@ class Alteration:
                     name=str(item.name),
                     keyword=keyword,
                     dependants="It is read by "
-                    + ", ".join(f"{i.kind.value} {i.name}" for i in current.readers(item.id))
+                    + ", ".join(
+                        [f"{i.kind.value} {i.name}" for i in current.readers(item.id)]
+                        + [f"subscription '{s.name}'" for s in current.subscribers(item.id)]
+                    )
                     + ".",
                 )
             dropped[:] = [item, *readers]

@@ -2,17 +2,21 @@
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import ObjectKind
+from ctsql.catalog.spans import Source
 from ctsql.planner.binding import bind_task, qualify
 from ctsql.planner.lowering import Context, lower_query, lower_transaction, lower_view
 from ctsql.planner.nodes import Node, Query, TaskWrite, ViewWrite
 from ctsql.planner.rules import transform
+from ctsql.planner.syntax import parse
 from ctsql.planner.syntax.statements import (
     CreateContinualTask,
+    CreateFlow,
     CreateMaterializedView,
     CreateView,
     Explain,
     Select,
 )
+from ctsql.runtime.ddl.flows import compiled
 from ctsql.runtime.ddl.namespace import Namespace
 from ctsql.runtime.sources import ExplainedSources
 from ctsql.runtime.spark_errors import converted
@@ -33,6 +37,8 @@ class Explanation:
                 self.names.of_kind(statement.target, statement.kind)
             ).plan
         inner = statement.statement
+        if isinstance(inner, CreateFlow):
+            inner = parse(Source(compiled(self.names, inner).task, "the task of the flow").whole())
         if isinstance(inner, Select):
             return self.names.binder().bind_select(inner)
         if isinstance(inner, CreateView):

@@ -6,10 +6,11 @@ pinned by it. A task that failed is complete through the T before. A plain view 
 reads it reads through it. A view that nobody follows and that was not written at its last refresh
 is computed from its sources as of that refresh, so it needs them from there.
 
+A named reader needs what it reads from its position; see
+:mod:`ctsql.runtime.subscriptions.retention`.
+
 For the log more is kept: from the upper on, since an output looks at every commit after it to
 find that nothing concerns it.
-
-Not yet: subscriptions that outlive their process.
 """
 
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_maintenance import first_logged
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.maintenance.retention import Need
+from ctsql.runtime.subscriptions.readers import Readers
 
 READS = "reads"
 """The consumer that stands for SELECT, now and AS OF the past."""
@@ -61,6 +63,10 @@ def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
         for read, through, seen in _reads(engine, item, keep_from):
             rows[read.id].append(_need(engine, read, through, consumer_name(item)))
             logs[read.id].append(_version_at(engine, read, seen))
+    for kept in Readers(engine).kept():
+        item = engine.objects.item(kept.object_id)
+        rows[item.id].append(_need(engine, item, kept.since, kept.consumer))
+        logs[item.id].append(_version_at(engine, item, kept.since))
     return {i.id: Needs(tuple(rows[i.id]), min(logs[i.id])) for i in stored}
 
 

@@ -71,6 +71,13 @@ def net(weighted: DataFrame, columns: list[str]) -> DataFrame:
     return _grouped(weighted, columns).where(F.col(COPIES) != 0).select(*names, COPIES)
 
 
+def netted(weighted: DataFrame, columns: list[str]) -> DataFrame:
+    """Rows with ``COPIES`` (of either sign) added up: each distinct row once, those of 0 gone."""
+    names = [column_name(c) for c in columns]
+    added = _grouped(weighted, columns).where(F.col(COPIES) != 0)
+    return added.select(*names, F.col(COPIES).cast("bigint").alias(COPIES))
+
+
 def copied(rows: DataFrame, columns: list[str]) -> DataFrame:
     """Each row as often as ``COPIES`` says."""
     names = [column_name(c) for c in columns]

@@ -28,7 +28,10 @@ SNAPSHOT = -1
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """At ``time`` these inputs moved, by object id; ``revision`` of the task is in force."""
+    """At ``time`` these inputs moved, by object id; ``revision`` of the task is in force.
+
+    When none did, the run is for the time that has passed (TRIM EVERY).
+    """
 
     time: int
     revision: int
@@ -54,6 +57,8 @@ def due_runs(objects: Objects, item: Item, *, after: int, until: int) -> list[Ru
             for movement in objects.movements(source, after=start, until=stop):
                 if objects.change_of(source, movement) in kinds:
                     moved.setdefault(movement.time, []).append((object_id, movement))
+        for time in objects.trims(item, after=start, until=stop):
+            moved.setdefault(time, [])
         found += [Run(time, then.revision, tuple(m)) for time, m in moved.items()]
     return found
 
@@ -96,7 +101,7 @@ class RunInputs:
         """The change of every input; None when there is none, and the body does not run."""
         with ExitStack() as stack:
             changes = {i: InputChange(self._nothing(i)) for i in self.due}
-            any_rows = False
+            any_rows = not self.run.movements
             for object_id, movement in self.run.movements:
                 change = self._change(object_id, movement, stack)
                 if change is not None:

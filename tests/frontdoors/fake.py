@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax import split
-from ctsql.result import Result
+from ctsql.result import Result, Row
 from ctsql.runtime.events import Event, EventKind
 
 
@@ -28,6 +29,7 @@ class FakeObject:
     columns: tuple[str, ...]
 
 
+LIVE = ["t", "diff", "name"], ["bigint", "bigint", "string"]
 OBJECTS = [
     FakeObject("default", "orders", "table", ("id", "customer", "total")),
     FakeObject("default", "odd name", "view", ("a b",)),
@@ -35,8 +37,41 @@ OBJECTS = [
 ]
 
 
+class FakeBatch:
+    """What came at one T."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = rows
+
+    def rows(self) -> Iterator[Row]:
+        return iter(self._rows)
+
+    def to_arrow(self) -> Any:
+        return Result.of_rows(*LIVE, self._rows).to_arrow()
+
+
+class FakeLive:
+    """Two batches, then nothing more until it is stopped."""
+
+    def __init__(self, *, ends: bool) -> None:
+        self._stop = threading.Event()
+        if ends:
+            self._stop.set()
+
+    def batches(self) -> Iterator[FakeBatch]:
+        yield FakeBatch([(7, 1, "a"), (7, 2, None)])
+        yield FakeBatch([(9, -1, "a|b")])
+        self._stop.wait(30)
+
+    def stop(self) -> None:
+        self._stop.set()
+
+
 class FakeConnection:
-    """Knows SELECT 1, VALUES, BAD, SLOW, BIG, DEFECT; everything else gives a status."""
+    """Knows SELECT 1, VALUES, BAD, SLOW, BIG, DEFECT and SUBSCRIBE (it ends with UP).
+
+    Everything else gives a status.
+    """
 
     def __init__(
         self, warehouse: str | None = None, *, master: str | None = None, read_only: bool = False
@@ -78,6 +113,8 @@ class FakeConnection:
                 return Result.of_rows(["k", "name", "d"], ["int", "string", "decimal(3,2)"], rows)
             case "BIG":
                 return Result.of_rows(["n"], ["bigint"], [(n,) for n in range(200_000)])
+            case "SUBSCRIBE":
+                return Result.of_live(*LIVE, FakeLive(ends="UP" in span.text))
             case "SLOW":
                 if self._cancelled.wait(30):
                     raise error("STATEMENT_CANCELLED", span=span)

@@ -179,6 +179,49 @@ def test_an_interrupt_cancels_the_statement_and_ends_with_130() -> None:
     assert b"1 more statement was not run" in err
 
 
+LIVE = {
+    "jsonl": '{"t": 7, "diff": 1, "name": "a"}\n{"t": 7, "diff": 2, "name": null}\n'
+    '{"t": 9, "diff": -1, "name": "a|b"}\n',
+    "csv": "t,diff,name\n7,1,a\n7,2,\n9,-1,a|b\n",
+    "json": '[\n  {"t": 7, "diff": 1, "name": "a"},\n  {"t": 7, "diff": 2, "name": null},\n'
+    '  {"t": 9, "diff": -1, "name": "a|b"}\n]\n',
+    "markdown": "| t | diff | name |\n| ---: | ---: | --- |\n| 7 | 1 | a |\n| 7 | 2 | NULL |\n"
+    "| 9 | -1 | a\\|b |\n",
+    "table": "             t | diff | name\n---------------+------+------\n"
+    "             7 |    1 | a\n             7 |    2 | NULL\n             9 |   -1 | a|b\n",
+}
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_what_goes_on_is_written_as_it_comes(name: str) -> None:
+    """In every format; here it ends by itself, and the next statement runs."""
+    ran = invoke("--format", name, "-c", "SUBSCRIBE UP; INSERT x")
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (0, LIVE[name], "INSERT 0 3\n")
+
+
+def test_what_goes_on_as_arrow(tmp_path: Path) -> None:
+    """One stream, a batch for each T."""
+    import pyarrow as pa
+
+    path = tmp_path / "changes.arrow"
+    assert invoke("--format", "arrow", "-o", str(path), "-c", "SUBSCRIBE UP").exit_code == 0
+    table = pa.ipc.open_stream(path.read_bytes()).read_all()
+    assert table.column("diff").to_pylist() == [1, 2, -1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_what_goes_on_without_failure(number: signal.Signals) -> None:
+    """Being stopped is how it ends; everything that came was written before."""
+    process = spawn("--format", "jsonl", "-c", "SUBSCRIBE x; SELECT 1")
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(3)]
+    assert "".join(line.decode() for line in lines) == LIVE["jsonl"]
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (0, b"")
+    assert b"1 more statement was not run" in err
+
+
 def test_a_reader_that_leaves_is_no_error() -> None:
     """Nothing is said about it."""
     process = spawn("--format", "csv", "-c", "BIG")

@@ -28,6 +28,7 @@ def names(text: str, after: str = "") -> list[str]:
         ("INSERT INTO o", ["orders", "`odd name`"]),
         ("CREATE CONTINUAL TASK x ON INPUT o", ["orders", "`odd name`"]),
         ("DESCRIBE s", ["sales"]),
+        ("SUBSCRIBE TO s", ["sales"]),
         ("SELECT 'sel", []),
         ("SELECT 1 -- sel", []),
         ("SELECT 1 /* sel", []),

@@ -19,7 +19,13 @@ pytestmark = pytest.mark.spark
 
 Row = dict[str, Any]
 EXAMPLES = ROOT / "examples"
-TESTED = {"upsert.sql", "audit_log.sql", "stream_table_join.sql", "view.sql"}
+TESTED = {
+    "upsert.sql",
+    "audit_log.sql",
+    "stream_table_join.sql",
+    "view.sql",
+    "change_data_capture.sql",
+}
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +138,37 @@ def test_view(loaded: str, departures: list[Row], names: dict[str, str]) -> None
     assert sorted(rows) == sorted((name, *pair) for name, pair in expected.items())
     often = {name: late / count for name, (count, late) in expected.items() if count > 100}
     assert worst == [(max(often, key=lambda name: often[name]),)]
+
+
+def test_change_data_capture(loaded: str) -> None:
+    """Both targets are those of the events in order, though the months came in another."""
+    by_aircraft: dict[str, dict[datetime, tuple[bool, str]]] = defaultdict(dict)
+    with zipfile.ZipFile(data_folder() / "flights.csv.zip") as archive:
+        text = io.TextIOWrapper(archive.open("flights.csv"), encoding="utf-8")
+        for line in csv.DictReader(text):
+            if line["month"] in ("3", "7", "9") and line["tailnum"] != "NA":
+                hour = datetime.strptime(line["time_hour"], "%Y-%m-%dT%H:%M:%SZ")
+                departs = hour + timedelta(minutes=int(line["minute"]))
+                event = (line["dep_time"] == "NA", line["carrier"])
+                events = by_aircraft[line["tailnum"]]
+                events[departs] = max(events.get(departs, event), event)  # a cancellation last
+    operators, history = set(), set()
+    for tailnum, events in by_aircraft.items():
+        current: tuple[str, datetime] | None = None
+        for departs, (cancelled, carrier) in sorted(events.items()):
+            if current is not None and (cancelled or carrier != current[0]):
+                history.add((tailnum, *current, departs))
+                current = None
+            if not cancelled and current is None:
+                current = (carrier, departs)
+        if current is not None:
+            history.add((tailnum, *current, None))
+            operators.add((tailnum, current[0]))
+    with run(loaded, "change_data_capture.sql") as con:
+        assert set(con.execute("SELECT * FROM operators").fetchall()) == operators
+        rows = con.execute("SELECT * FROM history").fetchall()
+    assert len(rows) == len(history)
+    assert {(a, c, _utc(s), e and _utc(e)) for a, c, s, e in rows} == history
 
 
 @pytest.mark.slow

@@ -209,6 +209,13 @@ OURS = json.dumps(_info("STREAMING UPDATE", userMetadata='{"token": "a", "upper"
 MOVED = '{"txn": {"appId": "ctsql:x", "version": 7}}'
 
 
+def _wrote(metrics: dict[str, Any], **more: Any) -> str:
+    """The first line of somebody's commit that says how many rows it changes."""
+    info = _info("WRITE")
+    info["commitInfo"] |= {"operationMetrics": metrics} | more
+    return json.dumps(info)
+
+
 @pytest.mark.parametrize(
     ("text", "how"),
     [
@@ -217,6 +224,9 @@ MOVED = '{"txn": {"appId": "ctsql:x", "version": 7}}'
         (OURS[:40], "line 1 is cut off"),
         (f"{OURS}\n{MOVED[:9]}", "line 2 is cut off"),
         (OURS, "it is cut off"),
+        (_wrote({"numFiles": "1", "numOutputRows": "2"}), "it is cut off"),
+        (_wrote({"numDeletedRows": "1", "numRemovedFiles": "1"}), "it is cut off"),
+        (_wrote({"num_added_files": 1, "num_added_rows": 3}), "it is cut off"),
         ("[1]", "line 1 is no action"),
         ('{"add": {"size": 1}}', "not those of a Delta commit"),
         ('{"add": 3}', "not those of a Delta commit"),
@@ -233,3 +243,22 @@ def test_a_whole_commit_of_ours_is_read() -> None:
     """The upper it says is the one it records."""
     commit = parse_commit(3, f"{OURS}\n{MOVED}\n", modified_ms=NOW)
     assert commit.transaction("ctsql:x") == commit.metadata["upper"] == 7
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _wrote({"numFiles": "1", "numOutputRows": "0"}),
+        _wrote({"numRemovedFiles": "3", "numAddedFiles": "1"}),
+        _wrote({}),
+        _wrote({"numOutputRows": None, "numDeletedRows": "-1"}),
+        _wrote({"numOutputRows": "2"}) + "\n" + json.dumps(_add("a")),
+        _wrote({"numDeletedRows": "2"}) + "\n" + json.dumps(_remove("a")),
+        # A failure that is noted after rows were staged in vain.
+        _wrote({"numOutputRows": "2"}, userMetadata='{"token": "a", "lower": 7}'),
+    ],
+)
+def test_a_commit_that_is_whole(text: str) -> None:
+    """It says of no row that its actions do not bear out, or it is ours and takes none in."""
+    commit = parse_commit(3, text, modified_ms=NOW)
+    assert commit.changes_data == ("\n" in text)

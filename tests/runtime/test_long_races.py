@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from tests.scenarios.play import assert_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-SECONDS = float(os.environ.get("CTSQL_RACE_SECONDS", "120"))
+SECONDS = float(os.environ.get("CTSQL_RACE_SECONDS", "60"))
 SECONDS_TO_END = 120
 # Each writes batches of its own numbers, and reads the outputs that all of them keep.
 WRITER = """
@@ -43,17 +43,35 @@ while time.monotonic() < until:
 SERVICE = "from ctsql.cli import main; main()"
 
 
-def _start(program: str, *arguments: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-c", program, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+@pytest.fixture
+def start() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
+    """Starts a program in a process of its own; what still runs at the end is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(program: str, *arguments: str) -> "subprocess.Popen[str]":
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-c", program, *arguments],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+        return started[-1]
+
+    yield run
+    for process in started:
+        with process:
+            process.kill()
 
 
 @pytest.mark.parametrize("writers", [1, 2])
-def test_race(writers: int, warehouse: Path, connect: Callable[[], Connection]) -> None:
+def test_race(
+    writers: int,
+    warehouse: Path,
+    connect: Callable[[], Connection],
+    start: Callable[..., "subprocess.Popen[str]"],
+) -> None:
     """A service and one or two writers; then the service is killed and another goes on."""
     seed = os.environ.get("CTSQL_RACE_SEED", str(random.randrange(1 << 30)))
     print(f"CTSQL_RACE_SEED={seed}")
@@ -63,15 +81,15 @@ def test_race(writers: int, warehouse: Path, connect: Callable[[], Connection]) 
         "CREATE MATERIALIZED VIEW often WITH (REFRESH EVERY '3 seconds')"
         " AS SELECT k, count(*) AS n FROM feed GROUP BY k"
     )
-    service = _start(SERVICE, "-w", str(warehouse), "--master", "local[1]", "run")
+    service = start(SERVICE, "-w", str(warehouse), "--master", "local[1]", "run")
     racing = [
-        _start(WRITER, str(warehouse), str(n), str(SECONDS), seed) for n in range(2, writers + 2)
+        start(WRITER, str(warehouse), str(n), str(SECONDS), seed) for n in range(2, writers + 2)
     ]
     time.sleep(SECONDS / 2)
     assert service.poll() is None, service.communicate()[0]
     service.send_signal(signal.SIGKILL)
-    service.wait()
-    service = _start(SERVICE, "-w", str(warehouse), "--master", "local[1]", "run")
+    service.communicate(timeout=SECONDS_TO_END)  # its JVM ends too
+    service = start(SERVICE, "-w", str(warehouse), "--master", "local[1]", "run")
     written = {1}
     for number, process in enumerate(racing, start=2):
         said, _ = process.communicate(timeout=SECONDS + SECONDS_TO_END)

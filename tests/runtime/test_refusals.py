@@ -22,6 +22,7 @@ CREATE MATERIALIZED VIEW above AS SELECT key FROM under;
 SELECT * FROM copy, held
 """
 
+FLOW = "CREATE FLOW f AS AUTO CDC INTO target FROM feed {} STORED AS SCD TYPE 1"
 TASK = "CREATE CONTINUAL TASK t (key INT) ON INPUT feed AS ({})"
 
 # statement, condition, the piece of the text the error points at
@@ -53,7 +54,15 @@ CASES = [
     ("SET nope = 1", "UNKNOWN_SETTING", "nope"),
     ("SET isolation = 'loose'", "INVALID_OPTION", "'loose'"),
     ("BEGIN", "NOT_SUPPORTED_YET", None),
-    ("SUBSCRIBE TO feed", "NOT_SUPPORTED_YET", None),
+    ("SUBSCRIBE TO nope", "UNKNOWN_RELATION", "nope"),
+    ("SUBSCRIBE TO feed AS OF 5", "AS_OF_OUT_OF_RANGE", "5"),
+    ("SUBSCRIBE TO (SELECT 1)", "NOT_SUPPORTED_YET", None),
+    ("DROP SUBSCRIPTION 'nobody'", "UNKNOWN_RELATION", "'nobody'"),
+    (FLOW.format("KEYS (nope) SEQUENCE BY val"), "UNKNOWN_COLUMN", "nope"),
+    (FLOW.format("KEYS (key) SEQUENCE BY nope"), "UNKNOWN_COLUMN", None),
+    (FLOW.format("KEYS (key) SEQUENCE BY key COLUMNS (val)"), "INVALID_STATEMENT", "(val)"),
+    (FLOW.format("KEYS (key) SEQUENCE BY key TRACK HISTORY ON val"), "INVALID_STATEMENT", "val"),
+    (FLOW.format("KEYS (key) APPLY AS DELETE WHEN val SEQUENCE BY key"), None, None),
     (TASK.format("INSERT INTO t SELECT nope FROM feed"), "UNKNOWN_COLUMN", "nope"),
     (TASK.format("INSERT INTO t SELECT key, val FROM feed"), "COLUMN_COUNT_MISMATCH", None),
     (TASK.format("INSERT INTO t SELECT val FROM feed"), "TYPE_MISMATCH", "SELECT val FROM feed"),

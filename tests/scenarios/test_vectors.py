@@ -8,7 +8,7 @@ from ctsql.catalog.errors import NotSupported
 from tests.scenarios.play import Connect, Scenario, load, play
 
 SCENARIOS = load(Path(__file__).resolve().parent.parent / "vectors" / "scenarios.json")
-REFUSED_FOR_NOW = ("sugar_retain", "replacement")
+REFUSED_FOR_NOW = ("replacement",)
 """Tags of what the parser refuses by name until it is built."""
 
 

@@ -1,0 +1,63 @@
+"""Named readers of an object's changes, as the catalog keeps them.
+
+What changes all the time, how far a reader has come, is not here but in a table of its own; here
+stand the name, what it follows and where it began.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from ctsql.catalog.errors import error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """A named reader.
+
+    Attributes:
+        id: never used again, so that a new reader of the same name begins anew.
+        name: as the user gave it. object_id: what it follows.
+        start: the T it began at. snapshot: it was given the contents as of ``start`` first.
+        definition: a short text that changes with the definition of a plain view; else empty.
+    """
+
+    id: str
+    name: str
+    object_id: str
+    start: int
+    snapshot: bool
+    definition: str = ""
+
+    @property
+    def app(self) -> str:
+        """The application id under which its position is kept."""
+        return f"sub-{self.name}-{self.id[:8]}"
+
+    def to_json(self) -> str:
+        """The reader as text for the store."""
+        return json.dumps(
+            {
+                "id": self.id,
+                "name": self.name,
+                "object_id": self.object_id,
+                "start": self.start,
+                "snapshot": self.snapshot,
+                "definition": self.definition,
+            }
+        )
+
+    @staticmethod
+    def from_json(text: str) -> "Subscription":
+        """The reader from its text; raises STORED_DATA_INVALID when it is none."""
+        try:
+            raw: dict[str, Any] = json.loads(text)
+            return Subscription(**raw)
+        except (ValueError, TypeError) as problem:
+            raise error(
+                "STORED_DATA_INVALID",
+                what="a subscription in the catalog",
+                detail=f"{type(problem).__name__}: {problem}.",
+                hint="Restore the warehouse's _ctsql/catalog table to an earlier version.",
+                cause=problem,
+            ) from problem

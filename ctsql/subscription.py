@@ -1,0 +1,294 @@
+"""A subscription, as Python programs hold it: the changes of an object as they happen.
+
+    with con.subscribe("orders", reader="billing") as changes:
+        for t, diff, row in changes:
+            ...
+
+What a reader with a name has taken is acknowledged, that is, its position is committed:
+
+- by asking for what follows: the row after the last one of T acknowledges T (and likewise the
+  next batch the one before it);
+- by leaving the ``with`` block without an exception, for each T all of whose rows were given out;
+- by :meth:`Subscription.commit`, and with ``auto_commit=False`` by nothing else.
+
+So a T is given out again after a crash, or an exception, before its acknowledgement: at least
+once. What is given out at T never depends on when or how often: a program that keeps T with its
+own data, in one transaction, leaves out what it has and has each T exactly once.
+
+No import of Spark here: a prompt must not wait for it.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctsql.catalog.errors import error
+from ctsql.result import Convert, Result, Row
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from ctsql.runtime.engine import Engine
+    from ctsql.runtime.subscriptions.feed import Feed
+
+ROWS_AT_ONCE_MAX = 10_000
+"""A batch of more rows is not held: it is computed again each time it is iterated."""
+PROGRESS_COMMIT_SECONDS = 60.0
+"""How often the position of a named reader moves while nothing changes, so that history may go."""
+
+
+class Change(NamedTuple):
+    """``diff`` copies of ``row`` were inserted at ``t``, or deleted if ``diff`` is negative.
+
+    With ``progress``, a diff of 0 and a row of NULLs: everything up to ``t`` (inclusive) was told.
+    """
+
+    t: int
+    diff: int
+    row: Row
+
+
+class Batch:
+    """All that changed at one T.
+
+    Attributes:
+        t: milliseconds since 1970-01-01 UTC.
+    """
+
+    def __init__(self, t: int, made: Callable[[], Result], rows: list[Row] | None) -> None:
+        """A batch; ``made`` gives the changes to be computed (again), ``rows`` those at hand."""
+        self.t = t
+        self._made = made
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[Change]:
+        return (Change(row[0], row[1], row[2:]) for row in self.rows())  # type: ignore[arg-type]
+
+    def rows(self) -> Iterator[Row]:
+        """The changes as flat rows: t, diff, and the columns. Deletions come first."""
+        return iter(self._made() if self._rows is None else self._rows)
+
+    def to_arrow(self) -> "pa.Table":
+        """The changes as an Arrow table with the columns t and diff in front."""
+        return self._made().to_arrow()
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """The changes as a pandas DataFrame with the columns t and diff in front."""
+        return self._made().to_pandas()
+
+    def to_spark(self) -> "DataFrame":
+        """The changes as a Spark DataFrame, computed when it is used."""
+        return self._made().to_spark()
+
+
+class Subscription:
+    """Gives out the changes of one object; made by :meth:`Connection.subscribe`.
+
+    Iterate it once, in one thread; :meth:`stop` may be called from any.
+
+    Attributes:
+        columns: of the rows; types: their Spark type names. reader: the name, if it has one.
+    """
+
+    def __init__(
+        self,
+        feed: "Feed",
+        *,
+        opened: Callable[[], AbstractContextManager["Engine"]],
+        convert: Convert,
+        progress: bool,
+        auto_commit: bool,
+        interval: float,
+    ) -> None:
+        self.columns = [c.name for c in feed.columns]
+        self.types = [c.type for c in feed.columns]
+        self.reader = None if feed.place is None else feed.place.subscription.name
+        self._feed = feed
+        self._opened = opened
+        self._convert = convert
+        self._progress = progress
+        self._auto_commit = auto_commit and feed.place is not None
+        self._interval = interval
+        self._stop = threading.Event()
+        self._handed: int | None = None  # the T of which everything was given out
+        self._committed_at = time.monotonic()
+        self._batches: Iterator[Batch] | None = None
+
+    @property
+    def position(self) -> int:
+        """Everything at times below it has been told (exclusive), acknowledged or not."""
+        return self._feed.position.next
+
+    # ---- taking
+
+    def batches(self) -> Iterator[Batch]:
+        """The changes, one batch for each T that has any, in order; waits for more.
+
+        With ``progress`` also a batch of one row with diff 0 when everything up to a T was told.
+
+        Raises:
+            SUBSCRIPTION_MOVED: another process reads under the same name.
+            TASK_FAILED, VIEW_FAILED: the object stands still; all before it was given out.
+            UNKNOWN_RELATION, SUBSCRIPTION_OUTDATED: it was dropped, or replaced.
+        """
+        if self._batches is None:
+            self._batches = self._follow()
+        return self._batches
+
+    def __iter__(self) -> Iterator[Change]:
+        for batch in self.batches():
+            self._handed = None
+            rows = iter(batch)
+            row = next(rows, None)
+            while row is not None:
+                following = next(rows, None)
+                if following is None:
+                    self._handed = batch.t
+                yield row
+                row = following
+            self._handed = batch.t
+
+    def _follow(self) -> Iterator[Batch]:
+        from ctsql.runtime.pacing import Pace
+
+        pace, told = Pace(self._interval), -1
+        while not self._stop.is_set():
+            with self._opened() as engine:
+                due = self._feed.look(engine, self._stop)
+                over = self._feed.is_over(engine)
+            for t, batch in self._told(due):
+                if self._stop.is_set():
+                    return
+                if batch is not None:
+                    self._handed = told = t
+                    yield batch
+                self._took(t)
+            reached = self._reached()
+            if reached > told:
+                told = reached
+                if self._progress:
+                    self._handed = reached
+                    nothing: Row = (reached, 0, *(None for _ in self.columns))
+                    made = partial(Result.of_rows, *self.heads, [nothing])
+                    yield Batch(reached, made, [nothing])
+            self._took(reached, quietly=True)
+            if self._feed.failure is not None:
+                raise self._feed.failure
+            if over:
+                self._took(reached)
+                return
+            pace = pace.after(moved=bool(due))
+            self._stop.wait(pace.wait)
+
+    def _reached(self) -> int:
+        feed = self._feed
+        return feed.until if feed.end is None else min(feed.until, feed.end - 1)
+
+    def _told(self, due: list[int]) -> Iterator[tuple[int, Batch | None]]:
+        """Each due time and its batch; small ones are computed several at once."""
+        runs: list[list[int]] = []
+        if due:
+            with self._opened() as engine:
+                runs = self._feed.together(engine, due, ROWS_AT_ONCE_MAX)
+        for times in runs:
+            if self._stop.is_set():
+                return
+            if len(times) == 1:
+                yield times[0], self._batch(times[0])
+                continue
+            with self._opened() as engine:
+                frame = self._feed.rows_of(engine, times)
+            by_time: dict[object, list[Row]] = {}
+            for row in Result.of_dataframe(frame, convert=self._convert).fetchall():
+                by_time.setdefault(row[0], []).append(row)
+            for t in times:
+                rows = by_time.get(t)
+                made = partial(self._result, t, whole=False)
+                yield t, None if rows is None else Batch(t, made, rows)
+
+    def _result(self, t: int, *, whole: bool) -> Result:
+        """The changes at T, to be computed."""
+        with self._opened() as engine:
+            frame, _ = self._feed.rows(engine, t, whole=whole)
+        return Result.of_dataframe(frame, convert=self._convert)
+
+    def _batch(self, t: int) -> Batch | None:
+        """The changes at T; None when they net to nothing."""
+        whole = self._feed.is_snapshot(t)
+        with self._opened() as engine:
+            frame, counted = self._feed.rows(engine, t, whole=whole)
+        made = partial(self._result, t, whole=whole)
+        if counted is not None and counted > ROWS_AT_ONCE_MAX:
+            return Batch(t, made, None)
+        rows = Result.of_dataframe(frame, convert=self._convert).head(ROWS_AT_ONCE_MAX + 1)
+        if len(rows) > ROWS_AT_ONCE_MAX:
+            return Batch(t, made, None)
+        return Batch(t, made, rows) if rows else None
+
+    @property
+    def heads(self) -> tuple[list[str], list[str]]:
+        """Names and types of the columns of flat rows."""
+        from ctsql.runtime.subscriptions.feed import DIFF, TIME
+
+        return [TIME, DIFF, *self.columns], ["bigint", "bigint", *self.types]
+
+    # ---- acknowledging
+
+    def _took(self, t: int, *, quietly: bool = False) -> None:
+        """Whoever takes has asked for what follows T; quietly: nothing was given out at it."""
+        self._handed = None
+        self._feed.told(t)
+        waited = time.monotonic() - self._committed_at
+        if self._auto_commit and (not quietly or waited > PROGRESS_COMMIT_SECONDS):
+            self._move()
+
+    def commit(self) -> None:
+        """Acknowledge everything that was given out, including the batch at hand.
+
+        A T of which some rows were not given out yet is not acknowledged.
+
+        Raises:
+            INVALID_USAGE: it is a reader without a name.
+            SUBSCRIPTION_MOVED: another process reads under the same name.
+        """
+        if self._feed.place is None:
+            raise error(
+                "INVALID_USAGE",
+                message="only a reader with a name has a position to commit",
+                detail="Give one: subscribe(..., reader='name').",
+            )
+        if self._handed is not None:
+            self._feed.told(self._handed)
+        self._move()
+
+    def _move(self) -> None:
+        assert self._feed.place is not None  # the callers looked
+        with self._opened():
+            self._feed.place.move(self._feed.position)
+        self._committed_at = time.monotonic()
+
+    # ---- ending
+
+    def stop(self) -> None:
+        """End the iteration, between two Ts; may be called from another thread."""
+        self._stop.set()
+
+    def close(self) -> None:
+        """Stop, and acknowledge what was given out, unless that is done by hand."""
+        self.stop()
+        if self._auto_commit:
+            self.commit()
+
+    def __enter__(self) -> "Subscription":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.stop()

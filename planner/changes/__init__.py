@@ -1,0 +1,34 @@
+"""Change plans: how a view's query follows the changes of its tables.
+
+:func:`change_plan` reads a query and gives a :class:`ChangePlan`, or says why there is none. Pure:
+it makes SQL texts, and what runs them is somebody else's.
+"""
+
+from ctsql.planner.changes.plan import (
+    ChangePlan,
+    ChangeTexts,
+    KeyedTexts,
+    Naming,
+    NoChangePlan,
+    StatePlan,
+    StepText,
+    TableUse,
+    TopTexts,
+    change_plan,
+)
+from ctsql.planner.changes.reading.queries import PlainView, Relation
+
+__all__ = [
+    "ChangePlan",
+    "ChangeTexts",
+    "KeyedTexts",
+    "Naming",
+    "NoChangePlan",
+    "PlainView",
+    "Relation",
+    "StatePlan",
+    "StepText",
+    "TableUse",
+    "TopTexts",
+    "change_plan",
+]

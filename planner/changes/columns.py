@@ -1,0 +1,219 @@
+"""Walks over plans: which columns, tables and subqueries are in them, and copies with changes."""
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from ctsql.planner.changes.nodes import (
+    Branch,
+    Call,
+    Col,
+    Expr,
+    Item,
+    Node,
+    Order,
+    Part,
+    Scan,
+    Subquery,
+    Version,
+)
+
+
+def _values(thing: Any) -> Iterator[Any]:
+    """The parts of a node, an expression or a small record, tuples opened."""
+    for f in dataclasses.fields(thing):
+        value = getattr(thing, f.name)
+        yield from value if isinstance(value, tuple) else (value,)
+
+
+def _flat(thing: Any) -> Iterator[Any]:
+    for value in _values(thing):
+        if isinstance(value, tuple):
+            yield from value
+        else:
+            yield value
+
+
+def inputs(node: Node) -> Iterator[Node]:
+    """The relations directly below; subqueries in expressions left out."""
+    for value in _flat(node):
+        if isinstance(value, Node):
+            yield value
+        elif isinstance(value, Branch):
+            yield value.node
+
+
+def expressions(node: Node) -> Iterator[Expr]:
+    """The expressions of a node itself."""
+    for value in _flat(node):
+        if isinstance(value, Expr):
+            yield value
+        elif isinstance(value, Item | Call | Order):
+            yield value.expr
+
+
+def subqueries(expr: Expr) -> Iterator[Subquery]:
+    """The subqueries of an expression, those inside them left out."""
+    for part in expr.parts:
+        if isinstance(part, Subquery):
+            yield part
+            if part.left is not None:
+                yield from subqueries(part.left)
+
+
+def has_subquery(node: Node) -> bool:
+    """Has an expression of the node itself a subquery?"""
+    return any(True for expr in expressions(node) for _ in subqueries(expr))
+
+
+def descend(node: Node) -> Iterator[Node]:
+    """The node, all below it, and all inside subqueries of its expressions."""
+    yield node
+    for child in inputs(node):
+        yield from descend(child)
+    for expr in expressions(node):
+        for subquery in subqueries(expr):
+            yield from descend(subquery.node)
+
+
+def tables(node: Node) -> frozenset[str]:
+    """The base tables that a plan reads."""
+    return frozenset(n.table for n in descend(node) if isinstance(n, Scan))
+
+
+def used(expr: Expr) -> frozenset[Col]:
+    """The columns an expression uses, free ones of its subqueries included."""
+    found: set[Col] = set()
+    for part in expr.parts:
+        if isinstance(part, Col):
+            found.add(part)
+        elif isinstance(part, Subquery):
+            found |= free(part.node)
+            if part.left is not None:
+                found |= used(part.left)
+    return frozenset(found)
+
+
+def _own_columns(node: Node) -> Iterator[Col]:
+    for value in _flat(node):
+        if isinstance(value, Col):
+            yield value
+        elif dataclasses.is_dataclass(value) and not isinstance(value, Node | Expr):
+            for inner in _flat(value):
+                if isinstance(inner, Col):
+                    yield inner
+                elif isinstance(inner, Expr):
+                    yield from used(inner)
+        elif isinstance(value, Expr):
+            yield from used(value)
+
+
+def free(node: Node) -> frozenset[Col]:
+    """The columns of relations around a subquery that its plan uses.
+
+    Numbers are unique within a plan, so what nothing below produces comes from around.
+    """
+    found: set[Col] = set()
+    made: set[Col] = set()
+    for below in _descend_inputs(node):
+        found.update(_own_columns(below))
+        made.update(below.columns)
+    return frozenset(found - made)
+
+
+def _descend_inputs(node: Node) -> Iterator[Node]:
+    yield node
+    for child in inputs(node):
+        yield from _descend_inputs(child)
+
+
+def rebuilt(thing: Any, change: Callable[[Any], Any]) -> Any:
+    """A copy with ``change`` applied to every node, column and expression, leaves first.
+
+    What nothing changes in comes back as the same object.
+    """
+    if isinstance(thing, tuple):
+        made = tuple(rebuilt(value, change) for value in thing)
+        return made if any(a is not b for a, b in zip(made, thing, strict=True)) else thing
+    if isinstance(thing, Col):
+        return change(thing)
+    if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
+        return thing
+    changed = {}
+    for f in dataclasses.fields(thing):
+        if not f.init or f.name in ("span", "name", "type", "number"):
+            continue
+        value = getattr(thing, f.name)
+        if isinstance(value, tuple) or dataclasses.is_dataclass(value):
+            new = rebuilt(value, change)
+            if new is not value:
+                changed[f.name] = new
+    return change(dataclasses.replace(thing, **changed) if changed else thing)
+
+
+def substituted(thing: Any, columns: Mapping[Col, Col]) -> Any:
+    """A copy with columns replaced, in subqueries as well."""
+    return rebuilt(thing, lambda x: columns.get(x, x) if isinstance(x, Col) else x)
+
+
+def expanded(expr: Expr, columns: Mapping[Col, Expr]) -> Expr:
+    """An expression with columns replaced by expressions in parentheses.
+
+    Raises:
+        ValueError: a subquery uses such a column.
+    """
+    parts: list[Part] = []
+    for part in expr.parts:
+        if isinstance(part, Col) and part in columns:
+            inner = columns[part]
+            if inner.column is not None:
+                parts.append(inner.column)
+            else:
+                parts += ["(", *inner.parts, ")"]
+        else:
+            if isinstance(part, Subquery) and free(part.node) & columns.keys():
+                raise ValueError("a subquery uses a computed column")
+            parts.append(part)
+    return dataclasses.replace(expr, parts=tuple(parts))
+
+
+def at(node: Node, version: Version, only: Collection[str]) -> Node:
+    """A relation as of another version of some of its tables."""
+
+    def change(thing: Any) -> Any:
+        if isinstance(thing, Scan) and thing.table in only and thing.version is not version:
+            return dataclasses.replace(thing, version=version)
+        return thing
+
+    made: Node = rebuilt(node, change)
+    return made
+
+
+def passed(columns: tuple[Col, ...]) -> tuple[Item, ...]:
+    """Items that pass columns on as they are."""
+    return tuple(Item(Expr.of(col), col) for col in columns)
+
+
+def equality(expr: Expr) -> tuple[Col, Col] | None:
+    """The two columns, if the expression says that they are equal and nothing else."""
+    parts = expr.parts
+    while len(parts) > 2 and parts[0] == "(" and parts[-1] == ")" and len(parts) == 5:
+        parts = parts[1:-1]
+    if len(parts) == 3 and parts[1] in ("=", "=="):
+        left, _, right = parts
+        if isinstance(left, Col) and isinstance(right, Col):
+            return left, right
+    return None
+
+
+def equal_classes(conditions: Sequence[Expr]) -> list[frozenset[Col]]:
+    """Columns that conditions of the form ``a = b`` make equal, class by class."""
+    classes: list[frozenset[Col]] = []
+    for condition in conditions:
+        pair = equality(condition)
+        if pair is None:
+            continue
+        touched = [c for c in classes if c & set(pair)]
+        classes = [c for c in classes if not c & set(pair)]
+        classes.append(frozenset(pair).union(*touched))
+    return classes

@@ -1,0 +1,106 @@
+"""Which rows around a subquery can see a change inside it.
+
+A subquery is evaluated for each row around it. :func:`core` strips from it what does not decide
+*which* of its rows a row around sees: the relation left is closed (it uses no column of the rows
+around), and its rows that a row around sees are among those whose columns equal that row's. So a
+row around none of whose values is among those of the core's change sees the same as before.
+Dropping a condition makes the core larger, which is right; dropping one that holds another changed
+relation would lose a change, so then nothing is known.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ctsql.planner.changes.columns import equality, free, subqueries, used
+from ctsql.planner.changes.nodes import (
+    Aggregate,
+    Col,
+    Distinct,
+    Expr,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Window,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """What decides which rows a row around sees.
+
+    Attributes:
+        node: closed. pairs: a column around and the node's column that it must equal.
+        traced: for columns of the subquery's result, the node's column that they are.
+    """
+
+    node: Node
+    pairs: tuple[tuple[Col, Col], ...]
+    traced: Mapping[Col, Col]
+
+
+def core(node: Node) -> Core | None:
+    """The core of a subquery's relation; None if nothing is known."""
+    around = free(node)
+    if not around:
+        return Core(node, (), {col: col for col in node.columns})
+    match node:
+        case Filter():
+            below = core(node.child)
+            return None if below is None else _filter(node, below, around)
+        case Project():
+            below = core(node.child)
+            if below is None or any(True for i in node.items for _ in subqueries(i.expr)):
+                return None
+            plain = {i.col: i.expr.column for i in node.items}
+            traced = {c: below.traced[s] for c, s in plain.items() if s in below.traced and s}
+            return Core(below.node, below.pairs, traced)
+        case Aggregate():
+            below = core(node.child)
+            if below is None:
+                return None
+            sources = {k.col: k.source for k in node.keys}
+            traced = {c: below.traced[s] for c, s in sources.items() if s in below.traced}
+            return Core(below.node, below.pairs, traced)
+        case Distinct() | Window() | Limit():
+            return core(node.child)
+        case Join():
+            return _join(node)
+        case _:
+            return None
+
+
+def _filter(node: Filter, below: Core, around: frozenset[Col]) -> Core | None:
+    pairs = list(below.pairs)
+    kept: list[Expr] = []
+    for predicate in node.predicates:
+        columns = used(predicate)
+        if not columns & around and columns <= set(below.node.columns):
+            kept.append(predicate)
+            continue
+        if any(True for _ in subqueries(predicate)):
+            return None
+        equal = equality(predicate)
+        for outer, inner in (equal, equal[::-1]) if equal else ():
+            if outer in around and inner in below.traced:
+                pairs.append((outer, below.traced[inner]))
+    closed: Node = below.node
+    if kept:
+        closed = Filter(child=closed, predicates=tuple(kept))
+    return Core(closed, tuple(dict.fromkeys(pairs)), below.traced)
+
+
+def _join(node: Join) -> Core | None:
+    """The join of the cores, with the conditions that still can be told."""
+    cores = [core(child) for child in node.children]
+    found = [c for c in cores if c is not None]
+    if len(found) < len(cores):
+        return None
+    columns = {col for c in found for col in c.node.columns}
+    conditions = tuple(c for c in node.conditions if used(c) <= columns)
+    return Core(
+        Join(children=tuple(c.node for c in found), conditions=conditions),
+        tuple(pair for c in found for pair in c.pairs),
+        {a: b for c in found for a, b in c.traced.items()},
+    )

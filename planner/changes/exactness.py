@@ -1,0 +1,48 @@
+"""Finds operators whose result is not the same for equal rows met in another order.
+
+The former result of such an operator cannot be computed again, so no change rule may use it but one
+that reads it from the stored view: see :mod:`ctsql.planner.changes.stored_rows`.
+"""
+
+from collections.abc import Iterator
+
+from ctsql.planner.changes.columns import descend
+from ctsql.planner.changes.nodes import Aggregate, Limit, Node, Window
+from ctsql.planner.changes.reasons import Reason
+
+_SUMS = ("sum", "avg", "mean", "try_sum", "try_avg")
+
+
+def inexact(node: Node) -> Iterator[tuple[Node, Reason]]:
+    """The operators of a plan that are not exact, each with the reason."""
+    for below in descend(node):
+        match below:
+            case Aggregate() | Window():
+                reason = _calls(below)
+            case Limit():
+                reason = None if has_total_order(below) else Reason("LIMIT_TIES", below.span)
+            case _:
+                reason = None
+        if reason is not None:
+            yield below, reason
+
+
+def _calls(node: Aggregate | Window) -> Reason | None:
+    for call in node.calls:
+        if not call.exact:
+            code = (
+                "FLOAT_AGGREGATE_NESTED" if call.function in _SUMS else "INEXACT_AGGREGATE_NESTED"
+            )
+            return Reason(code, call.expr.span)
+        if isinstance(node, Window) and call.ties:
+            # Rows that agree in every column are one as good as the other.
+            settled = set(call.over) | set(call.order or ())
+            if not settled >= set(node.child.columns):
+                return Reason("ROW_ORDER_TIES", call.expr.span)
+    return None
+
+
+def has_total_order(node: Limit) -> bool:
+    """Does ORDER BY name every column? Then rows that it ties are equal."""
+    ordered = {item.expr.column for item in node.order}
+    return ordered >= set(node.columns)

@@ -1,0 +1,143 @@
+"""A change plan as text: one line an operator, with the rule it takes and why it reads more.
+
+No numbers of columns, nothing that differs between two runs: EXPLAIN prints it, tests store it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import assert_never
+
+from ctsql.planner.changes.columns import expressions, inputs, subqueries
+from ctsql.planner.changes.nodes import (
+    Aggregate,
+    Col,
+    Distinct,
+    Expr,
+    Filter,
+    Generate,
+    Join,
+    LateralJoin,
+    Limit,
+    Node,
+    Part,
+    Project,
+    Restricted,
+    Rows,
+    Scan,
+    SetOperation,
+    SideJoin,
+    StateRows,
+    Step,
+    Subquery,
+    UnionAll,
+    Weighted,
+    Window,
+)
+from ctsql.planner.changes.plan import ChangePlan, NoChangePlan
+from ctsql.planner.changes.printing import joined
+from ctsql.planner.changes.rules.context import Applied
+from ctsql.planner.changes.stored_rows import limit_top
+
+
+def explain(plan: ChangePlan | NoChangePlan) -> str:
+    """The plan, from the top, children indented by two."""
+    if isinstance(plan, NoChangePlan):
+        return f"recompute and compare: {plan.reason}"
+    lines = [_headline(plan)]
+    _walk(plan.query, 1, plan.applied(), lines)
+    for state in plan.states:
+        lines.append(f"state {state.number}: {', '.join(state.columns)}")
+    for table, columns in plan.reads.items():
+        lines.append(f"reads {table}: {', '.join(columns) or 'the number of its rows'}")
+    return "\n".join(lines)
+
+
+def _headline(plan: ChangePlan) -> str:
+    if plan.inexact is None:
+        return "change of the view"
+    how = "the first rows" if limit_top(plan.query) is not None else "the stored rows of its keys"
+    return f"change of the view by {how} ({plan.inexact})"
+
+
+def _walk(node: Node, depth: int, applied: Mapping[Node, Applied], lines: list[str]) -> None:
+    found = applied.get(node)
+    text = label(node)
+    if found is not None:
+        text += f"  [{found.rule}]"
+        if found.note is not None:
+            text += f" {found.note}"
+    lines.append("  " * depth + text)
+    for child in inputs(node):
+        _walk(child, depth + 1, applied, lines)
+    for expr in expressions(node):
+        for subquery in subqueries(expr):
+            lines.append("  " * (depth + 1) + f"Subquery ({subquery.kind.value})")
+            _walk(subquery.node, depth + 2, applied, lines)
+
+
+def label(node: Node) -> str:
+    """An operator in a few words."""
+    match node:
+        case Scan():
+            return f"Scan {node.table}"
+        case Rows():
+            return "Constants"
+        case Filter():
+            return f"Filter {_all(node.predicates)}"
+        case Project():
+            return f"Project {len(node.items)} column(s)"
+        case Join():
+            kind = f"Join of {len(node.children)}"
+            return f"{kind} on {_all(node.conditions)}" if node.conditions else f"{kind}, crossed"
+        case SideJoin():
+            on = f" on {_all(node.conditions)}" if node.conditions else ""
+            return f"{node.kind.value.capitalize()}{on}"
+        case LateralJoin():
+            return "Lateral join"
+        case Generate():
+            return f"Lateral view {text_of(node.generator)}"
+        case Aggregate():
+            return _aggregate(node)
+        case Distinct():
+            return "Distinct"
+        case SetOperation():
+            return node.operator.capitalize()
+        case UnionAll():
+            return "Union all"
+        case Window():
+            calls = ", ".join(text_of(call.expr) for call in node.calls)
+            return f"Window {calls}"
+        case Limit():
+            order = ", ".join(f"{text_of(o.expr)} {o.direction}".strip() for o in node.order)
+            return f"First {node.limit} by {order}"
+        case Step() | StateRows() | Restricted() | Weighted():
+            return type(node).__name__
+        case _:
+            assert_never(node)
+
+
+def _aggregate(node: Aggregate) -> str:
+    names = [key.col.name or "expression" for key in node.keys]
+    calls = ", ".join(text_of(call.expr) for call in node.calls)
+    if node.sets is not None:
+        sets = ", ".join("(" + ", ".join(names[i] for i in one) + ")" for one in node.sets)
+        return f"Group by sets {sets}: {calls}"
+    return f"Group by {', '.join(names)}: {calls}" if names else f"Aggregate {calls}"
+
+
+def _all(exprs: Sequence[Expr]) -> str:
+    return " and ".join(text_of(expr) for expr in exprs)
+
+
+def text_of(expr: Expr) -> str:
+    """An expression under the user's own names."""
+    return joined([_part(part) for part in expr.parts])
+
+
+def _part(part: Part) -> str:
+    match part:
+        case str():
+            return part
+        case Col():
+            return part.name or "expression"
+        case Subquery():
+            return "(subquery)"

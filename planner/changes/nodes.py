@@ -1,0 +1,439 @@
+"""What a view's query is made of: relational nodes with change rules, frozen and comparable.
+
+A column is known by a number, unique within one plan, so no two columns are ever confused and
+predicates can be moved. An expression is the user's own text, cut at its column references; it is
+never taken apart further and never printed anew from a tree (docs/decisions/0060).
+
+A *signed* relation has the column :data:`WEIGHT` last: a row with weight w stands for w copies,
+or for -w deletions. Changes are signed relations, made of the same nodes.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ctsql.catalog.spans import Span
+
+PREFIX = "__ct_"
+
+
+class Version(Enum):
+    """Which contents of a table a scan reads."""
+
+    OLD = "old"
+    NEW = "new"
+    DELTA = "delta"
+
+
+class JoinKind(Enum):
+    """How rows without a partner are treated; inner joins are :class:`Join`."""
+
+    LEFT = "left join"
+    RIGHT = "right join"
+    FULL = "full join"
+    SEMI = "left semi join"
+    ANTI = "left anti join"
+
+
+class SubqueryKind(Enum):
+    """Where a subquery stands in an expression."""
+
+    EXISTS = "exists"
+    IN = "in"
+    NULL_AWARE_IN = "in, where NULL and false differ"
+    SCALAR = "scalar"
+
+
+@dataclass(frozen=True, slots=True)
+class Col:
+    """A column of a plan.
+
+    Attributes:
+        number: unique within a plan; 0 is the weight, negative ones are columns of keys.
+        name: the user's, for people.
+        type: Spark's spelling where it is known; ``"double"`` where a value may be floating;
+            else empty.
+    """
+
+    number: int
+    name: str = field(compare=False, default="")
+    type: str = field(compare=False, default="")
+
+    @property
+    def sql(self) -> str:
+        """What the column is called in SQL text."""
+        if self.number < 0:
+            return f"{PREFIX}key{-self.number}"
+        return f"{PREFIX}w" if self.number == 0 else f"{PREFIX}{self.number}"
+
+
+WEIGHT = Col(0, "weight", "bigint")
+
+
+@dataclass(frozen=True, slots=True)
+class Subquery:
+    """A query inside an expression; its node may use columns of the relation around it.
+
+    Attributes:
+        node: what it reads. kind: how the expression uses it.
+        left: for IN, the expression in front of it.
+    """
+
+    node: "Node"
+    kind: SubqueryKind
+    left: "Expr | None" = None
+
+
+Part = str | Col | Subquery
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """An expression: text, with columns and subqueries where the user's references stood."""
+
+    parts: tuple[Part, ...]
+    span: Span | None = field(compare=False, default=None)
+
+    @staticmethod
+    def of(*parts: Part) -> "Expr":
+        """An expression of ours."""
+        return Expr(parts)
+
+    @property
+    def column(self) -> Col | None:
+        """The column, if the expression is nothing else."""
+        only = self.parts[0] if len(self.parts) == 1 else None
+        return only if isinstance(only, Col) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A computed column."""
+
+    expr: Expr
+    col: Col
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An aggregate or window function, computed as a column.
+
+    Attributes:
+        function: its name in lower case.
+        exact: whether its result is the same for equal inputs, in whatever order they come.
+        over: for a window function, the columns it is partitioned by.
+        order: for a window function, the columns it is ordered by; None if by an expression.
+        grouping: for grouping() and grouping_id(), the numbers of the keys asked about.
+        argument: the one argument, if there is exactly one and nothing else (no DISTINCT).
+        ties: whether the result depends on how rows that its ORDER BY ties are ordered.
+    """
+
+    expr: Expr
+    col: Col
+    function: str
+    exact: bool = True
+    over: tuple[Col, ...] = ()
+    order: tuple[Col, ...] | None = ()
+    grouping: tuple[int, ...] | None = None
+    argument: Expr | None = None
+    ties: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """A base table; each column has the table's name for it."""
+
+    table: str
+    names: tuple[str, ...]
+    columns: tuple[Col, ...]
+    version: Version = Version.NEW
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Rows that read no table: VALUES, range(), or the one row of a SELECT without FROM.
+
+    Attributes:
+        text: what stands in FROM, without an alias. is_function: a table function, not VALUES.
+    """
+
+    text: str
+    columns: tuple[Col, ...]
+    is_function: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What a step of a change plan left: a change, the keys it touches, or rows of a side."""
+
+    name: str
+    columns: tuple[Col, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateRows:
+    """The stored groups of an aggregate (see rules/algebraic.py)."""
+
+    number: int
+    names: tuple[str, ...]
+    columns: tuple[Col, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Rows for which every predicate is true."""
+
+    child: "Node"
+    predicates: tuple[Expr, ...]
+
+    @property
+    def columns(self) -> tuple[Col, ...]:
+        """The child's."""
+        return self.child.columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """Computed columns."""
+
+    child: "Node"
+    items: tuple[Item, ...]
+
+    @property
+    def columns(self) -> tuple[Col, ...]:
+        """Those of the items."""
+        return tuple(item.col for item in self.items)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """The inner join of any number of relations; without conditions their product."""
+
+    children: tuple["Node", ...]
+    conditions: tuple[Expr, ...]
+
+    @property
+    def columns(self) -> tuple[Col, ...]:
+        """Those of all children, in order."""
+        return tuple(col for child in self.children for col in child.columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideJoin:
+    """A join in which one side's rows stay, or go, for lack of a partner."""
+
+    kind: JoinKind
+    left: "Node"
+    right: "Node"
+    conditions: tuple[Expr, ...]
+
+    @property
+    def columns(self) -> tuple[Col, ...]:
+        """Those of both sides; for semi and anti joins those of the left one."""
+        if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
+            return self.left.columns
+        return self.left.columns + self.right.columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateralJoin:
+    """A join with a subquery that uses the left row's columns."""
+
+    left: "Node"
+    right: "Node"
+    is_left: bool
+    conditions: tuple[Expr, ...]
+
+    @property
+    def columns(self) -> tuple[Col, ...]:
+        """Those of both sides."""
+        return self.left.columns + self.right.columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generate:
+    """LATERAL VIEW: for each row, the rows that a generator makes of it."""
+
+    child: "Node"
+    generator: Expr
+    is_outer: bool
+    made: tuple[Col, ...]
+
+    @property
+    def columns(self) -> tuple[Col, ...]:
+        """The child's, then the generator's."""
+        return self.child.columns + self.made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A grouping column: where it comes from, and what the result calls it."""
+
+    source: Col
+    col: Col
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """GROUP BY.
+
+    Attributes:
+        sets: for GROUPING SETS, ROLLUP and CUBE the numbers of the keys of each set; else None.
+    """
+
+    child: "Node"
+    keys: tuple[Key, ...]
+    calls: tuple[Call, ...]
+    sets: tuple[tuple[int, ...], ...] | None = None
+
+    @property
+    def columns(self) -> tuple[Col, ...]:
+        """The keys', then the calls'."""
+        return tuple(k.col for k in self.keys) + tuple(c.col for c in self.calls)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distinct:
+    """Equal rows once."""
+
+    child: "Node"
+
+    @property
+    def columns(self) -> tuple[Col, ...]:
+        """The child's."""
+        return self.child.columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetOperation:
+    """INTERSECT [ALL] and EXCEPT [ALL]; the columns are named as the left side's."""
+
+    operator: str
+    left: "Node"
+    right: "Node"
+
+    @property
+    def columns(self) -> tuple[Col, ...]:
+        """The left side's."""
+        return self.left.columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """One input of a UNION ALL: which of its columns fill the result's, in order."""
+
+    node: "Node"
+    cols: tuple[Col, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnionAll:
+    """The rows of all branches."""
+
+    branches: tuple[Branch, ...]
+    columns: tuple[Col, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The child's rows with window functions computed beside them."""
+
+    child: "Node"
+    calls: tuple[Call, ...]
+
+    @property
+    def columns(self) -> tuple[Col, ...]:
+        """The child's, then the calls'."""
+        return self.child.columns + tuple(call.col for call in self.calls)
+
+    @property
+    def keys(self) -> tuple[Col, ...]:
+        """The columns that every function is partitioned by."""
+        shared = set.intersection(*(set(call.over) for call in self.calls))
+        return tuple(sorted(shared, key=lambda col: col.number))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One item of an ORDER BY: its expression, and the text behind it (DESC NULLS LAST)."""
+
+    expr: Expr
+    direction: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """ORDER BY ... LIMIT ... OFFSET ...; ``limit`` and ``offset`` are text, maybe empty."""
+
+    child: "Node"
+    order: tuple[Order, ...]
+    limit: str
+    offset: str
+    span: Span | None = field(compare=False, default=None)
+
+    @property
+    def columns(self) -> tuple[Col, ...]:
+        """The child's."""
+        return self.child.columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyTest:
+    """Is there a key row that equals these columns? NULL equals NULL.
+
+    Attributes:
+        null_matches: a NULL on either side equals everything, as NOT IN needs it.
+        is_hint: what is above tests the same; the text need not, but files may be skipped by it.
+    """
+
+    keys: Step
+    pairs: tuple[tuple[Col, Col], ...]
+    null_matches: bool = False
+    is_hint: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restricted:
+    """The child's rows that pass any of the tests."""
+
+    child: "Node"
+    tests: tuple[KeyTest, ...]
+
+    @property
+    def columns(self) -> tuple[Col, ...]:
+        """The child's."""
+        return self.child.columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighted:
+    """The child's rows, signed: each once, or each taken away once."""
+
+    child: "Node"
+    weight: int
+
+    @property
+    def columns(self) -> tuple[Col, ...]:
+        """The child's, then the weight."""
+        return (*self.child.columns, WEIGHT)
+
+
+Node = (
+    Scan
+    | Rows
+    | Step
+    | StateRows
+    | Filter
+    | Project
+    | Join
+    | SideJoin
+    | LateralJoin
+    | Generate
+    | Aggregate
+    | Distinct
+    | SetOperation
+    | UnionAll
+    | Window
+    | Limit
+    | Restricted
+    | Weighted
+)

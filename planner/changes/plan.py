@@ -1,0 +1,404 @@
+"""The change plan of a query: what to run so that a stored view follows its tables.
+
+A plan is made once for a query. For each refresh it is asked, for the set of tables that changed,
+for texts to run; a table that did not change cuts every term that needs its change. The texts name
+relations through a callback, so this module knows nothing of where they are.
+
+Roles of the relations in the texts:
+
+- a table as of before (``old``), as of after (``new``), and its change (``delta``): the columns
+  that the plan reads, and ``__ct_w``, the copies added (or taken away, if negative). The change
+  should be consolidated over just these columns: what differs elsewhere then nets to nothing;
+- a step: the rows of an earlier text of the same answer, under their own column names;
+- a state table: the stored groups of an aggregate, as of before;
+- the view: its stored rows, as of before.
+"""
+
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ctsql.planner.changes.columns import descend, free, tables
+from ctsql.planner.changes.exactness import inexact
+from ctsql.planner.changes.nodes import (
+    WEIGHT,
+    Aggregate,
+    Col,
+    Node,
+    Scan,
+)
+from ctsql.planner.changes.printing import Names, Printer, TableUse, quote_always
+from ctsql.planner.changes.pruning import pruned
+from ctsql.planner.changes.reading.queries import Relation, compile_query
+from ctsql.planner.changes.reasons import Reason, Refused
+from ctsql.planner.changes.rules import change
+from ctsql.planner.changes.rules.algebraic import State, initial, state_change, state_of
+from ctsql.planner.changes.rules.context import Applied, Changes, StepRole
+from ctsql.planner.changes.stored_rows import (
+    VIEW,
+    desired_rows,
+    first_rows,
+    keyed_top,
+    limit_top,
+)
+
+__all__ = [
+    "ChangePlan",
+    "ChangeTexts",
+    "KeyedTexts",
+    "Naming",
+    "NoChangePlan",
+    "StatePlan",
+    "StepText",
+    "TableUse",
+    "TopTexts",
+    "change_plan",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class NoChangePlan:
+    """A query that is recomputed and compared, and why."""
+
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Naming:
+    """What relations are called in the texts.
+
+    Attributes:
+        table: a table at one place where it is read; see :class:`TableUse`.
+        step: a step, by its name. state: a state table, by its number. view: the view.
+    """
+
+    table: Callable[[TableUse], str]
+    step: Callable[[str], str] = quote_always
+    state: Callable[[int], str] = "__ct_state_{}".format
+    view: str = "__ct_view"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepText:
+    """A text whose rows later texts read, under ``name``.
+
+    Attributes:
+        must_be_stored: the rows must be computed before what reads them is planned (see
+            :class:`~ctsql.planner.changes.rules.context.PlannedStep`); otherwise the text may
+            stand in a WITH clause. A step with the role ``GROUPS`` must be given the types of
+            the state table's columns.
+    """
+
+    name: str
+    role: StepRole
+    sql: str
+    must_be_stored: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeTexts:
+    """The signed change of a view.
+
+    Attributes:
+        steps: to be run in order. sql: the view's columns and ``__ct_w``; equal rows may come
+            several times with weights that cancel. states: the same for each state table in
+            use, by number, over the state's columns.
+    """
+
+    steps: tuple[StepText, ...]
+    sql: str
+    states: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedTexts:
+    """What the view should hold for the affected keys; all else in it stays.
+
+    Attributes:
+        sql: the rows wanted, the view's columns. keys: the step that holds the keys.
+        pairs: a column of the view and the step's column; a row of the view is affected if
+            the step has a row that equals it in all of these, NULL equal to NULL.
+    """
+
+    steps: tuple[StepText, ...]
+    sql: str
+    keys: str
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopTexts:
+    """The first rows, chosen from those the view holds and the change.
+
+    Attributes:
+        sql: all rows that the view should hold. holds: one row with one boolean: whether ``sql``
+            is right. If not, rows that nobody kept have moved up, and the query must be run.
+    """
+
+    steps: tuple[StepText, ...]
+    sql: str
+    holds: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatePlan:
+    """A state table that the plan can use.
+
+    Attributes:
+        number: its number. columns: their names; their types are those of ``initial``'s text.
+        key_columns: how many of them, from the first, are the group.
+    """
+
+    number: int
+    columns: tuple[str, ...]
+    key_columns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangePlan:
+    """How a view follows its tables.
+
+    Attributes:
+        query: the query as nodes, with no column that it does not need.
+        columns: the view's column names.
+        reads: the columns that the query reads, for each table. A change of no other column
+            matters; of a table without columns here, the number of its rows is read.
+        states: state tables that can be used.
+        inexact: why the former result of the topmost operator cannot be computed again, so
+            that there is no signed change but by the stored rows; else None.
+    """
+
+    query: Node
+    columns: tuple[str, ...]
+    reads: Mapping[str, tuple[str, ...]]
+    states: tuple[StatePlan, ...]
+    inexact: Reason | None
+
+    # ---- texts
+
+    def normal_text(self, naming: Naming) -> str:
+        """The whole query, printed from the nodes.
+
+        Whoever runs the plan compares what this text and the user's own mean, once: then a
+        misread query cannot become a wrong change.
+        """
+        return self._final(self._printer(naming), self.query, signed=False)
+
+    def signed(
+        self, changed: Collection[str], naming: Naming, states: Collection[int] = ()
+    ) -> ChangeTexts | None:
+        """The texts of the signed change.
+
+        Args:
+            changed: the tables with a change that is not empty. states: the numbers of state
+                tables to use; they must hold the groups as of before.
+
+        Returns:
+            None if the view cannot change.
+
+        Raises:
+            ValueError: there is no signed change; see :attr:`inexact`.
+        """
+        if self.inexact is not None:
+            raise ValueError(f"no signed change: {self.inexact.code}")
+        changes = self._changes(changed, states)
+        found = changes.of(self.query)
+        if found is None:
+            return None
+        printer = self._printer(naming)
+        texts = {}
+        for node, state in self._aggregates():
+            state_delta = state_change(node, changes) if state.number in states else None
+            if state_delta is not None:
+                names = (*state.names, WEIGHT.sql)
+                texts[state.number] = _renamed(printer, state_delta, state_delta.columns, names)
+        sql = self._final(printer, found, signed=True)
+        return ChangeTexts(steps=_steps(changes, printer), sql=sql, states=texts)
+
+    def keyed(self, changed: Collection[str], naming: Naming) -> KeyedTexts | None:
+        """The texts by which the affected keys of the view are replaced.
+
+        Returns:
+            None if the topmost operator has no key that the view shows, or nothing changed.
+        """
+        top = keyed_top(self.query)
+        if top is None or (self.inexact is None and None in top.places):
+            return None  # the signed change knows the keys better
+        changes = self._changes(changed)
+        found = desired_rows(top, changes)
+        if found is None:
+            return None
+        node, step, places = found
+        printer = self._printer(naming)
+        return KeyedTexts(
+            steps=_steps(changes, printer),
+            sql=self._final(printer, node, signed=False),
+            keys=step.name,
+            pairs=tuple((self.columns[i], col.sql) for i, col in places),
+        )
+
+    def first_rows(self, changed: Collection[str], naming: Naming) -> TopTexts | None:
+        """The texts by which ORDER BY .. LIMIT is kept from the view's own rows.
+
+        Returns:
+            None if the query is no such, or nothing changed.
+        """
+        limit = limit_top(self.query)
+        if limit is None:
+            return None
+        changes = self._changes(changed)
+        found = first_rows(self.query, limit, self.columns, changes)
+        if found is None:
+            return None
+        node, step, stored = found
+        printer = self._printer(naming)
+        order = ", ".join(f"{printer.expr(o.expr)} {o.direction}".strip() for o in limit.order)
+        ranked = (
+            f"SELECT __ct_new, rank() OVER (ORDER BY {order}) AS __ct_rank FROM ("
+            f"SELECT *, 1 AS __ct_new FROM ({printer.query(step)}) UNION ALL "
+            f"SELECT *, 0 AS __ct_new FROM ({printer.query(stored)}))"
+        )
+        worst = (
+            "SELECT *, max(CASE WHEN __ct_new = 0 THEN __ct_rank END) OVER () AS __ct_worst "
+            f"FROM ({ranked})"
+        )
+        holds = (
+            f"SELECT sum(1 - __ct_new) < {limit.limit} OR sum(CASE WHEN __ct_new = 1 AND "
+            f"__ct_rank <= __ct_worst THEN 1 ELSE 0 END) >= {limit.limit} AS holds FROM ({worst})"
+        )
+        sql = _renamed(printer, node, self.query.columns, self.columns)
+        holds = f"SELECT coalesce(holds, true) AS holds FROM ({holds})"
+        return TopTexts(steps=_steps(changes, printer), sql=sql, holds=holds)
+
+    def initial_state(self, number: int, naming: Naming) -> str:
+        """The text that fills a state table from all rows."""
+        for node, state in self._aggregates():
+            if state.number == number:
+                made = initial(node, state, _above(self.query))
+                return _renamed(self._printer(naming), made, made.columns, state.names)
+        raise KeyError(number)
+
+    # ---- for people
+
+    def applied(self, changed: Collection[str] | None = None) -> Mapping[Node, Applied]:
+        """The rule of each operator that is touched when these tables (or all) change."""
+        changes = self._changes(self.reads if changed is None else changed)
+        if self.inexact is None:
+            changes.of(self.query)
+        else:
+            top = keyed_top(self.query)
+            limit = limit_top(self.query)
+            if limit is not None:
+                first_rows(self.query, limit, self.columns, changes)
+            elif top is not None:
+                desired_rows(top, changes)
+        return changes.applied
+
+    # ---- parts
+
+    def _changes(self, changed: Collection[str], states: Collection[int] = ()) -> Changes:
+        numbers = {n: s.number for n, s in self._aggregates() if s.number in states}
+        return Changes(changed, _above(self.query), change, numbers.get)
+
+    def _aggregates(self) -> list[tuple[Aggregate, State]]:
+        return state_tables(self.query)
+
+    def _printer(self, naming: Naming) -> Printer:
+        def state(number: int) -> str:
+            return naming.view if number == VIEW else naming.state(number)
+
+        return Printer(Names(naming.table, naming.step, state))
+
+    def _final(self, printer: Printer, node: Node, *, signed: bool) -> str:
+        names = (*self.columns, WEIGHT.sql) if signed else self.columns
+        columns = (*self.query.columns, WEIGHT) if signed else self.query.columns
+        return _renamed(printer, node, columns, names)
+
+
+def _renamed(printer: Printer, node: Node, cols: Sequence[Col], names: Sequence[str]) -> str:
+    listed = ", ".join(f"{c.sql} AS {quote_always(n)}" for c, n in zip(cols, names, strict=True))
+    return f"SELECT {listed} FROM ({printer.query(node)})"
+
+
+def _steps(changes: Changes, printer: Printer) -> tuple[StepText, ...]:
+    return tuple(
+        StepText(
+            name=s.name,
+            role=s.role,
+            sql=printer.query(s.node),
+            must_be_stored=s.must_be_stored,
+        )
+        for s in changes.steps
+    )
+
+
+def _above(node: Node) -> "itertools.count[int]":
+    """Numbers for new columns, above all that a plan has."""
+    used = [col.number for below in descend(node) for col in below.columns]
+    return itertools.count(max(used, default=0) + 1)
+
+
+def state_tables(node: Node) -> list[tuple[Aggregate, State]]:
+    """The aggregates of a plan that can have a state table, in order, with it."""
+    found: dict[Aggregate, State] = {}
+    for below in descend(node):
+        is_closed = isinstance(below, Aggregate) and tables(below) and not free(below)
+        if isinstance(below, Aggregate) and is_closed and below not in found:
+            state = state_of(below, len(found) + 1)
+            if state is not None:
+                found[below] = state
+    return list(found.items())
+
+
+def change_plan(
+    sql: str, relations: Mapping[str, Relation], columns: Sequence[str] = ()
+) -> ChangePlan | NoChangePlan:
+    """The change plan of a query.
+
+    Args:
+        sql: the query's text. relations: what each name in it means, by the name as typed
+            (``t`` or ``s.t``, without regard to case): a table's columns, or a plain view.
+        columns: the view's column names; without them the query's own.
+
+    Returns:
+        the plan, or why there is none.
+    """
+    try:
+        node, names, _ = compile_query(sql, relations)
+    except Refused as refusal:
+        return NoChangePlan(refusal.reason)
+    node = pruned(node, node.columns)
+    blocked = list(inexact(node))
+    reason = None
+    if blocked:
+        top, limit = keyed_top(node), limit_top(node)
+        kept = [top.operator] if top is not None else []
+        kept += [limit] if limit is not None else []
+        refused = [why for below, why in blocked if below not in kept]
+        if refused or len(blocked) > 1:
+            return NoChangePlan((refused or [why for _, why in blocked])[0])
+        reason = blocked[0][1]
+    states = tuple(
+        StatePlan(number=s.number, columns=s.names, key_columns=len(n.keys))
+        for n, s in state_tables(node)
+    )
+    shown = tuple(columns) or _unique(names)
+    if len(shown) != len(node.columns):
+        raise ValueError(f"{len(shown)} names for {len(node.columns)} columns")
+    return ChangePlan(query=node, columns=shown, reads=_reads(node), states=states, inexact=reason)
+
+
+def _unique(names: Sequence[str]) -> tuple[str, ...]:
+    found: list[str] = []
+    for index, name in enumerate(names, 1):
+        is_taken = not name or name.lower() in {n.lower() for n in found}
+        found.append(f"c{index}" if is_taken else name)
+    return tuple(found)
+
+
+def _reads(node: Node) -> dict[str, tuple[str, ...]]:
+    found: dict[str, dict[str, None]] = {}
+    for below in descend(node):
+        if isinstance(below, Scan):
+            found.setdefault(below.table, {}).update(dict.fromkeys(below.names))
+    return {table: tuple(found[table]) for table in sorted(found)}

@@ -1,0 +1,326 @@
+"""Prints nodes as Spark SQL: the structure is ours, the expressions are the user's own text.
+
+Columns are printed under their numbers, so every name in the text is unique and nothing needs a
+qualifier. Names of relations come from a callback.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from ctsql.planner.changes.columns import used
+from ctsql.planner.changes.nodes import (
+    PREFIX,
+    WEIGHT,
+    Aggregate,
+    Col,
+    Distinct,
+    Expr,
+    Filter,
+    Generate,
+    Join,
+    KeyTest,
+    LateralJoin,
+    Limit,
+    Node,
+    Part,
+    Project,
+    Restricted,
+    Rows,
+    Scan,
+    SetOperation,
+    SideJoin,
+    StateRows,
+    Step,
+    Subquery,
+    UnionAll,
+    Version,
+    Weighted,
+    Window,
+)
+
+NOTHING = f"1 AS {PREFIX}none"
+"""The select list of a relation of which only the number of rows counts."""
+
+_TIGHT_BEFORE = (")", ",", ".", "]", "[")
+_TIGHT_BEHIND = ("(", ".", "[")
+
+
+@dataclass(frozen=True, slots=True)
+class TableUse:
+    """One place where a table is read.
+
+    Attributes:
+        version: as of when, or its change. columns: what is read of it, by the table's names;
+            a change has the column ``__ct_w`` as well.
+        keys: steps whose rows hold every value that is wanted: the step's name, and pairs of a
+            column of the table and the step's column. A row without such a key in any of the
+            steps may be left out (files can be skipped by it); empty when all rows are wanted.
+    """
+
+    table: str
+    version: Version
+    columns: tuple[str, ...]
+    keys: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What relations are called in the text.
+
+    Attributes:
+        table: the name of a table at one place. step: of a step's rows.
+        state: of the stored groups of an aggregate, by its number.
+    """
+
+    table: Callable[[TableUse], str]
+    step: Callable[[str], str]
+    state: Callable[[int], str]
+
+
+class Printer:
+    """Prints nodes with the names given."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+
+    # ---- expressions
+
+    def expr(self, expr: Expr) -> str:
+        """An expression's text."""
+        return joined([self._part(part) for part in expr.parts])
+
+    def _part(self, part: Part) -> str:
+        match part:
+            case str():
+                return part
+            case Col():
+                return part.sql
+            case Subquery():
+                return f"({self.query(part.node)})"
+
+    def _conditions(self, conditions: Sequence[Expr]) -> str:
+        if len(conditions) == 1:
+            return self.expr(conditions[0])
+        return " AND ".join(f"({self.expr(c)})" for c in conditions)
+
+    # ---- relations
+
+    def query(self, node: Node) -> str:
+        """A node as a query; its columns carry their own names, in order."""
+        match node:
+            case Scan():
+                return self._scan(node, ())
+            case Rows():
+                return self._rows(node)
+            case Step():
+                return f"SELECT {columns(node.columns)} FROM {self.names.step(node.name)}"
+            case StateRows():
+                listed = [
+                    f"{quote_always(n)} AS {c.sql}"
+                    for n, c in zip(node.names, node.columns, strict=True)
+                ]
+                return f"SELECT {_list(listed)} FROM {self.names.state(node.number)}"
+            case Filter():
+                where = self._conditions(node.predicates)
+                return f"{self._all(node.child)} WHERE {where}"
+            case Project():
+                listed = [f"{self.expr(i.expr)} AS {i.col.sql}" for i in node.items]
+                return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
+            case Join():
+                return self._join(node)
+            case SideJoin():
+                return self._side_join(node)
+            case LateralJoin():
+                return self._lateral(node)
+            case Generate():
+                outer = "OUTER " if node.is_outer else ""
+                made = ", ".join(c.sql for c in node.made)
+                return (
+                    f"SELECT {columns(node.columns)} FROM {self._from(node.child)} {PREFIX}k"
+                    f" LATERAL VIEW {outer}{self.expr(node.generator)} {PREFIX}g AS {made}"
+                )
+            case Aggregate():
+                return self._aggregate(node)
+            case Distinct():
+                return f"SELECT DISTINCT {columns(node.columns)} FROM {self._from(node.child)}"
+            case SetOperation():
+                # The names of the left side count; the right one's columns go by place.
+                left, right = self.query(node.left), self.query(node.right)
+                return f"SELECT * FROM (({left}) {node.operator.upper()} ({right}))"
+            case UnionAll():
+                return self._union(node)
+            case Window():
+                listed = [c.sql for c in node.child.columns]
+                listed += [f"{self.expr(c.expr)} AS {c.col.sql}" for c in node.calls]
+                return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
+            case Limit():
+                return self._limit(node)
+            case Restricted():
+                child = (
+                    f"({self._scan(node.child, node.tests)})"
+                    if isinstance(node.child, Scan)
+                    else self._from(node.child)
+                )
+                tests = " OR ".join(self._test(t) for t in node.tests if not t.is_hint)
+                where = f" WHERE {tests}" if tests else ""
+                return f"SELECT {columns(node.columns)} FROM {child}{where}"
+            case Weighted():
+                listed = [c.sql for c in node.child.columns]
+                listed.append(f"CAST({node.weight} AS BIGINT) AS {node.columns[-1].sql}")
+                return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
+            case _:
+                assert_never(node)
+
+    def _lateral(self, node: LateralJoin) -> str:
+        kind = "LEFT JOIN" if node.is_left else "JOIN"
+        on = f" ON {self._conditions(node.conditions)}" if node.conditions else ""
+        on = on or (" ON true" if node.is_left else "")
+        right = f"LATERAL ({self.query(node.right)}) AS {PREFIX}l"
+        return (
+            f"SELECT {columns(node.columns)} FROM {self._from(node.left)} {PREFIX}k"
+            f" {kind} {right}{on}"
+        )
+
+    def _scan(self, node: Scan, tests: Sequence[KeyTest]) -> str:
+        names = dict(zip(node.columns, node.names, strict=True))
+        keys = tuple(
+            (t.keys.name, tuple((names[mine], key.sql) for mine, key in t.pairs)) for t in tests
+        )
+        if any(t.null_matches for t in tests):
+            keys = ()  # a NULL key wants every row
+        read = tuple(n for c, n in names.items() if c != WEIGHT)
+        name = self.names.table(TableUse(node.table, node.version, read, keys))
+        listed = [f"{quote_always(n)} AS {c.sql}" for c, n in names.items()]
+        return f"SELECT {_list(listed)} FROM {name}"
+
+    def _from(self, node: Node) -> str:
+        return f"({self.query(node)})"
+
+    def _all(self, node: Node) -> str:
+        return f"SELECT {columns(node.columns)} FROM {self._from(node)}"
+
+    def _rows(self, node: Rows) -> str:
+        if node.is_function:
+            return f"SELECT id AS {node.columns[0].sql} FROM {node.text}"
+        made = columns(node.columns)
+        names = ", ".join(c.sql for c in node.columns)
+        return f"SELECT {made} FROM ({node.text}) AS {PREFIX}v({names})"
+
+    def _join(self, node: Join) -> str:
+        """Each condition stands at the first join where all its columns are there."""
+        text = f"{self._from(node.children[0])} {PREFIX}k0"
+        seen = set(node.children[0].columns)
+        everything = set(node.columns)
+        waiting = list(node.conditions)
+        for index, child in enumerate(node.children[1:], 1):
+            seen |= set(child.columns)
+            ready = [c for c in waiting if (used(c) & everything) <= seen]
+            waiting = [c for c in waiting if c not in ready]
+            side = f"{self._from(child)} {PREFIX}k{index}"
+            if ready:
+                text += f" JOIN {side} ON {self._conditions(ready)}"
+            else:
+                text += f" CROSS JOIN {side}"
+        where = f" WHERE {self._conditions(waiting)}" if waiting else ""
+        return f"SELECT {columns(node.columns)} FROM {text}{where}"
+
+    def _side_join(self, node: SideJoin) -> str:
+        left, right = self._from(node.left), self._from(node.right)
+        on = self._conditions(node.conditions) if node.conditions else "true"
+        return (
+            f"SELECT {columns(node.columns)} FROM {left} {PREFIX}k0"
+            f" {node.kind.value.upper()} {right} {PREFIX}k1 ON {on}"
+        )
+
+    def _aggregate(self, node: Aggregate) -> str:
+        listed = [f"{k.source.sql} AS {k.col.sql}" for k in node.keys]
+        listed += [f"{self.expr(c.expr)} AS {c.col.sql}" for c in node.calls]
+        text = f"SELECT {_list(listed)} FROM {self._from(node.child)}"
+        if node.sets is not None:
+            sets = [
+                "(" + ", ".join(node.keys[i].source.sql for i in one) + ")" for one in node.sets
+            ]
+            return f"{text} GROUP BY GROUPING SETS ({', '.join(sets)})"
+        if node.keys:
+            return f"{text} GROUP BY {', '.join(k.source.sql for k in node.keys)}"
+        return text
+
+    def _union(self, node: UnionAll) -> str:
+        texts = []
+        for branch in node.branches:
+            listed = [
+                a.sql if a == b else f"{a.sql} AS {b.sql}"
+                for a, b in zip(branch.cols, node.columns, strict=True)
+            ]
+            if branch.cols == node.columns == branch.node.columns:
+                texts.append(self.query(branch.node))
+            else:
+                texts.append(f"SELECT {_list(listed)} FROM {self._from(branch.node)}")
+        return f"SELECT {columns(node.columns)} FROM ({' UNION ALL '.join(texts)})"
+
+    def _limit(self, node: Limit) -> str:
+        order = ", ".join(f"{self.expr(o.expr)} {o.direction}".strip() for o in node.order)
+        limit = f" LIMIT {node.limit}" if node.limit else ""
+        offset = f" OFFSET {node.offset}" if node.offset else ""
+        inner = f"{self._all(node.child)} ORDER BY {order}{limit}{offset}"
+        return f"SELECT {columns(node.columns)} FROM ({inner})"
+
+    def _test(self, test: KeyTest) -> str:
+        """Is there an equal key? NULL equals NULL here: groups have such keys."""
+        pairs = []
+        for mine, key in test.pairs:
+            equal = f"{key.sql} <=> {mine.sql}"
+            if test.null_matches:
+                equal = f"({equal} OR {key.sql} IS NULL OR {mine.sql} IS NULL)"
+            pairs.append(equal)
+        step = self.names.step(test.keys.name)
+        where = f" WHERE {' AND '.join(pairs)}" if pairs else ""
+        return f"EXISTS (SELECT 1 FROM {step}{where})"
+
+
+def joined(texts: Sequence[str]) -> str:
+    """Tokens with spaces where a reader expects them."""
+    made = ""
+    for index, text in enumerate(texts):
+        before = texts[index - 1] if index else ""
+        tight = (
+            not index
+            or text in _TIGHT_BEFORE
+            or before in _TIGHT_BEHIND
+            or (text == "(" and before.isidentifier() and before.upper() not in _SPACED)
+        )
+        made += text if tight else " " + text
+    return made
+
+
+_SPACED = (
+    "GROUP",
+    "FILTER",
+    "IN",
+    "AND",
+    "OR",
+    "NOT",
+    "OVER",
+    "THEN",
+    "ELSE",
+    "WHEN",
+    "AS",
+    "BY",
+    "LIKE",
+    "BETWEEN",
+)
+
+
+def quote_always(name: str) -> str:
+    """A name in backticks: a bare reserved word is no name in Spark's ANSI mode."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def columns(cols: Sequence[Col]) -> str:
+    """A select list that passes columns on."""
+    return _list([c.sql for c in cols])
+
+
+def _list(listed: Sequence[str]) -> str:
+    return ", ".join(listed) or NOTHING

@@ -1,0 +1,199 @@
+"""Calls of aggregate and window functions: what of them a change rule must know."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ctsql.catalog.names import fold
+from ctsql.planner.changes import functions
+from ctsql.planner.changes.columns import subqueries
+from ctsql.planner.changes.nodes import Call, Col, Expr, Order, Part
+from ctsql.planner.changes.reading.clauses import at_top
+from ctsql.planner.changes.reading.expressions import (
+    Calls,
+    Expressions,
+    call_end,
+    is_floating,
+    type_of,
+    typed,
+)
+from ctsql.planner.changes.reading.scopes import Scope
+from ctsql.planner.changes.reasons import Refused
+from ctsql.planner.syntax.tokens import Token, Tokens, closing, groups, span_of, words_are
+
+_SUMS = ("sum", "avg", "mean", "try_sum", "try_avg")
+_SAME_TYPE = ("min", "max", "first", "last", "any_value", "sum", "lag", "lead", "mode")
+_DIRECTIONS = ("ASC", "DESC", "NULLS", "FIRST", "LAST")
+
+
+@dataclass(frozen=True, slots=True)
+class WindowDraft:
+    """A window function as read; its columns are settled once the grouping is."""
+
+    function: str
+    call: Expr
+    partition: tuple[Expr, ...]
+    order: tuple[Order, ...]
+    frame: tuple[str, ...]
+
+
+def aggregate_call(
+    tokens: Tokens, expressions: Expressions, scope: Scope, fresh: Sequence[Col]
+) -> Call:
+    """The call of an aggregate function; ``fresh`` holds the column it becomes.
+
+    Raises:
+        Refused: SUBQUERY_PLACE, or what is in an argument.
+    """
+    name = fold(tokens[0].text)
+    inside = expressions.build(tokens[1:], scope)
+    if any(True for _ in subqueries(inside)):
+        raise Refused("SUBQUERY_PLACE", span_of(tokens))
+    expr = Expr((typed(tokens[0]), *inside.parts), span_of(tokens))
+    argument = _argument(tokens, expressions, scope)
+    return Call(
+        expr=expr,
+        col=_typed_column(fresh[0], name, argument, expr),
+        function=name,
+        exact=is_exact(name, argument, expr),
+        argument=argument,
+    )
+
+
+def _argument(tokens: Tokens, expressions: Expressions, scope: Scope) -> Expr | None:
+    inside = tokens[2:-1]
+    alone = closing(tokens, 1) == len(tokens) - 1
+    if not alone or not inside or len(groups(inside, ",")) != 1:
+        return None
+    if inside[0].upper in ("*", "DISTINCT", "ALL"):
+        return None
+    return expressions.build(inside, scope)
+
+
+def is_exact(name: str, argument: Expr | None, whole: Expr) -> bool:
+    """Does the function give the same result in whatever order it meets its rows?"""
+    if name in functions.INEXACT:
+        return False
+    return name not in _SUMS or not is_floating(argument or whole)
+
+
+def _typed_column(col: Col, name: str, argument: Expr | None, whole: Expr) -> Col:
+    if name in functions.FLOATING:
+        kind = "double"
+    elif name in ("avg", "mean", "try_avg"):
+        kind = type_of(argument) if argument is not None else ""
+        kind = kind if kind.lower().startswith("decimal") else "double"
+    elif name in _SAME_TYPE:
+        kind = type_of(argument) if argument is not None else ("double" * is_floating(whole))
+    else:
+        kind = "bigint" if name.startswith("count") else ""
+    return Col(col.number, name, kind)
+
+
+def window_draft(
+    tokens: Tokens, over: Tokens, expressions: Expressions, scope: Scope, calls: Calls
+) -> WindowDraft:
+    """A window function, its call and its window read.
+
+    Raises:
+        Refused: the window has a form that is not known here, or an argument's reason.
+    """
+    inside = expressions.build(tokens[1:], scope, Calls(aggregate=calls.aggregate))
+    call = Expr((typed(tokens[0]), *inside.parts), span_of(tokens))
+    sections = _sections(over)
+    partition = tuple(
+        expressions.build(tuple(g), scope, Calls(aggregate=calls.aggregate))
+        for g in (groups(sections["PARTITION"], ",") if sections["PARTITION"] else ())
+    )
+    order = tuple(
+        order_item(tuple(g), expressions, scope, Calls(aggregate=calls.aggregate))
+        for g in (groups(sections["ORDER"], ",") if sections["ORDER"] else ())
+    )
+    frame = tuple(typed(t) for t in sections["FRAME"])
+    everything = (call, *partition, *(o.expr for o in order))
+    if any(True for e in everything for _ in subqueries(e)):
+        raise Refused("SUBQUERY_PLACE", span_of(tokens))
+    return WindowDraft(fold(tokens[0].text), call, partition, order, frame)
+
+
+def _sections(over: Tokens) -> dict[str, Tokens]:
+    """What stands in OVER (...): the lists of PARTITION BY and ORDER BY, and the frame."""
+    marks: list[tuple[str, int, int]] = []
+    for index in at_top(over):
+        word = over[index].upper
+        if word in ("PARTITION", "ORDER") and words_are(over, index + 1, ("BY",)):
+            marks.append((word, index, index + 2))
+        elif word in ("ROWS", "RANGE"):
+            marks.append(("FRAME", index, index))
+    if over and (not marks or marks[0][1] != 0):
+        raise Refused("TEXT_NOT_READ", span_of(over))
+    found: dict[str, Tokens] = {"PARTITION": (), "ORDER": (), "FRAME": ()}
+    stops = [begin for _, begin, _ in marks[1:]] + [len(over)] * bool(marks)
+    for (name, _, begin), stop in zip(marks, stops, strict=True):
+        found[name] = tuple(over[begin:stop])
+    return found
+
+
+def order_item(
+    tokens: Tokens, expressions: Expressions, scope: Scope, calls: Calls | None = None
+) -> Order:
+    """One item of an ORDER BY."""
+    stop = len(tokens)
+    while stop > 1 and tokens[stop - 1].upper in _DIRECTIONS:
+        stop -= 1
+    direction = " ".join(typed(t) for t in tokens[stop:])
+    return Order(expr=expressions.build(tokens[:stop], scope, calls), direction=direction)
+
+
+def window_call(
+    draft: WindowDraft, over: tuple[Col, ...], order: tuple[Order, ...], fresh: Col
+) -> Call:
+    """The window function, its partition given as columns."""
+    parts: list[Part] = [*draft.call.parts, "OVER", "("]
+    if over:
+        parts += ["PARTITION", "BY"]
+        for index, col in enumerate(over):
+            parts += [",", col] if index else [col]
+    if order:
+        parts += ["ORDER", "BY"]
+        for index, item in enumerate(order):
+            parts += [",", *item.expr.parts] if index else [*item.expr.parts]
+            parts += item.direction.split()
+    parts += [*draft.frame, ")"]
+    columns = [item.expr.column for item in order]
+    has_rows = bool(draft.frame) and draft.frame[0].upper() == "ROWS"
+    name = draft.function
+    bound = name in functions.ORDER_BOUND
+    exact = bound or name in functions.WINDOW_ONLY or is_exact(name, None, draft.call)
+    known = tuple(col for col in columns if col is not None)
+    return Call(
+        expr=Expr(tuple(parts), draft.call.span),
+        col=_typed_column(fresh, name, None, draft.call),
+        function=name,
+        exact=exact,
+        over=over,
+        order=known if len(known) == len(columns) else None,
+        ties=bound or (bool(order) and has_rows),
+    )
+
+
+def has_calls(tokens: Tokens) -> bool:
+    """Is there a call of an aggregate, not as a window function, outside subqueries?"""
+    for index in range(len(tokens) - 1):
+        token = tokens[index]
+        if tokens[index + 1].upper != "(" or fold(token.text) not in functions.AGGREGATES:
+            continue
+        if call_end(tokens, index, {})[1] is None:
+            return True
+    return False
+
+
+def outside_calls(tokens: Tokens) -> Iterator[Token]:
+    """The tokens that are in no call of an aggregate."""
+    index = 0
+    while index < len(tokens):
+        behind = tokens[index + 1].upper if index + 1 < len(tokens) else ""
+        if behind == "(" and fold(tokens[index].text) in functions.AGGREGATES:
+            index = call_end(tokens, index, {})[0]
+            continue
+        yield tokens[index]
+        index += 1

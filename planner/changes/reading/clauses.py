@@ -1,0 +1,293 @@
+"""Cuts the tokens of a query into its clauses, without looking into expressions.
+
+Every piece keeps the user's own tokens. sqlglot's tree is not used here: it does not say where a
+clause begins, and a piece cut from the text means what the text means.
+Source: the rules ``query``, ``queryTerm``, ``querySpecification`` of Spark's SqlBaseParser.g4.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ctsql.planner.changes.reasons import Refused
+from ctsql.planner.syntax.tokens import Token, Tokens, closing, groups, span_of, words_are
+
+_CLAUSES = (
+    ("FROM",),
+    ("WHERE",),
+    ("GROUP", "BY"),
+    ("HAVING",),
+    ("QUALIFY",),
+    ("WINDOW",),
+    ("ORDER", "BY"),
+    ("SORT", "BY"),
+    ("CLUSTER", "BY"),
+    ("DISTRIBUTE", "BY"),
+    ("LIMIT",),
+    ("OFFSET",),
+)
+_UNSUPPORTED = ("SORT BY", "CLUSTER BY", "DISTRIBUTE BY")
+_SET_OPERATORS = {"UNION": "union", "INTERSECT": "intersect", "EXCEPT": "except", "MINUS": "except"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CteText:
+    """``name (columns) AS (query)``."""
+
+    name: Token
+    columns: tuple[str, ...]
+    query: "QueryText"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectText:
+    """One SELECT; a clause that is not there is empty."""
+
+    tokens: Tokens
+    is_distinct: bool
+    items: tuple[Tokens, ...]
+    source: Tokens
+    where: Tokens
+    group: Tokens
+    having: Tokens
+    qualify: Tokens
+    windows: dict[str, Tokens]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValuesText:
+    """``VALUES ...`` as a query."""
+
+    tokens: Tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableText:
+    """``TABLE t`` as a query."""
+
+    tokens: Tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetText:
+    """Two queries with UNION, INTERSECT or EXCEPT between them."""
+
+    operator: str
+    is_all: bool
+    left: "BodyText"
+    right: "BodyText"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryText:
+    """A query with what stands around its body."""
+
+    tokens: Tokens
+    ctes: tuple[CteText, ...]
+    body: "BodyText"
+    order: tuple[Tokens, ...]
+    limit: Tokens
+    offset: Tokens
+
+
+BodyText = SelectText | ValuesText | TableText | SetText | QueryText
+
+
+def at_top(tokens: Tokens, start: int = 0) -> Iterator[int]:
+    """The indexes of tokens outside parentheses and brackets; these themselves left out."""
+    depth = 0
+    for index in range(start, len(tokens)):
+        symbol = tokens[index].upper
+        if symbol in ("(", "["):
+            depth += 1
+        elif symbol in (")", "]"):
+            depth -= 1
+        elif depth == 0:
+            yield index
+
+
+def starts_query(tokens: Tokens, index: int) -> bool:
+    """Does a query begin inside the parenthesis at ``index``?"""
+    while index < len(tokens) and tokens[index].upper == "(":
+        index += 1
+        if index < len(tokens) and tokens[index].upper in ("SELECT", "WITH", "VALUES", "TABLE"):
+            return True
+    return False
+
+
+def read_query(tokens: Tokens) -> QueryText:
+    """A query's clauses.
+
+    Raises:
+        Refused: RECURSIVE_QUERY, CLAUSE_UNSUPPORTED or TEXT_NOT_READ.
+    """
+    if not tokens:
+        raise Refused("TEXT_NOT_READ")
+    rest, ctes = _with(tokens) if tokens[0].upper == "WITH" else (tokens, ())
+    segments, operators = _segments(rest)
+    clauses = _clauses(segments[-1])
+    first = min((lo for name, lo, _ in clauses if _is_tail(name)), default=len(segments[-1]))
+    windows = _windows(segments[-1], clauses)
+    tail = {name: segments[-1][lo + len(name.split()) : hi] for name, lo, hi in clauses}
+    bodies = [_body(s, {}) for s in segments[:-1]] + [_body(segments[-1][:first], windows)]
+    for name in _UNSUPPORTED:
+        if name in tail:
+            raise Refused("CLAUSE_UNSUPPORTED", span_of(segments[-1]))
+    order = tail.get("ORDER BY", ())
+    return QueryText(
+        tokens=tokens,
+        ctes=ctes,
+        body=_folded(bodies, operators),
+        order=tuple(tuple(g) for g in groups(order, ",")) if order else (),
+        limit=tail.get("LIMIT", ()),
+        offset=tail.get("OFFSET", ()),
+    )
+
+
+def _is_tail(name: str) -> bool:
+    return name in ("ORDER BY", "LIMIT", "OFFSET", *_UNSUPPORTED)
+
+
+def _with(tokens: Tokens) -> tuple[Tokens, tuple[CteText, ...]]:
+    if words_are(tokens, 1, ("RECURSIVE",)):
+        raise Refused("RECURSIVE_QUERY", tokens[1].span)
+    index = 1
+    found = []
+    while True:
+        name = tokens[index]
+        index += 1
+        columns: tuple[str, ...] = ()
+        if index < len(tokens) and tokens[index].upper == "(":
+            stop = closing(tokens, index)
+            columns = tuple(t.text for t in tokens[index + 1 : stop] if t.is_name)
+            index = stop + 1
+        if words_are(tokens, index, ("AS",)):
+            index += 1
+        stop = closing(tokens, index)
+        if not words_are(tokens, index, ("(",)) or stop >= len(tokens):
+            raise Refused("TEXT_NOT_READ", name.span)
+        query = read_query(tokens[index + 1 : stop])
+        found.append(CteText(name=name, columns=columns, query=query))
+        if not words_are(tokens, stop + 1, (",",)):
+            return tokens[stop + 1 :], tuple(found)
+        index = stop + 2
+
+
+def _segments(tokens: Tokens) -> tuple[list[Tokens], list[tuple[str, bool]]]:
+    """The operands of set operators at the top, and the operators between them."""
+    found: list[Tokens] = []
+    operators: list[tuple[str, bool]] = []
+    begin = 0
+    for index in at_top(tokens):
+        token = tokens[index]
+        if token.upper not in _SET_OPERATORS or index <= begin:
+            continue
+        if tokens[index - 1].upper in ("*", ".", "AS") or tokens[index - 1].upper in (",",):
+            continue  # * EXCEPT (c), or a name
+        behind = index + 1
+        is_all = words_are(tokens, behind, ("ALL",))
+        if is_all or words_are(tokens, behind, ("DISTINCT",)):
+            behind += 1
+        if words_are(tokens, behind, ("BY", "NAME")):
+            raise Refused("CLAUSE_UNSUPPORTED", token.span)
+        found.append(tokens[begin:index])
+        operators.append((_SET_OPERATORS[token.upper], is_all))
+        begin = behind
+    found.append(tokens[begin:])
+    if any(not segment for segment in found):
+        raise Refused("TEXT_NOT_READ", span_of(tokens) if tokens else None)
+    return found, operators
+
+
+def _folded(bodies: list[BodyText], operators: list[tuple[str, bool]]) -> BodyText:
+    """INTERSECT binds tighter; all else from left to right."""
+    terms = [bodies[0]]
+    looser: list[tuple[str, bool]] = []
+    for (name, is_all), body in zip(operators, bodies[1:], strict=True):
+        if name == "intersect":
+            terms[-1] = SetText(operator=name, is_all=is_all, left=terms[-1], right=body)
+        else:
+            terms.append(body)
+            looser.append((name, is_all))
+    result = terms[0]
+    for (name, is_all), body in zip(looser, terms[1:], strict=True):
+        result = SetText(operator=name, is_all=is_all, left=result, right=body)
+    return result
+
+
+def _clauses(tokens: Tokens) -> list[tuple[str, int, int]]:
+    """Name, begin and end of each clause behind the select list."""
+    marks: list[tuple[str, int]] = []
+    for index in at_top(tokens):
+        for words in _CLAUSES:
+            if words_are(tokens, index, words) and _is_clause(tokens, index, words[0]):
+                marks.append((" ".join(words), index))
+    stops = [index for _, index in marks[1:]] + [len(tokens)] * bool(marks)
+    return [(name, lo, hi) for (name, lo), hi in zip(marks, stops, strict=True)]
+
+
+def _is_clause(tokens: Tokens, index: int, word: str) -> bool:
+    before = tokens[index - 1].upper if index else ""
+    if before in (".", "AS") or (index and tokens[index].text.startswith("`")):
+        return False
+    if word == "FROM" and before == "DISTINCT" and tokens[index - 2].upper in ("IS", "NOT"):
+        return False
+    if word == "WINDOW":
+        return words_are(tokens, index + 2, ("AS", "("))
+    return True
+
+
+def _windows(tokens: Tokens, clauses: list[tuple[str, int, int]]) -> dict[str, Tokens]:
+    found: dict[str, Tokens] = {}
+    for name, lo, hi in clauses:
+        for group in groups(tokens[lo + 1 : hi], ",") if name == "WINDOW" else ():
+            found[group[0].text.lower()] = tuple(group[3:-1])
+    return found
+
+
+def _body(tokens: Tokens, windows: dict[str, Tokens]) -> BodyText:
+    if not tokens:
+        raise Refused("TEXT_NOT_READ")
+    first = tokens[0].upper
+    if first == "(" and closing(tokens, 0) == len(tokens) - 1:
+        return read_query(tokens[1:-1])
+    if first == "VALUES":
+        return ValuesText(tokens=tokens)
+    if first == "TABLE":
+        return TableText(tokens=tokens)
+    if first != "SELECT":
+        raise Refused("CLAUSE_UNSUPPORTED", tokens[0].span)
+    clauses = _clauses(tokens)
+    names = [name for name, _, _ in clauses]
+    if len(set(names)) != len(names):
+        raise Refused("TEXT_NOT_READ", span_of(tokens))
+    parts = {name: tokens[lo + len(name.split()) : hi] for name, lo, hi in clauses}
+    if any(_is_tail(name) for name in names):
+        raise Refused("TEXT_NOT_READ", span_of(tokens))
+    listed = tokens[1 : clauses[0][1] if clauses else len(tokens)]
+    listed = _without_hint(listed)
+    is_distinct = words_are(listed, 0, ("DISTINCT",))
+    if is_distinct or words_are(listed, 0, ("ALL",)):
+        listed = listed[1:]
+    if words_are(listed, 0, ("ON", "(")) and is_distinct:
+        raise Refused("CLAUSE_UNSUPPORTED", listed[0].span)
+    return SelectText(
+        tokens=tokens,
+        is_distinct=is_distinct,
+        items=tuple(tuple(g) for g in groups(listed, ",")),
+        source=parts.get("FROM", ()),
+        where=parts.get("WHERE", ()),
+        group=parts.get("GROUP BY", ()),
+        having=parts.get("HAVING", ()),
+        qualify=parts.get("QUALIFY", ()),
+        windows={**_windows(tokens, clauses), **windows},
+    )
+
+
+def _without_hint(tokens: Tokens) -> Tokens:
+    """Hints change how Spark runs a query, not what it gives."""
+    if tokens and tokens[0].text.startswith("/*+"):
+        for index, token in enumerate(tokens):
+            if token.text.endswith("*/"):
+                return tokens[index + 1 :]
+        raise Refused("TEXT_NOT_READ", tokens[0].span)
+    return tokens

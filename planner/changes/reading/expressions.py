@@ -1,0 +1,387 @@
+"""Turns the tokens of an expression into an expression whose columns are known.
+
+The tokens stay as the user typed them; what is found in them are column references (sqlglot's
+tree says where they stand), calls of aggregate and window functions, and subqueries.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+
+from ctsql.catalog.names import fold
+from ctsql.catalog.spans import Source
+from ctsql.planner.changes import functions
+from ctsql.planner.changes.nodes import Col, Expr, Node, Part, Subquery, SubqueryKind
+from ctsql.planner.changes.reading.scopes import Scope
+from ctsql.planner.changes.reasons import Refused
+from ctsql.planner.syntax.tokens import Kind, Token, Tokens, closing, span_of, tokenise, words_are
+
+# Words that stand in front of a parenthesis and are no function.
+_NO_FUNCTION = functions.names("""
+    ALL AND ANY AS BETWEEN BY CASE CUBE DISTINCT ELSE ESCAPE EXISTS FILTER FROM GROUP GROUPING
+    ILIKE IN INTERVAL IS LIKE NOT ON OR ORDER OVER PARTITION REGEXP RLIKE ROLLUP SELECT SETS
+    SOME THEN USING VALUES WHEN WHERE WITHIN
+""")
+_TYPES = functions.names("""
+    BIGINT BINARY BOOLEAN BYTE CHAR CHARACTER DATE DEC DECIMAL DOUBLE FLOAT INT INTEGER INTERVAL
+    LONG NUMERIC REAL SHORT SMALLINT STRING TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TINYINT
+    VARCHAR VARIANT TIME
+""")
+_NO_QUERY_WORDS = ("SELECT", "UNION", "INTERSECT", "EXCEPT", "MINUS")
+_QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE")
+_FLOATING_NUMBER = re.compile(r"(?i)^[0-9.]+(e[+-]?[0-9]+)?[df]$|^[0-9.]+e[+-]?[0-9]+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A query's text: its tokens, and where its tree has columns and aliases.
+
+    Attributes:
+        columns: where references to columns start. aliases: where aliases of items start.
+    """
+
+    source: Source
+    tokens: Tokens
+    columns: frozenset[int]
+    aliases: frozenset[int]
+
+    @staticmethod
+    def of(text: str) -> "Reading":
+        """Read a text.
+
+        Raises:
+            Refused: TEXT_NOT_READ, sqlglot cannot read it.
+        """
+        source = Source(text)
+        try:
+            tree = sqlglot.parse_one(text, dialect="spark")
+        except (ParseError, TokenError, AttributeError, IndexError, KeyError, TypeError) as cause:
+            raise Refused("TEXT_NOT_READ", source.whole()) from cause
+        if not isinstance(tree, exp.Query):
+            raise Refused("TEXT_NOT_READ", source.whole())
+        columns = (_start(c.find_all(exp.Identifier)) for c in tree.find_all(exp.Column))
+        aliases = (
+            a.args["alias"].meta.get("start")
+            for a in tree.find_all(exp.Alias)
+            if isinstance(a.args.get("alias"), exp.Identifier)
+        )
+        return Reading(
+            source,
+            tuple(t for t in tokenise(source.whole()) if t.upper != ";"),
+            frozenset(c for c in columns if c is not None),
+            frozenset(a for a in aliases if a is not None),
+        )
+
+
+def _start(identifiers: Iterable[exp.Expr]) -> int | None:
+    starts = [i.meta["start"] for i in identifiers if "start" in i.meta]
+    return min(starts) if starts else None
+
+
+@dataclass(slots=True)
+class Calls:
+    """What to do with calls of functions over many rows; None where they cannot stand.
+
+    Attributes:
+        aggregate: given the call's tokens, the column it becomes.
+        window: given the call's tokens and those in OVER (...), the column it becomes.
+        windows: the named windows. is_condition: the expression is a whole predicate of WHERE,
+            HAVING or QUALIFY, where NULL is as good as false.
+    """
+
+    aggregate: Callable[[Tokens], Col] | None = None
+    window: Callable[[Tokens, Tokens], Col] | None = None
+    windows: dict[str, Tokens] = field(default_factory=dict)
+    is_condition: bool = False
+
+
+class Expressions:
+    """Builds expressions of one query text.
+
+    Args:
+        reading: the text.
+        subquery: compiles the tokens of a query, given the scope around it.
+    """
+
+    def __init__(self, reading: Reading, subquery: Callable[[Tokens, Scope], Node]) -> None:
+        self.reading = reading
+        self.subquery = subquery
+
+    def build(self, tokens: Tokens, scope: Scope, calls: Calls | None = None) -> Expr:
+        """The expression of some tokens.
+
+        Raises:
+            Refused: a name, a function or a subquery that has no change rule there.
+        """
+        if not tokens:
+            raise Refused("TEXT_NOT_READ")
+        calls = calls or Calls()
+        parts: list[Part] = []
+        index = 0
+        while index < len(tokens):
+            index = self._next(tokens, index, scope, calls, parts)
+        return Expr(tuple(parts), span_of(tokens))
+
+    def build_generator(self, tokens: Tokens, scope: Scope) -> Expr:
+        """The call of a generator, its arguments as expressions."""
+        inside = tokens[2:-1]
+        made = self.build(inside, scope) if inside else Expr(())
+        return Expr((typed(tokens[0]), "(", *made.parts, ")"), span_of(tokens))
+
+    def _next(
+        self, tokens: Tokens, index: int, scope: Scope, calls: Calls, parts: list[Part]
+    ) -> int:
+        token = tokens[index]
+        behind = tokens[index + 1].upper if index + 1 < len(tokens) else ""
+        if token.upper == "(" and behind in _QUERY_WORDS:
+            return self._subquery(tokens, index, scope, calls, parts)
+        if token.kind in (Kind.WORD, Kind.QUOTED) and token.start in self.reading.columns:
+            return self._column(tokens, index, scope, parts)
+        if token.kind is Kind.WORD and behind == "(" and _is_call(tokens, index):
+            return self._call(tokens, index, scope, calls, parts)
+        if token.kind is Kind.WORD:
+            _check_word(token, tokens[index - 1].upper if index else "")
+        if token.is_name and self._hides_column(tokens, index, scope):
+            raise Refused("TEXT_NOT_READ", token.span)
+        if token.upper == "?":
+            raise Refused("TEXT_NOT_READ", token.span)
+        parts.append(typed(token))
+        return index + 1
+
+    def _subquery(
+        self, tokens: Tokens, index: int, scope: Scope, calls: Calls, parts: list[Part]
+    ) -> int:
+        stop = closing(tokens, index)
+        node = self.subquery(tokens[index + 1 : stop], scope)
+        before = tokens[index - 1].upper if index else ""
+        if before == "EXISTS":
+            parts.append(Subquery(node, SubqueryKind.EXISTS))
+            return stop + 1
+        if before != "IN":
+            parts.append(Subquery(node, SubqueryKind.SCALAR))
+            return stop + 1
+        negated = index > 1 and tokens[index - 2].upper == "NOT"
+        left = parts[: -2 if negated else -1]
+        column = left[-1] if left and isinstance(left[-1], Col) else None
+        stands_alone = len(left) == 1 or left[-2:-1] in (["("], ["and"], ["AND"])
+        known = Expr((column,)) if column is not None and stands_alone else None
+        # NULL and false differ everywhere but in a predicate that is nothing but this IN.
+        is_whole = len(left) == 1 and stop + 1 == len(tokens)
+        plain = calls.is_condition and is_whole and not negated
+        kind = SubqueryKind.IN if plain else SubqueryKind.NULL_AWARE_IN
+        parts.append(Subquery(node, kind, known))
+        return stop + 1
+
+    def _column(self, tokens: Tokens, index: int, scope: Scope, parts: list[Part]) -> int:
+        chain = [tokens[index]]
+        stop = index + 1
+        while words_are(tokens, stop, (".",)) and stop + 1 < len(tokens):
+            if not tokens[stop + 1].is_name:
+                break
+            chain.append(tokens[stop + 1])
+            stop += 2
+        span = span_of(chain)
+        found = scope.resolve([t.text for t in chain], span)
+        if found is None:
+            raise Refused("UNKNOWN_COLUMN", span)
+        expr, taken = found
+        if expr.column is not None:
+            parts.append(expr.column)
+        else:
+            parts += ["(", *expr.parts, ")"]
+        for name in chain[taken:]:
+            parts += [".", typed(name)]
+        return stop
+
+    def _call(
+        self, tokens: Tokens, index: int, scope: Scope, calls: Calls, parts: list[Part]
+    ) -> int:
+        name = fold(tokens[index].text)
+        stop, over = call_end(tokens, index, calls.windows)
+        call = tokens[index:stop]
+        if over is not None:
+            if calls.window is None:
+                raise Refused("CLAUSE_UNSUPPORTED", span_of(call))
+            parts.append(calls.window(call, over[0]))
+            return over[1]
+        if name in functions.AGGREGATES and not _is_quantifier(tokens, index):
+            if calls.aggregate is None:
+                raise Refused("KEY_NOT_MATCHED", span_of(call))
+            parts.append(calls.aggregate(call))
+            return stop
+        check_function(tokens[index])
+        parts.append(typed(tokens[index]))
+        return index + 1
+
+    def _hides_column(self, tokens: Tokens, index: int, scope: Scope) -> bool:
+        """A name that the tree has no column for, but that a relation here has.
+
+        It may be a unit, a type or the parameter of a lambda. That cannot be told for certain.
+        """
+        token = tokens[index]
+        before = tokens[index - 1].upper if index else ""
+        behind = tokens[index + 1] if index + 1 < len(tokens) else None
+        if before in (".", "AS") or (behind is not None and behind.kind is Kind.STRING):
+            return False
+        return scope.own_column([token.text], token.span) is not None
+
+
+def typed(token: Token) -> str:
+    """A token as it stands in the text."""
+    return token.source.text[token.start : token.stop]
+
+
+def _is_call(tokens: Tokens, index: int) -> bool:
+    word = tokens[index].upper
+    before = tokens[index - 1].upper if index else ""
+    if before == ".":  # a method of nothing: Spark has none
+        return False
+    if word in ("GROUPING", "ANY", "SOME"):
+        return word == "GROUPING" or before not in ("LIKE", "ILIKE")
+    if word in _NO_FUNCTION and not (word in ("EXISTS",) and not _query_follows(tokens, index + 1)):
+        return False
+    return not (word in _TYPES and before in ("AS", "<", ":", ","))
+
+
+def _query_follows(tokens: Tokens, index: int) -> bool:
+    return index + 1 < len(tokens) and tokens[index + 1].upper in _QUERY_WORDS
+
+
+def _is_quantifier(tokens: Tokens, index: int) -> bool:
+    return bool(index) and tokens[index - 1].upper in ("LIKE", "ILIKE")
+
+
+def call_end(
+    tokens: Tokens, index: int, windows: dict[str, Tokens]
+) -> tuple[int, tuple[Tokens, int] | None]:
+    """Where the call at ``index`` ends, and the tokens in its OVER with where that ends."""
+    stop = closing(tokens, index + 1) + 1
+    while stop < len(tokens):
+        if words_are(tokens, stop, ("FILTER", "(")):
+            stop = closing(tokens, stop + 1) + 1
+        elif words_are(tokens, stop, ("WITHIN", "GROUP", "(")):
+            stop = closing(tokens, stop + 2) + 1
+        elif tokens[stop].upper in ("IGNORE", "RESPECT") and words_are(
+            tokens, stop + 1, ("NULLS",)
+        ):
+            stop += 2
+        else:
+            break
+    if not words_are(tokens, stop, ("OVER",)) or stop + 1 >= len(tokens):
+        return stop, None
+    if tokens[stop + 1].upper == "(":
+        end = closing(tokens, stop + 1)
+        inside = tokens[stop + 2 : end]
+        if len(inside) == 1 and fold(inside[0].text) in windows:
+            inside = windows[fold(inside[0].text)]
+        return stop, (inside, end + 1)
+    named = windows.get(fold(tokens[stop + 1].text))
+    if named is None:
+        raise Refused("TEXT_NOT_READ", tokens[stop + 1].span)
+    return stop, (named, stop + 2)
+
+
+def check_function(token: Token) -> None:
+    """A function of one row must be known, and always give the same.
+
+    Raises:
+        Refused: NONDETERMINISTIC, CLOCK_READ, GENERATOR_PLACE or FUNCTION_UNKNOWN.
+    """
+    name = fold(token.text)
+    if name in functions.SESSION:
+        raise Refused("NONDETERMINISTIC", token.span)
+    if name in functions.CLOCKS:
+        raise Refused("CLOCK_READ", token.span)
+    if name in functions.GENERATORS:
+        raise Refused("GENERATOR_PLACE", token.span)
+    if name not in functions.SCALARS and token.upper not in _TYPES:
+        raise Refused("FUNCTION_UNKNOWN", token.span)
+
+
+def _check_word(token: Token, before: str) -> None:
+    name = fold(token.text)
+    if before in (".", "AS"):
+        return
+    if token.upper in _NO_QUERY_WORDS:
+        raise Refused("TEXT_NOT_READ", token.span)
+    if name in ("current_user", "session_user", "user"):
+        raise Refused("NONDETERMINISTIC", token.span)
+    if name in functions.CLOCKS and name not in ("now", "curdate", "unix_timestamp"):
+        raise Refused("CLOCK_READ", token.span)
+
+
+def conjuncts(tokens: Tokens) -> list[Tokens]:
+    """The operands of AND at the top of a condition; the condition itself if there is an OR."""
+    while tokens and tokens[0].upper == "(" and closing(tokens, 0) == len(tokens) - 1:
+        if _query_follows(tokens, 0):
+            break
+        tokens = tokens[1:-1]
+    depth = cases = betweens = 0
+    found: list[Tokens] = []
+    begin = 0
+    for index, token in enumerate(tokens):
+        word = token.upper
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(word, 0)
+        cases += {"CASE": 1, "END": -1}.get(word, 0)
+        if depth or cases:
+            continue
+        if word == "OR":
+            return [tokens]
+        if word == "BETWEEN":
+            betweens += 1
+        elif word == "AND" and betweens:
+            betweens -= 1
+        elif word == "AND":
+            found.append(tokens[begin:index])
+            begin = index + 1
+    found.append(tokens[begin:])
+    if len(found) == 1:
+        return found
+    return [inner for piece in found for inner in conjuncts(piece)]
+
+
+def is_floating(expr: Expr) -> bool:
+    """May the value be a floating-point number? Yes where it cannot be told.
+
+    A quotient of integers is one, and one of decimals is not.
+    """
+    columns = [part for part in expr.parts if isinstance(part, Col)]
+    texts = [part for part in expr.parts if isinstance(part, str)]
+    if any(_is_float_type(col.type) for col in columns):
+        return True
+    inner = [p.node.columns for p in expr.parts if isinstance(p, Subquery)]
+    if any(_is_float_type(cols[0].type) for cols in inner if cols):
+        return True
+    words = {text.lower() for text in texts}
+    if words & functions.FLOATING or words & {"real", "double", "float"}:
+        return True
+    if any(_FLOATING_NUMBER.match(text) for text in texts):
+        return True
+    exact = all(col.type.lower().startswith("decimal") for col in columns) and bool(columns)
+    return "/" in words and not exact
+
+
+def _is_float_type(name: str) -> bool:
+    lower = name.lower()
+    return "double" in lower or "float" in lower or "variant" in lower
+
+
+def type_of(expr: Expr) -> str:
+    """The type of an expression as far as the rules need it; see :class:`Col`."""
+    if expr.column is not None:
+        return expr.column.type
+    if is_floating(expr):
+        return "double"
+    columns = [part for part in expr.parts if isinstance(part, Col)]
+    calls = any(p == "(" and isinstance(q, str) and q.isidentifier() for q, p in _pairs(expr))
+    if columns and not calls and all(c.type.lower().startswith("decimal") for c in columns):
+        return "decimal"
+    return ""
+
+
+def _pairs(expr: Expr) -> Iterable[tuple[Part, Part]]:
+    return zip(expr.parts, expr.parts[1:], strict=False)

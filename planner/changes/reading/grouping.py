@@ -1,0 +1,222 @@
+"""GROUP BY: its columns, its sets, and what the select list may use of them."""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ctsql.planner.changes.columns import substituted, used
+from ctsql.planner.changes.nodes import Col, Expr, Part, Subquery
+from ctsql.planner.changes.reading.clauses import at_top
+from ctsql.planner.changes.reasons import Refused
+from ctsql.planner.syntax.tokens import Kind, Tokens, closing, groups, span_of, words_are
+
+_SETS_MAX = 4096  # CUBE of 12 columns, which is also Spark's own bound
+_OPENS = ("(", ",", "AND", "OR", "NOT", "WHEN", "THEN", "ELSE", "CASE")
+_CLOSES = (")", ",", "AND", "OR", "WHEN", "THEN", "ELSE", "END", "IS")
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """The columns grouped by, and for several sets the numbers of each one's columns."""
+
+    keys: tuple[Expr, ...]
+    sets: tuple[tuple[int, ...], ...] | None
+
+
+def read_grouping(
+    tokens: Tokens, build: Callable[[Tokens], Expr], items: Sequence[Expr | None]
+) -> Grouping:
+    """The grouping of a GROUP BY clause.
+
+    Args:
+        build: makes an expression. items: the select list's expressions, for ordinals and ALL;
+            None for one that holds an aggregate.
+
+    Raises:
+        Refused: GROUPING_UNSUPPORTED, or a reason in an expression.
+    """
+    keys: list[Expr] = []
+
+    def number(piece: Tokens) -> int:
+        if len(piece) == 1 and piece[0].kind is Kind.NUMBER and piece[0].text.isdigit():
+            place = int(piece[0].text)
+            found = items[place - 1] if 1 <= place <= len(items) else None
+            if found is None:
+                raise Refused("GROUPING_UNSUPPORTED", span_of(piece))
+            expr = found
+        else:
+            expr = _bare(build(piece))
+        if expr not in keys:
+            keys.append(expr)
+        return keys.index(expr)
+
+    if len(tokens) == 1 and tokens[0].upper == "ALL":
+        plain = [item for item in items if item is not None]
+        return Grouping(tuple(dict.fromkeys(plain)), None)
+    several = False
+    factors: list[list[tuple[int, ...]]] = []
+    body, trailing = _trailing(tokens)
+    for group in groups(body, ","):
+        made = _sets(tuple(group), number)
+        if made is None:
+            factors.append([(number(_unwrapped(tuple(group))),)])
+        else:
+            several = True
+            factors.append(made)
+    if trailing:
+        several = True
+        factors = [_trailing_sets(trailing, factors, number)]
+    sets = [
+        tuple(dict.fromkeys(itertools.chain.from_iterable(choice)))
+        for choice in itertools.islice(itertools.product(*factors), _SETS_MAX + 1)
+    ]
+    if len(sets) > _SETS_MAX:
+        raise Refused("GROUPING_UNSUPPORTED", span_of(tokens))
+    return Grouping(tuple(keys), tuple(sets) if several else None)
+
+
+def _unwrapped(tokens: Tokens) -> Tokens:
+    while tokens and tokens[0].upper == "(" and closing(tokens, 0) == len(tokens) - 1:
+        tokens = tokens[1:-1]
+    return tokens
+
+
+def _bare(expr: Expr) -> Expr:
+    """Without the parentheses that an alias's expression comes in."""
+    while expr.parts[0] == "(" and _is_closed(expr.parts):
+        expr = replace(expr, parts=expr.parts[1:-1])
+    return expr
+
+
+def _trailing(tokens: Tokens) -> tuple[Tokens, Tokens]:
+    """``a, b WITH ROLLUP`` and ``a, b GROUPING SETS (...)`` cut into the list and the rest."""
+    for index in at_top(tokens):
+        behind_list = index > 0 and tokens[index - 1].upper != ","
+        with_word = words_are(tokens, index, ("WITH", "ROLLUP")) or words_are(
+            tokens, index, ("WITH", "CUBE")
+        )
+        if with_word or (behind_list and words_are(tokens, index, ("GROUPING", "SETS", "("))):
+            return tokens[:index], tokens[index:]
+    return tokens, ()
+
+
+def _trailing_sets(
+    trailing: Tokens, factors: list[list[tuple[int, ...]]], number: Callable[[Tokens], int]
+) -> list[tuple[int, ...]]:
+    if trailing[0].upper == "GROUPING":
+        made = _sets(trailing, number)
+        if made is None:
+            raise Refused("GROUPING_UNSUPPORTED", span_of(trailing))
+        return made
+    members = [factor[0] for factor in factors]
+    return list(_rollup(members) if trailing[1].upper == "ROLLUP" else _cube(members))
+
+
+def _sets(tokens: Tokens, number: Callable[[Tokens], int]) -> list[tuple[int, ...]] | None:
+    """The sets of ROLLUP(...), CUBE(...), GROUPING SETS (...); None for a plain expression."""
+    word = tokens[0].upper if tokens else ""
+    opening = 2 if words_are(tokens, 0, ("GROUPING", "SETS")) else 1
+    if word not in ("ROLLUP", "CUBE", "GROUPING") or not words_are(tokens, opening, ("(",)):
+        return None
+    if closing(tokens, opening) != len(tokens) - 1:
+        return None
+    pieces = [tuple(g) for g in groups(tokens[opening + 1 : -1], ",")]
+    if word == "GROUPING":
+        return [s for piece in pieces for s in _sets(piece, number) or [_member(piece, number)]]
+    members = [_member(piece, number) for piece in pieces]
+    return list(_rollup(members) if word == "ROLLUP" else _cube(members))
+
+
+def _member(tokens: Tokens, number: Callable[[Tokens], int]) -> tuple[int, ...]:
+    """``a``, ``(a, b)`` or ``()``."""
+    if tokens and tokens[0].upper == "(" and closing(tokens, 0) == len(tokens) - 1:
+        inside = tokens[1:-1]
+        return tuple(number(tuple(g)) for g in groups(inside, ",")) if inside else ()
+    return (number(tokens),)
+
+
+def _rollup(members: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
+    for count in range(len(members), -1, -1):
+        yield tuple(itertools.chain.from_iterable(members[:count]))
+
+
+def _cube(members: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
+    for kept in itertools.product((True, False), repeat=len(members)):
+        chosen = [m for m, is_kept in zip(members, kept, strict=True) if is_kept]
+        yield tuple(itertools.chain.from_iterable(chosen))
+
+
+class Grouped:
+    """Rewrites expressions over the rows into expressions over the groups.
+
+    Args:
+        keys: each expression grouped by, and the column it became.
+        rows: the columns of the rows, which may no longer be used but through a key.
+    """
+
+    def __init__(self, keys: Mapping[Expr, Col], rows: Sequence[Col]) -> None:
+        self.columns = {expr.column: col for expr, col in keys.items() if expr.column is not None}
+        self.longer = sorted(
+            ((expr, col) for expr, col in keys.items() if expr.column is None),
+            key=lambda pair: -len(pair[0].parts),
+        )
+        self.rows = frozenset(rows)
+
+    def over(self, expr: Expr) -> Expr:
+        """The expression over the groups.
+
+        Raises:
+            Refused: KEY_NOT_MATCHED.
+        """
+        parts = expr.parts
+        for key, col in self.longer:
+            parts = _replaced(parts, key.parts, col)
+        made: Expr = substituted(replace(expr, parts=parts), self.columns)
+        if used(made) & self.rows:
+            raise Refused("KEY_NOT_MATCHED", expr.span)
+        return made
+
+
+def _replaced(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tuple[Part, ...]:
+    size = len(key)
+    made: list[Part] = []
+    index = 0
+    while index < len(parts):
+        here = parts[index : index + size]
+        if len(here) == size and all(_same(a, b) for a, b in zip(here, key, strict=True)):
+            before = parts[index - 1] if index else "("
+            behind = parts[index + size] if index + size < len(parts) else ")"
+            if _is_closed(key) or (_is_one_of(before, _OPENS) and _is_one_of(behind, _CLOSES)):
+                made.append(col)
+                index += size
+                continue
+        made.append(parts[index])
+        index += 1
+    return tuple(made)
+
+
+def _same(a: Part, b: Part) -> bool:
+    if isinstance(a, str) and isinstance(b, str):
+        return a == b or (a.upper() == b.upper() and a[0] not in "'\"")
+    return a == b
+
+
+def _is_one_of(part: Part, words: Sequence[str]) -> bool:
+    return isinstance(part, str) and part.upper() in words
+
+
+def _is_closed(key: tuple[Part, ...]) -> bool:
+    """A call, CASE ... END or a parenthesis: nothing around it binds tighter than it does."""
+    if any(isinstance(part, Subquery) for part in key):
+        return False
+    if _is_one_of(key[0], ("CASE",)) and _is_one_of(key[-1], ("END",)):
+        return sum(_is_one_of(p, ("CASE",)) for p in key) == 1
+    opening = 0 if key[0] == "(" else 1
+    if len(key) <= opening + 1 or key[opening] != "(" or key[-1] != ")":
+        return False
+    depth = 0
+    for index, part in enumerate(key[opening:], opening):
+        depth += 1 if part == "(" else -1 if part == ")" else 0
+        if depth == 0 and index < len(key) - 1:
+            return False
+    return True

@@ -1,0 +1,296 @@
+"""Turns a FROM clause into nodes and the scope its columns are found in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ctsql.catalog.names import fold
+from ctsql.planner.changes import functions
+from ctsql.planner.changes.columns import has_subquery, passed, subqueries, used
+from ctsql.planner.changes.nodes import (
+    Col,
+    Expr,
+    Filter,
+    Generate,
+    Item,
+    Join,
+    JoinKind,
+    LateralJoin,
+    Node,
+    Project,
+    Rows,
+    SideJoin,
+)
+from ctsql.planner.changes.reading import from_clause as text
+from ctsql.planner.changes.reading.expressions import Expressions, conjuncts, is_floating, typed
+from ctsql.planner.changes.reading.scopes import Named, Scope, merged
+from ctsql.planner.changes.reasons import Refused
+from ctsql.planner.syntax.tokens import Tokens, closing, groups, span_of
+
+if TYPE_CHECKING:  # the two compile each other's parts
+    from ctsql.planner.changes.reading.queries import Compiler, Ctes
+
+_KINDS = {
+    "left": JoinKind.LEFT,
+    "right": JoinKind.RIGHT,
+    "full": JoinKind.FULL,
+    "semi": JoinKind.SEMI,
+    "anti": JoinKind.ANTI,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A relation and what its columns are called."""
+
+    node: Node
+    sources: tuple[Named, ...]
+
+
+class Relations:
+    """Compiles FROM clauses.
+
+    Args:
+        compiler: the query compiler; gives fresh columns, and nodes of nested queries.
+    """
+
+    def __init__(self, compiler: "Compiler", expressions: Expressions) -> None:
+        self.compiler = compiler
+        self.expressions = expressions
+
+    def source(self, source: text.Source, scope: Scope, ctes: "Ctes") -> Found:
+        """The node of a source, and its names.
+
+        Raises:
+            Refused: what is in it has no change rule.
+        """
+        match source:
+            case text.TableSource():
+                return self._table(source, ctes)
+            case text.QuerySource():
+                node, names = self.compiler.query(source.query, scope.outer, ctes)
+                return _named(node, names, source.alias, source.columns)
+            case text.TextSource():
+                return self._rows(source, scope)
+            case text.JoinSource():
+                return self._join(source, scope, ctes)
+            case text.ViewSource():
+                return self._view(source, scope, ctes)
+
+    def _table(self, source: text.TableSource, ctes: "Ctes") -> Found:
+        parts = [t.text for t in source.name if t.is_name]
+        if len(parts) == 1 and fold(parts[0]) in ctes:
+            node, names = self.compiler.cte(ctes[fold(parts[0])])
+            return _named(node, names, source.alias or parts[0], source.columns)
+        node, names = self.compiler.relation(parts, span_of(source.name))
+        found = _named(node, names, source.alias or parts[-1], source.columns)
+        if source.alias is None and len(parts) > 1:
+            only = found.sources[0]
+            alias = tuple(fold(p) for p in parts)
+            return Found(found.node, (Named(alias=alias, columns=only.columns),))
+        return found
+
+    def _rows(self, source: text.TextSource, scope: Scope) -> Found:
+        """VALUES, range() and constants; they read nothing, so they never change."""
+        first = source.tokens[0]
+        is_function = first.upper != "VALUES"
+        if is_function and fold(first.text) in functions.GENERATORS:
+            return self._generated(source)
+        if is_function and fold(first.text) != "range":
+            raise Refused("RELATION_UNKNOWN", first.span)
+        inner = source.tokens[1:]
+        if inner:
+            self.expressions.build(inner, Scope())
+        if is_function:
+            names = ["id"]
+        else:
+            row = groups(inner, ",")[0]
+            if row[0].upper == "(" and closing(row, 0) == len(row) - 1:
+                row = list(row[1:-1])
+            names = [f"col{i + 1}" for i in range(len(groups(row, ",")))]
+        columns = tuple(self.compiler.fresh(name) for name in names)
+        rows = Rows(
+            text=" ".join(typed(t) for t in source.tokens),
+            columns=columns,
+            is_function=is_function,
+        )
+        return _named(rows, names, source.alias, source.columns)
+
+    def _generated(self, source: text.TextSource) -> Found:
+        """A generator in FROM over constants is the generator over one row."""
+        generator = self.expressions.build_generator(source.tokens, Scope())
+        made = self._made(source.tokens, generator, source.columns)
+        node = Generate(
+            child=self.compiler.one_row(), generator=generator, is_outer=False, made=made
+        )
+        return _named(node, [c.name for c in made], source.alias, source.columns)
+
+    def _made(self, tokens: Tokens, generator: Expr, columns: Sequence[str]) -> tuple[Col, ...]:
+        name = fold(tokens[0].text)
+        names = list(columns)
+        if not names:
+            names = {"explode": ["col"], "explode_outer": ["col"]}.get(
+                name, ["pos", "col"] if name.startswith("posexplode") else []
+            )
+        if not names:
+            raise Refused("GENERATOR_PLACE", span_of(tokens))
+        kind = "double" if is_floating(generator) else ""
+        return tuple(self.compiler.fresh(n, kind) for n in names)
+
+    def _view(self, source: text.ViewSource, scope: Scope, ctes: "Ctes") -> Found:
+        below = self.source(source.child, scope, ctes)
+        inner = Scope(sources=below.sources, outer=scope.outer)
+        if fold(source.generator[0].text) not in functions.GENERATORS:
+            raise Refused("FUNCTION_UNKNOWN", source.generator[0].span)
+        generator = self.expressions.build_generator(source.generator, inner)
+        if any(True for _ in subqueries(generator)):
+            raise Refused("SUBQUERY_PLACE", span_of(source.generator))
+        made = self._made(source.generator, generator, source.columns)
+        node = Generate(child=below.node, generator=generator, is_outer=source.is_outer, made=made)
+        named = Named(alias=(fold(source.alias or ""),), columns=tuple((c.name, c) for c in made))
+        return Found(node, (*below.sources, named))
+
+    # ---- joins
+
+    def _join(self, source: text.JoinSource, scope: Scope, ctes: "Ctes") -> Found:
+        left = self.source(source.left, scope, ctes)
+        seen = Scope(sources=left.sources, outer=scope.outer)
+        right_source = source.right
+        if isinstance(right_source, text.TextSource) and right_source.is_lateral:
+            raise Refused("CLAUSE_UNSUPPORTED", span_of(right_source.tokens))
+        if isinstance(right_source, text.QuerySource) and right_source.is_lateral:
+            node, names = self.compiler.query(right_source.query, seen, ctes)
+            right = _named(node, names, right_source.alias, right_source.columns)
+        else:
+            right = self.source(right_source, Scope(outer=scope.outer), ctes)
+        shared = self._shared(source, left, right)
+        both = Scope(sources=(*left.sources, *right.sources), outer=scope.outer)
+        conditions = tuple(
+            self.expressions.build(piece, both)
+            for piece in (conjuncts(source.on) if source.on else ())
+        )
+        conditions += tuple(Expr.of(a, "=", b) for _, a, b in shared)
+        if any(True for c in conditions for _ in subqueries(c)):
+            raise Refused("SUBQUERY_PLACE", span_of(source.on))
+        if isinstance(right_source, text.QuerySource) and right_source.is_lateral:
+            return self._lateral(source, left, right, conditions)
+        return self._joined(source.kind, left, right, conditions, shared)
+
+    def _lateral(
+        self, source: text.JoinSource, left: Found, right: Found, conditions: tuple[Expr, ...]
+    ) -> Found:
+        if source.kind not in ("inner", "left") or source.using or source.is_natural:
+            raise Refused("CLAUSE_UNSUPPORTED", span_of(source.span_tokens))
+        node = LateralJoin(
+            left=left.node,
+            right=right.node,
+            is_left=source.kind == "left",
+            conditions=conditions,
+        )
+        return Found(node, (*left.sources, *right.sources))
+
+    def _shared(
+        self, source: text.JoinSource, left: Found, right: Found
+    ) -> list[tuple[str, Col, Col]]:
+        """The columns of USING, or of NATURAL: name, left one, right one."""
+        ours, theirs = Scope(sources=left.sources), Scope(sources=right.sources)
+        if source.is_natural:
+            span = span_of(source.span_tokens)
+            wanted = {fold(n): n for n, _ in theirs.star(()) or ()}
+            names = [(n, span) for n, _ in ours.star(()) or () if fold(n) in wanted]
+        else:
+            names = [(t.text, t.span) for t in source.using]
+        found = []
+        for name, span in names:
+            a, b = ours.own_column([name], span), theirs.own_column([name], span)
+            if a is None or b is None:
+                raise Refused("UNKNOWN_COLUMN", span)
+            found.append((name, a, b))
+        return found
+
+    def _joined(
+        self,
+        kind: str,
+        left: Found,
+        right: Found,
+        conditions: tuple[Expr, ...],
+        shared: list[tuple[str, Col, Col]],
+    ) -> Found:
+        if kind == "inner":
+            node = inner_join(left.node, right.node, conditions)
+            return Found(node, merged(left.sources, right.sources, {n: a for n, a, _ in shared}))
+        node = SideJoin(kind=_KINDS[kind], left=left.node, right=right.node, conditions=conditions)
+        if kind in ("semi", "anti"):
+            return Found(node, left.sources)
+        if kind != "full":
+            names = {n: (a if kind == "left" else b) for n, a, b in shared}
+            return Found(node, merged(left.sources, right.sources, names))
+        items = []
+        names = {}
+        for name, a, b in shared:
+            names[name] = self.compiler.fresh(name, a.type)
+            items.append(Item(Expr.of("coalesce", "(", a, ",", b, ")"), names[name]))
+        if items:
+            node = Project(child=node, items=(*passed(node.columns), *items))
+        return Found(node, merged(left.sources, right.sources, names))
+
+
+def _named(node: Node, names: Sequence[str], alias: str | None, columns: Sequence[str]) -> Found:
+    listed = list(zip(columns or names, node.columns, strict=False))
+    if columns and len(columns) != len(node.columns):
+        raise Refused("TEXT_NOT_READ")
+    return Found(node, (Named(alias=(fold(alias or ""),), columns=tuple(listed)),))
+
+
+def inner_join(left: Node, right: Node, conditions: tuple[Expr, ...]) -> Node:
+    """One flat join of all that inner joins connect; conditions of one side go to that side."""
+    children: tuple[Node, ...] = ()
+    found: tuple[Expr, ...] = ()
+    for side in (left, right):
+        if isinstance(side, Join):
+            children += side.children
+            found += side.conditions
+        else:
+            children += (side,)
+    return filtered(Join(children=children, conditions=found), conditions)
+
+
+def filtered(node: Node, predicates: Sequence[Expr]) -> Node:
+    """The node's rows that pass; each predicate as near to the tables as it may go.
+
+    A predicate with a subquery, or with a column of a query around, stays on top: the rules for
+    these look for them there.
+    """
+    columns = set(node.columns)
+    held = []
+    for predicate in predicates:
+        if any(True for _ in subqueries(predicate)) or not used(predicate) <= columns:
+            held.append(predicate)
+        else:
+            node = _pushed(node, predicate)
+    for predicate in held:
+        node = Filter(child=node, predicates=(predicate,))
+    return node
+
+
+def _pushed(node: Node, predicate: Expr) -> Node:
+    columns = used(predicate)
+    match node:
+        case Join() if columns:
+            for index, child in enumerate(node.children):
+                if columns <= set(child.columns):
+                    below = _pushed(child, predicate)
+                    children = (*node.children[:index], below, *node.children[index + 1 :])
+                    return Join(children=children, conditions=node.conditions)
+            return Join(children=node.children, conditions=(*node.conditions, predicate))
+        case SideJoin(kind=JoinKind.LEFT | JoinKind.SEMI | JoinKind.ANTI) if columns and (
+            columns <= set(node.left.columns)
+        ):
+            left = _pushed(node.left, predicate)
+            return SideJoin(kind=node.kind, left=left, right=node.right, conditions=node.conditions)
+        case Filter() if not has_subquery(node):
+            if isinstance(node.child, Filter | Join | SideJoin):
+                return Filter(child=_pushed(node.child, predicate), predicates=node.predicates)
+            return Filter(child=node.child, predicates=(*node.predicates, predicate))
+        case _:
+            return Filter(child=node, predicates=(predicate,))

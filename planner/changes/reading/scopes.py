@@ -1,0 +1,112 @@
+"""Which column a name means: sources in FROM, aliases of the select list, then what is around.
+
+Names are compared without regard to case, as Spark does.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ctsql.catalog.names import fold
+from ctsql.catalog.spans import Span
+from ctsql.planner.changes.nodes import Col, Expr
+from ctsql.planner.changes.reasons import Refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A relation in FROM.
+
+    Attributes:
+        alias: the parts of its name, folded; empty for the merged columns of USING.
+        columns: names and columns, in order; a name may be empty or appear twice.
+        merged: names that an unqualified reference finds in another place (USING).
+    """
+
+    alias: tuple[str, ...]
+    columns: tuple[tuple[str, Col], ...]
+    merged: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What can be named at a place."""
+
+    sources: tuple[Named, ...] = ()
+    outer: "Scope | None" = None
+    aliases: Mapping[str, Expr] = field(default_factory=dict)
+
+    def resolve(self, chain: Sequence[str], span: Span) -> tuple[Expr, int] | None:
+        """The column or aliased expression a chain of names begins with.
+
+        Returns:
+            it, and how many parts of the chain it took; the rest are fields of a struct.
+
+        Raises:
+            Refused: AMBIGUOUS_COLUMN.
+        """
+        found = self._own(chain, span)
+        if found is not None:
+            return Expr.of(found[0]), found[1]
+        alias = self.aliases.get(fold(chain[0]))
+        if alias is not None:
+            return alias, 1
+        return None if self.outer is None else self.outer.resolve(chain, span)
+
+    def own_column(self, chain: Sequence[str], span: Span) -> Col | None:
+        """The column of a source in FROM that a chain of names begins with."""
+        found = self._own(chain, span)
+        return None if found is None else found[0]
+
+    def _own(self, chain: Sequence[str], span: Span) -> tuple[Col, int] | None:
+        folded = [fold(part) for part in chain]
+        for taken in (2, 1):
+            if len(folded) <= taken:
+                continue
+            matching = [
+                s for s in self.sources if s.alias and s.alias[-taken:] == (*folded[:taken],)
+            ]
+            found = [c for s in matching for n, c in s.columns if fold(n) == folded[taken]]
+            if len(found) > 1:
+                raise Refused("AMBIGUOUS_COLUMN", span)
+            if found:
+                return found[0], taken + 1
+        found = [
+            col
+            for source in self.sources
+            for name, col in source.columns
+            if fold(name) == folded[0] and folded[0] not in source.merged
+        ]
+        if len(set(found)) > 1:
+            raise Refused("AMBIGUOUS_COLUMN", span)
+        return (found[0], 1) if found else None
+
+    def star(self, qualifier: Sequence[str]) -> list[tuple[str, Col]] | None:
+        """What ``*`` or ``t.*`` stands for; None if there is no such relation."""
+        if not qualifier:
+            return [
+                (name, col)
+                for source in self.sources
+                for name, col in source.columns
+                if fold(name) not in source.merged
+            ]
+        folded = tuple(fold(part) for part in qualifier)
+        for source in self.sources:
+            if source.alias[-len(folded) :] == folded:
+                return list(source.columns)
+        return None
+
+    def with_aliases(self, aliases: Mapping[str, Expr]) -> "Scope":
+        """The scope with aliases of a select list."""
+        return replace(self, aliases=dict(aliases))
+
+
+def merged(
+    left: Sequence[Named], right: Sequence[Named], shared: Mapping[str, Col]
+) -> tuple[Named, ...]:
+    """The sources of a join with USING: the shared columns first and once."""
+    if not shared:
+        return (*left, *right)
+    names = frozenset(fold(name) for name in shared)
+    first = Named(alias=(), columns=tuple(shared.items()))
+    rest = [replace(source, merged=source.merged | names) for source in (*left, *right)]
+    return (first, *rest)

@@ -1,0 +1,340 @@
+"""Turns one SELECT into nodes: rows, groups, windows, the select list, DISTINCT."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ctsql.catalog.names import fold
+from ctsql.planner.changes.columns import passed, subqueries
+from ctsql.planner.changes.nodes import (
+    Aggregate,
+    Call,
+    Col,
+    Distinct,
+    Expr,
+    Item,
+    Key,
+    Node,
+    Order,
+    Project,
+    Window,
+)
+from ctsql.planner.changes.reading.calls import (
+    WindowDraft,
+    aggregate_call,
+    has_calls,
+    order_item,
+    outside_calls,
+    window_call,
+    window_draft,
+)
+from ctsql.planner.changes.reading.clauses import SelectText
+from ctsql.planner.changes.reading.expressions import Calls, conjuncts, type_of
+from ctsql.planner.changes.reading.from_clause import read_source
+from ctsql.planner.changes.reading.grouping import Grouped, read_grouping
+from ctsql.planner.changes.reading.relations import filtered
+from ctsql.planner.changes.reading.scopes import Scope
+from ctsql.planner.changes.reasons import Refused
+from ctsql.planner.syntax.tokens import Kind, Token, Tokens, closing, groups, span_of
+
+if TYPE_CHECKING:  # the two compile each other's parts
+    from ctsql.planner.changes.reading.queries import Compiler, Ctes
+
+
+@dataclass(slots=True)
+class _Output:
+    """An item of the select list: its name, its tokens (None if from a star), its expression."""
+
+    name: str
+    tokens: Tokens | None
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """A SELECT compiled; ``order`` stands over the node's columns, of which ``hidden`` come last.
+
+    The hidden columns are computed for ORDER BY only.
+    """
+
+    node: Node
+    names: list[str]
+    order: tuple[Order, ...]
+    hidden: int
+
+
+class Block:
+    """Compiles one SELECT.
+
+    Args:
+        compiler: the query compiler. text: the SELECT. outer: what is visible around it.
+        ctes: the common table expressions that it sees.
+    """
+
+    def __init__(
+        self, compiler: "Compiler", text: SelectText, outer: Scope | None, ctes: "Ctes"
+    ) -> None:
+        self.compiler = compiler
+        self.expressions = compiler.expressions(ctes)
+        self.text = text
+        self.ctes = ctes
+        self.aggregates: dict[Expr, Call] = {}
+        self.grouping_arguments: dict[Col, tuple[Expr, ...]] = {}
+        self.windows: dict[WindowDraft, Col] = {}
+        self.scope = Scope(outer=outer)
+        self.calls = Calls(self._aggregate, self._window, dict(text.windows))
+
+    def compile(self, order: Sequence[Tokens]) -> Selected:
+        """The SELECT, with the ORDER BY items that a LIMIT needs.
+
+        Raises:
+            Refused: a part has no change rule.
+        """
+        node = self._rows()
+        outputs = self._outputs()
+        aliases = {fold(o.name): o.expr for o in outputs if o.name}
+        having = self._conditions(self.text.having, aliases)
+        qualify = self._conditions(self.text.qualify, aliases)
+        ordered = [self._order(tokens, outputs, aliases) for tokens in order]
+        exprs = [o.expr for o in outputs]
+        if self.text.group or self.text.having or self.aggregates:
+            node, grouped = self._grouped(node, outputs, aliases)
+            exprs = [grouped.over(e) for e in exprs]
+            having = [grouped.over(e) for e in having]
+            qualify = [grouped.over(e) for e in qualify]
+            ordered = [replace(o, expr=grouped.over(o.expr)) for o in ordered]
+            self.windows = {self._draft_over(d, grouped): c for d, c in self.windows.items()}
+        node = filtered(node, having)
+        if self.windows:
+            node = self._windowed(node)
+        if qualify:
+            node = filtered(node, qualify)
+        return self._projected(node, outputs, exprs, ordered)
+
+    # ---- rows
+
+    def _rows(self) -> Node:
+        if self.text.source:
+            source = read_source(self.text.source)
+            found = self.compiler.relations(self.ctes).source(source, self.scope, self.ctes)
+            node = found.node
+            self.scope = Scope(sources=found.sources, outer=self.scope.outer)
+        else:
+            node = self.compiler.one_row()
+        pieces = conjuncts(self.text.where) if self.text.where else []
+        where = Calls(is_condition=True)
+        return filtered(node, [self.expressions.build(p, self.scope, where) for p in pieces])
+
+    # ---- the select list
+
+    def _outputs(self) -> list[_Output]:
+        found: list[_Output] = []
+        aliases: dict[str, Expr] = {}
+        for tokens in self.text.items:
+            star = self._star(tokens)
+            if star is not None:
+                found += [_Output(name, None, Expr.of(col)) for name, col in star]
+                continue
+            name, value = self._alias(tokens)
+            scope = self.scope.with_aliases(aliases)
+            expr = self.expressions.build(value, scope, self.calls)
+            found.append(_Output(name, value, expr))
+            if name:
+                aliases.setdefault(fold(name), expr)
+        return found
+
+    def _alias(self, tokens: Tokens) -> tuple[str, Tokens]:
+        if not tokens:
+            raise Refused("TEXT_NOT_READ", span_of(self.text.tokens))
+        last = tokens[-1]
+        if last.is_name and last.start in self.compiler.reading.aliases and len(tokens) > 1:
+            stop = -2 if tokens[-2].upper == "AS" else -1
+            return last.text, tokens[:stop]
+        if last.is_name and (len(tokens) == 1 or tokens[-2].upper == "."):
+            return last.text, tokens
+        return "", tokens
+
+    def _star(self, tokens: Tokens) -> list[tuple[str, Col]] | None:
+        """What ``*``, ``t.*`` and ``* EXCEPT (c)`` stand for; None for anything else."""
+        place = next((i for i, t in enumerate(tokens) if t.upper == "*"), None)
+        if place is None or (place and tokens[place - 1].upper != "."):
+            return None
+        if any(not (t.is_name or t.upper == ".") for t in tokens[:place]):
+            return None
+        found = self.scope.star([t.text for t in tokens[:place] if t.is_name])
+        if found is None:
+            raise Refused("UNKNOWN_COLUMN", span_of(tokens))
+        rest = tokens[place + 1 :]
+        if not rest:
+            return found
+        if rest[0].upper != "EXCEPT" or closing(rest, 1) != len(rest) - 1:
+            return None
+        dropped = {fold(t.text) for t in rest[2:-1] if t.is_name}
+        if not dropped <= {fold(name) for name, _ in found}:
+            raise Refused("UNKNOWN_COLUMN", span_of(rest))
+        return [(name, col) for name, col in found if fold(name) not in dropped]
+
+    def _conditions(self, tokens: Tokens, aliases: dict[str, Expr]) -> list[Expr]:
+        if not tokens:
+            return []
+        self._check_aliases(tokens, aliases)
+        scope = self.scope.with_aliases(aliases)
+        calls = replace(self.calls, is_condition=True)
+        return [self.expressions.build(p, scope, calls) for p in conjuncts(tokens)]
+
+    def _check_aliases(self, tokens: Tokens, aliases: dict[str, Expr]) -> None:
+        """A name that is a column and an alias of something else: which one, is not certain.
+
+        The arguments of an aggregate are columns.
+        """
+        for token in outside_calls(tokens):
+            alias = aliases.get(fold(token.text)) if self._is_reference(token) else None
+            column = self.scope.own_column([token.text], token.span) if alias else None
+            if column is not None and alias is not None and alias.column != column:
+                raise Refused("AMBIGUOUS_COLUMN", token.span)
+
+    def _is_reference(self, token: Token) -> bool:
+        return token.is_name and token.start in self.compiler.reading.columns
+
+    def _order(self, tokens: Tokens, outputs: Sequence[_Output], aliases: dict[str, Expr]) -> Order:
+        """An item of ORDER BY; the select list's names go before the columns in FROM."""
+        first = tokens[0]
+        scope = Scope(aliases=aliases, outer=self.scope)
+        if first.kind is Kind.NUMBER and first.text.isdigit():
+            place = int(first.text)
+            if not 1 <= place <= len(outputs):
+                raise Refused("TEXT_NOT_READ", first.span)
+            rest = " ".join(t.text for t in tokens[1:])
+            return Order(expr=outputs[place - 1].expr, direction=rest)
+        return order_item(tokens, self.expressions, scope, self.calls)
+
+    # ---- groups
+
+    def _aggregate(self, tokens: Tokens) -> Col:
+        made = aggregate_call(tokens, self.expressions, self.scope, [self.compiler.fresh("")])
+        known = self.aggregates.get(made.expr)
+        if known is not None:
+            return known.col
+        self.aggregates[made.expr] = made
+        if made.function in ("grouping", "grouping_id"):
+            inside = tokens[2:-1]
+            self.grouping_arguments[made.col] = tuple(
+                self.expressions.build(tuple(g), self.scope)
+                for g in (groups(inside, ",") if inside else ())
+            )
+        return made.col
+
+    def _grouped(
+        self, node: Node, outputs: Sequence[_Output], aliases: dict[str, Expr]
+    ) -> tuple[Node, Grouped]:
+        items = [None if o.tokens is not None and has_calls(o.tokens) else o.expr for o in outputs]
+        scope = self.scope.with_aliases(aliases)
+        grouping = (
+            read_grouping(self.text.group, lambda t: self.expressions.build(t, scope), items)
+            if self.text.group
+            else None
+        )
+        exprs = grouping.keys if grouping else ()
+        if any(True for e in exprs for _ in subqueries(e)):
+            raise Refused("SUBQUERY_PLACE", span_of(self.text.group))
+        keys: dict[Expr, Key] = {}
+        computed: list[Item] = []
+        for expr in exprs:
+            source = expr.column
+            if source is None:
+                source = self.compiler.fresh("", type_of(expr))
+                computed.append(Item(expr, source))
+            keys[expr] = Key(source=source, col=self.compiler.fresh(source.name, source.type))
+        rows = node.columns
+        if computed:
+            node = Project(child=node, items=(*passed(node.columns), *computed))
+        calls = tuple(self._settled(call, list(keys)) for call in self.aggregates.values())
+        if not keys and not calls:  # HAVING alone makes one group of all rows
+            count = Call(
+                expr=Expr.of("count", "(", "*", ")"),
+                col=self.compiler.fresh("count", "bigint"),
+                function="count",
+            )
+            calls = (count,)
+        made = Aggregate(
+            child=node,
+            keys=tuple(keys.values()),
+            calls=calls,
+            sets=grouping.sets if grouping else None,
+        )
+        return made, Grouped({e: k.col for e, k in keys.items()}, rows)
+
+    def _settled(self, call: Call, keys: list[Expr]) -> Call:
+        """grouping(a) and grouping_id(a, b) with the numbers of the keys they ask about."""
+        arguments = self.grouping_arguments.get(call.col)
+        if arguments is None:
+            return call
+        if not arguments:
+            return replace(call, grouping=tuple(range(len(keys))))
+        if any(argument not in keys for argument in arguments):
+            raise Refused("GROUPING_UNSUPPORTED", call.expr.span)
+        return replace(call, grouping=tuple(keys.index(a) for a in arguments))
+
+    # ---- windows
+
+    def _window(self, tokens: Tokens, over: Tokens) -> Col:
+        draft = window_draft(tokens, over, self.expressions, self.scope, self.calls)
+        if draft not in self.windows:
+            self.windows[draft] = self.compiler.fresh(draft.function)
+        return self.windows[draft]
+
+    def _draft_over(self, draft: WindowDraft, grouped: Grouped) -> WindowDraft:
+        return WindowDraft(
+            draft.function,
+            grouped.over(draft.call),
+            tuple(grouped.over(e) for e in draft.partition),
+            tuple(replace(o, expr=grouped.over(o.expr)) for o in draft.order),
+            draft.frame,
+        )
+
+    def _windowed(self, node: Node) -> Node:
+        computed: dict[Expr, Col] = {}
+
+        def column(expr: Expr) -> Col:
+            if expr.column is not None:
+                return expr.column
+            return computed.setdefault(expr, self.compiler.fresh("", type_of(expr)))
+
+        calls = tuple(
+            window_call(draft, tuple(column(e) for e in draft.partition), draft.order, col)
+            for draft, col in self.windows.items()
+        )
+        if computed:
+            items = tuple(Item(expr, col) for expr, col in computed.items())
+            node = Project(child=node, items=(*passed(node.columns), *items))
+        return Window(child=node, calls=calls)
+
+    # ---- the result
+
+    def _projected(
+        self,
+        node: Node,
+        outputs: Sequence[_Output],
+        exprs: Sequence[Expr],
+        ordered: Sequence[Order],
+    ) -> Selected:
+        items = [
+            Item(expr, self.compiler.fresh(output.name, type_of(expr)))
+            for output, expr in zip(outputs, exprs, strict=True)
+        ]
+        by_expr = {item.expr: item.col for item in reversed(items)}
+        order = []
+        hidden = 0
+        for one in ordered:
+            if one.expr not in by_expr:
+                if self.text.is_distinct:
+                    raise Refused("TEXT_NOT_READ", one.expr.span)
+                hidden += 1
+                col = self.compiler.fresh("", type_of(one.expr))
+                items.append(Item(one.expr, col))
+                by_expr[one.expr] = col
+            order.append(Order(expr=Expr.of(by_expr[one.expr]), direction=one.direction))
+        made: Node = Project(child=node, items=tuple(items))
+        if self.text.is_distinct:
+            made = Distinct(child=made)
+        return Selected(made, [o.name for o in outputs], tuple(order), hidden)

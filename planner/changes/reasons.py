@@ -1,0 +1,75 @@
+"""Why a query, or a part of one, has no change plan: one code a reason, each with its sentence.
+
+A code is stable and public (EXPLAIN prints it, REFRESH POLICY = strict refuses with it). Of the
+two kinds, a *refusal* means that the whole view is recomputed and compared, a *note* that a part
+of the plan is computed from whole tables although the view as a whole follows its changes.
+"""
+
+from dataclasses import dataclass
+
+from ctsql.catalog.spans import Span
+
+REFUSALS = {
+    "AMBIGUOUS_COLUMN": "a column is in more than one relation, as far as can be told here",
+    "CLAUSE_UNSUPPORTED": "a clause that has no change rule",
+    "CLOCK_READ": "the result changes with the time, not with the tables",
+    "FLOAT_AGGREGATE_NESTED": "a floating-point sum depends on the order of addition, and what is "
+    "computed from it, or a column it is grouped by that the view lacks, needs its former value",
+    "FUNCTION_UNKNOWN": "nothing is known of a function that is not Spark's own",
+    "GENERATOR_PLACE": "a generator has a change rule behind LATERAL VIEW only",
+    "GROUPING_UNSUPPORTED": "the grouping cannot be taken apart into sets of columns",
+    "INEXACT_AGGREGATE_NESTED": "an aggregate depends on the order of its rows, and what is "
+    "computed from it, or a column it is grouped by that the view lacks, needs its former value",
+    "KEY_NOT_MATCHED": "an expression mixes aggregates with columns that are not grouped by",
+    "LIMIT_WITHOUT_ORDER": "which rows LIMIT keeps is arbitrary without ORDER BY",
+    "LIMIT_TIES": "ORDER BY leaves ties, and the rows that LIMIT kept must be known again",
+    "NONDETERMINISTIC": "the result is not a function of the tables",
+    "RECURSIVE_QUERY": "a recursive query has no change rule",
+    "RELATION_UNKNOWN": "a relation whose columns are not known",
+    "ROW_ORDER_TIES": "rows that ORDER BY ties are told apart arbitrarily, and the former choice "
+    "must be known again",
+    "SAMPLE": "a sample is not a function of the table",
+    "SUBQUERY_PLACE": "a subquery has no change rule at this place",
+    "TEXT_NOT_READ": "the text cannot be taken apart with certainty",
+    "UNKNOWN_COLUMN": "a column that no relation here has",
+}
+"""Sorted by code."""
+
+NOTES = {
+    "ALL_LEFT_ROWS": "a changed subquery can affect every row around it",
+    "GLOBAL_AGGREGATE": "an aggregate without GROUP BY is computed from all rows",
+    "LIMIT_FROM_ALL_ROWS": "the first rows are chosen from all rows",
+    "WINDOW_WITHOUT_PARTITION": "window functions that share no partition column need all rows",
+}
+"""Sorted by code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A code of :data:`REFUSALS` or :data:`NOTES`, and the place in the text.
+
+    Attributes:
+        span: the piece of the user's text, if one piece is to blame.
+    """
+
+    code: str
+    span: Span | None = None
+
+    @property
+    def sentence(self) -> str:
+        """What the code means."""
+        return REFUSALS[self.code] if self.code in REFUSALS else NOTES[self.code]
+
+    def __str__(self) -> str:
+        where = "" if self.span is None else f", at {self.span.place()}"
+        return f"{self.code}: {self.sentence}{where}"
+
+
+class Refused(Exception):
+    """Carries the reason out of the reader."""
+
+    def __init__(self, code: str, span: Span | None = None) -> None:
+        if code not in REFUSALS:
+            raise KeyError(code)
+        super().__init__(code)
+        self.reason = Reason(code, span)

@@ -1,0 +1,174 @@
+"""Restricts a relation to rows with certain keys, as near to the tables as that goes.
+
+``restricted(R, S, pairs)`` gives the rows r of R for which S has a key that equals r's columns,
+NULL equal to NULL. A row that is left out early could only have become rows that are left out
+late: through projections and filters because they work row by row; through a join because what it
+equates must equal the key too; through GROUP BY, DISTINCT, INTERSECT, EXCEPT and windows because
+they never mix rows of different keys.
+
+Spark does not push such a semi join through an aggregate unless it knows the keys to be few, and
+never through the equalities of a join; hence here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ctsql.planner.changes.columns import equal_classes, equality
+from ctsql.planner.changes.nodes import (
+    Aggregate,
+    Branch,
+    Col,
+    Distinct,
+    Expr,
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    KeyTest,
+    LateralJoin,
+    Node,
+    Project,
+    Restricted,
+    Scan,
+    SetOperation,
+    SideJoin,
+    Step,
+    UnionAll,
+    Window,
+)
+
+Pairs = tuple[tuple[Col, Col], ...]
+
+
+def restricted(node: Node, keys: Step, pairs: Pairs, *, is_hint: bool = False) -> Node:
+    """The node's rows that have a key.
+
+    Args:
+        pairs: columns of the node, each with the column of the keys that it must equal. Without
+            pairs every row has a key.
+        is_hint: the caller joins with the keys anyway; only what reads less is wanted.
+    """
+    if not pairs:
+        return node
+    below, done = _pushed(node, keys, pairs, is_hint)
+    if done == frozenset(pairs) or is_hint:
+        return below
+    return Restricted(child=below, tests=(KeyTest(keys=keys, pairs=pairs),))
+
+
+def _pushed(
+    node: Node, keys: Step, pairs: Pairs, is_hint: bool
+) -> tuple[Node, frozenset[tuple[Col, Col]]]:
+    """The node with the restriction inside it, and the pairs that then hold of its rows."""
+
+    def inside(child: Node, mapped: Sequence[tuple[Col, Col]]) -> Node:
+        return restricted(child, keys, tuple(mapped), is_hint=is_hint)
+
+    own = [(a, b) for a, b in pairs if a in node.columns]
+    match node:
+        case Scan():
+            test = KeyTest(keys=keys, pairs=tuple(own), is_hint=is_hint)
+            return Restricted(child=node, tests=(test,)), frozenset(own)
+        case Filter():
+            return replace(node, child=inside(node.child, own)), frozenset(own)
+        case Project():
+            source = {item.col: item.expr.column for item in node.items}
+            plain = [(a, b) for a, b in own if source[a] in node.child.columns]
+            mapped = [(c, b) for a, b in plain if (c := source[a]) is not None]
+            return replace(node, child=inside(node.child, mapped)), frozenset(plain)
+        case Join():
+            return _join(node, keys, own, is_hint)
+        case SideJoin():
+            return _side_join(node, keys, own, is_hint)
+        case LateralJoin():
+            left = [(a, b) for a, b in own if a in node.left.columns]
+            return replace(node, left=inside(node.left, left)), frozenset(left)
+        case Generate():
+            child = [(a, b) for a, b in own if a in node.child.columns]
+            return replace(node, child=inside(node.child, child)), frozenset(child)
+        case Aggregate(sets=None):
+            sources = {k.col: k.source for k in node.keys}
+            plain = [(a, b) for a, b in own if a in sources]
+            mapped = [(sources[a], b) for a, b in plain]
+            return replace(node, child=inside(node.child, mapped)), frozenset(plain)
+        case Distinct():
+            return Distinct(child=inside(node.child, own)), frozenset(own)
+        case SetOperation():
+            place = {col: i for i, col in enumerate(node.left.columns)}
+            theirs = [(node.right.columns[place[a]], b) for a, b in own]
+            made = replace(node, left=inside(node.left, own), right=inside(node.right, theirs))
+            return made, frozenset(own)
+        case UnionAll():
+            place = {col: i for i, col in enumerate(node.columns)}
+            branches = tuple(
+                Branch(node=inside(b.node, [(b.cols[place[a]], k) for a, k in own]), cols=b.cols)
+                for b in node.branches
+            )
+            return replace(node, branches=branches), frozenset(own)
+        case Window():
+            plain = [(a, b) for a, b in own if a in node.keys]
+            return replace(node, child=inside(node.child, plain)), frozenset(plain)
+        case Restricted():
+            return replace(node, child=inside(node.child, own)), frozenset(own)
+        case _:
+            return node, frozenset()
+
+
+def _join(
+    node: Join, keys: Step, own: Sequence[tuple[Col, Col]], is_hint: bool
+) -> tuple[Node, frozenset[tuple[Col, Col]]]:
+    """Every child is restricted through what the join equates.
+
+    The restriction holds of the result if one child takes all of it.
+    """
+    classes = equal_classes(node.conditions)
+    children = []
+    done: frozenset[tuple[Col, Col]] = frozenset()
+    for child in node.children:
+        found = {}
+        for mine, key in own:
+            same = next((c for c in classes if mine in c), frozenset()) | {mine}
+            here = sorted(same & set(child.columns), key=lambda c: (c != mine, c.number))
+            if here:
+                found[(mine, key)] = (here[0], key)
+        children.append(restricted(child, keys, tuple(found.values()), is_hint=is_hint))
+        if len(found) == len(own):
+            done = frozenset(own)
+    return replace(node, children=tuple(children)), done
+
+
+def _side_join(
+    node: SideJoin, keys: Step, own: Sequence[tuple[Col, Col]], is_hint: bool
+) -> tuple[Node, frozenset[tuple[Col, Col]]]:
+    """The side whose rows stay is restricted, and the other one as far as it is equated."""
+    left, right = node.left, node.right
+    if node.kind is JoinKind.FULL:
+        return node, frozenset()
+    kept, other = (right, left) if node.kind is JoinKind.RIGHT else (left, right)
+    plain = [(a, b) for a, b in own if a in kept.columns]
+    partners = []
+    for mine, key in plain:
+        for a, b in join_pairs(node.conditions, kept.columns, other.columns):
+            if a == mine:
+                partners.append((b, key))
+                break
+    kept = restricted(kept, keys, tuple(plain), is_hint=is_hint)
+    if len(partners) == len(plain):
+        other = restricted(other, keys, tuple(partners), is_hint=is_hint)
+    left, right = (other, kept) if node.kind is JoinKind.RIGHT else (kept, other)
+    return replace(node, left=left, right=right), frozenset(plain)
+
+
+def join_pairs(conditions: Sequence[Expr], left: Sequence[Col], right: Sequence[Col]) -> Pairs:
+    """The columns of both sides that conditions of the form ``a = b`` equate."""
+    found = []
+    for condition in conditions:
+        pair = equality(condition)
+        if pair is None:
+            continue
+        a, b = pair
+        if a in left and b in right:
+            found.append((a, b))
+        elif b in left and a in right:
+            found.append((b, a))
+    return tuple(found)

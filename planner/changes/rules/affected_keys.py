@@ -1,0 +1,184 @@
+"""GROUP BY, DISTINCT, INTERSECT, EXCEPT, window functions, LIMIT: recompute the affected keys.
+
+    S = the distinct keys of dR
+    d op(R) = op(R' restricted to S) - op(R restricted to S)
+
+An operator is local to a key K if it can be computed key by key: op(R) = sum over k of op(R|k).
+For k outside S the rows R|k did not change, so what op makes of them is the same before and after
+and cancels; this needs an operator that gives the same for equal multisets. S may be too large,
+never too small. No state is needed. Without a key (K is empty) both sides are computed whole.
+
+- GROUP BY g, any aggregates: K = g. GROUPING SETS: UNION ALL over the sets, each with its own key.
+- DISTINCT, INTERSECT [ALL], EXCEPT [ALL]: K = all columns, keys from both sides' changes.
+- Window functions: K = the columns that every function is partitioned by.
+- ORDER BY .. LIMIT: no key, and a total order, so that the same rows are chosen again.
+Source: Palpanas et al., Incremental Maintenance for Non-Distributive Aggregate Functions (VLDB
+2002); Snowflake's dynamic tables recompute changed groups and partitions likewise.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from ctsql.planner.changes.nodes import (
+    Aggregate,
+    Branch,
+    Call,
+    Col,
+    Distinct,
+    Expr,
+    Filter,
+    Item,
+    Limit,
+    Node,
+    Project,
+    SetOperation,
+    Step,
+    UnionAll,
+    Window,
+)
+from ctsql.planner.changes.restricting import restricted
+from ctsql.planner.changes.rules.context import Changes, exchanged, together
+
+RULE = "affected keys"
+NO_KEY = "whole, before and after"
+
+
+def change_aggregate(node: Aggregate, changes: Changes) -> Node | None:
+    """The change of GROUP BY, by recomputing the affected groups."""
+    if node.sets is not None:
+        changes.note(node, "sum over the grouping sets")
+        return changes.of(by_sets(node, changes))
+    keys = tuple(k.source for k in node.keys)
+    changes.note(node, RULE if keys else NO_KEY, None if keys else "GLOBAL_AGGREGATE")
+    return _change([node.child], [keys], lambda below: replace(node, child=below[0]), changes)
+
+
+def change_distinct(node: Distinct, changes: Changes) -> Node | None:
+    """The change of DISTINCT."""
+    changes.note(node, RULE)
+    child = node.child
+    return _change([child], [child.columns], lambda below: Distinct(child=below[0]), changes)
+
+
+def change_set_operation(node: SetOperation, changes: Changes) -> Node | None:
+    """The change of INTERSECT [ALL] and EXCEPT [ALL]."""
+    changes.note(node, RULE)
+    return _change(
+        [node.left, node.right],
+        [node.left.columns, node.right.columns],
+        lambda below: replace(node, left=below[0], right=below[1]),
+        changes,
+    )
+
+
+def change_window(node: Window, changes: Changes) -> Node | None:
+    """The change of window functions."""
+    keys = node.keys
+    changes.note(node, RULE if keys else NO_KEY, None if keys else "WINDOW_WITHOUT_PARTITION")
+    return _change([node.child], [keys], lambda below: replace(node, child=below[0]), changes)
+
+
+def change_limit(node: Limit, changes: Changes) -> Node | None:
+    """The change of ORDER BY .. LIMIT; that the order is total has been checked."""
+    changes.note(node, NO_KEY, "LIMIT_FROM_ALL_ROWS")
+    return _change([node.child], [()], lambda below: replace(node, child=below[0]), changes)
+
+
+def affected(
+    children: Sequence[Node], keys: Sequence[Sequence[Col]], changes: Changes
+) -> tuple[Step, tuple[Col, ...]] | None:
+    """The keys that the children's changes touch; None if nothing changed."""
+    found = [
+        (delta, cols)
+        for child, cols in zip(children, keys, strict=True)
+        if (delta := changes.of(child)) is not None
+    ]
+    return changes.keys_of(found) if found else None
+
+
+def cut(
+    children: Sequence[Node], keys: Sequence[Sequence[Col]], step: Step, names: Sequence[Col]
+) -> list[Node]:
+    """The children restricted to the keys."""
+    return [
+        restricted(child, step, tuple(zip(cols, names, strict=True)))
+        for child, cols in zip(children, keys, strict=True)
+    ]
+
+
+def _change(
+    children: Sequence[Node],
+    keys: Sequence[Sequence[Col]],
+    rebuild: Callable[[Sequence[Node]], Node],
+    changes: Changes,
+) -> Node | None:
+    before = [changes.old(child) for child in children]
+    if not keys[0]:
+        new, old = rebuild(children), rebuild(before)
+        return together(exchanged(new, old), new.columns)
+    found = affected(children, keys, changes)
+    if found is None:
+        return None
+    new = rebuild(cut(children, keys, *found))
+    old = rebuild(cut(before, keys, *found))
+    return together(exchanged(new, old), new.columns)
+
+
+def by_sets(node: Aggregate, changes: Changes) -> UnionAll:
+    """GROUPING SETS as a UNION ALL of plain groupings, in the columns of the original.
+
+    Of several sets, the one without columns gives no row for no input in Spark, while a
+    GROUP BY without columns gives one.
+    """
+    sets = node.sets or ()
+    branches = tuple(
+        Branch(node=branch, cols=branch.columns)
+        for branch in (_one_set(node, one, len(sets) == 1, changes) for one in sets)
+    )
+    return UnionAll(branches=branches, columns=node.columns)
+
+
+def _one_set(node: Aggregate, chosen: Sequence[int], is_only: bool, changes: Changes) -> Node:
+    keys = tuple(
+        replace(node.keys[i], col=changes.fresh(node.keys[i].col.name, node.keys[i].col.type))
+        for i in sorted(set(chosen))
+    )
+    kept = dict(zip(sorted(set(chosen)), keys, strict=True))
+    calls: list[Call] = []
+    items: list[Item] = []
+    for index, key in enumerate(node.keys):
+        if index in kept:
+            items.append(Item(Expr.of(kept[index].col), changes.fresh(key.col.name, key.col.type)))
+            continue
+        # A NULL of the key's own type: the type is Spark's matter.
+        text = Expr.of("any_value", "(", key.source, ")", "FILTER", "(", "WHERE", "false", ")")
+        null = Call(expr=text, col=changes.fresh("null", key.col.type), function="any_value")
+        calls.append(null)
+        items.append(Item(Expr.of(null.col), changes.fresh(key.col.name, key.col.type)))
+    for call in node.calls:
+        col = changes.fresh(call.col.name, call.col.type)
+        if call.grouping is None:
+            made = replace(call, col=changes.fresh(call.col.name, call.col.type))
+            calls.append(made)
+            items.append(Item(Expr.of(made.col), col))
+        else:
+            items.append(Item(_grouping_value(call, kept), col))
+    count = Call(
+        expr=Expr.of("count", "(", "*", ")"), col=changes.fresh("count", "bigint"), function="count"
+    )
+    total = not keys and not is_only
+    if total or (not keys and not calls):
+        calls.append(count)
+    grouped: Node = Aggregate(child=node.child, keys=keys, calls=tuple(calls))
+    if total:
+        grouped = Filter(child=grouped, predicates=(Expr.of(count.col, ">", "0"),))
+    return Project(child=grouped, items=tuple(items))
+
+
+def _grouping_value(call: Call, kept: Collection[int]) -> Expr:
+    """grouping(a) is 1 where a is not in the set; grouping_id puts such bits side by side."""
+    value = 0
+    for index in call.grouping or ():
+        value = value * 2 + (index not in kept)
+    kind = "TINYINT" if call.function == "grouping" else "BIGINT"
+    return Expr.of("CAST", "(", str(value), "AS", kind, ")")

@@ -1,0 +1,288 @@
+"""COUNT, SUM and AVG by group: add the change to the stored groups.
+
+A state table beside the view holds, for each group, the number n of its rows, and for each argument
+x the number of its non-NULL values and their sum. With dR the exact change below,
+
+    n' = n + sum(w)     n_x' = n_x + sum(w where x is not null)     s' = s + sum(w * x)
+
+for the groups that dR touches, and no others are read. From the state: COUNT(*) = n, COUNT(x) =
+n_x, SUM(x) = s or NULL if n_x = 0, AVG(x) = s / n_x or NULL. A group with n = 0 is gone, but the
+one group of an aggregate without GROUP BY stays. The change of the operator is its rows from the
+touched groups after, less those before; so it composes like any other, above and below.
+
+Exactly, or not at all: sums of floating-point numbers depend on the order of addition and would
+drift, so they have no state and their groups are recomputed. A weight w is turned into |w| rows,
+because w * x would round decimals of large scale. AVG of decimals divides as Spark does for at most
+15 digits: the quotient is then rounded at 9 digits more than the result has, and a quotient of
+integers with a divisor under 10^9 is never that near to a half, so rounding twice is rounding once.
+
+Source: Gupta, Mumick and Subrahmanian, Maintaining Views Incrementally (SIGMOD 1993), the counting
+algorithm; Larson and Zhou for the counters that outer joins need (here: n_x).
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ctsql.planner.changes.columns import passed
+from ctsql.planner.changes.nodes import (
+    WEIGHT,
+    Aggregate,
+    Branch,
+    Call,
+    Col,
+    Expr,
+    Filter,
+    Generate,
+    Item,
+    Key,
+    Node,
+    Part,
+    Project,
+    StateRows,
+    UnionAll,
+    Weighted,
+)
+from ctsql.planner.changes.restricting import restricted
+from ctsql.planner.changes.rules.context import Changes, StepRole, exchanged, together
+
+RULE = "stored groups with the change added"
+
+_INTEGERS = ("tinyint", "smallint", "int", "integer", "bigint", "byte", "short", "long")
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+_DIGITS_MAX = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The state table of an aggregate.
+
+    Attributes:
+        number: among the plan's states, from 1. names: of its columns: ``k1`` and so on for the
+            keys, ``n``, then for each argument ``x1`` and, if it is added up, ``s1``.
+        arguments: the arguments, and whether each is added up or only counted.
+    """
+
+    number: int
+    names: tuple[str, ...]
+    arguments: tuple[tuple[Expr, bool], ...]
+
+    def places(self, start: int) -> dict[Expr, tuple[int, int | None]]:
+        """Where the columns of each argument are, if the first argument's are at ``start``."""
+        found: dict[Expr, tuple[int, int | None]] = {}
+        for argument, is_summed in self.arguments:
+            found[argument] = (start, start + 1 if is_summed else None)
+            start += 2 if is_summed else 1
+        return found
+
+
+def state_of(node: Aggregate, number: int) -> State | None:
+    """The state table that an aggregate can have; None if a function has none."""
+    if node.sets is not None or not all(_is_kept(call) for call in node.calls):
+        return None
+    arguments: dict[Expr, bool] = {}
+    for call in node.calls:
+        if call.argument is not None:
+            summed = call.function != "count"
+            arguments[call.argument] = arguments.get(call.argument, False) or summed
+    names = [f"k{i + 1}" for i in range(len(node.keys))] + ["n"]
+    for index, is_summed in enumerate(arguments.values(), 1):
+        names += [f"x{index}", f"s{index}"] if is_summed else [f"x{index}"]
+    return State(number=number, names=tuple(names), arguments=tuple(arguments.items()))
+
+
+def _is_kept(call: Call) -> bool:
+    if not call.exact or call.grouping is not None:
+        return False
+    if call.function == "count":
+        return call.argument is not None or call.expr.parts[1:] == ("(", "*", ")")
+    if call.function == "sum":
+        return call.argument is not None
+    if call.function in ("avg", "mean") and call.argument is not None:
+        return _average_type(call.argument) is not None
+    return False
+
+
+def _average_type(argument: Expr) -> str | None:
+    """The type that Spark gives AVG of a column; None if it cannot be had exactly."""
+    kind = argument.column.type.lower() if argument.column is not None else ""
+    if kind in _INTEGERS:
+        return "DOUBLE"
+    match = _DECIMAL.fullmatch(kind)
+    if match is None or int(match[1]) > _DIGITS_MAX:
+        return None
+    return f"DECIMAL({int(match[1]) + 4}, {int(match[2]) + 4})"
+
+
+def initial(node: Aggregate, state: State, numbers: Iterator[int]) -> Aggregate:
+    """The state's rows computed from all rows, its columns in the order of the state's names."""
+    calls = [_call("count", ("*",), numbers)]
+    for argument, is_summed in state.arguments:
+        calls.append(_call("count", argument.parts, numbers))
+        if is_summed:
+            calls.append(_call("sum", argument.parts, numbers))
+    keys = tuple(replace(k, col=replace(k.col, number=next(numbers))) for k in node.keys)
+    return Aggregate(child=node.child, keys=keys, calls=tuple(calls))
+
+
+def change_aggregate(node: Aggregate, changes: Changes) -> Node | None:
+    """The change of GROUP BY, from its state.
+
+    The state itself changes by :func:`state_change`.
+    """
+    found = _groups(node, changes)
+    if found is None:
+        return None
+    changes.note(node, RULE)
+    state, *rows = found
+    new, old = (_result(node, state, there) for there in rows)
+    return together(exchanged(new, old), node.columns)
+
+
+def state_change(node: Aggregate, changes: Changes) -> Node | None:
+    """The signed change of the state table, its columns in the order of the state's names."""
+    found = _groups(node, changes)
+    if found is None:
+        return None
+    _, new, old = found
+    kept: Node = new
+    if node.keys:
+        kept = Filter(child=new, predicates=(Expr.of(_count_of(node, new), "<>", "0"),))
+    branches = tuple(
+        Branch(node=Weighted(child=rows, weight=w), cols=(*rows.columns, WEIGHT))
+        for rows, w in ((kept, 1), (old, -1))
+    )
+    return UnionAll(branches=branches, columns=(*new.columns, WEIGHT))
+
+
+def _count_of(node: Aggregate, rows: Node) -> Col:
+    return rows.columns[len(node.keys)]
+
+
+def _groups(node: Aggregate, changes: Changes) -> tuple[State, Node, Node] | None:
+    """The state, and its touched groups after and before."""
+    delta = changes.of(node.child)
+    number = changes.state(node)
+    state = None if number is None else state_of(node, number)
+    if delta is None or state is None:
+        return None
+    step = changes.step(StepRole.CHANGE, delta)
+    columns = tuple(changes.fresh(name) for name in state.names)
+    stored: Node = StateRows(number=state.number, names=state.names, columns=columns)
+    if node.keys:
+        keys, names = changes.keys(step, [k.source for k in node.keys])
+        pairs = tuple(zip(columns, names, strict=False))
+        stored = restricted(stored, keys, pairs)
+    known = changes.groups.get(state.number)
+    if known is None:
+        merged = _merged(node, state, step, stored, changes)
+        known = changes.groups[state.number] = changes.step(StepRole.GROUPS, merged)
+    return state, known, stored
+
+
+def _merged(node: Aggregate, state: State, delta: Node, stored: Node, changes: Changes) -> Node:
+    """The stored groups and the change's, added up: keys, n, then n_x and s of each argument."""
+    unit = changes.fresh("unit", "int")
+    copies = ("explode", "(", "sequence", "(", "1", ",", "CAST", "(", "abs", "(", WEIGHT, ")")
+    each = Generate(
+        child=delta,
+        generator=Expr.of(*copies, "AS", "INT", ")", ")", ")"),
+        is_outer=False,
+        made=(changes.fresh("copy", "int"),),
+    )
+    sign = Expr.of("CASE", "WHEN", WEIGHT, ">", "0", "THEN", "1", "ELSE", "-1", "END")
+    rows = Project(child=each, items=(*passed(delta.columns), Item(sign, unit)))
+    calls = [_sum(changes, unit)]
+    mine = [Item(Expr.of(c), changes.fresh("")) for c in stored.columns[: len(node.keys) + 1]]
+    places = state.places(len(node.keys) + 1)
+    for argument, (count, total) in places.items():
+        value = ("(", *argument.parts, ")")
+        test = ("CASE", "WHEN", *value, "IS", "NOT", "NULL", "THEN", unit, "ELSE", "0", "END")
+        calls.append(_sum(changes, *test))
+        mine.append(Item(Expr.of(stored.columns[count]), changes.fresh("")))
+        if total is not None:
+            for sign_is in (">", "<"):
+                part = ("CASE", "WHEN", unit, sign_is, "0", "THEN", *value, "END")
+                calls.append(_sum(changes, *part))
+            mine.append(Item(Expr.of(stored.columns[total]), changes.fresh("")))
+            mine.append(Item(Expr.of("NULL"), changes.fresh("")))
+    change = Aggregate(child=rows, keys=_fresh_keys(node.keys, changes), calls=tuple(calls))
+    before = Project(child=stored, items=tuple(mine))
+    both = UnionAll(
+        branches=(
+            Branch(node=change, cols=change.columns),
+            Branch(node=before, cols=before.columns),
+        ),
+        columns=tuple(changes.fresh("") for _ in before.columns),
+    )
+    return _added(state, both, len(node.keys), changes)
+
+
+def _added(state: State, both: UnionAll, at: int, changes: Changes) -> Node:
+    """The sums over both; a sum is what was added less what was taken away."""
+    waiting = iter(both.columns[at:])
+    calls = [_sum(changes, next(waiting), default="0")]
+    for _, is_summed in state.arguments:
+        calls.append(_sum(changes, next(waiting), default="0"))
+        if is_summed:
+            plus, minus = next(waiting), next(waiting)
+            expr = Expr.of(
+                *("coalesce", "(", "sum", "(", plus, ")", ",", "0", ")", "-"),
+                *("coalesce", "(", "sum", "(", minus, ")", ",", "0", ")"),
+            )
+            calls.append(Call(expr=expr, col=changes.fresh("s"), function="sum"))
+    keys = tuple(Key(source=c, col=changes.fresh(c.name, c.type)) for c in both.columns[:at])
+    return Aggregate(child=both, keys=keys, calls=tuple(calls))
+
+
+def _result(node: Aggregate, state: State, rows: Node) -> Node:
+    """The aggregate's own rows, from rows of the state."""
+    columns = rows.columns
+    at = len(node.keys)
+    count = columns[at]
+    items = [Item(Expr.of(c), k.col) for c, k in zip(columns[:at], node.keys, strict=True)]
+    for call in node.calls:
+        if call.argument is None:
+            items.append(Item(Expr.of(count), call.col))
+            continue
+        many, total = state.places(at + 1)[call.argument]
+        items.append(Item(_value(call, columns[many], columns[total or many]), call.col))
+    there = rows
+    if node.keys:
+        there = Filter(child=rows, predicates=(Expr.of(count, ">", "0"),))
+    return Project(child=there, items=tuple(items))
+
+
+def _value(call: Call, count: Col, total: Col) -> Expr:
+    if call.function == "count":
+        return Expr.of(count)
+    if call.function == "sum":
+        value: tuple[str | Col, ...] = (total,)
+    else:
+        kind = _average_type(call.argument) if call.argument is not None else None
+        assert kind is not None  # state_of asked
+        if kind == "DOUBLE":
+            value = ("CAST", "(", total, "AS", "DOUBLE", ")", "/", count)
+        else:
+            value = ("CAST", "(", total, "/", count, "AS", kind, ")")
+    return Expr.of("CASE", "WHEN", count, ">", "0", "THEN", *value, "END")
+
+
+def _call(name: str, inside: tuple[Part, ...], numbers: Iterator[int]) -> Call:
+    parts = (name, "(", *inside, ")")
+    return Call(
+        expr=Expr(parts),
+        col=Col(next(numbers), name),
+        function=name,
+    )
+
+
+def _sum(changes: Changes, *inside: Part, default: str | None = None) -> Call:
+    parts: tuple[Part, ...] = ("sum", "(", *inside, ")")
+    if default is not None:
+        parts = ("coalesce", "(", *parts, ",", default, ")")
+    return Call(expr=Expr.of(*parts), col=changes.fresh("sum"), function="sum")
+
+
+def _fresh_keys(keys: tuple[Key, ...], changes: Changes) -> tuple[Key, ...]:
+    return tuple(replace(k, col=changes.fresh(k.col.name, k.col.type)) for k in keys)

@@ -1,0 +1,173 @@
+"""What the change rules share: which tables changed, the steps found so far, notes for people."""
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from ctsql.planner.changes.columns import at, tables
+from ctsql.planner.changes.nodes import (
+    WEIGHT,
+    Aggregate,
+    Branch,
+    Col,
+    Distinct,
+    Expr,
+    Item,
+    Node,
+    Project,
+    Step,
+    UnionAll,
+    Version,
+    Weighted,
+)
+from ctsql.planner.changes.reasons import Reason
+
+
+class StepRole(Enum):
+    """What the rows of a step are."""
+
+    CHANGE = "a signed change"
+    KEYS = "keys that are affected, each once"
+    ROWS = "rows whose partners changed"
+    GROUPS = "stored groups with the change added"
+    CANDIDATES = "rows that the first ones are chosen from"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedStep:
+    """Rows computed once and read by later steps.
+
+    Attributes:
+        must_be_stored: Spark 4.2 cannot plan what reads this step when the step is only a
+            subquery in the text (a scalar subquery above a UNION ALL, in its rule
+            PushProjectionThroughUnion).
+    """
+
+    name: str
+    role: StepRole
+    node: Node
+    must_be_stored: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """A rule at work on an operator, for EXPLAIN."""
+
+    operator: Node
+    rule: str
+    note: Reason | None = None
+
+
+class Changes:
+    """Derives the change of one query, for one set of changed tables.
+
+    Args:
+        changed: tables with a change that is not empty. numbers: for new columns.
+        rule: the change of a node, by kind; it calls back for the nodes below.
+        state: for an aggregate that has one, the number of its state table.
+    """
+
+    def __init__(
+        self,
+        changed: Collection[str],
+        numbers: Iterator[int],
+        rule: Callable[[Node, "Changes"], Node | None],
+        state: Callable[[Aggregate], int | None] = lambda _: None,
+    ) -> None:
+        self.changed = frozenset(changed)
+        self.numbers = numbers
+        self.state = state
+        self.steps: list[PlannedStep] = []
+        self.applied: dict[Node, Applied] = {}
+        self.groups: dict[int, Step] = {}
+        self._rule = rule
+        self._known: dict[Node, Node | None] = {}
+        self._steps: dict[tuple[StepRole, Node], Step] = {}
+
+    def fresh(self, name: str, kind: str = "") -> Col:
+        """A new column."""
+        return Col(next(self.numbers), name, kind)
+
+    def touches(self, node: Node) -> bool:
+        """Does the node read a changed table?"""
+        return bool(tables(node) & self.changed)
+
+    def of(self, node: Node) -> Node | None:
+        """The signed change of a node: its columns in some order, and the weight.
+
+        Returns:
+            None if nothing that the node reads has changed.
+        """
+        if not self.touches(node):
+            return None
+        if node not in self._known:
+            self._known[node] = self._rule(node, self)
+        return self._known[node]
+
+    def old(self, node: Node) -> Node:
+        """The node before the change; tables that did not change are read as they are."""
+        return at(node, Version.OLD, self.changed)
+
+    def step(self, role: StepRole, node: Node, *, must_be_stored: bool = False) -> Step:
+        """The rows of a node as a step, computed once however often it is asked for."""
+        if isinstance(node, Step):
+            return node
+        known = self._steps.get((role, node))
+        if known is None:
+            name = f"{role.name.lower()}_{len(self.steps) + 1}"
+            known = self._steps[(role, node)] = Step(name=name, columns=node.columns)
+            self.steps.append(
+                PlannedStep(name=name, role=role, node=node, must_be_stored=must_be_stored)
+            )
+        elif must_be_stored:
+            place = next(i for i, s in enumerate(self.steps) if s.name == known.name)
+            self.steps[place] = dataclasses.replace(self.steps[place], must_be_stored=True)
+        return known
+
+    def keys(self, change: Node, columns: Sequence[Col]) -> tuple[Step, tuple[Col, ...]]:
+        """The distinct values of some columns of a change, and what the step calls them."""
+        return self.keys_of([(change, columns)])
+
+    def keys_of(
+        self, changes: Sequence[tuple[Node, Sequence[Col]]]
+    ) -> tuple[Step, tuple[Col, ...]]:
+        """The distinct values of some columns, of several changes together."""
+        made = tuple(Col(-1 - i, "key") for i in range(len(changes[0][1])))
+        branches = tuple(
+            Branch(
+                node=Project(
+                    child=change,
+                    items=tuple(Item(Expr.of(c), k) for c, k in zip(cols, made, strict=True)),
+                ),
+                cols=made,
+            )
+            for change, cols in changes
+        )
+        rows = branches[0].node if len(branches) == 1 else UnionAll(branches=branches, columns=made)
+        return self.step(StepRole.KEYS, Distinct(child=rows)), made
+
+    def note(self, operator: Node, rule: str, code: str | None = None) -> None:
+        """Remember for EXPLAIN which rule an operator took, and why it reads more than it might."""
+        note = None if code is None else Reason(code)
+        if operator not in self.applied or note is not None:
+            self.applied[operator] = Applied(operator=operator, rule=rule, note=note)
+
+
+def signed(columns: Sequence[Col]) -> tuple[Col, ...]:
+    """The columns, then the weight."""
+    return (*columns, WEIGHT)
+
+
+def together(changes: Sequence[Node], columns: Sequence[Col]) -> Node | None:
+    """The sum of signed changes; None of none."""
+    if not changes:
+        return None
+    cols = signed(columns)
+    branches = tuple(Branch(node=change, cols=cols) for change in changes)
+    return changes[0] if len(changes) == 1 else UnionAll(branches=branches, columns=cols)
+
+
+def exchanged(new: Node, old: Node) -> tuple[Node, Node]:
+    """All rows of ``new`` added, all rows of ``old`` taken away."""
+    return Weighted(child=new, weight=1), Weighted(child=old, weight=-1)

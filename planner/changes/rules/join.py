@@ -1,0 +1,93 @@
+"""Inner joins of any number of relations, self-joins among them: one term for each change.
+
+    d(R1 x .. x Rn) = sum over i of  R1' x .. x R(i-1)' x dRi x R(i+1) x .. x Rn
+
+where R is the relation before and R' after the change. The join is linear in each operand, and
+the sum telescopes: term i is (R1'..Ri' x R(i+1)..Rn) - (R1'..R(i-1)' x Ri..Rn). There are as many
+terms as changed operands, not 2^n - 1, because the tables' former versions can be read. A term
+whose change is empty is cut. Two occurrences of one table are two operands with the same change.
+Each term starts at its change and goes on along the conditions, never in the order of FROM, in
+which relations that no condition connects would be multiplied.
+Source: Gupta and Mumick, Maintenance of Materialized Views (1995), section on join views.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ctsql.planner.changes.columns import equal_classes, has_subquery, used
+from ctsql.planner.changes.nodes import Col, Expr, Filter, Join, Node, Project, Scan, Step
+from ctsql.planner.changes.restricting import restricted
+from ctsql.planner.changes.rules.context import Changes, StepRole, together
+
+RULE = "one term for each changed operand"
+
+
+def change_join(node: Join, changes: Changes) -> Node | None:
+    """The change of an inner join."""
+    classes = equal_classes(node.conditions)
+    terms: list[Node] = []
+    for index, child in enumerate(node.children):
+        delta = changes.of(child)
+        if delta is None:
+            continue
+        step = changes.step(StepRole.CHANGE, delta)
+        operands: list[Node] = []
+        for place, other in enumerate(node.children):
+            if place == index:
+                operands.append(step)
+                continue
+            whole = other if place < index else changes.old(other)
+            operands.append(_narrowed(whole, step, classes, changes))
+        children = _connected(operands, index, node.conditions)
+        terms.append(replace(node, children=tuple(children)))
+    changes.note(node, RULE)
+    return together(terms, node.columns)
+
+
+def _narrowed(other: Node, step: Step, classes: Sequence[frozenset[Col]], changes: Changes) -> Node:
+    """An operand cut to what can join with the change.
+
+    Of a plain scan this is a hint: the join itself leaves out the rest. Below an aggregate or
+    another join it is worth a semi join with the keys.
+    """
+    pairs = {}
+    for equal in classes:
+        theirs = sorted(equal & set(other.columns), key=lambda c: c.number)
+        ours = sorted(equal & set(step.columns), key=lambda c: c.number)
+        if theirs and ours:
+            pairs[theirs[0]] = ours[0]
+    if not pairs:
+        return other
+    if is_plain(other):
+        return restricted(other, step, tuple(pairs.items()), is_hint=True)
+    keys, names = changes.keys(step, tuple(pairs.values()))
+    return restricted(other, keys, tuple(zip(pairs, names, strict=True)))
+
+
+def is_plain(node: Node) -> bool:
+    """A table with filters and projections, through which Spark pushes a join's keys itself."""
+    match node:
+        case Scan():
+            return True
+        case Filter() | Project():
+            return not has_subquery(node) and is_plain(node.child)
+        case _:
+            return False
+
+
+def _connected(operands: Sequence[Node], first: int, conditions: Sequence[Expr]) -> list[Node]:
+    """The operands in an order in which each, if it can, meets a condition with those before."""
+    done = [operands[first]]
+    waiting = [o for i, o in enumerate(operands) if i != first]
+    needs = [used(c) for c in conditions]
+    while waiting:
+        seen = {col for o in done for col in o.columns}
+
+        def connects(operand: Node, seen: set[Col] = seen) -> bool:
+            both = seen | set(operand.columns)
+            return any(n <= both and n & set(operand.columns) and n & seen for n in needs)
+
+        chosen = next((o for o in waiting if connects(o)), waiting[0])
+        done.append(chosen)
+        waiting = [o for o in waiting if o is not chosen]
+    return done

@@ -1,0 +1,44 @@
+"""Filters, projections, explode: the change of the result is the operator on the change.
+
+    d sigma_p(R) = sigma_p(dR)      d pi_e(R) = pi_e(dR)      d explode(R) = explode(dR)
+
+Each row of R gives its rows of the result whatever the other rows are, so the operator, with the
+weight carried along, is a homomorphism of signed multisets: op(A + B) = op(A) + op(B). This needs
+expressions that give the same for equal rows, which the reader sees to.
+Source: the linear operators of DBSP (Budiu et al., VLDB 2023, section 4).
+"""
+
+from dataclasses import replace
+
+from ctsql.planner.changes.columns import passed
+from ctsql.planner.changes.nodes import WEIGHT, Filter, Generate, Node, Project
+from ctsql.planner.changes.rules.context import Changes
+
+RULE = "linear"
+
+
+def change_filter(node: Filter, changes: Changes) -> Node | None:
+    """The change of a filter without subqueries."""
+    below = changes.of(node.child)
+    if below is None:
+        return None
+    changes.note(node, RULE)
+    return Filter(child=below, predicates=node.predicates)
+
+
+def change_project(node: Project, changes: Changes) -> Node | None:
+    """The change of a projection without subqueries."""
+    below = changes.of(node.child)
+    if below is None:
+        return None
+    changes.note(node, RULE)
+    return Project(child=below, items=(*node.items, *passed((WEIGHT,))))
+
+
+def change_generate(node: Generate, changes: Changes) -> Node | None:
+    """The change of LATERAL VIEW: OUTER too, as an empty array is the row's own matter."""
+    below = changes.of(node.child)
+    if below is None:
+        return None
+    changes.note(node, RULE)
+    return replace(node, child=below)

@@ -1,0 +1,22 @@
+"""A table: its change is what the table's log says, consolidated.
+
+VALUES and range() read no table, so they have no change.
+"""
+
+from dataclasses import replace
+
+from ctsql.planner.changes.nodes import WEIGHT, Node, Scan, Version
+from ctsql.planner.changes.rules.context import Changes
+
+RULE = "the table's own change"
+
+
+def change_scan(node: Scan, changes: Changes) -> Node | None:
+    """The change of a table."""
+    changes.note(node, RULE)
+    return replace(
+        node,
+        names=(*node.names, WEIGHT.sql),
+        columns=(*node.columns, WEIGHT),
+        version=Version.DELTA,
+    )

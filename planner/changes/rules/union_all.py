@@ -1,0 +1,23 @@
+"""UNION ALL: the change is the sum of the changes.
+
+    d(A + B) = dA + dB
+
+Sums of signed multisets are what UNION ALL is. A branch whose tables did not change drops out.
+"""
+
+from ctsql.planner.changes.nodes import WEIGHT, Branch, Node, UnionAll
+from ctsql.planner.changes.rules.context import Changes
+
+RULE = "sum of the branches' changes"
+
+
+def change_union_all(node: UnionAll, changes: Changes) -> Node | None:
+    """The change of UNION ALL."""
+    columns = (*node.columns, WEIGHT)
+    branches = []
+    for branch in node.branches:
+        below = changes.of(branch.node)
+        if below is not None:
+            branches.append(Branch(node=below, cols=(*branch.cols, WEIGHT)))
+    changes.note(node, RULE)
+    return UnionAll(branches=tuple(branches), columns=columns) if branches else None

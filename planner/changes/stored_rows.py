@@ -1,0 +1,191 @@
+"""Where the stored view itself is the former result: keys at the top, and the first rows.
+
+If the topmost operator is local to keys that the view shows, the view's rows with an affected key
+*are* its former result there, so what has to be written is
+
+    (op(R' restricted to S) through the filters and projections above)  -  (V restricted to S)
+
+Nothing old is read but the view, rows that are wrong for affected keys are mended, and results
+that depend on the order of rows (sums of doubles, any_value) need not be computed again.
+
+For ORDER BY .. LIMIT n at the top, the new first rows are those of V plus the change of what LIMIT
+chooses from, if at least n of these come no later than the last row that V held: whatever was
+behind V's last row before and did not change is behind them now. If V held fewer than n rows, it
+held all there were.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ctsql.planner.changes.columns import has_subquery, passed
+from ctsql.planner.changes.nodes import (
+    WEIGHT,
+    Aggregate,
+    Branch,
+    Call,
+    Col,
+    Distinct,
+    Expr,
+    Filter,
+    Generate,
+    Key,
+    Limit,
+    Node,
+    Project,
+    SetOperation,
+    StateRows,
+    Step,
+    UnionAll,
+    Weighted,
+    Window,
+)
+from ctsql.planner.changes.rules.affected_keys import affected, cut
+from ctsql.planner.changes.rules.context import Changes, StepRole
+
+VIEW = 0
+"""The number under which :class:`StateRows` means the view's own rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedTop:
+    """A topmost operator whose keys the view shows.
+
+    Attributes:
+        operator: it. above: filters and projections above it, from the top. places: for each
+            of its keys, which of the view's columns it is; None if none.
+    """
+
+    operator: Node
+    above: tuple[Filter | Project, ...]
+    places: tuple[int | None, ...]
+
+
+def keyed_top(node: Node) -> KeyedTop | None:
+    """The topmost operator, if it is local to keys of which the view shows any."""
+    above: list[Filter | Project] = []
+    operator = node
+    while isinstance(operator, Filter | Project) and not has_subquery(operator):
+        above.append(operator)
+        operator = operator.child
+    shown: Sequence[Col]
+    match operator:
+        case Aggregate(sets=None):
+            shown = tuple(k.col for k in operator.keys)
+        case Window():
+            shown = operator.keys
+        case Distinct() | SetOperation():
+            shown = operator.columns
+        case _:
+            return None
+    places = tuple(_place(col, above, node) for col in shown)
+    if all(place is None for place in places):
+        return None
+    return KeyedTop(operator, tuple(above), places)
+
+
+def _place(col: Col, above: Sequence[Filter | Project], top: Node) -> int | None:
+    here: Col | None = col
+    for node in reversed(above):
+        if isinstance(node, Project):
+            here = next((i.col for i in node.items if i.expr.column == here), None)
+        if here is None:
+            return None
+    return next((i for i, c in enumerate(top.columns) if c == here), None)
+
+
+def desired_rows(
+    top: KeyedTop, changes: Changes
+) -> tuple[Node, Step, tuple[tuple[int, Col], ...]] | None:
+    """The rows that the view should hold for the affected keys.
+
+    Returns:
+        the rows; the step with the keys; and which of the view's columns equals which column of
+        the step. None if nothing changed.
+    """
+    kept = [i for i, place in enumerate(top.places) if place is not None]
+    children, keys = _inputs(top.operator)
+    chosen = [[cols[i] for i in kept] for cols in keys]
+    found = affected(children, chosen, changes)
+    if found is None:
+        return None
+    step, names = found
+    node = _over(top.operator, cut(children, chosen, step, names))
+    for one in reversed(top.above):
+        node = replace(one, child=node)
+    places = [place for place in top.places if place is not None]
+    return node, step, tuple(zip(places, names, strict=True))
+
+
+def _inputs(operator: Node) -> tuple[list[Node], list[Sequence[Col]]]:
+    match operator:
+        case Aggregate():
+            return [operator.child], [[k.source for k in operator.keys]]
+        case Window():
+            return [operator.child], [operator.keys]
+        case Distinct():
+            return [operator.child], [operator.child.columns]
+        case SetOperation():
+            sides: list[Node] = [operator.left, operator.right]
+            return sides, [operator.left.columns, operator.right.columns]
+        case _:
+            raise TypeError(type(operator).__name__)
+
+
+def _over(operator: Node, below: Sequence[Node]) -> Node:
+    match operator:
+        case SetOperation():
+            return replace(operator, left=below[0], right=below[1])
+        case Aggregate() | Window() | Distinct():
+            return replace(operator, child=below[0])
+        case _:
+            raise TypeError(type(operator).__name__)
+
+
+# ---- the first rows
+
+
+def limit_top(node: Node) -> Limit | None:
+    """A topmost LIMIT that can be kept from the view's rows: no offset, its order shown."""
+    columns = set(node.columns)
+    while isinstance(node, Project) and all(i.expr.column == i.col for i in node.items):
+        node = node.child
+    if not isinstance(node, Limit) or node.offset:
+        return None
+    return node if all(o.expr.column in columns for o in node.order) else None
+
+
+def first_rows(
+    node: Node, limit: Limit, names: Sequence[str], changes: Changes
+) -> tuple[Node, Step, StateRows] | None:
+    """The rows to choose from: the view's, and the change of what LIMIT chose from.
+
+    Returns:
+        the view's new rows; the step with the rows they are chosen from; the view's rows.
+    """
+    delta = changes.of(limit.child)
+    if delta is None:
+        return None
+    columns = node.columns
+    stored = StateRows(number=VIEW, names=tuple(names), columns=columns)
+    signed = (*columns, WEIGHT)
+    both = UnionAll(
+        branches=(
+            Branch(node=Weighted(child=stored, weight=1), cols=signed),
+            Branch(node=Project(child=delta, items=passed(signed)), cols=signed),
+        ),
+        columns=signed,
+    )
+    copies = changes.fresh("copies", "bigint")
+    total = Call(expr=Expr.of("sum", "(", WEIGHT, ")"), col=copies, function="sum")
+    keys = tuple(Key(source=c, col=c) for c in columns)
+    grouped = Aggregate(child=both, keys=keys, calls=(total,))
+    there = Filter(child=grouped, predicates=(Expr.of(copies, ">", "0"),))
+    repeat = ("sequence", "(", "1", ",", "CAST", "(", copies, "AS", "INT", ")", ")")
+    each = Generate(
+        child=there,
+        generator=Expr.of("explode", "(", *repeat, ")"),
+        is_outer=False,
+        made=(changes.fresh("copy", "int"),),
+    )
+    step = changes.step(StepRole.CANDIDATES, Project(child=each, items=passed(columns)))
+    return replace(limit, child=step), step, stored

@@ -1,0 +1,435 @@
+"""``CREATE FLOW f AS AUTO CDC INTO target``: change events applied by key, in order of a sequence.
+
+A flow is two objects. The continual task `f` keeps the *state*: what must be known so that events
+may come late and in any order. The materialized view `target` shows of it what the events amount
+to. Both are ordinary, and both texts are what SHOW CREATE shows.
+
+The result is a function of the *set* of events alone:
+
+O1: events of one key are ordered by their sequence value; of those with the same value a delete
+    counts last, then the greatest columns. So no two different events are equal in order.
+O2: SCD type 1: the last event of a key decides; after a delete there is no row. The state keeps a
+    row for a deleted key, or an older event that comes later would bring it back.
+O3: SCD type 2: an event that is no delete and changes a tracked column opens a version; it ends
+    where the next version or a delete begins. Columns that are not tracked have the values of the
+    last event of the version. The state keeps a row for each event.
+O4: with IGNORE NULL UPDATES a column has the value of the last event that has one for it, of
+    those after the key's last delete.
+O5: a NULL as sequence value has no place in the order: the task fails at that T.
+
+NULL is a key like any other.
+
+Source: Databricks' and Apache Spark's reference of AUTO CDC INTO for the meaning of the clauses;
+the order of events with equal sequence values and the state are our choice.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.names import did_you_mean, fold
+from ctsql.catalog.schemas import Column
+from ctsql.catalog.spans import Span
+from ctsql.planner.forms.commented import commented
+from ctsql.planner.syntax.cursor import not_supported
+from ctsql.planner.syntax.statements import ColumnList, CreateFlow
+from ctsql.planner.syntax.tokens import tokenise
+
+SEQUENCE, DELETED, UPDATED = "__SEQUENCE", "__DELETED", "__UPDATED_AT"
+START, END = "__START_AT", "__END_AT"
+EVENT, SEQUENCES, DELETED_AT = "__EVENT", "__SEQUENCES", "__DELETED_AT"
+NO_SEQUENCE = "an event has no sequence value"
+
+
+@dataclass(frozen=True, slots=True)
+class FlowTexts:
+    """The statements that a flow is compiled to."""
+
+    task: str
+    view: str
+
+
+def compile_flow(
+    flow: CreateFlow, columns: Sequence[Column], sequence_type: str, view_name: str
+) -> FlowTexts:
+    """Compile a flow.
+
+    Args:
+        columns: the source's. sequence_type: of SEQUENCE BY, as Spark spells it.
+        view_name: the task as the view's text must name it.
+
+    Raises:
+        UNKNOWN_COLUMN, INVALID_STATEMENT: a clause names columns that cannot be meant.
+    """
+    chosen = _chosen(flow.columns, columns)
+    keys = _named(flow.keys, flow.keys_span, columns)
+    kept = {fold(c.name) for c in chosen}
+    for key in keys:
+        if fold(key.name) not in kept:
+            raise error(
+                "INVALID_STATEMENT",
+                span=flow.columns.span if flow.columns else flow.keys_span,
+                message=f'key column "{key.name}" is not among the columns of the target',
+                detail="A row of the target is found by its key.",
+                hint=f"Add {key.name} to COLUMNS.",
+            )
+    form = _Scd2 if flow.scd_type == 2 else _Scd1Partial if flow.ignore_nulls else _Scd1
+    return form(flow, keys, chosen, sequence_type, columns).texts(view_name)
+
+
+def _named(names: Iterable[str], span: Span, columns: Sequence[Column]) -> list[Column]:
+    by_name = {fold(c.name): c for c in columns}
+    found = []
+    for name in names:
+        if fold(name) not in by_name:
+            raise error(
+                "UNKNOWN_COLUMN",
+                span=span,
+                column=name,
+                detail=f"The source has the columns {', '.join(c.name for c in columns)}.",
+                hint=did_you_mean(name, [c.name for c in columns]),
+            )
+        found.append(by_name[fold(name)])
+    return found
+
+
+def _chosen(wanted: ColumnList | None, columns: Sequence[Column]) -> list[Column]:
+    if wanted is None:
+        return list(columns)
+    named = _named(wanted.names, wanted.span, columns)
+    return [c for c in columns if c not in named] if wanted.without else named
+
+
+def on_one_line(expression: Span) -> str:
+    """An expression without its line breaks and comments: the compiled text is indented.
+
+    Raises:
+        NOT_SUPPORTED: a string in it holds a line break, which must stay.
+    """
+    parts: list[str] = []
+    stop = expression.start
+    for token in tokenise(expression):
+        if "\n" in token.span.text:
+            raise not_supported(
+                token.span, "a line break in a string of AUTO CDC", hint="Write \\n instead."
+            )
+        parts.append((" " if token.start > stop else "") + token.span.text)
+        stop = token.stop
+    return "".join(parts).strip()
+
+
+def quoted(name: str) -> str:
+    """A column's name, always in backticks: it may be a word that is reserved."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def order_terms(column: str, kind: str) -> list[str]:
+    """Expressions that tell any two values of a type apart, and order them the same everywhere."""
+    as_text = f"to_json(struct({column}))"
+    if "map<" in kind or "variant" in kind:
+        return [as_text]
+    if "<" in kind:
+        return [column, as_text]
+    if kind in ("float", "double"):
+        return [column, f"CAST({column} AS STRING)"]  # 0.0 and -0.0 are equal, their texts are not
+    return [column]
+
+
+def struct(terms: Iterable[str]) -> str:
+    """A struct of expressions; two of the same expressions' types can be compared."""
+    return "named_struct(" + ", ".join(f"'f{i}', {t}" for i, t in enumerate(terms)) + ")"
+
+
+class _Form:
+    """What the three ways of keeping state have in common."""
+
+    def __init__(
+        self,
+        flow: CreateFlow,
+        keys: list[Column],
+        chosen: list[Column],
+        sequence_type: str,
+        columns: Sequence[Column],
+    ) -> None:
+        self.flow = flow
+        self.keys = [quoted(k.name) for k in keys]
+        folded = {fold(k.name) for k in keys}
+        self.values = [c for c in chosen if fold(c.name) not in folded]
+        self.chosen = chosen
+        self.sequence_type = sequence_type
+        self.source = flow.source.span.text
+        self.state = flow.name.span.text
+        tracked = _chosen(flow.tracked, columns)
+        self.tracked = [c for c in self.values if c in tracked]
+        self.names = [quoted(c.name) for c in chosen]
+
+    # ---- pieces
+
+    def by_key(self, one: str, other: str, *more: str) -> str:
+        """The condition that two relations speak of the same key."""
+        return " AND ".join(f"{one}.{k} <=> {other}.{k}" for k in [*self.keys, *more])
+
+    def event_order(self, of: str = "") -> list[str]:
+        """What orders the events of a key (O1)."""
+        return [f"{of}{SEQUENCE}", f"{of}{DELETED}", *self.value_terms(self.values, of)]
+
+    def value_terms(self, columns: Iterable[Column], of: str = "") -> list[str]:
+        """Expressions that tell values of columns apart."""
+        return [t for c in columns for t in order_terms(of + quoted(c.name), c.type)]
+
+    def events(self) -> str:
+        """The events of one T; a delete has no values but its key."""
+        sequence = f"coalesce({on_one_line(self.flow.sequence)}, raise_error('{NO_SEQUENCE}'))"
+        when = self.flow.delete_when
+        if when is None:
+            return (
+                f"SELECT {', '.join(self.names)}, {sequence} AS {SEQUENCE}, "
+                f"false AS {DELETED} FROM {self.source}"
+            )
+        shown = [n if n in self.keys else f"IF({DELETED}, NULL, {n}) AS {n}" for n in self.names]
+        return (
+            f"SELECT {', '.join(shown)}, {SEQUENCE}, {DELETED} FROM (SELECT "
+            f"{', '.join(self.names)}, {sequence} AS {SEQUENCE}, "
+            f"coalesce({on_one_line(when)}, false) AS {DELETED} FROM {self.source})"
+        )
+
+    def touched(self, one: str) -> str:
+        """The condition that a key has events at this T."""
+        return f"EXISTS (SELECT 1 FROM ({self.events()}) AS __e WHERE {self.by_key('__e', one)})"
+
+    # ---- statements
+
+    def state_columns(self) -> list[tuple[str, str]]:
+        """The state's columns beyond the target's own: name and type."""
+        raise NotImplementedError
+
+    def body(self) -> list[str]:
+        """The statements of the task."""
+        raise NotImplementedError
+
+    def view_query(self) -> tuple[list[str], str]:
+        """What the target shows: columns, and the condition."""
+        return self.names, f"NOT {DELETED}"
+
+    def replaced(self, rows: str, identity: Sequence[str], compared: Sequence[str]) -> list[str]:
+        """Rows that differ from the state's come in, and the ones they replace go.
+
+        Args:
+            rows: a query of all that the state should hold for the keys with events.
+            identity: what a row replaces another by, besides the key. compared: the terms in
+                which they may differ; each holds ``{of}`` for the relation.
+        """
+        same = struct(t.format(of="__o.") for t in compared)
+        new = struct(t.format(of="__r.") for t in compared)
+        return [
+            f"INSERT INTO {self.state}\n    SELECT __r.*, now() AS {UPDATED} FROM (\n"
+            f"{_indented(rows, 8)}\n    ) AS __r\n    WHERE NOT EXISTS (\n"
+            f"        SELECT 1 FROM {self.state} AS __o\n"
+            f"        WHERE {self.by_key('__o', '__r', *identity)}\n"
+            f"        AND {same} <=> {new}\n    )",
+            f"DELETE FROM {self.state} AS __o WHERE __o.{UPDATED} < now() AND EXISTS (\n"
+            f"        SELECT 1 FROM {self.state} AS __n\n        WHERE __n.{UPDATED} = now()\n"
+            f"        AND {self.by_key('__n', '__o', *identity)}\n    )",
+        ]
+
+    def texts(self, view_name: str) -> FlowTexts:
+        """The two statements."""
+        quiet = "IF NOT EXISTS " if self.flow.if_not_exists else ""
+        declared = [(quoted(c.name), c.type) for c in self.chosen] + self.state_columns()
+        made = _indented(commented(self.flow.span.text, ""), 4).rstrip()
+        body = ";\n".join("    " + statement for statement in self.body())
+        task = (
+            f"CREATE CONTINUAL TASK {quiet}{self.state} (\n    "
+            + ",\n    ".join(f"{name} {kind}" for name, kind in declared)
+            + f"\n) ON INPUT {self.source} AS (\n{made}\n{body}\n)"
+        )
+        shown, condition = self.view_query()
+        view = (
+            f"CREATE MATERIALIZED VIEW {quiet}{self.flow.target.span.text} AS\n"
+            f"SELECT {', '.join(shown)}\nFROM {view_name}\nWHERE {condition}"
+        )
+        return FlowTexts(task, view)
+
+
+class _Scd1(_Form):
+    """The state of a key is its last event."""
+
+    def state_columns(self) -> list[tuple[str, str]]:
+        return [(SEQUENCE, self.sequence_type), (DELETED, "BOOLEAN")]
+
+    def body(self) -> list[str]:
+        events = self.events()
+        later = f"{struct(self.event_order('__e.'))} > {struct(self.event_order('__o.'))}"
+        order = ", ".join(f"{term} DESC" for term in self.event_order())
+        return [
+            f"DELETE FROM {self.state} AS __o WHERE EXISTS (\n"
+            f"        SELECT 1 FROM (\n{_indented(events, 12)}\n        ) AS __e\n"
+            f"        WHERE {self.by_key('__e', '__o')}\n        AND {later}\n    )",
+            f"INSERT INTO {self.state}\n"
+            f"    SELECT {', '.join(self.names)}, {SEQUENCE}, {DELETED} FROM (\n"
+            f"        SELECT *, row_number() OVER (\n"
+            f"            PARTITION BY {', '.join(self.keys)} ORDER BY {order}\n"
+            f"        ) AS __rank FROM (\n{_indented(events, 12)}\n        )\n    ) AS __e\n"
+            f"    WHERE __rank = 1 AND NOT EXISTS (\n        SELECT 1 FROM {self.state} AS __o "
+            f"WHERE {self.by_key('__o', '__e')}\n    )",
+        ]
+
+
+class _Scd1Partial(_Form):
+    """The state of a key is each column's last value, with its sequence value (O4)."""
+
+    def state_columns(self) -> list[tuple[str, str]]:
+        fields = ", ".join(f"{quoted(c.name)}: {self.sequence_type}" for c in self.values)
+        found = [(SEQUENCE, self.sequence_type), (DELETED_AT, self.sequence_type)]
+        if fields:
+            found.append((SEQUENCES, f"STRUCT<{fields}>"))
+        return [*found, (DELETED, "BOOLEAN"), (UPDATED, "TIMESTAMP")]
+
+    def body(self) -> list[str]:
+        terms = ["{of}" + SEQUENCE, "{of}" + DELETED_AT]
+        terms += self.value_terms(self.values, "{of}")
+        terms += [f"{{of}}{SEQUENCES}.{quoted(c.name)}" for c in self.values]
+        return self.replaced(self._merged(), [], terms)
+
+    def _merged(self) -> str:
+        from_event, from_state, merged, shown, since = [], [], [], [], []
+        for i, column in enumerate(self.values):
+            name = quoted(column.name)
+            order = order_terms(name, column.type)
+            last = struct([SEQUENCE, *order])
+            held = struct([f"{SEQUENCES}.{name}", *order])
+            from_event.append(
+                f"IF({DELETED} OR {name} IS NULL, NULL, {last}) AS __o{i}, "
+                f"named_struct('s', {SEQUENCE}, 'v', {name}) AS __v{i}"
+            )
+            from_state.append(
+                f"IF({SEQUENCES}.{name} IS NULL, NULL, {held}) AS __o{i}, "
+                f"named_struct('s', {SEQUENCES}.{name}, 'v', {name}) AS __v{i}"
+            )
+            merged.append(f"max_by(__v{i}, __o{i}) AS __v{i}")
+            alive = f"{DELETED_AT} IS NULL OR __v{i}.s > {DELETED_AT}"
+            shown.append((name, f"IF({alive}, __v{i}.v, NULL) AS {name}"))
+            since.append(f"'{_escaped(column.name)}', IF({alive}, __v{i}.s, NULL)")
+        keys = ", ".join(self.keys)
+        both = (
+            f"SELECT {', '.join([keys, *from_event])}, IF({DELETED}, NULL, {SEQUENCE}) AS __up, "
+            f"IF({DELETED}, {SEQUENCE}, NULL) AS __gone\n"
+            f"FROM (\n{_indented(self.events(), 4)}\n)\nUNION ALL\n"
+            f"SELECT {', '.join([keys, *from_state])}, {SEQUENCE}, {DELETED_AT}\n"
+            f"FROM {self.state} AS __o WHERE {self.touched('__o')}"
+        )
+        grouped = ", ".join(
+            [keys, *merged, f"max(__up) AS {SEQUENCE}", f"max(__gone) AS {DELETED_AT}"]
+        )
+        of = dict(shown)
+        columns = [of.get(n, n) for n in self.names] + [SEQUENCE, DELETED_AT]
+        if since:
+            columns.append(f"named_struct({', '.join(since)}) AS {SEQUENCES}")
+        alive = f"{SEQUENCE} IS NOT NULL AND ({DELETED_AT} IS NULL OR {SEQUENCE} > {DELETED_AT})"
+        columns.append(f"NOT ({alive}) AS {DELETED}")
+        return (
+            f"SELECT {', '.join(columns)} FROM (\n    SELECT {grouped} FROM (\n"
+            f"{_indented(both, 8)}\n    ) GROUP BY {keys}\n)"
+        )
+
+
+class _Scd2(_Form):
+    """The state is a row for each event; the last one of a version shows it (O3)."""
+
+    def state_columns(self) -> list[tuple[str, str]]:
+        kind = self.sequence_type
+        found = [(START, kind), (END, kind), (SEQUENCE, kind), (DELETED, "BOOLEAN")]
+        if self._partial:
+            fields = ", ".join(f"{quoted(c.name)}: {c.type}" for c in self.values)
+            found.append((EVENT, f"STRUCT<{fields}>"))
+        return [*found, (UPDATED, "TIMESTAMP")]
+
+    @property
+    def _partial(self) -> bool:
+        return self.flow.ignore_nulls and bool(self.values)
+
+    def view_query(self) -> tuple[list[str], str]:
+        return [*self.names, START, END], f"{START} IS NOT NULL"
+
+    def body(self) -> list[str]:
+        terms = [f"{{of}}{name}" for name in (START, END, DELETED)]
+        terms += self.value_terms(self.values, "{of}")
+        if self._partial:
+            terms += [
+                t
+                for c in self.values
+                for t in order_terms(f"{{of}}{EVENT}.{quoted(c.name)}", c.type)
+            ]
+        return self.replaced(self._versions(), [SEQUENCE], terms)
+
+    def _versions(self) -> str:
+        keys = ", ".join(self.keys)
+        by_sequence = f"(PARTITION BY {keys} ORDER BY {SEQUENCE})"
+        rows = self._events_of_keys()
+        if self._partial:
+            rows = self._filled(rows)
+        tracked = struct(["true", *self.value_terms(self.tracked)])
+        rows = _over(
+            rows,
+            f"NOT {DELETED} AND coalesce(lag({DELETED}) OVER {by_sequence}, true)"
+            f" OR NOT {DELETED} AND NOT (lag({tracked}) OVER {by_sequence} <=> {tracked})"
+            " AS __opens",
+        )
+        rows = _over(rows, f"count_if(__opens OR {DELETED}) OVER {by_sequence} AS __version")
+        rows = _over(
+            rows,
+            f"min({SEQUENCE}) OVER (PARTITION BY {keys}, __version) AS __begin, "
+            f"lead({SEQUENCE}) OVER {by_sequence} AS __next, "
+            f"NOT {DELETED} AND NOT (lead(__version) OVER {by_sequence} <=> __version) AS __shown",
+        )
+        columns = [
+            *self.names,
+            f"IF(__shown, __begin, NULL) AS {START}",
+            f"IF(__shown, __next, NULL) AS {END}",
+            SEQUENCE,
+            DELETED,
+            *([EVENT] if self._partial else []),
+        ]
+        return f"SELECT {', '.join(columns)} FROM (\n{_indented(rows, 4)}\n)"
+
+    def _events_of_keys(self) -> str:
+        """All events of the keys that have one at this T, the old ones from the state."""
+        held = [
+            f"{EVENT}.{n} AS {n}" if self._partial and n not in self.keys else n for n in self.names
+        ]
+        both = (
+            f"{self.events()}\nUNION ALL\nSELECT {', '.join(held)}, {SEQUENCE}, {DELETED}\n"
+            f"FROM {self.state} AS __o WHERE {self.touched('__o')}"
+        )
+        order = ", ".join(f"{term} DESC" for term in self.event_order()[1:])
+        keys = ", ".join([*self.keys, SEQUENCE])
+        ranked = _over(both, f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS __rank")
+        return f"SELECT * FROM (\n{_indented(ranked, 4)}\n) WHERE __rank = 1"
+
+    def _filled(self, rows: str) -> str:
+        """NULLs take the value before them, not past a delete (O4); the event stays beside."""
+        keys = ", ".join(self.keys)
+        raw = ", ".join(f"'{_escaped(c.name)}', {quoted(c.name)}" for c in self.values)
+        rows = _over(
+            rows,
+            f"named_struct({raw}) AS {EVENT}, count_if({DELETED}) OVER "
+            f"(PARTITION BY {keys} ORDER BY {SEQUENCE}) AS __life",
+        )
+        window = f"(PARTITION BY {keys}, __life ORDER BY {SEQUENCE})"
+        filled = [
+            n if n in self.keys else f"last({n}, true) OVER {window} AS {n}" for n in self.names
+        ]
+        columns = ", ".join([*filled, SEQUENCE, DELETED, EVENT])
+        return f"SELECT {columns} FROM (\n{_indented(rows, 4)}\n)"
+
+
+def _over(rows: str, columns: str) -> str:
+    return f"SELECT *, {columns} FROM (\n{_indented(rows, 4)}\n)"
+
+
+def _escaped(name: str) -> str:
+    return name.replace("\\", "\\\\").replace("'", "\\'")
+
+
+def _indented(text: str, blanks: int) -> str:
+    return "\n".join(" " * blanks + line if line else line for line in text.splitlines())

@@ -1,0 +1,297 @@
+"""Reads the short forms of continual tasks.
+
+    CREATE CONTINUAL TASK [IF NOT EXISTS] x [(columns)] FROM TRANSFORM t USING (query) [WITH (...)]
+    CREATE CONTINUAL TASK [IF NOT EXISTS] x FROM RETAIN t WHILE (predicate) [WITH (...)]
+    CREATE FLOW [IF NOT EXISTS] f AS AUTO CDC INTO target FROM [STREAM] source KEYS (columns)
+        [IGNORE NULL UPDATES] [APPLY AS DELETE WHEN condition] SEQUENCE BY expression
+        [COLUMNS (columns) | COLUMNS * EXCEPT (columns)] [STORED AS SCD TYPE 1 | 2]
+        [TRACK HISTORY ON (columns) | TRACK HISTORY ON * EXCEPT (columns)]
+
+Source: Databricks' reference of AUTO CDC INTO, and Apache Spark's grammar rule of the same name;
+their clauses may stand in any order here. What is known there and refused here is refused by
+name: APPLY AS TRUNCATE WHEN, ONCE, SYSTEM SEQUENCE BY, SCD TYPE BITEMPORAL.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.names import quote
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax.cursor import Cursor, not_supported, not_yet, syntax_error
+from ctsql.planner.syntax.statements import ColumnList, CreateFlow, RelationRef
+from ctsql.planner.syntax.tokens import Token, Tokens, closing, span_of
+
+_CLAUSES: tuple[tuple[str, ...], ...] = (
+    ("KEYS",),
+    ("IGNORE", "NULL", "UPDATES"),
+    ("APPLY", "AS", "DELETE", "WHEN"),
+    ("APPLY", "AS", "TRUNCATE", "WHEN"),
+    ("SEQUENCE", "BY"),
+    ("SYSTEM", "SEQUENCE", "BY"),
+    ("COLUMNS",),
+    ("STORED", "AS"),
+    ("TRACK", "HISTORY", "ON"),
+)
+_FLOW_HINT = (
+    "Type: CREATE FLOW f AS AUTO CDC INTO target FROM source KEYS (k) SEQUENCE BY n "
+    "STORED AS SCD TYPE 1"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskForm:
+    """FROM TRANSFORM or FROM RETAIN, as texts of the user's.
+
+    Attributes:
+        retain: it is FROM RETAIN. head: IF NOT EXISTS, the name and the columns, as typed.
+        source: what it follows; source_alias: what its columns may be qualified with.
+        inner: the query or the predicate. options: `` WITH (...)`` or empty.
+    """
+
+    span: Span
+    retain: bool
+    head: str
+    target: str
+    source: str
+    source_alias: str
+    inner: str
+    options: str
+
+
+def read_task_form(tokens: Tokens) -> TaskForm | None:
+    """Read a short form of CREATE CONTINUAL TASK; None when it is none."""
+    cursor = Cursor(tokens)
+    cursor.expect("CREATE", "CONTINUAL", "TASK")
+    begin = cursor.here.start
+    if cursor.accept("IF"):
+        cursor.expect("NOT", "EXISTS")
+    if cursor.current is None or not cursor.current.is_name:
+        return None
+    target = cursor.relation("the task's name")
+    if cursor.at("("):
+        cursor.position = closing(tokens, cursor.position) + 1
+    head = Span(cursor.source, begin, tokens[cursor.position - 1].stop)
+    if not cursor.at("FROM") or cursor.upper(1) not in ("TRANSFORM", "RETAIN"):
+        return None
+    cursor.take()
+    retain = cursor.take().upper == "RETAIN"
+    source = cursor.relation("the table it follows")
+    options = _options(cursor)
+    cursor.expect("WHILE" if retain else "USING")
+    inner = _group(cursor, "the predicate" if retain else "the query")
+    options = options or _options(cursor)
+    cursor.end()
+    return TaskForm(
+        span=span_of(tokens),
+        retain=retain,
+        head=head.text,
+        target=target.span.text,
+        source=source.span.text,
+        source_alias=quote(source.parts[-1]),
+        inner=span_of(inner).text,
+        options=options,
+    )
+
+
+def _options(cursor: Cursor) -> str:
+    if not cursor.at("WITH"):
+        return ""
+    begin = cursor.take().start
+    if not cursor.at("("):
+        cursor.fail('"("')
+    stop = closing(cursor.tokens, cursor.position)
+    cursor.position = stop + 1
+    return " " + Span(cursor.source, begin, cursor.tokens[stop].stop).text
+
+
+def _group(cursor: Cursor, what: str) -> Tokens:
+    if not cursor.at("("):
+        cursor.fail(f'"(" and {what}')
+    stop = closing(cursor.tokens, cursor.position)
+    inside = cursor.tokens[cursor.position + 1 : stop]
+    if not inside:
+        raise syntax_error(cursor.here, f"found nothing in (), expected {what}")
+    cursor.position = stop + 1
+    return inside
+
+
+def read_flow(cursor: Cursor) -> CreateFlow:
+    """Read what follows CREATE FLOW.
+
+    Raises:
+        SYNTAX_ERROR, INVALID_OPTION, NOT_SUPPORTED, NOT_SUPPORTED_YET.
+    """
+    if_not_exists = False
+    if cursor.accept("IF"):
+        cursor.expect("NOT", "EXISTS")
+        if_not_exists = True
+    name = cursor.relation("the flow's name")
+    cursor.expect("AS", hint=_FLOW_HINT)
+    if cursor.at("INSERT"):
+        hint = "Type: CREATE CONTINUAL TASK x ON INPUT t AS (INSERT INTO x SELECT ... FROM t)"
+        raise not_supported(cursor.here, "CREATE FLOW ... AS INSERT", hint=hint)
+    cursor.expect("AUTO", "CDC", hint=_FLOW_HINT)
+    if cursor.at("ONCE"):
+        raise not_yet(cursor.here, "AUTO CDC ONCE")
+    cursor.expect("INTO")
+    target = cursor.relation("the target's name")
+    cursor.expect("FROM")
+    source = _source(cursor)
+    read = _FlowClauses(cursor)
+    while cursor.current is not None:
+        read.clause()
+    return read.flow(name, target, source, if_not_exists=if_not_exists)
+
+
+def _source(cursor: Cursor) -> RelationRef:
+    """``t``, ``STREAM t`` or ``STREAM(t)``: what a task reads of its input is a stream anyway."""
+    stream = cursor.at("STREAM") and cursor.upper(1) not in ("", ".", "KEYS")
+    if stream:
+        cursor.take()
+    if cursor.at("(") and not stream:
+        hint = "Type CREATE MATERIALIZED VIEW name AS the query, and FROM name here."
+        raise not_yet(cursor.here, "AUTO CDC FROM a query", hint)
+    inner = stream and cursor.accept("(")
+    source = cursor.relation("the table that holds the events")
+    if inner:
+        cursor.expect(")")
+    return source
+
+
+class _FlowClauses:
+    """The clauses behind a flow's source, in any order, each at most once."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+        self.keys: tuple[Token, ...] = ()
+        self.ignore_nulls = False
+        self.delete_when: Span | None = None
+        self.sequence: Span | None = None
+        self.columns: ColumnList | None = None
+        self.tracked: ColumnList | None = None
+        self.scd_type = 1
+        self._seen: set[str] = set()
+        self._readers: dict[str, Callable[[], None]] = {
+            "KEYS": self._keys,
+            "IGNORE NULL UPDATES": self._ignore,
+            "APPLY AS DELETE WHEN": self._delete,
+            "SEQUENCE BY": self._sequence,
+            "COLUMNS": self._columns,
+            "STORED AS": self._stored,
+            "TRACK HISTORY ON": self._track,
+        }
+
+    def clause(self) -> None:
+        """Read one clause."""
+        cursor = self.cursor
+        here = cursor.here
+        words = next((w for w in _CLAUSES if cursor.at(*w)), None)
+        if words is None:
+            raise cursor.failure("a clause of AUTO CDC", known=[w[0] for w in _CLAUSES])
+        name = " ".join(words)
+        if name not in self._readers:
+            raise not_yet(here, name)
+        if name in self._seen:
+            raise syntax_error(here, f"{name} is given twice")
+        self._seen.add(name)
+        cursor.position += len(words)
+        self._readers[name]()
+
+    def _keys(self) -> None:
+        self.keys = tuple(_names(self.cursor))
+
+    def _ignore(self) -> None:
+        self.ignore_nulls = True
+
+    def _delete(self) -> None:
+        self.delete_when = self._expression("a condition")
+
+    def _sequence(self) -> None:
+        self.sequence = self._expression("an expression")
+
+    def _columns(self) -> None:
+        self.columns = self._list()
+
+    def _track(self) -> None:
+        self.tracked = self._list()
+
+    def _stored(self) -> None:
+        cursor = self.cursor
+        cursor.expect("SCD")
+        if cursor.at("TYPE", "BITEMPORAL") or cursor.at("BITEMPORAL"):
+            raise not_yet(cursor.here, "SCD TYPE BITEMPORAL")
+        cursor.expect("TYPE")
+        token = cursor.current
+        if token is None or token.text not in ("1", "2"):
+            cursor.fail("1 or 2")
+        self.scd_type = int(cursor.take().text)
+
+    def _list(self) -> ColumnList:
+        """``(a, b)``, ``a, b`` or ``* EXCEPT (a, b)``."""
+        cursor = self.cursor
+        begin = cursor.here.start
+        without = cursor.accept("*", "EXCEPT")
+        if not without and cursor.accept("*"):
+            return ColumnList(span=Span(cursor.source, begin, begin + 1), names=(), without=True)
+        tokens = _names(cursor)
+        stop = cursor.tokens[cursor.position - 1].stop
+        names = tuple(t.text for t in tokens)
+        return ColumnList(span=Span(cursor.source, begin, stop), names=names, without=without)
+
+    def _expression(self, what: str) -> Span:
+        """Everything up to the next clause."""
+        cursor, begin = self.cursor, self.cursor.position
+        depth = 0
+        while (token := cursor.current) is not None:
+            if depth == 0 and cursor.position > begin and any(cursor.at(*w) for w in _CLAUSES):
+                break
+            depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.upper, 0)
+            cursor.take()
+        if cursor.position == begin:
+            cursor.fail(what)
+        return span_of(cursor.tokens[begin : cursor.position])
+
+    def flow(
+        self, name: RelationRef, target: RelationRef, source: RelationRef, *, if_not_exists: bool
+    ) -> CreateFlow:
+        """The statement, once all is read."""
+        cursor = self.cursor
+        for clause, given in (("KEYS", self.keys), ("SEQUENCE BY", self.sequence)):
+            if not given:
+                raise syntax_error(cursor.here, f"{clause} is missing", hint=_FLOW_HINT)
+        assert self.sequence is not None  # looked at above
+        if self.tracked is not None and self.scd_type == 1:
+            raise error(
+                "INVALID_STATEMENT",
+                span=self.tracked.span,
+                message="TRACK HISTORY ON goes with STORED AS SCD TYPE 2",
+                detail="With SCD type 1 no history is kept.",
+                hint="",
+            )
+        return CreateFlow(
+            span=span_of(cursor.tokens),
+            name=name,
+            target=target,
+            source=source,
+            keys=tuple(t.text for t in self.keys),
+            keys_span=span_of(self.keys),
+            sequence=self.sequence,
+            delete_when=self.delete_when,
+            columns=self.columns,
+            tracked=self.tracked,
+            scd_type=self.scd_type,
+            ignore_nulls=self.ignore_nulls,
+            if_not_exists=if_not_exists,
+        )
+
+
+def _names(cursor: Cursor) -> list[Token]:
+    """``(a, b)`` or ``a, b``."""
+    inner = cursor.accept("(")
+    found = [cursor.name("a column")]
+    while cursor.accept(","):
+        found.append(cursor.name("a column"))
+    if inner:
+        cursor.expect(")")
+    return found

@@ -1,0 +1,130 @@
+"""Reads SUBSCRIBE, SHOW SUBSCRIPTIONS and DROP SUBSCRIPTION.
+
+    SUBSCRIBE [TO] name [AS OF t | FROM t] [UP TO t | UP TO NOW] [AS 'reader']
+              [WITH (PROGRESS = true)]
+
+The clauses behind the name may stand in any order, each once.
+"""
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax.cursor import Cursor, not_yet, syntax_error
+from ctsql.planner.syntax.statements import (
+    DropSubscription,
+    Instant,
+    ShowSubscriptions,
+    Subscribe,
+)
+from ctsql.planner.syntax.tokens import Kind, span_of
+
+_BOOLEANS = {"TRUE": True, "FALSE": False}
+_CLAUSES = ("AS", "FROM", "UP", "WITH")
+_TIME_HINT = "A time is milliseconds since 1970 or a timestamp in quotes."
+
+
+def read_subscribe(cursor: Cursor) -> Subscribe:
+    """Read what follows SUBSCRIBE.
+
+    Raises:
+        SYNTAX_ERROR, INVALID_OPTION. NOT_SUPPORTED_YET: a query in place of a name.
+    """
+    cursor.accept("TO")
+    if cursor.at("(") or cursor.upper() in ("SELECT", "WITH"):
+        hint = "Type CREATE VIEW name AS the query, then SUBSCRIBE TO name."
+        raise not_yet(cursor.here, "SUBSCRIBE TO a query", hint)
+    target = cursor.relation("the name of what to follow")
+    found: dict[str, Instant | None] = {}
+    reader, reader_span, progress = None, None, False
+    seen: set[str] = set()
+    while cursor.current is not None:
+        here, clause = cursor.here, _clause(cursor)
+        if clause in seen or (clause in ("AS OF", "FROM") and seen & {"AS OF", "FROM"}):
+            raise syntax_error(here, f"found a second {clause}, where it begins is said already")
+        seen.add(clause)
+        if clause == "AS":
+            token = cursor.string("the reader's name in quotes")
+            reader, reader_span = token.text, token.span
+        elif clause == "WITH":
+            progress = _options(cursor)
+        elif clause == "UP TO" and cursor.accept("NOW"):
+            if cursor.accept("("):
+                cursor.expect(")")
+            found[clause] = None
+        else:
+            found[clause] = _time(cursor)
+    if reader is not None and not reader.strip():
+        raise error("INVALID_NAME", span=reader_span, name=reader, detail="It is empty.")
+    return Subscribe(
+        span=span_of(cursor.tokens),
+        target=target,
+        as_of=found.get("AS OF"),
+        begin=found.get("FROM"),
+        up_to=found.get("UP TO"),
+        up_to_now="UP TO" in found and found["UP TO"] is None,
+        reader=reader,
+        reader_span=reader_span,
+        progress=progress,
+    )
+
+
+def _clause(cursor: Cursor) -> str:
+    for words in (("AS", "OF"), ("AS",), ("FROM",), ("UP", "TO"), ("WITH",)):
+        if cursor.accept(*words):
+            return " ".join(words)
+    raise cursor.failure("AS OF, FROM, UP TO, AS, WITH or the end", known=_CLAUSES)
+
+
+def _time(cursor: Cursor) -> Instant:
+    begin = cursor.here.start
+    typed = cursor.accept("TIMESTAMP")
+    token = cursor.current
+    if token is None or token.kind not in (Kind.NUMBER, Kind.STRING):
+        cursor.fail("a time", hint=_TIME_HINT)
+    cursor.take()
+    span = Span(token.source, begin, token.stop)
+    if token.kind is Kind.STRING:
+        return Instant(value=token.text, span=span)
+    if typed or not token.text.isdigit():
+        raise syntax_error(span, f'found "{span.text}", expected a time', hint=_TIME_HINT)
+    return Instant(value=int(token.text), span=span)
+
+
+def _options(cursor: Cursor) -> bool:
+    """``(PROGRESS [= true | false])``."""
+    cursor.expect("(", "PROGRESS")
+    value = True
+    if cursor.accept("="):
+        token = cursor.current
+        literal = _BOOLEANS.get(token.upper) if token is not None else None
+        if literal is None:
+            raise error(
+                "INVALID_OPTION",
+                span=cursor.here,
+                option="PROGRESS",
+                value=cursor.here.text or "nothing",
+                detail="It takes true or false.",
+                hint="",
+            )
+        cursor.take()
+        value = literal
+    cursor.expect(")")
+    return value
+
+
+def read_drop_subscription(cursor: Cursor) -> DropSubscription:
+    """Read what follows DROP SUBSCRIPTION: ``[IF EXISTS] 'reader'``."""
+    if_exists = cursor.accept("IF", "EXISTS")
+    token = cursor.current
+    if token is None or not (token.is_name or token.kind is Kind.STRING):
+        cursor.fail("the reader's name in quotes")
+    cursor.take()
+    cursor.end()
+    return DropSubscription(
+        span=span_of(cursor.tokens), name=token.text, name_span=token.span, if_exists=if_exists
+    )
+
+
+def read_show_subscriptions(cursor: Cursor) -> ShowSubscriptions:
+    """Read what follows SHOW SUBSCRIPTIONS: nothing."""
+    cursor.end()
+    return ShowSubscriptions(span=span_of(cursor.tokens))

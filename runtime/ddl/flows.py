@@ -1,0 +1,70 @@
+"""CREATE FLOW: the task and the view that it is compiled to.
+
+Order: the task, then the view over it. What fails in between takes the task away again; a process
+that is killed there leaves the task, and CREATE FLOW IF NOT EXISTS then makes the view.
+"""
+
+from ctsql.catalog.items import ObjectKind
+from ctsql.catalog.spans import Source
+from ctsql.planner.binding import qualify
+from ctsql.planner.forms.auto_cdc import FlowTexts, compile_flow
+from ctsql.planner.syntax import parse
+from ctsql.planner.syntax.statements import (
+    CreateContinualTask,
+    CreateFlow,
+    CreateMaterializedView,
+    DropObject,
+    Select,
+)
+from ctsql.runtime.ddl.change import Alteration
+from ctsql.runtime.ddl.create import Creation
+from ctsql.runtime.ddl.namespace import Namespace
+
+
+def create_flow(names: Namespace, statement: CreateFlow) -> str:
+    """Make a flow's two objects; gives the status line."""
+    quiet = statement.if_not_exists
+    task_name = names.free(statement.name, ObjectKind.CONTINUAL_TASK, quiet=quiet)
+    view_name = names.free(statement.target, ObjectKind.MATERIALIZED_VIEW, quiet=quiet)
+    if task_name is None and view_name is None:
+        return "CREATE FLOW (exists already)"
+    texts = compiled(names, statement)
+    task, view = _read(texts)
+    creation = Creation(names)
+    creation.create_task(task)
+    try:
+        creation.create_materialized_view(view)
+    except BaseException:
+        if task_name is not None:
+            dropped = DropObject(
+                span=statement.span, kind=ObjectKind.CONTINUAL_TASK, target=statement.name
+            )
+            Alteration(names).drop(dropped)
+        raise
+    return "CREATE FLOW"
+
+
+def compiled(names: Namespace, statement: CreateFlow) -> FlowTexts:
+    """The statements of a flow, on the columns that its source has now.
+
+    Raises:
+        UNKNOWN_RELATION, UNKNOWN_COLUMN and what else binding its expressions raises.
+    """
+    binder = names.binder()
+    source = binder.resolve(statement.source)
+    # Asked of Spark as a query of its own: the task's column list must say the type.
+    text = f"SELECT {statement.sequence.text} FROM {statement.source.span.text}"
+    query = parse(Source(text, "SEQUENCE BY").whole())
+    assert isinstance(query, Select)  # it begins with SELECT
+    (sequence,) = binder.query(query.query).columns or ()
+    columns = names.engine.objects.columns_now(source)
+    name = qualify(statement.name, names.search_schema)
+    return compile_flow(statement, columns, sequence.type, name.qualified())
+
+
+def _read(texts: FlowTexts) -> tuple[CreateContinualTask, CreateMaterializedView]:
+    task = parse(Source(texts.task, "the task of the flow").whole())
+    view = parse(Source(texts.view, "the target of the flow").whole())
+    assert isinstance(task, CreateContinualTask)  # that is what is compiled
+    assert isinstance(view, CreateMaterializedView)
+    return task, view

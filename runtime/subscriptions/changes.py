@@ -1,0 +1,180 @@
+"""What changed in an object at a T, as rows with a signed number of copies.
+
+The change at T is contents(T) - contents(T - 1), as multisets: equal rows that come and go at the
+same T cancel, and of what is left equal rows are one row with their number.
+
+    table, task   the movement of its table at T, from the log's change rows
+    stored view   the same, where the log holds the contents just before T and at T;
+                  else (a view that nobody followed may have jumped over Ts) the difference
+    plain view    the difference of its query as of T and as of the last T before
+
+D1: the result depends on T alone, not on which of these ways was taken.
+D2: at the first T at which an object is known, its contents are its change.
+
+Limits: a plain view is computed twice for each T at which anything it reads changed.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.times import CLOSED
+from ctsql.planner.lowering import Context, lower_query
+from ctsql.planner.nodes import Query
+from ctsql.planner.rules import transform
+from ctsql.runtime.commits import Change, rows_changed
+from ctsql.runtime.objects import Movement, Objects
+from ctsql.runtime.sinks.correction import COPIES, column_name, netted
+from ctsql.runtime.sources import StoredSources
+
+TIME = "__ct_t"
+
+
+class Changes:
+    """The changes of one object.
+
+    Attributes:
+        columns: the object's when it was asked for; those added later are not told.
+    """
+
+    def __init__(self, objects: Objects, item: Item) -> None:
+        self.objects = objects
+        self.item = item
+        self.columns = objects.columns_now(item)
+        self._names = [c.name for c in self.columns]
+
+    # ---- times
+
+    def begins(self) -> int:
+        """The first T at which the object is known; CLOSED when there is none yet."""
+        return self._begins(self.item)
+
+    def _begins(self, item: Item) -> int:
+        objects = self.objects
+        match item.kind:
+            case ObjectKind.TABLE:
+                first = objects.timeline.first_time(item.id)
+                return CLOSED if first is None else first
+            case ObjectKind.VIEW:
+                return max((self._begins(objects.item(r.object_id)) for r in item.reads), default=0)
+            case _:
+                schedule = objects.schedule(item)
+                if schedule is None:
+                    return item.created
+                return objects.next_refresh(item, schedule, item.created)
+
+    def times(self, *, after: int, until: int) -> set[int]:
+        """The times with after < T <= until at which the object may have changed."""
+        first = self.begins()
+        found = {first} if after < first <= until else set()
+        since = max(after, first)
+        if since >= until:
+            return found
+        objects, item = self.objects, self.item
+        match item.kind:
+            case ObjectKind.VIEW:
+                return found | objects.read_times(item, after=since, until=until)
+            case ObjectKind.MATERIALIZED_VIEW:
+                found |= objects.change_times(item, after=since, until=until)
+        return found | objects.move_times(item, after=since, until=until)
+
+    # ---- rows
+
+    def contents(self, at: int) -> DataFrame:
+        """The rows as of T, each distinct one once with its ``COPIES``."""
+        return netted(self._weighted(self._rows(at), 1), self._names)
+
+    def at(self, time: int) -> DataFrame:
+        """The rows that changed at T, each distinct one once with its ``COPIES``, not 0."""
+        if time <= self.begins():
+            return self.contents(time)
+        movement = self._exact(time)
+        if movement is not None:
+            return netted(self._moved(movement), self._names)
+        before, after = self._rows(time - 1), self._rows(time)
+        both = self._weighted(after, 1).unionAll(self._weighted(before, -1))
+        return netted(both, self._names)
+
+    def at_all(self, times: Sequence[int]) -> DataFrame:
+        """Like :meth:`at` for several times at once, in one pass, with the T in ``TIME``.
+
+        Args:
+            times: in order, each told by the log alone (:meth:`counted` knows it).
+        """
+        table = self.objects.table(self.item)
+        movements = [m for t in times if (m := self._exact(t)) is not None]
+        assert len(movements) == len(times)  # the caller looked
+        at = [(v, m.time) for m in movements for v in range(m.before + 1, m.version + 1)]
+        rows = table.change_rows(movements[0].before + 1, movements[-1].version)
+        session = self.objects.gateway.session
+        known = session.createDataFrame(at, f"_commit_version BIGINT, {TIME} BIGINT")
+        timed = rows.join(F.broadcast(known), "_commit_version").select(
+            TIME, *self._quoted(), self._sign()
+        )
+        return netted(timed, [TIME, *self._names])
+
+    def counted(self, time: int, *, whole: bool) -> int | None:
+        """At most how many rows :meth:`at` gives, or (whole) contents; None when not known."""
+        if self.item.kind is ObjectKind.VIEW:
+            return None
+        if whole or time <= self.begins():
+            is_view = self.item.kind is ObjectKind.MATERIALIZED_VIEW  # may have to be computed
+            return None if is_view else self.objects.rows_count(self.item, time)
+        movement = self._exact(time)
+        return None if movement is None else self._rows_of(movement)
+
+    def _rows_of(self, movement: Movement) -> int | None:
+        table = self.objects.table(self.item)
+        total = 0
+        for version in range(movement.before + 1, movement.version + 1):
+            inserted, deleted = rows_changed(table.commit_at(version))
+            if inserted is None or deleted is None:
+                return None
+            total += inserted + deleted
+        return total
+
+    def _exact(self, time: int) -> Movement | None:
+        """The movement that is the change at T and nothing else; None when there is none."""
+        objects, item = self.objects, self.item
+        if item.kind is ObjectKind.VIEW:
+            return None
+        found = objects.movements(item, after=time - 1, until=time)
+        if not found:
+            return None
+        (movement,) = found
+        if item.kind is ObjectKind.MATERIALIZED_VIEW:
+            earlier = [e for e in objects.output(item).entries(since=time) if e.upper <= time]
+            written = earlier[-1].upper - 1 if earlier else item.created - 1
+            if objects.change_times(item, after=written, until=time - 1):
+                return None  # it jumped over a T, so this is the change of several
+        return movement
+
+    def _moved(self, movement: Movement) -> DataFrame:
+        table = self.objects.table(self.item)
+        if self.objects.change_of(self.item, movement) is Change.APPEND:
+            versions = list(range(movement.before + 1, movement.version + 1))
+            return self._weighted(table.added_rows(versions), 1)
+        rows = table.change_rows(movement.before + 1, movement.version)
+        return rows.select(*self._quoted(), self._sign())
+
+    def _sign(self) -> Column:
+        is_insert = F.col("_change_type").isin("insert", "update_postimage")
+        return F.when(is_insert, 1).otherwise(-1).alias(COPIES)
+
+    def _rows(self, at: int) -> DataFrame:
+        """The object's rows as of T, at or after its first."""
+        sources = StoredSources(self.objects)
+        if self.item.kind is not ObjectKind.VIEW:
+            return sources.contents(self.item.id, at).select(*self._quoted())
+        plan = transform(self.objects.bound(self.item).plan)
+        assert isinstance(plan, Query)  # a plain view is its query
+        context = Context(self.objects.gateway.session, sources, at)
+        return lower_query(plan, context).toDF(*self._names)
+
+    def _weighted(self, rows: DataFrame, copies: int) -> DataFrame:
+        return rows.select(*self._quoted(), F.lit(copies).alias(COPIES))
+
+    def _quoted(self) -> Iterator[str]:
+        return (column_name(n) for n in self._names)

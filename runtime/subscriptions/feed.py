@@ -1,0 +1,323 @@
+"""Drives one subscription: looks whether anything moved, brings the object up, says what is due.
+
+    look:  has any log that matters one more version?        no scan, no Spark job
+    tick:  mint; bring the object and all below it up; the times after the position are due
+    rows:  the change at one due time, or at several small ones, lazily
+
+A passive subscription (of a read-only connection, or with the setting isolation = 'serializable')
+binds and writes nothing: it is told what others have brought up, never a T that is bound in this
+process's memory only.
+
+Ts are bound to commits, so none passes while nothing moves. The newest T at which the object is
+known to be complete is :attr:`Feed.until`.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ctsql.catalog import times
+from ctsql.catalog.errors import DataError, error
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.planner.assertions import refuse_nondeterministic
+from ctsql.planner.binding import qualify
+from ctsql.planner.syntax.statements import Subscribe
+from ctsql.runtime.ddl.namespace import Namespace
+from ctsql.runtime.delta_log import DeltaTable
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.sinks.correction import COPIES, column_name
+from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.subscriptions.changes import TIME as CHANGES_TIME
+from ctsql.runtime.subscriptions.changes import Changes
+from ctsql.runtime.subscriptions.position import Position
+from ctsql.runtime.subscriptions.readers import Place, Readers, definition_of, outdated
+
+TIME, DIFF = "t", "diff"
+TIMES_AT_ONCE_MAX = 1_000
+
+
+class Feed:
+    """One subscription of one process.
+
+    Attributes:
+        position: what was told so far. until: the newest T that is complete, inclusive.
+        end: nothing at or after it is told; None for no end.
+        place: where the position is kept, for a named reader.
+        failure: why the object stands still, once everything before was told.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        item: Item,
+        *,
+        position: Position,
+        end: int | None,
+        place: Place | None,
+        passive: bool,
+    ) -> None:
+        self.item_id = item.id
+        self.name = str(item.name)
+        self.columns = engine.objects.columns_now(item)
+        self.position = position
+        self.end = end
+        self.place = place
+        self.passive = passive
+        self.until = -1
+        self.failure: DataError | None = None
+        self._definition = definition_of(engine, item)
+        self._known: dict[str, int] = {}
+
+    # ---- looking
+
+    def look(self, engine: Engine, stop: threading.Event) -> list[int]:
+        """The times that are due to be told, oldest first; none when nothing moved.
+
+        Raises:
+            UNKNOWN_RELATION: what is followed was dropped. SUBSCRIPTION_OUTDATED: it is a plain
+                view that was replaced. STATEMENT_CANCELLED: ``stop`` was set.
+        """
+        if not self._moved(engine):
+            return []
+        item = self._item(engine)
+        self._take_in(engine, item)
+        self.failure = None
+        if self.passive:
+            engine.timeline.refresh()
+        else:
+            self._bring_up(engine, item, stop)
+        # Not the T that was asked for: what stands still is complete only to there.
+        self.until = engine.complete_through([item])
+        self._known[engine.timeline.table.location] = engine.timeline.read_to
+        until = self.until if self.end is None else min(self.until, self.end - 1)
+        if until < self.position.next:
+            return []
+        changes = Changes(engine.objects, item)
+        return self.position.due(changes.times(after=self.position.next - 1, until=until), until)
+
+    def _bring_up(self, engine: Engine, item: Item, stop: threading.Event) -> None:
+        until = engine.mint_for([item])
+        try:
+            with self._watched(engine, stop):
+                engine.advance([item], until)
+        except DataError as problem:
+            self.failure = problem
+
+    def _item(self, engine: Engine) -> Item:
+        item = engine.refresh_catalog().items.get(self.item_id)
+        if item is None:
+            raise error(
+                "UNKNOWN_RELATION",
+                kind="relation",
+                name=self.name,
+                hint="It was dropped while it was followed.",
+            )
+        place = self.place
+        if place is not None and Readers(engine).find(place.subscription.name) != (
+            place.subscription
+        ):
+            raise error(
+                "UNKNOWN_RELATION",
+                kind="subscription",
+                name=place.subscription.name,
+                hint="It was dropped while it was followed.",
+            )
+        if definition_of(engine, item) != self._definition:
+            raise outdated(item, "SUBSCRIBE again")
+        return item
+
+    def _moved(self, engine: Engine) -> bool:
+        """Has a log that matters a version that was not taken in, or is a refresh due?"""
+        item = engine.catalog.items.get(self.item_id)
+        if item is None:
+            return True
+        for table in self._tables(engine, item):
+            known = self._known.get(table.location)
+            if known is None or table.has(known + 1):
+                return True
+        if self.passive:
+            return False
+        waits = any(engine.objects.schedule(i) for i in engine.catalog.closure([item.id]))
+        return waits and engine.is_refresh_due()
+
+    def _tables(self, engine: Engine, item: Item) -> list[DeltaTable]:
+        """Of what is below the object the sources; for a passive subscription the outputs too."""
+        found = [engine.catalog_store.table, engine.timeline.table]
+        for one in engine.catalog.closure([item.id]):
+            if one.kind is ObjectKind.TABLE or (one.location is not None and self.passive):
+                found.append(engine.objects.table(one))
+        return found
+
+    def _take_in(self, engine: Engine, item: Item) -> None:
+        """Note the newest versions; what comes later is seen at the next look."""
+        for table in self._tables(engine, item):
+            self._known[table.location] = table.version()
+
+    @contextmanager
+    def _watched(self, engine: Engine, stop: threading.Event) -> Iterator[None]:
+        """Have the views below written at every T, and be asked between commits to stop."""
+        objects = engine.objects
+        objects.watched.add(self.item_id)
+        before, objects.stop = objects.stop, stop
+        try:
+            yield
+        finally:
+            objects.stop = before
+            objects.watched.discard(self.item_id)
+
+    # ---- telling
+
+    def is_snapshot(self, time: int) -> bool:
+        """Is at this time the whole contents told, not the change?"""
+        return self.position.snapshot and time == self.position.next
+
+    def rows(self, engine: Engine, time: int, *, whole: bool) -> tuple[DataFrame, int | None]:
+        """The change at a due time as rows (t, diff, columns), deletions first.
+
+        Args:
+            whole: the contents instead, see :meth:`is_snapshot`.
+
+        Returns:
+            The rows, and at most how many they are; None when that is not known.
+        """
+        changes = Changes(engine.objects, self._item(engine))
+        with converted():
+            found = changes.contents(time) if whole else changes.at(time).orderBy(F.col(COPIES) > 0)
+            told = found.select(
+                F.lit(time).cast("bigint").alias(TIME),
+                F.col(COPIES).alias(DIFF),
+                *(column_name(c.name) for c in self.columns),
+            )
+            return told, changes.counted(time, whole=whole)
+
+    def together(self, engine: Engine, due: Sequence[int], rows_max: int) -> list[list[int]]:
+        """The due times cut into runs that are told at once, of at most so many rows each.
+
+        A time of which the log does not tell how many rows it changes stands alone.
+        """
+        changes = Changes(engine.objects, self._item(engine))
+        first = changes.begins()
+        runs: list[list[int]] = []
+        room = 0
+        for time in due:
+            whole = time <= first or self.is_snapshot(time)
+            counted = None if whole else changes.counted(time, whole=False)
+            if counted is not None and counted <= room and len(runs[-1]) < TIMES_AT_ONCE_MAX:
+                runs[-1].append(time)
+                room -= counted
+            else:
+                runs.append([time])
+                room = 0 if counted is None else rows_max - counted
+        return runs
+
+    def rows_of(self, engine: Engine, times_: Sequence[int]) -> DataFrame:
+        """The changes at several times that are told at once, in order, deletions first."""
+        changes = Changes(engine.objects, self._item(engine))
+        with converted():
+            found = changes.at_all(times_).orderBy(CHANGES_TIME, F.col(COPIES) > 0)
+            return found.select(
+                F.col(CHANGES_TIME).alias(TIME),
+                F.col(COPIES).alias(DIFF),
+                *(column_name(c.name) for c in self.columns),
+            )
+
+    def told(self, time: int) -> None:
+        """Everything up to a time (inclusive) was told."""
+        self.position = self.position.told(time)
+
+    def is_over(self, engine: Engine) -> bool:
+        """Is there nothing more to come: the end is reached, or the object is finished?"""
+        if self.end is not None and self.until >= self.end - 1:
+            return True
+        item = engine.catalog.items.get(self.item_id)
+        return item is not None and item.is_output and engine.objects.is_closed(item)
+
+
+def open_feed(names: Namespace, statement: Subscribe, *, strict: bool = True) -> Feed:
+    """Find what a statement follows and from where; a new named reader is registered.
+
+    Raises:
+        UNKNOWN_RELATION, AS_OF_OUT_OF_RANGE: there is no such object, or not at that time.
+        READ_ONLY_MODE: a named reader on a read-only connection.
+        NONDETERMINISTIC_FUNCTION: a plain view whose result is no function of the data.
+        OBJECT_EXISTS, SUBSCRIPTION_OUTDATED: the reader's name is of another object or view.
+    """
+    engine = names.engine
+    if engine.read_only and statement.reader is not None:
+        raise error("READ_ONLY_MODE", span=statement.reader_span, what="SUBSCRIBE with a name")
+    passive = engine.read_only or not strict
+    with as_told(engine, passive=passive):
+        return _opened_feed(names, statement, passive=passive)
+
+
+def _opened_feed(names: Namespace, statement: Subscribe, *, passive: bool) -> Feed:
+    engine = names.engine
+    catalog = engine.refresh_catalog()
+    ref = statement.target
+    item = catalog.get(qualify(ref, names.search_schema), span=ref.span)
+    if item.kind is ObjectKind.VIEW:
+        analyst = names.binder().analyst
+        assert analyst is not None  # a namespace's binder has one
+        plan = engine.objects.bound(item).plan
+        refuse_nondeterministic(plan, "subscription", analyst.is_deterministic, clocks=True)
+    readers = Readers(engine)
+    known = None if statement.reader is None else readers.find(statement.reader)
+    if known is not None:
+        readers.check(known, item, statement.reader_span)
+    now = _now(engine, item, passive=passive)
+    position = _start(engine, item, statement, now) if known is None else None
+    if statement.reader is not None and position is not None:
+        known = readers.register(statement.reader, item, position)
+    place = None if known is None else readers.place(known)
+    end = now + 1 if statement.up_to_now else None
+    if statement.up_to is not None:
+        end = times.parse_time(statement.up_to.value, span=statement.up_to.span, option="UP TO")
+    if place is not None:
+        position = place.position
+    assert position is not None  # of the statement, or of the reader
+    return Feed(engine, item, position=position, end=end, place=place, passive=passive)
+
+
+def _now(engine: Engine, item: Item, *, passive: bool) -> int:
+    if not passive:
+        return engine.mint_for([item])
+    engine.timeline.refresh()
+    return engine.complete_through([item])
+
+
+@contextmanager
+def as_told(engine: Engine, *, passive: bool) -> Iterator[None]:
+    """What a subscription sees: for a passive one nothing that is in memory only.
+
+    A feed's methods are to be called inside.
+    """
+    if not passive:
+        yield
+        return
+    with engine.as_stored():
+        yield
+
+
+def _start(engine: Engine, item: Item, statement: Subscribe, now: int) -> Position:
+    """Where a new reader begins."""
+    begin, as_of = statement.begin, statement.as_of
+    if begin is not None:
+        return Position(times.parse_time(begin.value, span=begin.span, option="FROM"))
+    first = Changes(engine.objects, item).begins()
+    if as_of is None:
+        return Position(now, snapshot=True) if first <= now else Position(now + 1)
+    at = times.parse_time(as_of.value, span=as_of.span)
+    if first <= at <= now:
+        return Position(at, snapshot=True)
+    told = f"It is known from T = {first} on." if at < first else f"The newest T is {now}."
+    raise error(
+        "AS_OF_OUT_OF_RANGE",
+        span=as_of.span,
+        time=at,
+        relation=str(item.name),
+        detail=told,
+        hint="FROM takes any time: the changes at or after it are told.",
+    )

@@ -1,0 +1,198 @@
+"""Runs change plans on DuckDB: no JVM, milliseconds a query.
+
+The texts are Spark SQL; sqlglot translates them for DuckDB, here and nowhere else. What is
+compared is always a multiset of rows.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import duckdb
+import sqlglot
+from sqlglot import exp
+
+from ctsql.catalog.schemas import Column
+from ctsql.planner.changes import ChangePlan, Naming, TableUse, change_plan
+from ctsql.planner.changes.plan import NoChangePlan, StepText
+
+Rows = list[tuple[Any, ...]]
+
+
+def translated(spark_sql: str) -> str:
+    """Spark SQL as DuckDB's."""
+    tree = sqlglot.parse_one(spark_sql, dialect="spark")
+    for join in list(tree.find_all(exp.Join)):
+        # DuckDB has no LEFT SEMI but SEMI.
+        if join.kind in ("SEMI", "ANTI"):
+            join.set("side", None)
+    return tree.sql(dialect="duckdb")
+
+
+class Duck:
+    """Tables with an old and a new version, and views kept by change plans.
+
+    Args:
+        connection: where the tables are. tables: their columns, with Spark's types.
+    """
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, tables: Mapping[str, Sequence[Column]]
+    ) -> None:
+        self.connection = connection
+        self.tables = dict(tables)
+        self.uses: list[TableUse] = []
+
+    # ---- versions
+
+    def version(self, use: TableUse) -> str:
+        """The relation to read for a table at one place."""
+        self.uses.append(use)
+        return f"{use.table}__{use.version.value}"
+
+    @property
+    def naming(self) -> Naming:
+        """Names of relations for the plan's texts."""
+        return Naming(table=self.version)
+
+    def begin(self, name: str) -> None:
+        """Remember a table's contents as the old version."""
+        self.connection.execute(f"CREATE OR REPLACE TABLE {name}__old AS FROM {name}")
+
+    def finish(self, name: str) -> bool:
+        """Take a table's contents as the new version and work out the change; was there one?"""
+        run = self.connection.execute
+        run(f"CREATE OR REPLACE TABLE {name}__new AS FROM {name}")
+        listed = ", ".join(f'"{c.name}"' for c in self.tables[name])
+        run(
+            f"CREATE OR REPLACE TABLE {name}__delta AS SELECT * FROM (SELECT {listed}, "
+            f"CAST(sum(__n) AS BIGINT) AS __ct_w FROM (SELECT {listed}, 1 AS __n FROM {name}__new "
+            f"UNION ALL SELECT {listed}, -1 FROM {name}__old) GROUP BY {listed}) WHERE __ct_w <> 0"
+        )
+        found = run(f"SELECT count(*) FROM {name}__delta").fetchone()
+        return bool(found and found[0])
+
+    # ---- running
+
+    def rows(self, spark_sql: str) -> Rows:
+        """The rows of a query in Spark's SQL."""
+        return self.connection.execute(translated(spark_sql)).fetchall()
+
+    def steps(self, steps: Sequence[StepText]) -> None:
+        """Compute steps as temporary tables."""
+        for step in steps:
+            self.connection.execute(
+                f'CREATE OR REPLACE TEMP TABLE "{step.name}" AS {translated(step.sql)}'
+            )
+
+    def current(self, spark_sql: str) -> Counter[tuple[Any, ...]]:
+        """What a query over the tables' own names gives now."""
+        return Counter(frozen(row) for row in self.rows(spark_sql))
+
+
+def frozen(row: Sequence[Any]) -> tuple[Any, ...]:
+    """A row that can be counted; floats to 9 digits, as their sums differ in the last bits."""
+    return tuple(_value(v) for v in row)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, float):
+        return "nan" if value != value else float(f"{value:.9g}")
+    if isinstance(value, list):
+        return tuple(_value(v) for v in value)
+    if isinstance(value, dict):
+        return tuple(sorted((k, _value(v)) for k, v in value.items()))
+    return value
+
+
+def applied(stored: Counter[tuple[Any, ...]], signed: Rows) -> Counter[tuple[Any, ...]]:
+    """The stored rows with a signed change added; none may be fewer than zero times there."""
+    total = Counter(stored)
+    for row in signed:
+        total[frozen(row[:-1])] += int(row[-1])
+    assert min(total.values(), default=0) >= 0, f"negative rows: {-total}"
+    return +total
+
+
+def planned(sql: str, tables: Mapping[str, Sequence[Column]]) -> ChangePlan:
+    """The plan of a query that must have one."""
+    plan = change_plan(sql, tables)
+    assert not isinstance(plan, NoChangePlan), f"{plan.reason} in {sql}"
+    return plan
+
+
+class View:
+    """A view kept by its change plan, checked against recomputation after every round."""
+
+    def __init__(self, duck: Duck, sql: str, plan: ChangePlan | None = None) -> None:
+        self.duck = duck
+        self.sql = sql
+        self.plan = planned(sql, duck.tables) if plan is None else plan
+        self.stored = duck.current(sql)
+        self.with_state = False
+
+    def keep_state(self) -> None:
+        """Fill the state tables from what is there now, and use them from now on."""
+        self.with_state = True
+        naming = Naming(table=lambda use: use.table)
+        for state in self.plan.states:
+            text = translated(self.plan.initial_state(state.number, naming))
+            self.duck.connection.execute(f"CREATE TABLE __ct_state_{state.number} AS {text}")
+
+    def keep_rows(self) -> None:
+        """Put the stored rows where the plan's texts read the view."""
+        text = self.plan.normal_text(Naming(table=lambda use: use.table))
+        self.duck.connection.execute(f"CREATE OR REPLACE TABLE __ct_view AS {translated(text)}")
+
+    def refresh_first_rows(self, changed: Collection[str]) -> tuple[Counter[tuple[Any, ...]], bool]:
+        """The new rows of an ORDER BY .. LIMIT by the stored ones, and whether they are right."""
+        texts = self.plan.first_rows(changed, self.duck.naming)
+        assert texts is not None
+        self.duck.steps(texts.steps)
+        found = Counter(frozen(row) for row in self.duck.rows(texts.sql))
+        return found, bool(self.duck.rows(texts.holds)[0][0])
+
+    def refresh(self, changed: Collection[str]) -> Counter[tuple[Any, ...]]:
+        """Follow a round of changes by the signed change; the new contents."""
+        used = [s.number for s in self.plan.states] if self.with_state else []
+        texts = self.plan.signed(changed, self.duck.naming, used)
+        if texts is None:
+            return self.stored
+        self.duck.steps(texts.steps)
+        made = applied(self.stored, self.duck.rows(texts.sql))
+        for number, text in texts.states.items():
+            self._write_state(number, text)
+        return made
+
+    def _write_state(self, number: int, text: str) -> None:
+        """Apply the signed change of a state table."""
+        name = f"__ct_state_{number}"
+        run = self.duck.connection.execute
+        before = Counter(frozen(row) for row in run(f"FROM {name}").fetchall())
+        after = applied(before, self.duck.rows(text))
+        places = ", ".join("?" for _ in next(iter(after), ()))
+        run(f"DELETE FROM {name}")
+        for row in after.elements():
+            run(f"INSERT INTO {name} VALUES ({places})", list(row))
+
+    def refresh_keyed(self, changed: Collection[str]) -> Counter[tuple[Any, ...]] | None:
+        """Follow a round by replacing the affected keys; None if the view has none to show."""
+        texts = self.plan.keyed(changed, self.duck.naming)
+        if texts is None:
+            return None
+        self.duck.steps(texts.steps)
+        wanted = Counter(frozen(row) for row in self.duck.rows(texts.sql))
+        listed = ", ".join(name for _, name in texts.pairs)
+        keys = {frozen(row) for row in self.duck.rows(f"SELECT {listed} FROM {texts.keys}")}
+        places = [self.plan.columns.index(column) for column, _ in texts.pairs]
+        kept = {
+            row: n for row, n in self.stored.items() if tuple(row[p] for p in places) not in keys
+        }
+        return Counter(kept) + wanted
+
+
+def fresh_connection() -> duckdb.DuckDBPyConnection:
+    """A database in memory, one thread: small data is faster so."""
+    connection = duckdb.connect(config={"threads": 1})
+    connection.execute("SET memory_limit = '2GB'")
+    return connection

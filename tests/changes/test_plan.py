@@ -1,0 +1,108 @@
+"""What a plan promises to those who run it: pruning, cut terms, hints, names, plain views."""
+
+import pytest
+
+from ctsql.catalog.schemas import Column
+from ctsql.planner.changes import ChangePlan, Naming, PlainView, change_plan
+from ctsql.planner.changes.nodes import Version
+from ctsql.planner.changes.rules.context import StepRole
+from tests.changes.duck import planned
+
+TABLES = {
+    "t": (Column("k", "int"), Column("v", "int"), Column("unused", "string")),
+    "u": (Column("k", "int"), Column("w", "int")),
+    "s.x": (Column("k", "int"), Column("odd `name`", "int")),
+}
+NAMING = Naming(table=lambda use: f"{use.table.replace('.', '_')}__{use.version.value}")
+
+
+def test_only_columns_that_matter_are_read() -> None:
+    """A column that no result depends on is in no text, so its change is none."""
+    plan = planned(
+        "SELECT k, n FROM (SELECT k, max(v) AS n, min(unused) AS m FROM t GROUP BY k)", TABLES
+    )
+    assert plan.reads == {"t": ("k", "v")}
+    assert planned("SELECT count(*) FROM t", TABLES).reads == {"t": ()}
+    assert planned("SELECT k FROM t WHERE EXISTS (SELECT * FROM u)", TABLES).reads["u"] == ()
+
+
+def test_terms_of_unchanged_tables_are_cut() -> None:
+    """With one changed table of two there is one term, and the other table is read once."""
+    plan = planned("SELECT t.v, u.w FROM t JOIN u ON t.k = u.k", TABLES)
+    both, one = plan.signed(["t", "u"], NAMING), plan.signed(["t"], NAMING)
+    assert both is not None
+    assert one is not None
+    assert (both.sql.count("JOIN"), one.sql.count("JOIN")) == (2, 1)
+    assert "u__old" in both.sql + "".join(s.sql for s in both.steps)
+    assert "u__old" not in one.sql + "".join(s.sql for s in one.steps)
+    assert plan.signed([], NAMING) is None
+    assert plan.signed(["elsewhere"], NAMING) is None
+
+
+def test_scans_know_the_keys_that_matter() -> None:
+    """The runtime can skip files by the keys of a step."""
+    uses = []
+
+    def table(use: object) -> str:
+        uses.append(use)
+        return "x"
+
+    plan = planned("SELECT k, sum(v) AS n FROM t GROUP BY k", TABLES)
+    texts = plan.signed(["t"], Naming(table=table))
+    assert texts is not None
+    keys = [s.name for s in texts.steps if s.role is StepRole.KEYS]
+    found = {u.version: u.keys for u in uses}  # type: ignore[attr-defined]
+    assert found[Version.NEW] == found[Version.OLD] == ((keys[0], (("k", "__ct_key1"),)),)
+    assert found[Version.DELTA] == ()
+
+
+def test_keys_lead_to_columns_of_the_view() -> None:
+    """The names given to the view's columns are those of the texts and of the pairs."""
+    plan = change_plan("SELECT count(*), k FROM t GROUP BY k", TABLES, ["many", "key"])
+    assert isinstance(plan, ChangePlan)
+    texts = plan.keyed(["t"], NAMING)
+    assert texts is not None
+    assert texts.pairs == (("key", "__ct_key1"),)
+    assert texts.sql.startswith("SELECT __ct_")
+    assert "AS `many`" in texts.sql
+    with pytest.raises(ValueError, match="2 columns"):
+        change_plan("SELECT count(*), k FROM t GROUP BY k", TABLES, ["many"])
+
+
+def test_a_plain_view_is_read_in_place() -> None:
+    """A view's query has names of its own."""
+    view = PlainView("SELECT k AS a, w AS b FROM t WHERE w > 0", ("p", "q"), {"t": TABLES["u"]})
+    plan = planned(
+        "SELECT p, v FROM my_view JOIN t ON p = k", {**TABLES, "u": TABLES["u"], "my_view": view}
+    )
+    assert plan.columns == ("p", "v")
+
+
+def test_odd_names_are_quoted() -> None:
+    """Two-part names, backticks and case."""
+    plan = planned("SELECT X.`ODD ``name``` FROM S.x WHERE s.X.k = 1", TABLES)
+    assert "`odd ``name```" in plan.normal_text(NAMING)
+
+
+def test_expressions_keep_the_users_text() -> None:
+    """Nothing of an expression is printed anew: neither literals nor functions nor casts."""
+    written = "percentile_cont(0.5) WITHIN GROUP (ORDER BY v)"
+    plan = planned(f"SELECT k, {written} AS p, 1L AS l, k::string AS s FROM t GROUP BY k", TABLES)
+    text = plan.normal_text(NAMING)
+    for piece in ("percentile_cont(0.5) WITHIN GROUP (ORDER BY", "1L AS", ":: string"):
+        assert piece in text
+
+
+def test_texts_are_the_same_every_time() -> None:
+    """No counter runs on between two askings."""
+    plan = planned("SELECT DISTINCT t.k FROM t LEFT JOIN u ON t.k = u.k", TABLES)
+    assert plan.signed(["t", "u"], NAMING) == plan.signed(["u", "t"], NAMING)
+
+
+def test_what_spark_cannot_plan_in_one_text_is_marked() -> None:
+    """A change under a scalar subquery must be rows before Spark sees what reads it."""
+    plan = planned("SELECT k, (SELECT max(w) FROM u WHERE u.k = t.k) AS m FROM t", TABLES)
+    texts = plan.signed(["t", "u"], NAMING)
+    assert texts is not None
+    marked = {s.role for s in texts.steps if s.must_be_stored}
+    assert marked == {StepRole.CHANGE, StepRole.ROWS}

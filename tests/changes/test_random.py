@@ -1,0 +1,80 @@
+"""Random queries: stored plus change equals recomputation, whatever is nested in what."""
+
+import random
+
+import pytest
+
+from ctsql.planner.changes import Naming, NoChangePlan, change_plan
+from tests.changes.duck import Counter, Duck, View, fresh_connection, frozen
+from tests.changes.random_sql import TABLES, Maker, rows
+
+QUICK = range(36)
+SLOW = [range(start, start + 250) for start in range(1_000, 7_000, 250)]
+UNCLEAR = {"AMBIGUOUS_COLUMN"}
+"""What a made query may be refused for: a name of its own that means two things."""
+
+
+def _filled(seed: random.Random) -> Duck:
+    duck = Duck(fresh_connection(), TABLES)
+    for table, columns in TABLES.items():
+        listed = ", ".join(f"{c.name} {c.type.replace('string', 'varchar')}" for c in columns)
+        duck.connection.execute(f"CREATE TABLE {table} ({listed})")
+        _insert(duck, table, rows(seed, table, 12))
+    return duck
+
+
+def _insert(duck: Duck, table: str, values: list[str]) -> None:
+    if values:
+        duck.connection.execute(f"INSERT INTO {table} VALUES {', '.join(values)}")
+
+
+def _changed(duck: Duck, seed: random.Random) -> list[str]:
+    for table in TABLES:
+        duck.begin(table)
+    for table in seed.sample(list(TABLES), seed.randrange(1, 4)):
+        number = TABLES[table][1].name
+        run = duck.connection.execute
+        if seed.random() < 0.8:
+            of, rest = seed.choice((1, 2, 3)), seed.choice((0, 1))
+            run(f"DELETE FROM {table} WHERE rowid % {of} = {rest}")
+        if seed.random() < 0.4:
+            run(f"UPDATE {table} SET {number} = {seed.choice(('NULL', '1'))} WHERE rowid % 3 = 1")
+        _insert(duck, table, rows(seed, table, 6))
+    return [table for table in TABLES if duck.finish(table)]
+
+
+def check(number: int) -> bool:
+    """One seed; was there a plan?"""
+    seed = random.Random(number)
+    duck = _filled(seed)
+    sql = Maker(number).statement()
+    plan = change_plan(sql, TABLES)
+    if isinstance(plan, NoChangePlan):
+        assert plan.reason.code in UNCLEAR, f"{plan.reason} in {sql}"
+        return False
+    view = View(duck, sql, plan)
+    if number % 2:
+        view.keep_state()
+    for _ in range(2):
+        changed = _changed(duck, seed)
+        wanted = duck.current(sql)
+        printed = duck.rows(plan.normal_text(Naming(table=lambda use: use.table)))
+        assert Counter(frozen(row) for row in printed) == wanted, sql
+        keyed = view.refresh_keyed(changed)
+        assert keyed in (None, wanted), sql
+        assert view.refresh(changed) == wanted, sql
+        view.stored = wanted
+    duck.connection.close()
+    return True
+
+
+def test_a_fixed_set_of_queries() -> None:
+    """Each of some queries is followed through two rounds of changes; nearly all have a plan."""
+    assert sum(check(number) for number in QUICK) >= len(QUICK) - 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("numbers", SLOW, ids=lambda r: f"{r.start}-{r.stop}")
+def test_thousands_of_queries(numbers: range) -> None:
+    """The same for thousands."""
+    assert sum(check(number) for number in numbers) >= len(numbers) * 0.9

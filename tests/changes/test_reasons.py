@@ -1,0 +1,98 @@
+"""What has no change plan says why, and where in the text; every code is reached."""
+
+import pytest
+
+from ctsql.catalog.schemas import Column
+from ctsql.planner.changes import ChangePlan, NoChangePlan, change_plan
+from ctsql.planner.changes.reasons import NOTES, REFUSALS
+
+TABLES = {
+    "t": (Column("k", "int"), Column("v", "int"), Column("s", "string"), Column("f", "double")),
+    "u": (Column("k", "int"), Column("w", "int")),
+}
+
+CASES = [
+    ("AMBIGUOUS_COLUMN", "SELECT k FROM t, u", "k"),
+    ("AMBIGUOUS_COLUMN", "SELECT sum(v) AS k FROM t GROUP BY k HAVING k > 1", "k"),
+    ("CLAUSE_UNSUPPORTED", "SELECT k FROM t PIVOT (sum(v) FOR s IN ('a'))", "PIVOT"),
+    ("CLAUSE_UNSUPPORTED", "SELECT k FROM t UNION BY NAME SELECT k FROM u", "UNION"),
+    ("CLAUSE_UNSUPPORTED", "SELECT k FROM t SORT BY k", None),
+    ("CLOCK_READ", "SELECT k FROM t WHERE s > current_date()", "current_date"),
+    ("CLOCK_READ", "SELECT k, current_timestamp AS c FROM t", "current_timestamp"),
+    ("FLOAT_AGGREGATE_NESTED", "SELECT max(n) FROM (SELECT sum(f) AS n FROM t GROUP BY k)", None),
+    ("FLOAT_AGGREGATE_NESTED", "SELECT sum(f) FROM t", "sum(f)"),
+    ("FLOAT_AGGREGATE_NESTED", "SELECT sum(f) AS n FROM t GROUP BY k", "sum(f)"),
+    ("FUNCTION_UNKNOWN", "SELECT k, my_own(v) FROM t", "my_own"),
+    ("GENERATOR_PLACE", "SELECT explode(array(k)) FROM t", "explode"),
+    ("GROUPING_UNSUPPORTED", "SELECT count(*) FROM t GROUP BY 1", "1"),
+    ("INEXACT_AGGREGATE_NESTED", "SELECT DISTINCT any_value(s) FROM t GROUP BY k", "any_value(s)"),
+    ("KEY_NOT_MATCHED", "SELECT k, v, count(*) FROM t GROUP BY k", "v"),
+    ("LIMIT_WITHOUT_ORDER", "SELECT k FROM t LIMIT 5", "5"),
+    (
+        "LIMIT_TIES",
+        "SELECT count(*) FROM (SELECT k, s FROM t ORDER BY k LIMIT 5) WHERE s > 'a'",
+        "5",
+    ),
+    ("NONDETERMINISTIC", "SELECT k, rand() AS r FROM t", "rand"),
+    ("NONDETERMINISTIC", "SELECT k, current_user() AS r FROM t", "current_user"),
+    (
+        "RECURSIVE_QUERY",
+        "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 5) "
+        "SELECT n FROM r",
+        "RECURSIVE",
+    ),
+    ("RELATION_UNKNOWN", "SELECT k FROM nowhere", "nowhere"),
+    (
+        "ROW_ORDER_TIES",
+        "SELECT sum(r) FROM (SELECT s, row_number() OVER (PARTITION BY k ORDER BY v) AS r FROM t) "
+        "WHERE s = 'a'",
+        "row_number()",
+    ),
+    ("SAMPLE", "SELECT k FROM t TABLESAMPLE (5 ROWS)", "TABLESAMPLE"),
+    ("SUBQUERY_PLACE", "SELECT t.k FROM t JOIN u ON t.k = u.k AND t.v IN (SELECT w FROM u)", None),
+    ("SUBQUERY_PLACE", "SELECT sum(v + (SELECT max(w) FROM u)) FROM t GROUP BY k", None),
+    ("TEXT_NOT_READ", "SELECT k FROM t GROUP BY window(s, '5 minutes')", None),
+    ("UNKNOWN_COLUMN", "SELECT nothing FROM t", "nothing"),
+]
+
+
+@pytest.mark.parametrize(
+    ("code", "sql", "place"), CASES, ids=[f"{c}-{i}" for i, (c, _, _) in enumerate(CASES)]
+)
+def test_refusal(code: str, sql: str, place: str | None) -> None:
+    """The code is the one expected, and the span is the piece to blame."""
+    plan = change_plan(sql, TABLES)
+    assert isinstance(plan, NoChangePlan)
+    assert plan.reason.code == code
+    if place is not None:
+        assert plan.reason.span is not None
+        assert plan.reason.span.text.startswith(place)
+    assert REFUSALS[code] in str(plan.reason)
+
+
+def test_every_refusal_is_reached() -> None:
+    """A code that nothing gives would be a promise of nothing."""
+    assert {code for code, _, _ in CASES} == set(REFUSALS)
+
+
+NOTED = {
+    "ALL_LEFT_ROWS": "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.w > t.v)",
+    "GLOBAL_AGGREGATE": "SELECT max(v) FROM t",
+    "LIMIT_FROM_ALL_ROWS": "SELECT k FROM t ORDER BY k LIMIT 3",
+    "WINDOW_WITHOUT_PARTITION": "SELECT k, rank() OVER (ORDER BY v) FROM t",
+}
+
+
+@pytest.mark.parametrize("code", NOTES)
+def test_note(code: str) -> None:
+    """A part that reads whole tables is named in the plan."""
+    plan = change_plan(NOTED[code], TABLES)
+    assert isinstance(plan, ChangePlan)
+    notes = [a.note.code for a in plan.applied().values() if a.note is not None]
+    assert notes == [code]
+
+
+def test_tables_of_reasons_are_sorted() -> None:
+    """They are read by people."""
+    assert list(NOTES) == sorted(NOTES)
+    assert set(NOTES).isdisjoint(REFUSALS)

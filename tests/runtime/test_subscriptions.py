@@ -1,0 +1,300 @@
+"""SUBSCRIBE and con.subscribe: every change once, in order, whatever happened in between."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.api import connect as open_connection
+from ctsql.catalog.errors import CtsqlError
+from ctsql.subscription import Change
+from tests.conftest import TEST_MASTER
+
+pytestmark = pytest.mark.spark
+
+
+def summed(changes: Iterable[tuple[Any, ...]]) -> Counter[Any]:
+    """What changes add up to, as (row...) -> copies."""
+    total: Counter[Any] = Counter()
+    for _, diff, *row in changes:
+        total[tuple(row)] += diff
+    return Counter({row: n for row, n in total.items() if n})
+
+
+def contents(con: Connection, name: str) -> Counter[Any]:
+    """What an object holds now."""
+    return Counter(con.execute(f"SELECT * FROM {name}").fetchall())
+
+
+def told(con: Connection, text: str) -> list[Any]:
+    """The rows of a SUBSCRIBE that ends."""
+    return con.execute(f"SUBSCRIBE TO {text} UP TO NOW").fetchall()
+
+
+@pytest.fixture
+def shop(con: Connection) -> Connection:
+    """A table, a stored view, a plain view and a task over it."""
+    con.execute(
+        "CREATE TABLE t (k INT, v DOUBLE); INSERT INTO t VALUES (1, 1.0), (1, 1.0), (2, 2.0);"
+        "CREATE MATERIALIZED VIEW m AS SELECT k, count(*) AS n FROM t GROUP BY k;"
+        "CREATE VIEW p AS SELECT k, sum(v) AS s FROM t GROUP BY k;"
+        "CREATE CONTINUAL TASK c (k INT, v DOUBLE) ON INPUT t AS ("
+        "DELETE FROM c WHERE k IN (SELECT k FROM t);"
+        "INSERT INTO c SELECT k, max(v) FROM t GROUP BY k)"
+    )
+    return con
+
+
+def test_each_kind_is_told_its_net_changes_in_order(shop: Connection) -> None:
+    """The contents first; then at each T what changed, equal rows once, none where it cancels."""
+    first = {name: told(shop, f"{name} AS 'r_{name}'") for name in "tmpc"}
+    assert summed(first["t"]) == {(1, 1.0): 2, (2, 2.0): 1}
+    shop.execute("INSERT INTO t VALUES (2, 5.0); UPDATE t SET v = 7 WHERE k = 1")
+    shop.execute("UPDATE t SET v = v; DELETE FROM t WHERE k = 2")
+    wanted = {
+        "t": [{(2, 5.0): 1}, {(1, 1.0): -2, (1, 7.0): 2}, {(2, 2.0): -1, (2, 5.0): -1}],
+        "m": [{(2, 1): -1, (2, 2): 1}, {(2, 2): -1}],
+        "p": [{(2, 2.0): -1, (2, 7.0): 1}, {(1, 2.0): -1, (1, 14.0): 1}, {(2, 7.0): -1}],
+        "c": [{(2, 2.0): -1, (2, 5.0): 1}, {(1, 1.0): -1, (1, 7.0): 1}],
+    }
+    for name, steps in wanted.items():
+        rows = told(shop, f"{name} AS 'r_{name}'")
+        times = sorted({row[0] for row in rows})
+        assert [row[0] for row in rows] == sorted(row[0] for row in rows)
+        assert [dict(summed(r for r in rows if r[0] == t)) for t in times] == steps, name
+        signs = [[row[1] > 0 for row in rows if row[0] == t] for t in times]
+        assert all(s == sorted(s) for s in signs)  # deletions come first
+        assert summed(first[name] + rows) == contents(shop, name)
+    assert told(shop, "c AS 'r_c'") == []
+    # From the beginning, and as of the first T: the same.
+    again = Counter(told(shop, "m FROM 0"))
+    assert again == Counter(first["m"]) + Counter(told(shop, f"m FROM {first['m'][0][0] + 1}"))
+    assert again == Counter(told(shop, f"m AS OF {first['m'][0][0]}"))
+
+
+def test_a_backlog_is_told_as_one_by_one(shop: Connection) -> None:
+    """Small changes are computed together; each T is told as if it were alone."""
+    shop.execute("CREATE TABLE odd (t INT, diff STRING, at TIMESTAMP)")
+    begin = told(shop, "t")[0][0] + 1
+    for n in range(3):
+        shop.execute(
+            f"INSERT INTO t VALUES ({n}, {n}), ({n}, {n}); DELETE FROM t WHERE k = {n - 1}"
+        )
+        shop.execute(f"INSERT INTO odd VALUES ({n}, 'x', TIMESTAMP '2026-01-01 00:00:00')")
+    together = list(shop.subscribe("t", begin=begin, up_to="now").batches())
+    assert len(together) == 3 + 2  # the first DELETE finds nothing
+    for batch in together:
+        alone = shop.subscribe("t", begin=batch.t, up_to=batch.t + 1)
+        assert sorted(alone) == sorted(batch)
+    assert together[1].to_arrow().num_rows == len(list(together[1]))
+    odd = told(shop, f"odd FROM {begin}")
+    assert [row[1:4] for row in odd] == [(1, n, "x") for n in range(3)]
+
+
+def test_a_view_that_jumped_is_told_at_every_time(shop: Connection) -> None:
+    """What nobody followed was not written at each T; its changes are computed all the same."""
+    shop.execute("INSERT INTO t VALUES (3, 1.0)")
+    shop.execute("INSERT INTO t VALUES (3, 2.0)")
+    shop.execute("DELETE FROM t WHERE k = 1")
+    shop.execute("SELECT * FROM m")  # one write for three Ts
+    rows = told(shop, "m FROM 0")
+    steps = [dict(summed(r for r in rows if r[0] == t)) for t in sorted({r[0] for r in rows})]
+    assert steps == [{(1, 2): 1, (2, 1): 1}, {(3, 1): 1}, {(3, 1): -1, (3, 2): 1}, {(1, 2): -1}]
+    assert summed(rows) == contents(shop, "m")
+
+
+def _taken(con: Connection, name: str, count: int) -> list[Change]:
+    """The first changes that a named reader is given; then it leaves in good order."""
+    found: list[Change] = []
+    with con.subscribe("t", reader=name, up_to="now") as sub:
+        for change in sub:
+            found.append(change)
+            if len(found) == count:
+                break
+    return found
+
+
+def _crash(con: Connection, name: str) -> None:
+    with con.subscribe("t", reader=name, up_to="now") as sub:
+        for _ in sub:
+            raise ZeroDivisionError
+
+
+def test_a_named_reader_goes_on_after_a_restart(
+    shop: Connection, connect: Callable[[], Connection]
+) -> None:
+    """A T that was given out whole does not come again; one given out in part does, whole."""
+    first = _taken(connect(), "Reader", 2)
+    assert summed((t, d, *row) for t, d, row in first) == contents(shop, "t")
+    shop.execute("INSERT INTO t VALUES (3, 3.0), (4, 4.0)")
+    shop.execute("INSERT INTO t VALUES (5, 5.0)")
+    half = _taken(connect(), "reader", 1)
+    with pytest.raises(ZeroDivisionError):
+        _crash(connect(), "reader")
+    by_hand = connect().subscribe("t", reader="reader", up_to="now", auto_commit=False)
+    with by_hand as sub:
+        again = list(sub)
+    rest = _taken(connect(), "READER", 99)
+    assert again == rest
+    assert half == rest[:1]
+    assert [(c.diff, c.row) for c in rest][2:] == [(1, (5, 5.0))]
+    assert summed((t, d, *row) for t, d, row in first + rest) == contents(shop, "t")
+    assert _taken(connect(), "reader", 1) == []
+
+
+def test_batches_are_acknowledged_by_hand(shop: Connection) -> None:
+    """With auto_commit=False nothing but commit() moves the position, batch by batch."""
+    shop.execute("INSERT INTO t VALUES (8, 8.0)")
+
+    def read(count: int) -> list[list[Any]]:
+        sub = shop.subscribe("t", reader="hand", begin=0, up_to="now", auto_commit=False)
+        found = []
+        for batch in sub.batches():
+            found.append(sorted(batch))
+            assert batch.to_arrow().column_names == ["t", "diff", "k", "v"]
+            if len(found) == count:
+                sub.commit()
+                break
+        return found
+
+    both = read(2)
+    assert len(both) == 2
+    assert read(1) == []
+    shop.execute("DROP SUBSCRIPTION hand")
+    assert read(1) == both[:1]
+    assert read(5) == both[1:]
+    with pytest.raises(CtsqlError, match="only a reader with a name"):
+        shop.subscribe("t").commit()
+
+
+def test_changes_come_while_others_write(shop: Connection) -> None:
+    """A subscription that runs is told what is committed, also by foreign writers, and stops."""
+    got: list[Change] = []
+    sub = shop.subscribe("m", progress=True, interval=0.1)
+    thread = threading.Thread(target=lambda: got.extend(sub))
+    thread.start()
+    shop.execute("INSERT INTO t VALUES (5, 1.0)")
+    location = shop.execute("DESCRIBE EXTENDED t").fetchall()
+    folder = next(row[1] for row in location if row[0] == "# location")
+    shop.spark.sql("SELECT 6 AS k, 1.0D AS v").write.format("delta").mode("append").save(folder)
+    deadline = time.monotonic() + 60
+    shop.execute("UPDATE t SET v = v + 1")  # a T at which the view does not change
+    wanted = {(5, 1), (6, 1), (None, None)}
+    while time.monotonic() < deadline and not (wanted <= {c.row for c in got} and not got[-1].diff):
+        time.sleep(0.1)
+    sub.stop()
+    thread.join(30)
+    assert not thread.is_alive()
+    changes = [c for c in got if c.diff]
+    assert summed((t, d, *row) for t, d, row in changes) == contents(shop, "m")
+    progress = [c for c in got if not c.diff]
+    assert progress
+    assert all(c.row == (None, None) for c in progress)
+    assert [c.t for c in got] == sorted(c.t for c in got)
+
+
+def test_two_readers_of_one_name_do_not_both_go_on(
+    shop: Connection, connect: Callable[[], Connection]
+) -> None:
+    """The first to acknowledge goes on; the other is told, and has moved nothing."""
+    one = shop.subscribe("t", reader="same", up_to="now")
+    other = connect().subscribe("t", reader="same", up_to="now")
+    assert list(one) == list(connect().subscribe("t", up_to="now"))
+    with pytest.raises(CtsqlError) as moved:
+        list(other)
+    assert moved.value.condition == "SUBSCRIPTION_MOVED"
+
+
+def test_readers_are_listed_kept_and_dropped(shop: Connection) -> None:
+    """What a reader follows is not dropped under it; a dropped reader's name begins anew."""
+    rows = told(shop, "c AS 'nightly'")
+    ((reader, schema, name, position, lag),) = shop.execute("SHOW SUBSCRIPTIONS").fetchall()
+    assert (reader, schema, name) == ("nightly", "default", "c")
+    assert int(str(position)) > rows[0][0]
+    assert lag == 0
+    with pytest.raises(CtsqlError) as refused:
+        shop.execute("DROP CONTINUAL TASK c")
+    assert refused.value.condition == "DEPENDENT_OBJECTS"
+    assert "subscription 'nightly'" in str(refused.value)
+    with pytest.raises(CtsqlError) as other:
+        shop.execute("SUBSCRIBE TO t AS 'nightly'")
+    assert other.value.condition == "OBJECT_EXISTS"
+    shop.execute("DROP SUBSCRIPTION 'nightly'")
+    assert told(shop, "c AS 'nightly'") == rows
+    shop.execute("DROP CONTINUAL TASK c CASCADE")
+    assert shop.execute("SHOW SUBSCRIPTIONS").fetchall() == []
+    with pytest.raises(CtsqlError) as unknown:
+        shop.execute("DROP SUBSCRIPTION 'nightly'")
+    assert unknown.value.condition == "UNKNOWN_RELATION"
+
+
+def test_named_readers_keep_history_and_are_followed(shop: Connection) -> None:
+    """Maintenance can ask which versions are needed; a followed view is written at every T."""
+    from ctsql.runtime.subscriptions.readers import Readers
+
+    told(shop, "m AS 'slow'")
+    engine = shop._engine
+    assert engine is not None
+    item = next(i for i in engine.catalog if str(i.name) == "m")
+    assert engine.objects.is_followed(item)
+    before = engine.objects.output(item).upper
+    for key in (11, 12, 13):
+        shop.execute(f"INSERT INTO t VALUES ({key}, 1.0)")
+    shop.execute("SELECT * FROM m")
+    assert len(engine.objects.output(item).entries(since=before)) == 1 + 3
+    kept = Readers(engine).kept()
+    assert {engine.objects.item(k.object_id).name.name for k in kept} == {"m", "t"}
+    for k in kept:
+        held = engine.objects.item(k.object_id)
+        assert k.version == engine.objects.version_at(held, before - 1)
+        assert k.consumer == "subscription 'slow'"
+    assert len({r[0] for r in told(shop, "m AS 'slow'")}) == 3
+
+
+def test_a_failed_task_is_told_up_to_its_failure(shop: Connection) -> None:
+    """Everything before comes first, then the error; after SKIP it goes on."""
+    shop.execute(
+        "CREATE CONTINUAL TASK d (x INT) ON INPUT t AS (INSERT INTO d SELECT 10 / (k - 4) FROM t)"
+    )
+    shop.execute("INSERT INTO t VALUES (5, 0)")
+    shop.execute("INSERT INTO t VALUES (4, 0)")
+    got: list[Change] = []
+    with pytest.raises(CtsqlError) as failed:
+        got.extend(shop.subscribe("d", reader="d", begin=0))
+    assert failed.value.condition == "TASK_FAILED"
+    assert got[-1].row == (10,)
+    shop.execute("ALTER CONTINUAL TASK d SKIP; INSERT INTO t VALUES (6, 0)")
+    assert [row[1:] for row in told(shop, "d AS 'd'")] == [(1, 5)]
+
+
+def test_a_read_only_connection_is_told_what_is_stored(shop: Connection) -> None:
+    """It binds nothing and has no position of its own."""
+    shop.execute("SELECT * FROM m")
+    with open_connection(shop.warehouse, master=TEST_MASTER, read_only=True) as reader:
+        assert summed(told(reader, "m")) == contents(shop, "m")
+        with pytest.raises(CtsqlError) as refused:
+            reader.execute("SUBSCRIBE TO m AS 'r'")
+        assert refused.value.condition == "READ_ONLY_MODE"
+
+
+def test_refused_starts_and_ends(shop: Connection) -> None:
+    """A time that is not known, an object that is not there, a view of the clock."""
+    shop.execute("CREATE VIEW clocked AS SELECT k, now() AS at FROM t")
+    for text, condition in [
+        ("SUBSCRIBE TO nope", "UNKNOWN_RELATION"),
+        ("SUBSCRIBE TO t AS OF 5", "AS_OF_OUT_OF_RANGE"),
+        ("SUBSCRIBE TO t AS OF '9999-01-01'", "AS_OF_OUT_OF_RANGE"),
+        ("SUBSCRIBE TO clocked", "NONDETERMINISTIC_FUNCTION"),
+    ]:
+        with pytest.raises(CtsqlError) as refused:
+            shop.execute(text)
+        assert refused.value.condition == condition, text
+    told(shop, "p AS 'v'")
+    shop.execute("CREATE OR REPLACE VIEW p AS SELECT k, max(v) AS s FROM t GROUP BY k")
+    with pytest.raises(CtsqlError) as outdated:
+        told(shop, "p AS 'v'")
+    assert outdated.value.condition == "SUBSCRIPTION_OUTDATED"
