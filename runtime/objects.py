@@ -234,11 +234,18 @@ class Objects:
         """The times at which what an object holds may have changed."""
         if item.kind is ObjectKind.VIEW:
             return self.read_times(item, after=after, until=until)
-        return {
+        times = {
             m.time
             for m in self.movements(item, after=after, until=until)
             if self.change_of(item, m) is not Change.NONE
         }
+        if item.kind is ObjectKind.MATERIALIZED_VIEW:
+            # One that nobody follows may have been written at a later T without those between.
+            entries = self.output(item).entries(since=until + 1)
+            is_written = bool(entries) and entries[0].upper <= until + 1
+            written = entries[0].upper - 1 if is_written else item.created
+            times |= self.change_times(item, after=max(after, written), until=until)
+        return times
 
     def read_times(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times at which anything that an object reads may have changed."""

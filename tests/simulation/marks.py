@@ -16,7 +16,6 @@ MARKS = {
     "killed between a commit and its answer": "it is in, and nobody was told",
     "old commits were cleaned up": "an upper or a binding comes from the table's state",
     "old commits went while somebody looked at them": "told as HISTORY_LOST, once",
-    "the log that would tell of a lost answer went": "so its files must stay",
     "a failure was recorded": "a body failed at T",
     "an error became what a view holds": "a view that a task follows failed at T",
     "a failure was taken away": "by the commit that moved the upper past it",

@@ -160,7 +160,6 @@ class Simulation:
                 for commit in output._commits._unresolved:
                     if output.table.location == location and commit.version_read + 1 < before:
                         self.untold |= commit.files
-                        self.mark("the log that would tell of a lost answer went")
 
     def _finish(self) -> None:
         environment, model = self.environment, self.model
