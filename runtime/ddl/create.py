@@ -223,12 +223,19 @@ class Creation:
     def _create_output(self, item: Item, bound: Bound) -> None:
         """Make the table, bring it to now, and only then let the object exist."""
         engine = self.engine
-        now = engine.mint()
-        for read in bound.reads:
-            engine.check_not_suspended(engine.objects.item(read.object_id))
-        if getattr(bound.plan, "refresh", None) is not None:
-            now = engine.mint_fresh()  # intervals are counted from here
-        engine.advance([engine.objects.item(r.object_id) for r in bound.reads], now)
+        reads = [engine.objects.item(r.object_id) for r in bound.reads]
+        engine.mint()
+        for read in reads:
+            engine.check_not_suspended(read)
+        has_refreshes = getattr(bound.plan, "refresh", None) is not None
+        # Where a rival brought a view that nobody follows straight past `now`, its contents at
+        # `now` are not there to start from: the next T is taken.
+        while True:
+            now = engine.mint_fresh() if has_refreshes else engine.mint_for(reads)
+            engine.advance(reads, now)
+            uppers = [engine.objects.stored_upper(r) for r in reads if r.is_output]
+            if all(upper <= now + 1 or upper == times.CLOSED for upper in uppers):
+                break
         item = replace(item, columns=bound.columns, reads=bound.reads, created=now)
         with self._undone_on_failure(item):
             with converted():
