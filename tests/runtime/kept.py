@@ -1,6 +1,6 @@
 """A warehouse with every kind of object over one feed, and the model of what they must hold."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ctsql.api import Connection
@@ -38,14 +38,30 @@ def batches(con: Connection) -> set[int]:
     return {int(str(row[0])) for row in con.execute("SELECT DISTINCT v FROM feed").fetchall()}
 
 
-def check(con: Connection, at: str) -> None:
-    """Contents equal the model, each T was written once and in order."""
+def latest_by_commits(con: Connection) -> dict[int, int]:
+    """Each key's value in the newest commit that has the key, by the feed's log.
+
+    For several writers, each of whom counts its own batches: larger is not newer then.
+    """
+    feed = con.spark.read.format("delta").option("readChangeFeed", "true")
+    changes = feed.option("startingVersion", 0).load(str(folder(con, "feed")))
+    rows = changes.select("_commit_version", "k", "v").collect()
+    return {k: v for _, k, v in sorted(tuple(row) for row in rows)}
+
+
+def check(con: Connection, at: str, *, latest: Mapping[int, int] | None = None) -> None:
+    """Contents equal the model, each T was written once and in order.
+
+    Args:
+        latest: what the upsert must hold; without it each key's largest value.
+    """
     feed = [(int(str(k)), int(str(v))) for k, v in con.execute("SELECT * FROM feed").fetchall()]
-    latest: dict[int, int] = {}
+    largest: dict[int, int] = {}
     sums: dict[int, int] = {}
     for k, v in feed:
-        latest[k] = max(v, latest.get(k, v))
+        largest[k] = max(v, largest.get(k, v))
         sums[k] = sums.get(k, 0) + v
+    latest = largest if latest is None else latest
     assert_rows(con.execute("SELECT * FROM latest").fetchall(), latest.items(), f"latest {at}")
     assert_rows(con.execute("SELECT * FROM copy").fetchall(), feed, f"copy {at}")
     assert_rows(con.execute("SELECT * FROM summed").fetchall(), sums.items(), f"summed {at}")

@@ -31,7 +31,7 @@ FEW = Limits(
     file_bytes=ROUTINE.file_bytes,
     batch_bytes=ROUTINE.batch_bytes,
 )
-BATCHES = 8
+BATCHES = 5
 
 
 def test_the_service_compacts(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
