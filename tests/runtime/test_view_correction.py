@@ -42,6 +42,7 @@ class View:
         self.con.execute("INSERT INTO t VALUES (1), (1), (2)")
         self.con.execute("CREATE MATERIALIZED VIEW m AS SELECT k FROM t")
         self.folder = folder(self.con, "m")
+        self.litter: set[str] = set()
 
     @property
     def engine(self) -> Engine:
@@ -64,8 +65,13 @@ class View:
         return ViewSink(self.engine.objects, self.item)
 
     def foreign(self, statement: str) -> None:
-        """Somebody else writes the view's table."""
+        """Somebody else writes the view's table.
+
+        Spark's DELETE leaves a vector that no commit names where it takes all of a file's rows.
+        """
+        before = orphans(self.folder)
         self.con.spark.sql(statement.replace("$m", f"delta.`{self.folder}`"))
+        self.litter |= orphans(self.folder) - before
 
     def stored(self) -> Counter[int]:
         """What any Delta reader sees."""
@@ -95,7 +101,7 @@ def view(shared: View) -> Iterator[View]:
     with active(shared.engine.session):  # as the connection does for its statements
         shared.engine.advance([shared.item], shared.tick())
         yield shared
-    assert not orphans(shared.folder)
+    assert orphans(shared.folder) <= shared.litter
 
 
 @contextmanager
