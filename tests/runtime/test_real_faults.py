@@ -127,7 +127,7 @@ def test_a_read_only_disk(con: Connection, warehouse: Path) -> None:
         for problem in found:
             kept.check_said(problem, "STORAGE_ERROR")
         reader = open_connection(str(warehouse), read_only=True)
-            held = reader.execute("SELECT * FROM copy").fetchall()
+        held = reader.execute("SELECT * FROM copy").fetchall()
         assert len(held) == 4, "what is not stored is computed in memory"
         fresh = open_connection(str(warehouse / "new"))
         (refused,) = _problems(fresh, "CREATE TABLE other (k INT)")
