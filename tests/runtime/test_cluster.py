@@ -132,6 +132,7 @@ def _assert_written_once(con: Connection, *names: str) -> None:
         assert not orphans(table)
 
 
+@pytest.mark.slow
 def test_executors_of_their_own(
     environment: dict[str, str], warehouse: Path, con: Connection
 ) -> None:
