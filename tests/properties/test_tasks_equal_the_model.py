@@ -12,7 +12,7 @@ from tests.scenarios.play import assert_rows
 
 pytestmark = pytest.mark.spark
 
-FIXED_SEEDS = (1, 2, 3)
+FIXED_SEEDS = (1,)
 TASKS_PER_SEED = 4
 CHANGES = 5
 SLOW_SEEDS = range(100, 140)
@@ -104,7 +104,7 @@ def _play(seed: int, connect: Callable[[], Connection]) -> None:
         assert_rows(found, wanted, said)
 
 
-@pytest.mark.parametrize("seed", [1])
+@pytest.mark.parametrize("seed", FIXED_SEEDS)
 def test_fixed_seeds(seed: int, connect: Callable[[], Connection]) -> None:
     """The same bodies and histories in every run."""
     _play(seed, connect)
