@@ -5,6 +5,7 @@ must not start one. A test of the first lane that starts Spark by mistake fails 
 """
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,11 @@ ROOT = Path(__file__).resolve().parent.parent
 # Short-lived JVMs on few cores spend most of their time in the optimising compiler: without it
 # the same statements took 32 seconds of CPU, not 55. Processes that tests start inherit it.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# A job that a shell runs in the background ignores SIGINT, and so does what it starts; tests send
+# it to processes of theirs, which must be as a person's are.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
