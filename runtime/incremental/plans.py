@@ -2,8 +2,8 @@
 
 The planner takes the user's text apart by its own reading of Spark's grammar. Before a plan is
 used, Spark plans both the user's text and the plan's own text of the whole query, and both must
-come out the same (``sameResult`` on optimized plans); otherwise there is no change plan for this
-view, for the reason ROUND_TRIP. It is done once in a process for each definition.
+come out the same (:mod:`ctsql.runtime.incremental.same_plan`); otherwise there is no change plan
+for this view, for the reason ROUND_TRIP. It is done once in a process for each definition.
 
 For the guard, tables are empty RDDs under the tables' columns: Spark would plan a query over rows
 that it knows to be none as nothing at all, and then any two queries were the same.
@@ -31,6 +31,7 @@ from ctsql.planner.lowering import Context, lower_query, quoted
 from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite
 from ctsql.planner.syntax import rewrite
 from ctsql.runtime.analysis import EmptySources
+from ctsql.runtime.incremental.same_plan import same_plan
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.relation_names import TemporaryNames
 
@@ -150,12 +151,6 @@ def means_the_same(
         theirs = lower_query(query, Context(session, sources, 0))
         ours = session.sql(plan.normal_text(Naming(table=table)))
         return same_plan(theirs, ours)
-
-
-def same_plan(one: DataFrame, other: DataFrame) -> bool:
-    """Are the optimized plans of two queries the same, but for names?"""
-    first, second = (f._jdf.queryExecution().optimizedPlan() for f in (one, other))
-    return bool(first.sameResult(second))
 
 
 class _GuardSources(EmptySources):
