@@ -15,9 +15,11 @@ from functools import cached_property
 
 from pyspark.sql import DataFrame
 
+from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.schemas import Column
+from ctsql.catalog.spans import Span
 from ctsql.planner.changes import (
     ChangePlan,
     Naming,
@@ -29,8 +31,9 @@ from ctsql.planner.changes import (
 from ctsql.planner.changes.reading.queries import Relation
 from ctsql.planner.lowering import Context, lower_query, quoted
 from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite
-from ctsql.planner.syntax import rewrite
+from ctsql.planner.syntax import Rewritten, rewrite
 from ctsql.runtime.analysis import EmptySources
+from ctsql.runtime.incremental.choice import WHY, Policy
 from ctsql.runtime.incremental.same_plan import same_plan
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.relation_names import TemporaryNames
@@ -55,7 +58,7 @@ class Prepared:
         self,
         objects: Objects,
         plan: ViewWrite,
-        text: str,
+        text: Rewritten,
         relations: Mapping[str, Relation],
         tables: Mapping[str, Table],
     ) -> None:
@@ -65,10 +68,19 @@ class Prepared:
         self._text = text
         self._relations = relations
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What it was made for."""
+        return (self._text.text, self._view.columns, repr(self._relations))
+
+    def origin(self, offset: int) -> int:
+        """The place in the user's text of a place in the text that the plan was made from."""
+        return self._text.origin(offset)
+
     @cached_property
     def found(self) -> ChangePlan | NoChangePlan:
         """The change plan as the planner reads the text, or why there is none."""
-        return change_plan(self._text, self._relations, [c.name for c in self._view.columns])
+        return change_plan(self._text.text, self._relations, [c.name for c in self._view.columns])
 
     @cached_property
     def is_trusted(self) -> bool:
@@ -89,15 +101,49 @@ def prepared(objects: Objects, item: Item) -> Prepared:
     """The change plan of a view, from this process's memory where it is known."""
     plan = objects.bound(item).plan
     assert isinstance(plan, ViewWrite)
-    reader = _Reader(objects)
-    text, relations = reader.read(plan.desired)
-    key = (text, plan.columns, repr(relations))
+    made = prepared_for(objects, plan)
+    key = made.key
     known = objects.change_plans.get(item.id)
     if known is not None and known[0] == key and isinstance(known[1], Prepared):
         return known[1]
-    made = Prepared(objects, plan, text, relations, reader.tables)
     objects.change_plans[item.id] = (key, made)
     return made
+
+
+def prepared_for(objects: Objects, plan: ViewWrite) -> Prepared:
+    """The change plan of a view that may not exist yet."""
+    reader = _Reader(objects)
+    rewritten, relations = reader.read(plan.desired)
+    return Prepared(objects, plan, rewritten, relations, reader.tables)
+
+
+def check_strict(objects: Objects, plan: ViewWrite) -> None:
+    """Refuse a view with REFRESH POLICY = strict whose query has no change plan.
+
+    Raises:
+        INVALID_OPTION: with the reason's code, and the place in the text.
+    """
+    if Policy(plan.policy) is not Policy.STRICT:
+        return
+    made = prepared_for(objects, plan)
+    code = made.refusal()
+    if code is None:
+        return
+    span, why = plan.desired.sql.span, f"{code}: {WHY.get(code, '')}"
+    if isinstance(made.found, NoChangePlan):
+        reason = made.found.reason
+        why = f"{code}: {reason.sentence}"
+        if reason.span is not None:
+            start, stop = (made.origin(o) for o in (reason.span.start, reason.span.stop))
+            span = Span(span.source, start, max(start, stop))
+    raise error(
+        "INVALID_OPTION",
+        span=span,
+        option="REFRESH POLICY",
+        value="strict",
+        detail=f"The query has no change plan. {why}.",
+        hint="Leave the option out: the view is then recomputed and compared.",
+    )
 
 
 class _Reader:
@@ -107,7 +153,7 @@ class _Reader:
         self.objects = objects
         self.tables: dict[str, Table] = {}
 
-    def read(self, query: Query) -> tuple[str, dict[str, Relation]]:
+    def read(self, query: Query) -> tuple[Rewritten, dict[str, Relation]]:
         """A query's text, and what the names in it mean."""
         relations: dict[str, Relation] = {}
         names = {}
@@ -116,11 +162,11 @@ class _Reader:
             name = _plan_name(node.name)
             if isinstance(node, ViewReference):
                 text, below = self.read(node.query)
-                relations[name] = PlainView(text, node.columns, below)
+                relations[name] = PlainView(text.text, node.columns, below)
             else:
                 relations[name] = self._table(name, node).columns
             names[ref] = ".".join(f"`{part}`" for part in name.split("."))
-        return rewrite(query.sql, relation=lambda ref: names[ref]).text, relations
+        return rewrite(query.sql, relation=lambda ref: names[ref]), relations
 
     def _table(self, name: str, node: NormalReference) -> Table:
         item = self.objects.item(node.object_id)

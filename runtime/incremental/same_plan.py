@@ -6,6 +6,7 @@ column. So plans are compared node by node and argument by argument, with these 
 - a column is known by where it comes from: each gets a number when it is first met, from the
   leaves up, and an alias of a bare column has the number of that column;
 - a projection that passes on what its child gives, in order, is left out;
+- an ORDER BY of the whole query, without LIMIT, is left out: a table has no order;
 - the order of conjuncts, of disjuncts and of the two sides of ``=`` and ``<=>`` does not count;
 - ids that Spark gives to expressions do not count.
 
@@ -47,7 +48,7 @@ def plan_form(frame: DataFrame) -> Form:
     """A query's optimized plan as a value that is equal for the same plans."""
     forms = _Forms(frame.sparkSession._sc._gateway)
     plan = frame._jdf.queryExecution().optimizedPlan()
-    return (forms.plan(plan), tuple(forms.outputs(plan)))
+    return (forms.plan(plan, is_root=True), tuple(forms.outputs(plan)))
 
 
 class _Forms:
@@ -110,11 +111,14 @@ class _Forms:
         """The columns that a node gives."""
         return [self._column(attribute) for attribute in _items(plan.output())]
 
-    def plan(self, plan: Any) -> Form:
-        """The form of a node and of those below it."""
-        children = list(_items(plan.children()))
-        below = [self.plan(child) for child in children]
+    def plan(self, plan: Any, *, is_root: bool = False) -> Form:
+        """The form of a node and of those below it; a root's own order does not count."""
         name = str(plan.getClass().getName())
+        children = list(_items(plan.children()))
+        if is_root and name.endswith(".Sort"):
+            return self.plan(children[0], is_root=True)
+        passes_order = is_root and name.endswith(".Project")
+        below = [self.plan(child, is_root=passes_order) for child in children]
         if not children:
             return (name, tuple(self.outputs(plan)), *self._arguments(plan, children))
         arguments = self._arguments(plan, children)
