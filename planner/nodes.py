@@ -237,11 +237,15 @@ class TaskWrite:
     trim: Every | None = None  # TRIM EVERY: the body also runs so often, with nothing inserted
 
 
+POLICY_AUTO = "auto"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewWrite:
     """Commit desired - stored at T; with ``refresh``, at the times of that schedule only.
 
-    A NULL in a column of ``not_null`` makes the whole contents an error.
+    A NULL in a column of ``not_null`` makes the whole contents an error. ``policy`` says how it
+    follows its tables: ``auto``, ``incremental``, ``strict`` or ``full``.
     """
 
     object_id: str
@@ -251,6 +255,7 @@ class ViewWrite:
     stored: "Node"
     refresh: tuple[RefreshPart, ...] | None = None
     not_null: tuple[str, ...] = ()
+    policy: str = POLICY_AUTO
 
 
 Node = (

@@ -12,7 +12,7 @@ from ctsql.planner.lowering.transaction import (
     lower_transaction,
 )
 from ctsql.planner.lowering.values import value_text
-from ctsql.planner.lowering.view import lower_view
+from ctsql.planner.lowering.view import checked, lower_view, stored_types
 
 __all__ = [
     "EMPTY",
@@ -24,11 +24,13 @@ __all__ = [
     "View",
     "assigned",
     "base",
+    "checked",
     "lower_query",
     "lower_statements",
     "lower_transaction",
     "lower_view",
     "quoted",
+    "stored_types",
     "temporary_view",
     "together",
     "value_text",

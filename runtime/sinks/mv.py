@@ -28,7 +28,8 @@ On a crash: as for tasks, the commit is in or it is not. ``mv_advanced_upper``: 
 the description's lower and there are no rows; the description is minted and written again. When
 a rival commits first the description is outdated and what was staged for it is deleted.
 
-Not yet: incremental change plans.
+How the rows are computed, from what changed or from the whole query, is decided at every write by
+:mod:`ctsql.runtime.incremental.following`; each way leaves the same rows.
 """
 
 from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error
@@ -37,6 +38,8 @@ from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_view
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime import faults
+from ctsql.runtime.incremental.choice import Strategy
+from ctsql.runtime.incremental.following import Following, Refreshed
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks import mv_append
 from ctsql.runtime.sinks.failure import FEATURE, Failure, is_final, recorded
@@ -61,6 +64,8 @@ class ViewSink:
         self.plan = plan
         self.output = objects.output(item)
         self._mint = Mint(since=item.created)
+        self._full = False
+        self._refreshed: dict[str, Refreshed] = {}  # by batch
 
     def advance(self, until: int, *, full: bool = False) -> None:
         """Bring the view to its contents as of ``until``.
@@ -73,6 +78,7 @@ class ViewSink:
         """
         if self.objects.is_closed(self.item):
             return
+        self._full = full
         upper = self.output.upper
         times: set[int] = set()
         after = max(upper - 1, self.item.created)
@@ -155,6 +161,16 @@ class ViewSink:
         at = self.objects.shown_at(self.item, time)
         assert at is not None  # a view is written from its first refresh on
         batch = self.output.batch(description.lower, description.upper)
+        with discarded_on_error([batch]):
+            done = Following(self.objects, self.item, self.plan, batch, time, full=self._full).run()
+        self._refreshed = {batch.text.batch_id: done}
+        if done.strategy is not Strategy.RECOMPUTE:
+            return batch
+        self._recompute(batch, time, at)
+        return batch
+
+    def _recompute(self, batch: Batch, time: int, at: int) -> None:
+        """Stage the difference of the whole query and the stored rows."""
         try:
             with discarded_on_error([batch]), converted():
                 context = Context(self.objects.gateway.session, StoredSources(self.objects), at)
@@ -173,11 +189,12 @@ class ViewSink:
                 reason=problem.message,
                 detail=problem.detail or "",
             ) from problem
-        return batch
 
     def append(self, batch: Batch) -> Appended:
         """Commit a written description, whoever wrote it; one that is outdated is deleted."""
         description = Description(batch.text.lower, batch.text.upper)
+        done = self._refreshed.get(batch.text.batch_id)  # unknown if another process wrote it
+        said = {} if done is None else done.said()
         while True:
             action = mv_append.decide(description, self.output.fetch_recent_upper())
             match action:
@@ -190,7 +207,7 @@ class ViewSink:
                         [batch],
                         expected=description.lower,
                         new=description.upper,
-                        metadata=self.objects.reads_at(self.item, at),
+                        metadata={**self.objects.reads_at(self.item, at), **said},
                     )
                 case mv_append.Append(_, int(behind)):
                     advanced = self.output.compare_and_append(

@@ -1,0 +1,176 @@
+"""What changed in the tables that a view reads, between its last write and the T to be reached.
+
+A table has an old version (what it held at the view's last write) and a new one. Commits between
+them that change no rows are no change; a change that nets to nothing over the columns that the
+view reads is none either. Few changed rows are brought into the driver's JVM, where Spark sees
+them as values: joins with them are broadcast, and what is empty is cut from a plan.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.planner.changes import TableUse
+from ctsql.planner.changes.nodes import WEIGHT, Version
+from ctsql.planner.lowering import quoted
+from ctsql.runtime.commits import Change, rows_changed
+from ctsql.runtime.incremental.plans import Table
+from ctsql.runtime.objects import Movement, Objects
+from ctsql.runtime.relation_names import TemporaryNames
+from ctsql.runtime.sinks.correction import COPIES, net_change
+from ctsql.runtime.sinks.few import few
+from ctsql.runtime.sinks.staging import persisted
+from ctsql.runtime.sources import StoredSources
+
+
+class Unusable(Exception):
+    """A view cannot follow the changes this time; ``code`` is one of ``choice.WHY``."""
+
+    def __init__(self, code: str, detail: str = "") -> None:
+        super().__init__(code)
+        self.code = code
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A table that moved from one version to another.
+
+    Attributes:
+        kind: what the commits do, from the log alone. rows: how many rows they insert and
+            delete together; None when the log does not say.
+    """
+
+    item: Item
+    movement: Movement
+    kind: Change
+    rows: int | None
+
+
+def moved(objects: Objects, item: Item, *, before: int, at: int) -> Moved | None:
+    """How a table moved in (before, at]; None if no commit changed its rows.
+
+    Raises:
+        Unusable: its versions are not those that a view read, or are no longer known.
+    """
+    old, new = (_version(objects, item, time) for time in (before, at))
+    if old == new:
+        return None
+    try:
+        movement = Movement(at, old, new)
+        table = objects.table(item)
+        commits = [table.commit_at(v) for v in range(old + 1, new + 1)]
+        kind = objects.change_of(item, movement)
+    except CtsqlError as problem:
+        if problem.condition != "HISTORY_LOST":
+            raise
+        raise Unusable("HISTORY_LOST", f"{item.name}: {problem.detail}") from problem
+    if kind is Change.NONE:
+        return None
+    if kind is Change.FAILED:
+        raise Unusable("ERROR_HELD", f"{item.name}")
+    if any(c.changes_schema for c in commits):
+        raise Unusable("SCHEMA_CHANGED", f"{item.name}")
+    counts = [n for c in commits if c.changes_data for n in rows_changed(c)]
+    if any(c.has_change_files for c in commits):
+        counts = [None]
+    known = [n for n in counts if n is not None]
+    return Moved(item, movement, kind, sum(known) if len(known) == len(counts) else None)
+
+
+def _version(objects: Objects, item: Item, at: int) -> int:
+    """The version that holds an object's contents as of T."""
+    if item.kind is ObjectKind.MATERIALIZED_VIEW and not StoredSources(objects).is_exact(item, at):
+        raise Unusable("NOT_STORED", f"{item.name} at T = {at}")
+    version = objects.version_at(item, at)
+    if version is None:
+        if item.kind is ObjectKind.TABLE:
+            raise Unusable("HISTORY_LOST", f"{item.name} at T = {at}")
+        return 0  # a task's output before its first write
+    return version
+
+
+@dataclass
+class Relations:
+    """The rows behind the names of a change plan's texts.
+
+    Attributes:
+        tables: by the plan's name. changes: the net change of those that changed.
+        moves: how those that moved did. at: T, for those that did not.
+    """
+
+    objects: Objects
+    tables: Mapping[str, Table]
+    at: int
+    names: TemporaryNames
+    moves: Mapping[str, Moved]
+    changes: dict[str, DataFrame] = field(default_factory=dict)
+
+    def name(self, use: TableUse) -> str:
+        """The temporary view for a table at one place in a text."""
+        key = (use.table, use.version)
+        known = self.names.known(key)
+        return known if known is not None else self.names.of(key, self._rows(use))
+
+    def _rows(self, use: TableUse) -> DataFrame:
+        if use.version is Version.DELTA:
+            return self.changes[use.table]
+        table = self.tables[use.table]
+        item = self.objects.item(table.object_id)
+        was = self.moves.get(use.table)
+        if was is not None and use.version is Version.OLD:
+            rows = self.objects.contents(item, was.movement.before)
+        elif was is not None:
+            rows = self.objects.contents(item, was.movement.version)
+        else:
+            rows = StoredSources(self.objects).contents(item.id, self.at)
+        return rows.select(*quoted([c.name for c in table.columns]))
+
+
+@contextmanager
+def opened(
+    objects: Objects,
+    tables: Mapping[str, Table],
+    moves: Mapping[str, Moved],
+    reads: Mapping[str, Sequence[str]],
+    at: int,
+) -> Iterator[Relations]:
+    """The rows of a refresh; the changes that are not empty are computed when this begins.
+
+    Args:
+        reads: the columns of each table that matter.
+    """
+    with ExitStack() as stack:
+        names = stack.enter_context(TemporaryNames())
+        made = Relations(objects, tables, at, names, moves)
+        for name, one in moves.items():
+            columns = list(reads[name])
+            rows = held(_change(objects, one, columns), stack)
+            if not rows.isEmpty():
+                made.changes[name] = rows
+        yield made
+
+
+def held(rows: DataFrame, stack: ExitStack) -> DataFrame:
+    """Rows computed now if they are few, else once when they are first read."""
+    found = few(rows)
+    if found is None:
+        return stack.enter_context(persisted(rows))
+    return found.coalesce(1)
+
+
+def _change(objects: Objects, one: Moved, columns: list[str]) -> DataFrame:
+    """The net change of a table over some columns, with the weight."""
+    weight = F.col(COPIES).cast("bigint").alias(WEIGHT.sql)
+    if one.kind is Change.APPEND:
+        rows = objects.added_by(one.item, one.movement).select(
+            *quoted(columns), F.lit(1).alias(COPIES)
+        )
+        return rows.select(*quoted(columns), weight)
+    rows = objects.table(one.item).change_rows(one.movement.before + 1, one.movement.version)
+    return net_change(rows, columns).select(*quoted(columns), weight)
