@@ -11,9 +11,8 @@ The ways, from the cheapest:
 Any of them leaves the same rows behind, so the choice is about cost only. What is known of cost
 are numbers of rows, from the tables' logs.
 
-Source: our own measurement (docs/decisions/0061): on two cores an incremental refresh costs about
-as much as scanning and grouping a million rows, whatever changed, in planning, log reads and
-small jobs.
+The bounds are estimates until a benchmark sets them: on two cores the planning, log reads and small
+jobs of an incremental refresh cost about as much as scanning and grouping a million rows.
 """
 
 from dataclasses import dataclass
