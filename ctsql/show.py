@@ -222,8 +222,8 @@ def _write_markdown(result: Result, write: Callable[[str], object]) -> None:
         write("| " + " | ".join(cells) + " |\n")
 
 
-def _write_arrow(result: Result, out: TextIO) -> None:
-    """An IPC stream; several results make several streams, one after the other."""
+def arrow_output(out: TextIO) -> IO[bytes]:
+    """Where Arrow data may be written; raises INVALID_USAGE for a terminal."""
     binary: IO[bytes] | None = getattr(out, "buffer", None)
     if binary is None or out.isatty():
         raise error(
@@ -231,6 +231,12 @@ def _write_arrow(result: Result, out: TextIO) -> None:
             message="Arrow data cannot be shown on a terminal",
             detail="Send it to a file or a program: ctsql --format arrow -o FILE.",
         )
+    return binary
+
+
+def _write_arrow(result: Result, out: TextIO) -> None:
+    """An IPC stream; several results make several streams, one after the other."""
+    binary = arrow_output(out)
     import pyarrow as pa
 
     table = result.to_arrow()

@@ -8,15 +8,15 @@ that is closed when the result ends or is stopped; JSON lines suit programs bett
 """
 
 from collections.abc import Callable
-from typing import IO, TextIO
+from typing import TextIO
 
 from rich.cells import cell_len
 
-from ctsql.catalog.errors import error
 from ctsql.result import Result, Row
 from ctsql.show import (
     NULL,
     Format,
+    arrow_output,
     csv_field,
     json_keys,
     json_row,
@@ -113,13 +113,7 @@ class _Table:
 
 def _write_arrow(result: Result, out: TextIO) -> None:
     """One IPC stream; a record batch for each batch of rows. It begins with the first of them."""
-    binary: IO[bytes] | None = getattr(out, "buffer", None)
-    if binary is None or out.isatty():
-        raise error(
-            "INVALID_USAGE",
-            message="Arrow data cannot be shown on a terminal",
-            detail="Send it to a file or a program: ctsql --format arrow -o FILE.",
-        )
+    binary = arrow_output(out)
     import pyarrow as pa
 
     assert result.live is not None  # the caller looked
