@@ -297,6 +297,7 @@ def without_spark() -> Iterator[None]:
             (timeline, "F", Functions),
             (objects, "bind_stored", bind),
             (objects, "net_change", lambda rows, _: rows),
+            (objects.Objects, "stored_columns", lambda *_: COLUMNS),
         ):
             stack.enter_context(mock.patch.object(module, name, function))
         yield
