@@ -41,6 +41,10 @@ class Transaction:
         """Depend on an application id: a commit that moves it first makes this one fail."""
         self.txn.readTxn().addOne(app)
 
+    def depend_on_all(self) -> None:
+        """Depend on every row: a commit that changes any first makes this one fail."""
+        self.txn.readWholeTable()
+
     def set_application(self, app: str, version: int, now_ms: int) -> None:
         """Record the application id's new version."""
         self.txn.updateSetTransaction(app, version, self.gateway.option(now_ms))
