@@ -221,6 +221,7 @@ class Connection:
                 return Result.of_live(*live.heads, live)
             case st.SetSetting():
                 self._settings.set(statement, engine.session)
+                engine.tick_ms = self._settings.tick_ms
                 if engine.read_only and not self._settings.read_only:
                     self._promote(engine)
                 return Result.of_status("SET")
@@ -229,6 +230,7 @@ class Connection:
                 return rows((["name", "value", "description"], shown))
             case st.ResetSetting():
                 self._settings.reset(statement, engine.session)
+                engine.tick_ms = self._settings.tick_ms
                 return Result.of_status("RESET")
             case st.UseSchema():
                 names.check_schema(statement.name, statement.name_span)

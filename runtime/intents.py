@@ -75,7 +75,10 @@ def decide(timeline: Timeline, group: str, changes: Mapping[str, Change], tables
             if source in busy:
                 raise Overtaken(source, change.version)
             check_unchanged(source, tables[source][1], change.version)
-        uppers = {s: Output(tables[s][1], APP).fetch_recent_upper() for s in changes}
+        uppers = {
+            source: Output(_Recent(tables[source][1], c.version), APP).fetch_recent_upper()
+            for source, c in changes.items()
+        }
         number = max(clock.now_ms(), *uppers.values())
         return {**intents, group: _intent(number, uppers, changes)}
 
@@ -168,21 +171,32 @@ def whole_file(path: str, add: Any) -> StagedDelete:
     )
 
 
-class _Unmoved:
-    """A table as the write handle sees it, whose transactions begin only where nothing moved."""
+class _Recent:
+    """A table as the write handle sees it, whose log begins where the transaction saw it.
 
-    def __init__(self, part: "_Part") -> None:
+    So a table that never was in a transaction is not looked through from its beginning.
+    """
+
+    def __init__(self, table: DeltaTable, version: int, part: "_Part | None" = None) -> None:
+        """With ``part`` transactions begin only where nobody else has changed the table."""
+        self._table = table
+        self._version = version
         self._part = part
 
+    def has(self, version: int) -> bool:
+        """Is this version committed, and is it recent?"""
+        return version > self._version and self._table.has(version)
+
     def begin(self) -> Transaction:
-        """A transaction that fails if any other commit comes before it."""
-        txn = self._part.table.begin()
-        txn.depend_on_all()
-        self._part.check_unchanged()
+        """A transaction; with a part, one that fails if any other commit comes before it."""
+        txn = self._table.begin()
+        if self._part is not None:
+            txn.depend_on_all()
+            self._part.check_unchanged()
         return txn
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._part.table, name)
+        return getattr(self._table, name)
 
 
 class _Part:
@@ -216,7 +230,7 @@ class _Part:
         """
         if self.version_in(TRANSACTION) is not None:
             return
-        output = Output(_Unmoved(self), APP)
+        output = Output(_Recent(self.table, self.version, self), APP)
         batch = output.batch_of(self.batch)
         try:
             outcome = output.compare_and_append(
@@ -242,12 +256,12 @@ class _Part:
                 if version is not None:
                     self._take_back(version)
                     return
-                fenced = Output(self.table, APP).compare_and_append(
+                output = Output(_Recent(self.table, self.version), APP)
+                fenced = output.compare_and_append(
                     [], expected=self.expected, new=self.upper, metadata={UNDOES: self.group}
                 )
                 if not isinstance(fenced, UpperMismatch):
-                    batch = Output(self.table, APP).batch_of(self.batch)
-                    batch.discard()
+                    output.batch_of(self.batch).discard()
                     return
             except Conflict:
                 continue

@@ -1,11 +1,16 @@
 """BEGIN ... COMMIT over several tables: one T, all or none."""
 
+import json
+import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CommitLost, CtsqlError
+from tests.runtime.disk import folder, log
+from tests.runtime.processes import Process
 from tests.scenarios.play import assert_rows
 
 pytestmark = pytest.mark.spark
@@ -107,3 +112,42 @@ def test_rollback_and_conflicts(connect: Callable[[], Connection]) -> None:
     held = [(1, 100), (2, 50), (3, 0), (7, 7)]
     assert_rows(rows(con, "SELECT * FROM account"), held, "the loser left nothing")
     con.execute("BEGIN; SELECT 1; COMMIT")
+
+
+def test_killed_in_the_middle_and_overtaken(
+    warehouse: Path, connect: Callable[[], Connection]
+) -> None:
+    """A foreign commit before the rest can be committed: both parts are taken back."""
+    first = connect()
+    first.execute(SET_UP)
+    assert rows(first, "SELECT balance FROM total") == [(150,)]
+    first.close()
+    process = Process(warehouse, ["BEGIN", *MOVE, "COMMIT"], fault="transaction_table_committed")
+    process.wait_ready()
+    process.go()
+    status, problems = process.finish()
+    assert status == -signal.SIGKILL, problems
+    con = connect()
+    con.start()
+    folders = {name: folder(con, name) for name in ("account", "entry")}
+    held = {
+        name: any(
+            "transaction" in json.loads(a["commitInfo"].get("userMetadata", "{}"))
+            for commit in log(at)
+            for a in commit
+            if "commitInfo" in a
+        )
+        for name, at in folders.items()
+    }
+    assert sorted(held.values()) == [False, True], "one table holds its part"
+    other = next(name for name, is_in in held.items() if not is_in)
+    con.spark.sql(f"INSERT INTO delta.`{folders[other]}` VALUES (5, 5)")
+    account, entry = [(1, 100), (2, 50), (3, 0)], list[tuple[int, int]]()
+    (account if other == "account" else entry).append((5, 5))
+    assert_rows(rows(con, "SELECT * FROM account"), account, "taken back, or never in")
+    assert_rows(rows(con, "SELECT * FROM entry"), entry, "taken back, or never in")
+    assert rows(con, "SELECT balance FROM total") == [(155 if other == "account" else 150,)]
+    logged = [("account", i) for i in (1, 2, 3)] + [(other, 5)]
+    assert_rows(rows(con, "SELECT * FROM log"), logged, "no T was bound to what was undone")
+    con.execute("BEGIN; INSERT INTO account VALUES (8, 8); INSERT INTO entry VALUES (8, 8); COMMIT")
+    assert_rows(rows(con, "SELECT * FROM account"), [*account, (8, 8)], "and on")
