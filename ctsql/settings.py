@@ -18,8 +18,8 @@ DEFAULTS = {ISOLATION: STRICT, TICK: "0"}
 DESCRIPTIONS = {
     ISOLATION: f"'{STRICT}': reads see all that is committed; '{STORED}': reads see what is "
     "stored, without waiting",
-    TICK: "commits that this connection binds to times share one when they are of the same interval "
-    "of so long, '1 second' for example; 0: each has its own",
+    TICK: "commits that this connection binds to times share one when they are of the same "
+    "interval of so long, '1 second' for example; 0: each has its own",
     READ_ONLY: "true: nothing is written, what is not stored yet is computed in memory; "
     "false makes the connection write, and there is no way back",
 }

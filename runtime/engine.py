@@ -41,14 +41,18 @@ class Engine:
 
     A read-only one does the same as any other, but what it would write stays in memory
     (:mod:`ctsql.runtime.memory_table`).
+
+    Attributes:
+        tick_ms: commits that this engine binds share a T in intervals of so long; 0 for none.
     """
+
+    tick_ms = 0
+    _settles = True
 
     def __init__(self, session: SparkSession, warehouse: str, *, read_only: bool = False) -> None:
         self.session = session
         self._given = warehouse
         self._mode = Mint(read_only=read_only)
-        self.tick_ms = 0
-        self._settles = True
         self._shadow: Engine | None = None
         self._open()
 
@@ -129,7 +133,9 @@ class Engine:
 
     def beside(self) -> "Engine":
         """An engine for another thread: same warehouse, a session of its own."""
-        return Engine(cloned(self.session), self._given, read_only=self.read_only)
+        made = Engine(cloned(self.session), self._given, read_only=self.read_only)
+        made.tick_ms = self.tick_ms
+        return made
 
     # ---- time and progress
 

@@ -31,10 +31,9 @@ from typing import Any
 from ctsql.catalog.errors import error
 from ctsql.runtime import clock, faults
 from ctsql.runtime.assigning import TRANSACTION, UNDOES
-from ctsql.runtime.batches import BatchText, StagedDelete, StagedFile
+from ctsql.runtime.batches import BatchText
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_transaction import Transaction
-from ctsql.runtime.delta_vectors import vector_id
 from ctsql.runtime.log import Conflict, RowsGone
 from ctsql.runtime.timeline import Timeline
 from ctsql.runtime.write_handle import Committed, Output, UpperMismatch
@@ -159,18 +158,6 @@ def _without(intents: dict[str, Any], group: str) -> dict[str, Any] | None:
     return {g: i for g, i in intents.items() if g != group} if group in intents else None
 
 
-def whole_file(path: str, add: Any) -> StagedDelete:
-    """The deletion of all rows that a stored file (an AddFile) still holds."""
-    counted = add.numLogicalRecords()
-    return StagedDelete(
-        path=path,
-        rows_count=int(counted.get()) if counted.isDefined() else 0,
-        known_vector=vector_id(add),
-        action=None,
-        vector_file=None,
-    )
-
-
 class _Recent:
     """A table as the write handle sees it, whose log begins where the transaction saw it.
 
@@ -280,24 +267,6 @@ class _Part:
 
     def _take_back(self, version: int) -> None:
         """Commit the reverse of what a version did; its files go, what it removed comes back."""
-        before, after = self.table.files(version - 1), self.table.files(version)
         txn = self.table.begin()
-        live = self.table.files(txn.version_read)
-        gone: list[StagedDelete] = []
-        back: list[StagedFile] = []
-        for path, add in after.items():
-            old = before.get(path)
-            if old is not None and vector_id(old) == vector_id(add):
-                continue
-            now = live.get(path)
-            if now is None or vector_id(now) != vector_id(add):
-                raise RowsGone(path)
-            gone.append(whole_file(path, add))
-        for path, old in before.items():
-            add = after.get(path)
-            if add is None or vector_id(add) != vector_id(old):
-                again = {**json.loads(old.json())["add"], "dataChange": True}
-                back.append(StagedFile(path, json.dumps({"add": again})))
-        txn.delete(gone)
-        txn.add_files(back)
+        txn.take_back(version)
         txn.commit(label=APP, epoch=self.upper, metadata=json.dumps({UNDOES: self.group}))
