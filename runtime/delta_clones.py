@@ -38,6 +38,9 @@ class Clone:
         self.folder = f"{FOLDER}{group}"
         self.location = f"{table.location}/{self.folder}"
         with converted():
+            # A folder with a log is a table by itself, not a partition of the one around it.
+            path = gateway.jvm.org.apache.hadoop.fs.Path(f"{self.location}/_delta_log")
+            path.getFileSystem(table.log.newDeltaHadoopConf()).mkdirs(path)
             gateway.session.sql(
                 f"CREATE TABLE delta.`{self.location}` SHALLOW CLONE delta.`{table.location}` "
                 f"VERSION AS OF {version} "
