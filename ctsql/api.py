@@ -22,6 +22,7 @@ from ctsql.planner.explain import explain
 from ctsql.planner.syntax import parse, split
 from ctsql.planner.syntax import statements as st
 from ctsql.result import Result
+from ctsql.sorts import as_of, is_transactional, writes
 from ctsql.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ class Connection:
         statement = parse(span)
         values = literals(parameters or ())
         with self._running(span.text) as engine:
-            if self.read_only and _writes(statement):
+            if self.read_only and writes(statement):
                 what = " ".join(span.text.split()[:2]).upper()
                 raise error("READ_ONLY_MODE", span=span, what=what)
             return self._run(engine, statement, values)
@@ -193,7 +194,7 @@ class Connection:
 
         names = Namespace(engine, self.search_schema)
         within = self._transaction
-        if within is not None and not _is_transactional(statement):
+        if within is not None and not is_transactional(statement):
             what = " ".join(statement.span.text.split()[:2]).upper()
             raise error("TRANSACTION_OPEN", span=statement.span, what=what)
         match statement:
@@ -203,7 +204,7 @@ class Connection:
                 query = names.binder().bind_select(statement)
                 frame = engine.read(
                     query,
-                    as_of=_as_of(statement, within),
+                    as_of=as_of(statement, within.at if within else None),
                     as_of_span=statement.as_of_span,
                     strict=self._settings.strict,
                     parameters=values,
@@ -497,27 +498,3 @@ def _explained(explanation: "Explanation", statement: st.Explain) -> Result:
     if statement.physical:
         text += "\n\n" + explanation.physical(plan)
     return rows((["plan"], [(line,) for line in text.splitlines()]))
-
-
-def _as_of(statement: st.Select, within: "OpenTransaction | None") -> int | None:
-    if statement.as_of is None:
-        return None if within is None else within.at
-    return times.parse_time(statement.as_of, span=statement.as_of_span)
-
-
-_READING = (
-    st.Select, st.ShowObjects, st.ShowCreate, st.ShowPending, st.Describe, st.Explain,
-    st.SetSetting, st.ShowRetention, st.ShowSetting, st.ResetSetting, st.UseSchema,
-    st.ShowSubscriptions,
-)  # fmt: skip
-
-
-def _writes(statement: st.Statement) -> bool:
-    return not isinstance(statement, (*_READING, st.Transact, st.Subscribe))
-
-
-def _is_transactional(statement: st.Statement) -> bool:
-    """May it stand between BEGIN and COMMIT?"""
-    if isinstance(statement, st.Transact):
-        return statement.verb is not st.TransactionVerb.BEGIN
-    return isinstance(statement, (*_READING, st.Dml))
