@@ -125,15 +125,24 @@ def candidates_of(source: str, name: str, commits: Sequence[Commit]) -> list[Can
     """What is to be bound of commits that follow each other in a source's log.
 
     Those that change no row are left out, and those of a transaction that was taken back with
-    what took them back.
+    what took them back. A commit of somebody else's between the two is bound to the version that
+    took the part back: no version before it is free of the part's rows.
     """
     undone = {c.metadata[UNDOES] for c in commits if UNDOES in c.metadata}
     found: list[Candidate] = []
     floor = 0
+    undoing = waits = False
     for commit in commits:
         floor = max(commit.time_ms, floor + 1)  # file times may go back; ours may not
         group = commit.metadata.get(TRANSACTION)
-        if not commit.changes_data or UNDOES in commit.metadata or group in undone:
-            continue
-        found.append(Candidate(floor, name, commit.version, source, group))
+        if group in undone:
+            undoing = True
+        elif UNDOES in commit.metadata:
+            if waits:
+                found.append(Candidate(floor, name, commit.version, source))
+            undoing = waits = False
+        elif commit.changes_data and undoing:
+            waits = True
+        elif commit.changes_data:
+            found.append(Candidate(floor, name, commit.version, source, group))
     return found

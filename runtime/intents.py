@@ -30,7 +30,7 @@ from typing import Any
 
 from ctsql.catalog.errors import error
 from ctsql.runtime import clock, faults
-from ctsql.runtime.assigning import TRANSACTION, UNDOES
+from ctsql.runtime.assigning import TRANSACTION, UNDOES, candidates_of
 from ctsql.runtime.batches import BatchText
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_transaction import Transaction
@@ -102,11 +102,15 @@ def _intent(number: int, uppers: Mapping[str, int], changes: Mapping[str, Change
 
 
 def check_unchanged(source: str, table: DeltaTable, version: int) -> None:
-    """Raise :class:`Overtaken` when a commit after a version changes rows or columns."""
-    for v in range(version + 1, table.version() + 1):
-        commit = table.commit_at(v)
-        if commit.changes_data or commit.changes_schema:
-            raise Overtaken(source, v)
+    """Raise :class:`Overtaken` when a commit after a version changes rows or columns.
+
+    A transaction that was taken back changed nothing.
+    """
+    commits = [table.commit_at(v) for v in range(version + 1, table.version() + 1)]
+    changed = [c.version for c in candidates_of(source, "", commits)]
+    changed += [c.version for c in commits if c.changes_schema]
+    if changed:
+        raise Overtaken(source, min(changed))
 
 
 def settle(timeline: Timeline, group: str, tables: Tables) -> "Overtaken | None":

@@ -154,7 +154,10 @@ def test_nothing_is_lost_or_taken_out_of_order(
 
 
 def test_what_is_taken_back_gets_no_time() -> None:
-    """A transaction's commit and the commit that undoes it are passed over."""
+    """A transaction's commit and the commit that undoes it are passed over.
+
+    What somebody committed between the two is bound where the transaction's rows are gone again.
+    """
 
     def commit(version: int, **said: str) -> Commit:
         change = FileAction("f", True, 0, 1, "")
@@ -162,6 +165,9 @@ def test_what_is_taken_back_gets_no_time() -> None:
         return Commit(version, version, (change,), (), (), (), (), False, info)
 
     commits = [commit(1), commit(2, transaction="x"), commit(3), commit(4, undoes="x")]
-    assert [c.version for c in candidates_of("a", "default.a", commits)] == [1, 3]
+    assert [c.version for c in candidates_of("a", "default.a", commits)] == [1, 4]
+    assert [c.version for c in candidates_of("a", "default.a", [*commits, commit(5)])] == [1, 4, 5]
+    taken_back = [commit(2, transaction="x"), commit(3, undoes="x")]
+    assert candidates_of("a", "default.a", taken_back) == []
     (_, second, _) = candidates_of("a", "default.a", commits[:3])
     assert second == Candidate(2, "default.a", 2, "a", "x")

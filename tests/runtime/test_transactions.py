@@ -114,6 +114,7 @@ def test_rollback_and_conflicts(connect: Callable[[], Connection]) -> None:
     con.execute("BEGIN; SELECT 1; COMMIT")
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_and_overtaken(
     warehouse: Path, connect: Callable[[], Connection]
 ) -> None:
