@@ -22,6 +22,7 @@ from ctsql.planner.explain import explain
 from ctsql.planner.syntax import parse, split
 from ctsql.planner.syntax import statements as st
 from ctsql.result import Result
+from ctsql.sorts import as_of, is_transactional, writes
 from ctsql.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ctsql.runtime.ddl.explain import Explanation
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.events import Event
+    from ctsql.runtime.transactions import OpenTransaction
 
 DEFAULT_WAREHOUSE = "warehouse"
 
@@ -68,6 +70,7 @@ class Connection:
         self._group = ""
         self._cancelled = threading.Event()
         self._closed = False
+        self._transaction: OpenTransaction | None = None
 
     # ---- life
 
@@ -104,8 +107,9 @@ class Connection:
         return self._spark
 
     def close(self) -> None:
-        """Close the connection; Spark goes on running."""
+        """Close the connection; Spark goes on running. An open transaction is rolled back."""
         with self._lock:
+            self.rollback()
             self._closed, self._engine = True, None
 
     def __enter__(self) -> "Connection":
@@ -118,12 +122,24 @@ class Connection:
         """PEP 249: for code written for any DB-API driver."""
         return Cursor(self)
 
+    @property
+    def in_transaction(self) -> bool:
+        """Is a transaction open? Without one every statement commits by itself."""
+        return self._transaction is not None
+
+    def begin(self) -> None:
+        """Open a transaction, as ``BEGIN`` does."""
+        self.execute("BEGIN")
+
     def commit(self) -> None:
-        """PEP 249: every statement commits by itself; nothing is left to do."""
+        """PEP 249: commit the open transaction; nothing is left to do without one."""
+        if self._transaction is not None:
+            self.execute("COMMIT")
 
     def rollback(self) -> None:
-        """PEP 249: refused, because every statement has committed already."""
-        raise error("NOT_SUPPORTED_YET", what="ROLLBACK", hint="Every statement commits by itself.")
+        """PEP 249: forget the open transaction; without one every statement has committed."""
+        if self._transaction is not None:
+            self.execute("ROLLBACK")
 
     # ---- statements
 
@@ -164,7 +180,7 @@ class Connection:
         statement = parse(span)
         values = literals(parameters or ())
         with self._running(span.text) as engine:
-            if self.read_only and _writes(statement):
+            if self.read_only and writes(statement):
                 what = " ".join(span.text.split()[:2]).upper()
                 raise error("READ_ONLY_MODE", span=span, what=what)
             return self._run(engine, statement, values)
@@ -177,20 +193,27 @@ class Connection:
         from ctsql.runtime.source_writes import write_source
 
         names = Namespace(engine, self.search_schema)
+        within = self._transaction
+        if within is not None and not is_transactional(statement):
+            what = " ".join(statement.span.text.split()[:2]).upper()
+            raise error("TRANSACTION_OPEN", span=statement.span, what=what)
         match statement:
+            case st.Transact():
+                return self._transact(engine, statement)
             case st.Select():
                 query = names.binder().bind_select(statement)
                 frame = engine.read(
                     query,
-                    as_of=_as_of(statement),
+                    as_of=as_of(statement, within.at if within else None),
                     as_of_span=statement.as_of_span,
                     strict=self._settings.strict,
                     parameters=values,
+                    copies=within.copies if within and statement.as_of is None else None,
                 )
                 return Result.of_dataframe(frame, convert=self._fetching)
             case st.Dml():
                 return Result.of_status(
-                    *write_source(engine, statement, self.search_schema, values)
+                    *write_source(engine, statement, self.search_schema, values, within=within)
                 )
             case st.Explain():
                 return _explained(Explanation(names), statement)
@@ -199,6 +222,7 @@ class Connection:
                 return Result.of_live(*live.heads, live)
             case st.SetSetting():
                 self._settings.set(statement, engine.session)
+                engine.tick_ms = self._settings.tick_ms
                 if engine.read_only and not self._settings.read_only:
                     self._promote(engine)
                 return Result.of_status("SET")
@@ -207,6 +231,7 @@ class Connection:
                 return rows((["name", "value", "description"], shown))
             case st.ResetSetting():
                 self._settings.reset(statement, engine.session)
+                engine.tick_ms = self._settings.tick_ms
                 return Result.of_status("RESET")
             case st.UseSchema():
                 names.check_schema(statement.name, statement.name_span)
@@ -214,6 +239,23 @@ class Connection:
                 return Result.of_status("USE")
             case _:
                 return manage(names, statement)
+
+    def _transact(self, engine: "Engine", statement: st.Transact) -> Result:
+        from ctsql.runtime.transactions import OpenTransaction
+
+        open_ = self._transaction
+        verb = statement.verb
+        if verb is st.TransactionVerb.BEGIN:
+            self._transaction = OpenTransaction(engine, engine.mint())
+        elif open_ is None:
+            raise error("TRANSACTION_NOT_OPEN", span=statement.span)
+        else:
+            self._transaction = None
+            if verb is st.TransactionVerb.COMMIT:
+                open_.commit()
+            else:
+                open_.rollback()
+        return Result.of_status(verb.value)
 
     def promote(self) -> None:
         """Let a read-only connection write from now on; ``SET read_only = false`` does the same.
@@ -456,18 +498,3 @@ def _explained(explanation: "Explanation", statement: st.Explain) -> Result:
     if statement.physical:
         text += "\n\n" + explanation.physical(plan)
     return rows((["plan"], [(line,) for line in text.splitlines()]))
-
-
-def _as_of(statement: st.Select) -> int | None:
-    if statement.as_of is None:
-        return None
-    return times.parse_time(statement.as_of, span=statement.as_of_span)
-
-
-def _writes(statement: st.Statement) -> bool:
-    reading = (
-        st.Select, st.ShowObjects, st.ShowCreate, st.ShowPending, st.Describe, st.Explain,
-        st.SetSetting, st.ShowRetention, st.ShowSetting, st.ResetSetting, st.UseSchema,
-        st.Subscribe, st.ShowSubscriptions,
-    )  # fmt: skip
-    return not isinstance(statement, reading)

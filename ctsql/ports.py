@@ -57,6 +57,10 @@ class Connection(Protocol):
     def started(self) -> bool:
         """Whether Spark is up and the warehouse is open."""
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+
     def start(self) -> None:
         """Start Spark and open the warehouse now; returns when that is done."""
 

@@ -44,6 +44,8 @@ from ctsql.work import Defect, Job, Worker
 
 ROWS_SHOWN = 1000
 PROMPT = "ctsql> "
+PROMPT_OPEN = "ctsql*> "
+"""While a transaction is open."""
 CONTINUED = "    -> "
 
 
@@ -159,7 +161,8 @@ class Repl:
         while True:
             try:
                 with patch_stdout(raw=True):
-                    text = session.prompt(PROMPT)
+                    is_open = self._runner.connection.in_transaction
+                    text = session.prompt(PROMPT_OPEN if is_open else PROMPT)
             except KeyboardInterrupt:
                 continue
             except EOFError:

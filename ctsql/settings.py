@@ -6,21 +6,24 @@ from pyspark.sql import SparkSession
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import did_you_mean, fold
+from ctsql.catalog.refreshes import parse_interval
 from ctsql.planner.syntax.statements import ResetSetting, SetSetting, ShowSetting
 from ctsql.runtime.spark_errors import converted
 
 STRICT, STORED = "strict serializable", "serializable"
 ISOLATION = "isolation"
 READ_ONLY = "read_only"
-DEFAULTS = {ISOLATION: STRICT}
+TICK = "tick_interval"
+DEFAULTS = {ISOLATION: STRICT, TICK: "0"}
 DESCRIPTIONS = {
     ISOLATION: f"'{STRICT}': reads see all that is committed; '{STORED}': reads see what is "
     "stored, without waiting",
+    TICK: "commits that this connection binds to times share one when they are of the same "
+    "interval of so long, '1 second' for example; 0: each has its own",
     READ_ONLY: "true: nothing is written, what is not stored yet is computed in memory; "
     "false makes the connection write, and there is no way back",
 }
 _BOOLEANS = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
-LATER = ("tick_interval",)
 FIXED = {
     "time zone": "Times are UTC everywhere, so that what a task computes does not depend on "
     "where it runs.",
@@ -41,6 +44,13 @@ class Settings:
         """Are reads strictly serializable?"""
         return self.values[ISOLATION] == STRICT
 
+    @property
+    def tick_ms(self) -> int:
+        """The length of the intervals whose commits share a T; 0 for none."""
+        length = parse_interval(self.values[TICK]) if self.values[TICK] != "0" else 0
+        assert isinstance(length, int)  # what is set was read
+        return length
+
     def set(self, statement: SetSetting, session: SparkSession) -> None:
         """SET name = value."""
         name = fold(statement.name)
@@ -54,13 +64,6 @@ class Settings:
                 if "zone" in name
                 else "",
             )
-        if name in LATER:
-            raise error(
-                "NOT_SUPPORTED_YET",
-                span=statement.name_span,
-                what=f'the setting "{statement.name}"',
-                hint="",
-            )
         if name.startswith("spark."):
             with converted(None, statement.span):
                 session.conf.set(statement.name, statement.value)
@@ -70,6 +73,9 @@ class Settings:
             return
         if name not in DEFAULTS:
             raise self._unknown(statement.name, statement)
+        if name == TICK:
+            self.values[name] = _tick(statement)
+            return
         value = " ".join(statement.value.replace("-", " ").replace("_", " ").lower().split())
         if value not in (STRICT, STORED):
             raise error(
@@ -136,3 +142,18 @@ class Settings:
             self.values[name] = DEFAULTS[name]
         elif name != READ_ONLY:
             raise self._unknown(statement.name, statement)
+
+
+def _tick(statement: SetSetting) -> str:
+    """The value of tick_interval, as it was given."""
+    length = 0 if statement.value.strip() == "0" else parse_interval(statement.value)
+    if isinstance(length, str):
+        raise error(
+            "INVALID_OPTION",
+            span=statement.value_span,
+            option=TICK,
+            value=f"'{statement.value}'",
+            detail=length,
+            hint=f"Type: SET {TICK} = '1 second' or SET {TICK} = 0",
+        )
+    return statement.value.strip() if length else "0"

@@ -143,6 +143,11 @@ class BatchText:
             raise _invalid(f"{problem}.") from problem
         return made
 
+    def at(self, lower: int, upper: int) -> Self:
+        """The same for other bounds, all of it at the last T of them."""
+        parts = tuple(replace(part, time=upper - 1) for part in self.parts)
+        return replace(self, lower=lower, upper=upper, parts=parts)
+
     def cut(self, upper: int) -> tuple[Self, tuple[Part, ...]]:
         """What is left of it behind an upper, and the parts that are dropped."""
         dropped = tuple(part for part in self.parts if part.time < upper)

@@ -41,6 +41,10 @@ class Transaction:
         """Depend on an application id: a commit that moves it first makes this one fail."""
         self.txn.readTxn().addOne(app)
 
+    def depend_on_all(self) -> None:
+        """Depend on every row: a commit that changes any first makes this one fail."""
+        self.txn.readWholeTable()
+
     def set_application(self, app: str, version: int, now_ms: int) -> None:
         """Record the application id's new version."""
         self.txn.updateSetTransaction(app, version, self.gateway.option(now_ms))
@@ -156,6 +160,28 @@ class Transaction:
         pair = add.removeRows(vector, True, True)
         self._actions += [pair._1(), pair._2()]
 
+    def take_back(self, version: int) -> None:
+        """Add the reverse of what a version did: its files go, what it removed comes back.
+
+        Raises:
+            RowsGone: somebody changed its files since; no file was made.
+        """
+        before, after = self.table.files(version - 1), self.table.files(version)
+        live = self.table.files(self.version_read)
+        made = [
+            (path, add)
+            for path, add in after.items()
+            if path not in before or vector_id(before[path]) != vector_id(add)
+        ]
+        for path, add in made:
+            if path not in live or vector_id(live[path]) != vector_id(add):
+                raise RowsGone(path)
+        self.delete(whole_file(path, add) for path, add in made)
+        for path, old in before.items():
+            if path not in after or vector_id(after[path]) != vector_id(old):
+                action = {**json.loads(old.json())["add"], "dataChange": True}
+                self.add_files([StagedFile(path, json.dumps({"add": action}))])
+
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:
         """Commit; returns the new version.
 
@@ -213,6 +239,18 @@ class Transaction:
         empty = self.gateway.seq(())
         optimize = getattr(self.gateway.delta, "DeltaOperations$Optimize")
         return self._commit(optimize(empty, empty, False, none, False))
+
+
+def whole_file(path: str, add: Any) -> StagedDelete:
+    """The deletion of all rows that a stored file (an AddFile) still holds."""
+    counted = add.numLogicalRecords()
+    return StagedDelete(
+        path=path,
+        rows_count=int(counted.get()) if counted.isDefined() else 0,
+        known_vector=vector_id(add),
+        action=None,
+        vector_file=None,
+    )
 
 
 def _unchanging(add: str) -> str:

@@ -4,7 +4,7 @@ Order of a read: mint Ts for what is committed, look at the catalog, bring every
 depends on up to the newest T (each object after what it reads), then read one cut as of T.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,6 +19,7 @@ from ctsql.planner.nodes import NormalReference as Reference
 from ctsql.runtime import clock
 from ctsql.runtime.delta_catalog import DeltaCatalog
 from ctsql.runtime.delta_log import Gateway
+from ctsql.runtime.intents import settle
 from ctsql.runtime.locks import folder_lock
 from ctsql.runtime.memory_table import ReadOnlyGateway
 from ctsql.runtime.objects import Objects
@@ -32,13 +33,21 @@ from ctsql.runtime.spark_errors import converted
 from ctsql.runtime.timeline import TaskState, Timeline
 from ctsql.runtime.warehouse import SYSTEM_FOLDER, check_may_begin
 
+SETTLE_TRIES_MAX = 5
+
 
 class Engine:
     """One warehouse, opened by one process. Not for several threads at once.
 
     A read-only one does the same as any other, but what it would write stays in memory
     (:mod:`ctsql.runtime.memory_table`).
+
+    Attributes:
+        tick_ms: commits that this engine binds share a T in intervals of so long; 0 for none.
     """
+
+    tick_ms = 0
+    _settles = True
 
     def __init__(self, session: SparkSession, warehouse: str, *, read_only: bool = False) -> None:
         self.session = session
@@ -124,7 +133,9 @@ class Engine:
 
     def beside(self) -> "Engine":
         """An engine for another thread: same warehouse, a session of its own."""
-        return Engine(cloned(self.session), self._given, read_only=self.read_only)
+        made = Engine(cloned(self.session), self._given, read_only=self.read_only)
+        made.tick_ms = self.tick_ms
+        return made
 
     # ---- time and progress
 
@@ -145,16 +156,43 @@ class Engine:
         """
         self._look()
         self.refresh_catalog()
-        newest = self.timeline.mint(self.objects.sources())
+        newest = self._mint()
         self.refresh_catalog()
         if self.is_refresh_due():
             newest = self.mint_fresh()
         return newest
 
+    def _mint(self) -> int:
+        """Bind what is committed, transactions that a killed process left included."""
+        newest = self.timeline.mint(self.objects.sources(), tick_ms=self.tick_ms)
+        for _ in range(SETTLE_TRIES_MAX):
+            if not self.timeline.intents or not self._settles or self.read_only:
+                break
+            for group in list(self.timeline.intents):
+                settle(self.timeline, group, self.objects.sources())
+            newest = self.timeline.mint(self.objects.sources(), tick_ms=self.tick_ms)
+        return newest
+
+    @contextmanager
+    def leaving_intents(self) -> Iterator[None]:
+        """Inside, transactions of others are left as they are: for who holds a table's lock."""
+        before, self._settles = self._settles, False
+        try:
+            yield
+        finally:
+            self._settles = before
+
+    def is_being_changed(self, item: Item) -> bool:
+        """Is a transaction decided that changes a table, and not bound yet?"""
+        self.timeline.refresh()
+        return any(item.id in intent["tables"] for intent in self.timeline.intents.values())
+
     def mint_fresh(self, *, request: Item | None = None) -> int:
         """Bind a T that is new, not before the clock's time; a view's refresh may be asked for."""
         view = None if request is None else request.id
-        return self.timeline.mint(self.objects.sources(), fresh=True, request=view)
+        return self.timeline.mint(
+            self.objects.sources(), fresh=True, request=view, tick_ms=self.tick_ms
+        )
 
     def is_refresh_due(self) -> bool:
         """Has the clock passed a time at which some view or task has something to do?
@@ -246,7 +284,9 @@ class Engine:
 
     def alter_task(self, item: Item, change: Callable[[TaskState, int], TaskState]) -> int:
         """Bind a change of a task's state to a new T; returns it."""
-        return self.timeline.mint(self.objects.sources(), task=(item.id, change))
+        return self.timeline.mint(
+            self.objects.sources(), task=(item.id, change), tick_ms=self.tick_ms
+        )
 
     def _note_failure(self, item: Item, problem: DataError) -> None:
         # What cannot be recorded is still raised by whoever called.
@@ -318,10 +358,12 @@ class Engine:
         as_of_span: Span | None = None,
         strict: bool = True,
         parameters: tuple[str, ...] = (),
+        copies: Mapping[str, str] | None = None,
     ) -> DataFrame:
         """The result of a query on one consistent cut, lazily.
 
         Args:
+            copies: where an open transaction has written tables, by object id.
             as_of: read the past at this T; as_of_span: where the user says so.
             strict: strictly serializable; else what is stored.
         """
@@ -329,7 +371,8 @@ class Engine:
         with stored, converted():
             items = [self.objects.item(i) for i in read_objects(query)]
             at = self.read_time(items, as_of=as_of, as_of_span=as_of_span, strict=strict)
-            context = Context(self.session, StoredSources(self.objects, span=as_of_span), at)
+            sources = StoredSources(self.objects, span=as_of_span, copies=copies or {})
+            context = Context(self.session, sources, at)
             return lower_query(query, context, parameters=parameters)
 
     def read_time(

@@ -12,6 +12,10 @@ import signal
 
 PROMISES = {
     "source_committed": "an INSERT is in the table and bound to no T: the next mint binds it",
+    "transaction_staged": "COMMIT has changed nothing: no statement of the transaction is in",
+    "intent_recorded": "the transaction is decided, no table holds it: the next mint commits it",
+    "transaction_table_committed": "one table holds its part, the others do not: no T is bound, so "
+    "nobody sees any; whoever mints next commits the rest",
     "timeline_committed": "Ts are bound (and what ALTER changes of a task), the outputs catch up",
     "output_staged": "files exist, the upper is unchanged: they are unseen; the T is run again",
     "output_committed": "the output holds T: it is not run again",

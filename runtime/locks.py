@@ -8,6 +8,7 @@ HDFS have atomic puts or renames and need no lock; there Delta's documented rule
 A lock is freed by the operating system when its process dies, however it dies.
 """
 
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from filelock import FileLock
 from ctsql.runtime.spark_errors import file_errors
 
 LOCK_FILE = ".ctsql.lock"
+_held = threading.local()  # the folders whose lock this thread holds
 
 
 def local_path(location: str) -> Path | None:
@@ -37,11 +39,14 @@ def commit_lock(location: str) -> AbstractContextManager[None]:
 def folder_lock(location: str) -> Iterator[None]:
     """Hold the lock of a folder, which is made if it is not there; a no-op as above.
 
+    A thread that holds it already goes on.
+
     Raises:
         STORAGE_ERROR: the folder or its lock file cannot be written.
     """
     folder = local_path(location)
-    if folder is None:
+    held: set[Path] = _held.__dict__.setdefault("folders", set())
+    if folder is None or folder in held:
         yield
         return
     # A new object each time: two threads of one process exclude each other as well.
@@ -49,7 +54,9 @@ def folder_lock(location: str) -> Iterator[None]:
     with file_errors(str(folder)):
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()
+    held.add(folder)
     try:
         yield
     finally:
+        held.discard(folder)
         lock.release()

@@ -5,6 +5,8 @@ reads a view as of the newest T. On a local disk the whole statement holds the t
 lock, because there Delta alone does not exclude a second process.
 """
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -23,6 +25,9 @@ from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.locks import commit_lock
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.transactions import OpenTransaction
+
+INTENT_TRIES_MAX = 20
 
 
 def run_on_table(
@@ -34,49 +39,90 @@ def run_on_table(
     *,
     parameters: tuple[str, ...] = (),
     alias: str = "",
+    within: OpenTransaction | None = None,
 ) -> DataFrame:
-    """Run a statement whose target is the Delta table in a folder; gives Spark's own result."""
+    """Run a statement whose target is the Delta table in a folder; gives Spark's own result.
+
+    Args:
+        within: the transaction whose T and changes it reads; None for the newest T.
+    """
     binder = Binder(engine.catalog, search_schema, None, columns_of=engine.objects.columns_now)
     nodes: list[Node] = [transform(binder.relation(ref, {})) for ref in text.relations]
     items = [engine.objects.item(i) for node in nodes for i in read_objects(node)]
-    at = engine.read_time(items) if items else 0
+    as_of, copies = (None, {}) if within is None else (within.at, within.copies)
+    at = engine.read_time(items, as_of=as_of) if items else 0
     edit = Edit(span=target.span, text=f"delta.`{location}`{alias}")
     prefixes = [Edit(span=span, text="") for span in target.column_prefixes]
     edited = replace(text, edits=(*text.edits, edit, *prefixes))
     with converted():
-        context = Context(engine.session, StoredSources(engine.objects), at)
+        context = Context(engine.session, StoredSources(engine.objects, copies=copies), at)
         frames = relation_frames(nodes, context)
         with registered(edited, frames) as names:
             return run_text(edited, names, context, parameters=parameters)
 
 
 def write_source(
-    engine: Engine, statement: Dml, search_schema: str, parameters: tuple[str, ...]
+    engine: Engine,
+    statement: Dml,
+    search_schema: str,
+    parameters: tuple[str, ...],
+    *,
+    within: OpenTransaction | None = None,
 ) -> tuple[str, int]:
-    """Run DML on a table; gives the status line and the number of rows, -1 if not known."""
+    """Run DML on a table; gives the status line and the number of rows, -1 if not known.
+
+    Args:
+        within: the open transaction that it is a statement of.
+    """
     item = _target(engine, statement, search_schema)
-    assert item.location is not None  # a table has a folder
-    table = engine.objects.table(item)
-    before = table.version()
     alias = ""
     if statement.verb != "INSERT" and not statement.target.aliased:
         alias = f" AS {quote(statement.target.parts[-1])}"
-    with commit_lock(item.location):
+
+    def run(location: str) -> tuple[str, int]:
+        table = engine.gateway.table(location)
+        before = table.version()
         result = run_on_table(
             engine,
             statement.text,
             statement.target,
-            item.location,
+            location,
             search_schema,
             parameters=parameters,
             alias=alias,
+            within=within,
         )
+        rows = _affected(result)
+        if rows < 0 and table.version() > before:
+            counts = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
+            rows = sum(a.rows_count or 0 for c in counts for a in c.adds if a.data_change)
+        return _status(statement.verb, rows), rows
+
+    if within is not None:
+        return run(within.location(item))
+    with _alone(engine, item) as location:
+        done = run(location)
     faults.point("source_committed")
-    rows = _affected(result)
-    if rows < 0 and table.version() > before:
-        counts = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
-        rows = sum(a.rows_count or 0 for c in counts for a in c.adds if a.data_change)
-    return _status(statement.verb, rows), rows
+    return done
+
+
+@contextmanager
+def _alone(engine: Engine, item: Item) -> Iterator[str]:
+    """Hold a table's lock, with no transaction under way that changes it; gives its folder."""
+    assert item.location is not None  # a table has a folder
+    for _ in range(INTENT_TRIES_MAX):
+        with ExitStack() as held:
+            held.enter_context(commit_lock(item.location))
+            if not engine.is_being_changed(item):
+                held.enter_context(engine.leaving_intents())
+                yield item.location
+                return
+        engine.mint()  # a process was killed in the middle of it
+    raise error(
+        "INTERNAL_ERROR",
+        invariant="a decided transaction comes to an end",
+        detail=f"{item.name}: {INTENT_TRIES_MAX} looks found one.",
+    )
 
 
 def _affected(result: DataFrame) -> int:

@@ -24,12 +24,14 @@ class StoredSources:
         inputs: for a task's run, the changes of its inputs at T by object id.
         output: for a task's run, the output's item and the version of it that is read.
         span: where the user asked for the time, for errors.
+        copies: where an open transaction has written tables, by object id.
     """
 
     objects: Objects
     inputs: Mapping[str, InputChange] = field(default_factory=dict)
     output: tuple[Item, int] | None = None
     span: Span | None = None
+    copies: Mapping[str, str] = field(default_factory=dict)
 
     def contents(self, object_id: str, at: int) -> DataFrame:
         """The whole contents as of T.
@@ -40,6 +42,9 @@ class StoredSources:
         item = self.objects.item(object_id)
         if at == EMPTY:
             return self.objects.contents(item, None)
+        if object_id in self.copies:
+            copy = self.objects.gateway.table(self.copies[object_id])
+            return copy.frame(copy.version())
         version = self.objects.version_at(item, at)
         if item.kind is ObjectKind.TABLE:
             if version is None:

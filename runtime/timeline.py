@@ -17,10 +17,13 @@ knows all that was bound up to T, so every replica runs the same definition at T
 I1: Ts strictly increase, over restarts and over processes that mint at once (the upper of the
     table's write handle is the last T + 1).
 I2: a binding never changes once committed.
-I3: at every T exactly one source moved, by exactly one commit that changes data. Commits that
-    change none (OPTIMIZE) get no T; they are passed over with the next one that does.
+I3: at every T exactly one source moved, by exactly one commit that changes data, unless the
+    commits of a transaction or of a tick share it. Commits that change none (OPTIMIZE) get no T;
+    they are passed over with the next one that does.
 I4: T = max(the commit's in-commit timestamp, previous T + 1), commits of all sources taken in the
-    order of in-commit timestamp, then name, then version.
+    order of in-commit timestamp, then name, then version (:mod:`ctsql.runtime.assigning`).
+I5: a transaction over several tables is recorded here as an intent before its first commit, and
+    the intent goes with the commit that binds all of them (:mod:`ctsql.runtime.intents`).
 
 A crash after the commit leaves Ts bound and outputs behind; whoever comes next brings them up.
 A rival that mints first makes ours lose; the rival's bindings are read and the rest is tried.
@@ -31,15 +34,20 @@ in-commit timestamps.
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from pyspark.sql import functions as F
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.times import TIME_MAX
 from ctsql.runtime import clock, faults
+from ctsql.runtime.assigning import Binding as Binding
+from ctsql.runtime.assigning import Candidate as Candidate
+from ctsql.runtime.assigning import assign as assign
+from ctsql.runtime.assigning import candidates_of
 from ctsql.runtime.delta_log import DeltaTable, Gateway
 from ctsql.runtime.write_handle import Attempt, Committed, Output
 
@@ -52,16 +60,8 @@ ARCHIVE_ROWS_MAX = 10_000
 ARCHIVE_TRIES_MAX = 5
 MINT_TRIES_MAX = 1_000
 TASKS = "ctsql.tasks"
+INTENTS = "ctsql.transactions"
 SCHEMA = "t BIGINT, source STRING, version BIGINT"
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """From time `time` on (inclusive) the source stood at `version`."""
-
-    time: int
-    source: str
-    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,29 +98,6 @@ class TaskState:
         return [(a, b, self.revision_at(b)) for a, b in pairwise(bounds) if a < b]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A commit of a source that has no T yet."""
-
-    time_ms: int
-    name: str
-    version: int
-    source: str
-
-
-def assign(candidates: Sequence[Candidate], last: int) -> list[Binding]:
-    """Give every commit its T (I4).
-
-    Args:
-        candidates: commits of all sources, in any order. last: the newest T there is.
-    """
-    bindings: list[Binding] = []
-    for c in sorted(candidates, key=lambda c: (c.time_ms, c.name, c.version)):
-        last = max(c.time_ms, last + 1)
-        bindings.append(Binding(last, c.source, c.version))
-    return bindings
-
-
 class Timeline:
     """The warehouse's one timeline."""
 
@@ -136,6 +113,7 @@ class Timeline:
         self._frontier: dict[str, int] = {}
         self._requests: dict[str, int] = {}  # view -> its newest request
         self._tasks: dict[str, TaskState] = {}
+        self.intents: dict[str, Any] = {}  # transactions that are being committed, by id
         self._passed: dict[str, int] = {}  # source -> version looked at, no data change above
         self._archive_taken = False
 
@@ -184,6 +162,7 @@ class Timeline:
                 self._frontier = json.loads(domains[FRONTIER])
             self._requests = json.loads(domains.get(REQUESTS, "{}"))
             self._tasks = _tasks_of(domains.get(TASKS, "{}"))
+            self.intents = json.loads(domains.get(INTENTS, "{}"))
             self._read_to, self._read_from = newest, newest + 1
             self._known_from = TIME_MAX
             return self.now
@@ -203,6 +182,8 @@ class Timeline:
                 self._requests = json.loads(requests)
             if (tasks := changed.get(TASKS)) is not None:
                 self._tasks = _tasks_of(tasks)
+            if (intents := changed.get(INTENTS)) is not None:
+                self.intents = json.loads(intents)
             self._read_to = version  # at once: what is taken in is not taken in again
         return self.now
 
@@ -210,6 +191,7 @@ class Timeline:
         """Start over, as after opening."""
         self._read_to, self._read_from, self._known_from = -1, 0, 0
         self._bindings, self._frontier, self._requests, self._passed = {}, {}, {}, {}
+        self.intents = {}
         self._archive_taken = False
 
     def _bindings_of(self, version: int) -> list[Binding]:
@@ -300,8 +282,11 @@ class Timeline:
         fresh: bool = False,
         request: str | None = None,
         task: tuple[str, Callable[[TaskState, int], TaskState]] | None = None,
+        tick_ms: int = 0,
     ) -> int:
         """Bind every commit that is there; returns the newest T.
+
+        While a transaction is being committed, its commits wait, and what follows them.
 
         Args:
             sources: source id to (name, table). All sources of the warehouse must be given,
@@ -309,6 +294,7 @@ class Timeline:
             fresh: make a new T, not before the clock's time, even when no source has moved.
             request: bind to that new T that this view is to be refreshed.
             task: bind to that new T what becomes of this task's state.
+            tick_ms: the length of the intervals whose commits share a T; 0 for none.
         """
         for _ in range(MINT_TRIES_MAX):
             self.refresh()
@@ -318,20 +304,21 @@ class Timeline:
                 for c in self.unbound(source, name, table)
             ]
             fresh = fresh or request is not None or task is not None
-            if not candidates and self.now >= 0 and not fresh:
+            waiting = {
+                group: frozenset(intent["tables"]) & sources.keys()
+                for group, intent in self.intents.items()
+            }
+            bindings = assign(candidates, self.now, waiting=waiting, tick_ms=tick_ms)
+            if not bindings and self.now >= 0 and not fresh:
                 return self.now
             attempt = self._output.open(self._output.upper)
             if not isinstance(attempt, Attempt):
                 continue
             # The first T of a warehouse binds nothing: it is a time to create objects at.
-            bindings = assign(candidates, self.now)
             newest = bindings[-1].time if bindings else self.now
             if fresh or not bindings:
                 newest = max(clock.now_ms(), newest + 1)
-            frontier = dict(self._frontier)
-            frontier.update({b.source: b.version for b in bindings})
-            frontier = {s: v for s, v in frontier.items() if s in sources}
-            attempt.set_domain(FRONTIER, json.dumps(frontier))
+            self._move_frontier(attempt, bindings, candidates, sources)
             if request is not None:
                 bindings.append(Binding(newest, request, 0))
                 attempt.set_domain(REQUESTS, json.dumps({**self._requests, request: newest}))
@@ -347,7 +334,51 @@ class Timeline:
                 if outcome.version % ARCHIVE_EVERY_COMMITS == 0:
                     self.archive()
                 return newest
-        raise error(
+        raise self._never_first()
+
+    def _move_frontier(
+        self,
+        attempt: Attempt,
+        bindings: Sequence[Binding],
+        candidates: Sequence[Candidate],
+        sources: Iterable[str],
+    ) -> None:
+        """Say how far each source is bound; intents whose transactions are bound go."""
+        frontier = {**self._frontier, **{b.source: b.version for b in bindings}}
+        kept = set(sources)
+        frontier = {s: v for s, v in frontier.items() if s in kept}
+        attempt.set_domain(FRONTIER, json.dumps(frontier))
+        bound = {c.group for c in candidates if c.version <= frontier.get(c.source, -1)}
+        if bound & self.intents.keys():
+            left = {group: i for group, i in self.intents.items() if group not in bound}
+            attempt.set_domain(INTENTS, json.dumps(left))
+
+    def change_intents(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> bool:
+        """Record what becomes of the intents, at a new T; False when ``change`` wants nothing.
+
+        Args:
+            change: given the intents as they are; looked at anew when somebody else was first.
+                What it checks holds until its result is recorded, as far as it is on the
+                timeline. May raise.
+        """
+        for _ in range(MINT_TRIES_MAX):
+            self.refresh()
+            attempt = self._output.open(self._output.upper)
+            if not isinstance(attempt, Attempt):
+                continue
+            changed = change(dict(self.intents))
+            if changed is None:
+                return False
+            attempt.set_domain(INTENTS, json.dumps(changed))
+            newest = max(clock.now_ms(), self.now + 1)
+            if isinstance(attempt.commit(newest + 1, {"bindings": []}), Committed):
+                self.refresh()
+                return True
+        raise self._never_first()
+
+    @staticmethod
+    def _never_first() -> CtsqlError:
+        return error(
             "INTERNAL_ERROR",
             invariant="somebody wins each race to bind times",
             detail=f"{MINT_TRIES_MAX} tries were lost.",
@@ -364,12 +395,7 @@ class Timeline:
             return []
         newest = table.version()
         commits = [table.commit_at(v) for v in range(start + 1, newest + 1)]
-        found: list[Candidate] = []
-        floor = 0
-        for commit in commits:
-            floor = max(commit.time_ms, floor + 1)  # file times may go back; ours may not
-            if commit.changes_data:
-                found.append(Candidate(floor, name, commit.version, source))
+        found = candidates_of(source, name, commits)
         if not found:
             self._passed[source] = newest
         return found

@@ -146,6 +146,22 @@ RUNNING: tuple[Condition, ...] = (
         "{hint}",
     ),
     Condition(
+        "TRANSACTION_CONFLICT",
+        "40001",
+        CommitLost,
+        'table "{name}" was changed by somebody else: the transaction is rolled back',
+        "{detail}",
+        "Run the transaction again, from BEGIN on.",
+    ),
+    Condition(
+        "TRANSACTION_STUCK",
+        "40003",
+        CommitUnknown,
+        "a transaction can neither be completed nor undone",
+        "{detail} Table: {table}.",
+        "Restore the table to a version before that, with Spark's RESTORE TABLE.",
+    ),
+    Condition(
         "UPDATE_OUT_OF_BOUNDS",
         "22023",
         StatementError,

@@ -89,6 +89,22 @@ STATEMENTS: tuple[Condition, ...] = (
         "{what} has no time after {time}",
         "{detail}",
     ),
+    Condition(
+        "TRANSACTION_NOT_OPEN",
+        "25P01",
+        StatementError,
+        "no transaction is open",
+        "Outside of one every statement commits by itself.",
+        "Type BEGIN first.",
+    ),
+    Condition(
+        "TRANSACTION_OPEN",
+        "25001",
+        StatementError,
+        "{what} cannot run in a transaction",
+        "Queries, INSERT, UPDATE, DELETE and MERGE can.",
+        "Type COMMIT or ROLLBACK first.",
+    ),
     Condition("TYPE_MISMATCH", "42804", StatementError, "{message}", "{detail}", "{hint}"),
     Condition(
         "UNKNOWN_COLUMN",

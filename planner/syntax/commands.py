@@ -25,6 +25,8 @@ from ctsql.planner.syntax.statements import (
     ShowRetention,
     ShowSetting,
     Statement,
+    Transact,
+    TransactionVerb,
     UseSchema,
 )
 from ctsql.planner.syntax.subscriptions import (
@@ -339,17 +341,38 @@ def named_object(cursor: Cursor) -> tuple[ObjectKind, RelationRef] | None:
     return kind, target
 
 
+def _transact(cursor: Cursor) -> Statement:
+    word = cursor.tokens[0].upper
+    if word == "START":
+        cursor.expect("TRANSACTION")
+        word = "BEGIN"
+    elif not cursor.accept("TRANSACTION"):
+        cursor.accept("WORK")
+    if word == "ROLLBACK" and cursor.at("TO"):
+        raise not_supported(cursor.here, "ROLLBACK TO", why="There are no savepoints.")
+    if word == "BEGIN" and cursor.upper() in ("ISOLATION", "READ", "NOT", "DEFERRABLE"):
+        raise not_supported(
+            cursor.here, f"BEGIN {cursor.upper()}", why="A transaction reads one snapshot."
+        )
+    cursor.end()
+    return Transact(span=span_of(cursor.tokens), verb=TransactionVerb(word))
+
+
 COMMANDS: dict[str, Callable[[Cursor], Statement]] = {
     "ALTER": _alter,
+    "BEGIN": _transact,
     "COMMENT": _comment,
+    "COMMIT": _transact,
     "DESC": _describe,
     "DESCRIBE": _describe,
     "DROP": _drop,
     "MAINTAIN": _maintain,
     "REFRESH": _refresh,
     "RESET": _reset,
+    "ROLLBACK": _transact,
     "SET": _set,
     "SHOW": _show,
+    "START": _transact,
     "SUBSCRIBE": read_subscribe,
     "USE": _use,
 }

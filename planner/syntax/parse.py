@@ -15,10 +15,6 @@ _QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 
 # First words that are known and refused until later.
 _LATER = {
-    "BEGIN": "BEGIN (transactions)",
-    "START": "START TRANSACTION",
-    "COMMIT": "COMMIT",
-    "ROLLBACK": "ROLLBACK",
     "VERIFY": "VERIFY",
     "ANALYZE": "ANALYZE",
     "RESTORE": "RESTORE",

@@ -6,6 +6,7 @@ places marked that ctsql replaces: relations, clock calls, and spellings Spark d
 """
 
 from dataclasses import dataclass
+from enum import Enum
 
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.spans import Span
@@ -435,6 +436,22 @@ class CreateFlow:
     if_not_exists: bool = False
 
 
+class TransactionVerb(Enum):
+    """What is to become of a transaction."""
+
+    BEGIN = "BEGIN"
+    COMMIT = "COMMIT"
+    ROLLBACK = "ROLLBACK"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transact:
+    """BEGIN, START TRANSACTION, COMMIT or ROLLBACK."""
+
+    span: Span
+    verb: TransactionVerb
+
+
 Statement = (
     Select
     | Dml
@@ -466,4 +483,5 @@ Statement = (
     | DropSubscription
     | ShowSubscriptions
     | CreateFlow
+    | Transact
 )

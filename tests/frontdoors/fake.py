@@ -79,6 +79,7 @@ class FakeConnection:
         self.warehouse = warehouse or "warehouse"
         self.master = master
         self.read_only = read_only
+        self.in_transaction = False
         self.started = False
         self.closed = False
         self.ran: list[str] = []

@@ -17,6 +17,7 @@ from tests.scenarios.play import assert_rows
 pytestmark = pytest.mark.spark
 
 SET_UP = [
+    "CREATE TABLE beside (k INT)",
     "CREATE TABLE feed (k INT, v INT)",
     """CREATE CONTINUAL TASK latest (k INT, v INT) ON INPUT feed AS (
         DELETE FROM latest WHERE k IN (SELECT k FROM feed);
@@ -32,6 +33,11 @@ SCRIPT = [
     "SELECT * FROM latest",
     "CREATE MATERIALIZED VIEW counts AS SELECT k, count(*) AS n FROM feed GROUP BY k",
     "SELECT * FROM counts",
+    "BEGIN",
+    "INSERT INTO feed VALUES (4, 4)",
+    "INSERT INTO beside VALUES (4)",
+    "DELETE FROM feed WHERE v = 1",
+    "COMMIT",
 ]
 AGAIN = [
     SCRIPT[2].replace("TASK copy", "TASK IF NOT EXISTS copy"),
@@ -61,8 +67,14 @@ def test_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection
         latest |= {2: 2, 3: 2}
     if (3, 3) in held:
         latest |= {3: 3}
+    moved = [(4,)] if (4, 4) in held else []
+    assert_rows(con.execute("SELECT * FROM beside").fetchall(), moved, point)
+    if moved:
+        latest |= {4: 4}
+        assert not any(v == 1 for _, v in held), "all of the transaction or nothing"
     assert_rows(con.execute("SELECT * FROM latest").fetchall(), latest.items(), point)
-    assert_rows(con.execute("SELECT * FROM copy").fetchall(), held, point)
+    copied = [*held, (1, 1), (2, 1)] if moved else held
+    assert_rows(con.execute("SELECT * FROM copy").fetchall(), copied, point)
     counts = Counter(row[0] for row in held)
     assert_rows(con.execute("SELECT * FROM counts").fetchall(), counts.items(), point)
     con.execute("INSERT INTO feed VALUES (9, 9)")

@@ -1,8 +1,13 @@
 """Times are given to commits in one order, and strictly increase."""
 
+import json
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctsql.runtime.assigning import candidates_of
+from ctsql.runtime.commits import Commit, FileAction
 from ctsql.runtime.timeline import Binding, Candidate, TaskState, assign
 
 
@@ -73,3 +78,96 @@ def test_definitions_in_force() -> None:
     assert state.spans(9, 9) == []
     assert state.spans(9, 10) == [(9, 10, 1)]
     assert TaskState().spans(5, 30) == [(5, 30, 0)]
+
+
+def test_a_transaction_gets_one_time() -> None:
+    """A3: its commits are bound together, what comes before and after them in their order."""
+    candidates = [
+        Candidate(100, "default.a", 1, "a", "x"),
+        Candidate(110, "default.a", 2, "a"),
+        Candidate(120, "default.b", 5, "b"),
+        Candidate(130, "default.b", 6, "b", "x"),
+        Candidate(105, "default.c", 9, "c"),
+    ]
+    waiting = {"x": frozenset("ab")}
+    assert assign(candidates, 0, waiting=waiting) == [
+        Binding(105, "c", 9),
+        Binding(120, "b", 5),
+        Binding(130, "a", 1),
+        Binding(130, "b", 6),
+        Binding(131, "a", 2),
+    ]
+    missing = [c for c in candidates if (c.source, c.version) != ("b", 6)]
+    assert assign(missing, 0, waiting=waiting) == [Binding(105, "c", 9), Binding(120, "b", 5)]
+
+
+def test_a_tick_shares_a_time() -> None:
+    """A4: commits of one interval share the T of the last of them; of a source the newest."""
+    candidates = [
+        Candidate(1_010, "default.a", 1, "a"),
+        Candidate(1_500, "default.b", 4, "b"),
+        Candidate(1_999, "default.a", 2, "a"),
+        Candidate(2_000, "default.a", 3, "a"),
+    ]
+    assert assign(candidates, 0, tick_ms=1_000) == [
+        Binding(1_999, "a", 2),
+        Binding(1_999, "b", 4),
+        Binding(2_000, "a", 3),
+    ]
+    assert assign(candidates, 5_000, tick_ms=1_000) == [
+        Binding(5_001, "a", 2),
+        Binding(5_001, "b", 4),
+        Binding(5_002, "a", 3),
+    ]
+
+
+@given(CANDIDATES, st.integers(0, 20), st.integers(-1, 60), st.data())
+def test_nothing_is_lost_or_taken_out_of_order(
+    candidates: list[Candidate], tick_ms: int, last: int, data: st.DataObject
+) -> None:
+    """A1, A2: with groups and ticks too, whatever there is is bound, each source in its order."""
+    by_source = {c.source: c for c in candidates if c.version % 3 == 0}
+    group = data.draw(st.sets(st.sampled_from(sorted(by_source)))) if by_source else set()
+    grouped = [
+        replace(c, group="x") if by_source.get(c.source) is c and c.source in group else c
+        for c in candidates
+    ]
+    waiting = {"x": frozenset(group)} if group else {}
+    bindings = assign(grouped, last, waiting=waiting, tick_ms=tick_ms)
+    times = [b.time for b in bindings]
+    assert times == sorted(times)
+    assert all(time > last for time in times)
+    assert len({(b.time, b.source) for b in bindings}) == len(bindings)
+    of_group = {
+        next(b.time for b in bindings if b.source == c.source and b.version == c.version)
+        for c in grouped
+        if c.group and any(b.source == c.source and b.version == c.version for b in bindings)
+    }
+    assert len(of_group) <= 1
+    for source in {c.source for c in candidates}:
+        chain = sorted(
+            (c for c in candidates if c.source == source),
+            key=lambda c: (c.time_ms, c.name, c.version),
+        )
+        bound = [b.version for b in bindings if b.source == source]
+        assert bound[-1] == chain[-1].version
+
+
+def test_what_is_taken_back_gets_no_time() -> None:
+    """A transaction's commit and the commit that undoes it are passed over.
+
+    What somebody committed between the two is bound where the transaction's rows are gone again.
+    """
+
+    def commit(version: int, **said: str) -> Commit:
+        change = FileAction("f", True, 0, 1, "")
+        info = json.dumps(said)
+        return Commit(version, version, (change,), (), (), (), (), False, info)
+
+    commits = [commit(1), commit(2, transaction="x"), commit(3), commit(4, undoes="x")]
+    assert [c.version for c in candidates_of("a", "default.a", commits)] == [1, 4]
+    assert [c.version for c in candidates_of("a", "default.a", [*commits, commit(5)])] == [1, 4, 5]
+    taken_back = [commit(2, transaction="x"), commit(3, undoes="x")]
+    assert candidates_of("a", "default.a", taken_back) == []
+    (_, second, _) = candidates_of("a", "default.a", commits[:3])
+    assert second == Candidate(2, "default.a", 2, "a", "x")

@@ -277,10 +277,29 @@ class MemoryTransaction:
         self._apps: set[str] = set()
         self._files_read: set[str] = set()
         self._actions: list[str] = []
+        self._all_read = False
 
     def read_application(self, app: str) -> None:
         """Depend on an application id."""
         self._apps.add(app)
+
+    def depend_on_all(self) -> None:
+        """Depend on every row."""
+        self._all_read = True
+
+    def take_back(self, version: int) -> None:
+        """Add the reverse of what a version did."""
+        before, after = self.table.files(version - 1), self.table.files(version)
+        live = self.table.files(self.version_read)
+        for path, file in after.items():
+            if before.get(path) != file:
+                if live.get(path) != file:
+                    raise RowsGone(path)
+                self._files_read.add(path)
+                self._actions.append(file.line("remove", data_change=True))
+        for path, file in before.items():
+            if after.get(path) != file:
+                self._actions.append(file.line("add", data_change=True))
 
     def set_application(self, app: str, version: int, now_ms: int) -> None:
         """Record the application id's new version."""
@@ -377,6 +396,7 @@ class MemoryTransaction:
             [info, *self._actions],
             frozenset(self._apps),
             frozenset(self._files_read),
+            all_read=self._all_read,
         )
         has_rows = bool(sent.parsed().adds)
         reason = folder.conflict(sent)

@@ -93,6 +93,7 @@ class Sent:
     apps_read: frozenset[str] = frozenset()
     files_read: frozenset[str] = frozenset()
     was_late: bool = False
+    all_read: bool = False
 
     def parsed(self, version: int = -1) -> Commit:
         """As it will be read."""
@@ -135,6 +136,8 @@ class Folder:
             gone = {r.path for r in theirs.removes}
             if any(app in sent.apps_read for app, _ in theirs.transactions):
                 return "ConcurrentTransaction"
+            if sent.all_read and theirs.changes_data:
+                return "ConcurrentAppend"
             if theirs.changes_schema:
                 return "MetadataChanged"
             if gone & sent.files_read:

@@ -1,0 +1,33 @@
+"""What sort of statement one is: does it write, and may it stand in a transaction?"""
+
+from ctsql.catalog import times
+from ctsql.planner.syntax import statements as st
+
+_READING = (
+    st.Select, st.ShowObjects, st.ShowCreate, st.ShowPending, st.Describe, st.Explain,
+    st.SetSetting, st.ShowRetention, st.ShowSetting, st.ResetSetting, st.UseSchema,
+    st.ShowSubscriptions,
+)  # fmt: skip
+
+
+def writes(statement: st.Statement) -> bool:
+    """Is it refused on a read-only connection?"""
+    return not isinstance(statement, (*_READING, st.Transact, st.Subscribe))
+
+
+def is_transactional(statement: st.Statement) -> bool:
+    """May it stand between BEGIN and COMMIT?"""
+    if isinstance(statement, st.Transact):
+        return statement.verb is not st.TransactionVerb.BEGIN
+    return isinstance(statement, (*_READING, st.Dml))
+
+
+def as_of(statement: st.Select, begun: int | None) -> int | None:
+    """The T that a query reads; None for the newest.
+
+    Args:
+        begun: the T at which the open transaction began; None without one.
+    """
+    if statement.as_of is None:
+        return begun
+    return times.parse_time(statement.as_of, span=statement.as_of_span)

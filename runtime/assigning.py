@@ -1,0 +1,148 @@
+"""Which T each commit of a source gets. Pure.
+
+A1: Ts strictly increase, and no T is before a commit that it is of.
+A2: the versions of one source are bound in their order.
+A3: the commits of one transaction get one T; while one of them is missing none is bound, and
+    neither is what follows them in their tables.
+A4: apart from that commits are taken in the order of in-commit timestamp, then name, then version,
+    and each gets a T of its own; with a tick interval, those whose timestamps fall in the same
+    interval share one.
+
+Source: our choice, after the "definite collections" of differential dataflow.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ctsql.runtime.commits import Commit
+
+TRANSACTION = "transaction"
+"""In a commit's metadata: the id of the transaction that it is a part of."""
+UNDOES = "undoes"
+"""In a commit's metadata: the id of the transaction whose part in this table it takes back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """From time `time` on (inclusive) the source stood at `version`."""
+
+    time: int
+    source: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A commit of a source that has no T yet; ``group`` is the id of its transaction."""
+
+    time_ms: int
+    name: str
+    version: int
+    source: str
+    group: str | None = None
+
+
+Waiting = Mapping[str, frozenset[str]]
+"""The transactions that are being committed: id to the sources that it changes."""
+Step = list[Candidate]
+
+
+def assign(
+    candidates: Sequence[Candidate],
+    last: int,
+    *,
+    waiting: Waiting | None = None,
+    tick_ms: int = 0,
+) -> list[Binding]:
+    """Give every commit its T (A1 to A4); of a source at most one binding for each T.
+
+    Args:
+        candidates: commits of all sources, in any order. last: the newest T there is.
+        waiting: transactions of which a commit may still be missing. tick_ms: the length of the
+            intervals whose commits share a T; 0 for none.
+    """
+    bindings: list[Binding] = []
+    for steps in _ticks(_steps(candidates, waiting or {}), tick_ms):
+        commits = [c for step in steps for c in step]
+        last = max(last + 1, *(c.time_ms for c in commits))
+        versions = {c.source: c.version for c in commits}  # of several of a source, the newest
+        bindings += [Binding(last, source, version) for source, version in versions.items()]
+    return bindings
+
+
+def _key(c: Candidate) -> tuple[int, str, int]:
+    return c.time_ms, c.name, c.version
+
+
+def _steps(candidates: Sequence[Candidate], waiting: Waiting) -> Iterator[Step]:
+    """The commits in their order, those of one transaction together (A2, A3)."""
+    chains: dict[str, deque[Candidate]] = {}
+    parts: dict[str, set[str]] = {group: set(sources) for group, sources in waiting.items()}
+    for c in sorted(candidates, key=_key):
+        chains.setdefault(c.source, deque()).append(c)
+        if c.group is not None:
+            parts.setdefault(c.group, set()).add(c.source)
+    while chains:
+        step = _next(chains, parts)
+        if not step:
+            return  # the rest waits for a commit that is not there yet
+        yield step
+        for c in step:
+            chains[c.source].popleft()
+            if not chains[c.source]:
+                del chains[c.source]
+
+
+def _next(chains: Mapping[str, deque[Candidate]], parts: Mapping[str, set[str]]) -> Step:
+    """The first commit that may be bound, with those that must be bound with it."""
+    for first in sorted((chain[0] for chain in chains.values()), key=_key):
+        if first.group is None:
+            return [first]
+        heads = [chains[s][0] for s in sorted(parts[first.group]) if s in chains]
+        together = [c for c in heads if c.group == first.group]
+        if len(together) == len(parts[first.group]):
+            return together
+    return []
+
+
+def _ticks(steps: Iterable[Step], tick_ms: int) -> Iterator[list[Step]]:
+    """The steps that share a T."""
+    shared: list[Step] = []
+    reached = interval = -1
+    for step in steps:
+        reached = max(reached, *(c.time_ms for c in step))
+        if shared and (not tick_ms or reached // tick_ms != interval):
+            yield shared
+            shared = []
+        shared.append(step)
+        interval = reached // tick_ms if tick_ms else -1
+    if shared:
+        yield shared
+
+
+def candidates_of(source: str, name: str, commits: Sequence[Commit]) -> list[Candidate]:
+    """What is to be bound of commits that follow each other in a source's log.
+
+    Those that change no row are left out, and those of a transaction that was taken back with
+    what took them back. A commit of somebody else's between the two is bound to the version that
+    took the part back: no version before it is free of the part's rows.
+    """
+    undone = {c.metadata[UNDOES] for c in commits if UNDOES in c.metadata}
+    found: list[Candidate] = []
+    floor = 0
+    undoing = waits = False
+    for commit in commits:
+        floor = max(commit.time_ms, floor + 1)  # file times may go back; ours may not
+        group = commit.metadata.get(TRANSACTION)
+        if group in undone:
+            undoing = True
+        elif UNDOES in commit.metadata:
+            if waits:
+                found.append(Candidate(floor, name, commit.version, source))
+            undoing = waits = False
+        elif commit.changes_data and undoing:
+            waits = True
+        elif commit.changes_data:
+            found.append(Candidate(floor, name, commit.version, source, group))
+    return found

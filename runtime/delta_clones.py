@@ -1,0 +1,132 @@
+"""Private copies of Delta tables, and what statements changed in one.
+
+Part of the adapter to Delta (:mod:`ctsql.runtime.delta_log`). A copy is a shallow clone in a folder
+below its table's, so a file that a statement writes there can be named by the table as it stands.
+
+Source: the Delta protocol, "Add File and Remove File", "Deletion Vectors": a vector's file is named
+by an optional folder and an id of 20 characters in base 85.
+"""
+
+import json
+from typing import Any
+
+from ctsql.catalog.errors import error
+from ctsql.runtime.batches import StagedDelete, StagedFile
+from ctsql.runtime.delta_log import DeltaTable, Gateway
+from ctsql.runtime.delta_transaction import relative_path, whole_file
+from ctsql.runtime.delta_vectors import vector_id
+from ctsql.runtime.spark_errors import converted
+
+FOLDER = "txn-"
+_ID_LENGTH = 20
+_GIVEN_BY_COPY = ("baseRowId", "defaultRowCommitVersion")
+"""What a copy gave a new file for row tracking; the table gives its own."""
+
+
+class Clone:
+    """The copy of one version of a table.
+
+    Attributes:
+        version: the table's version that it was made from.
+    """
+
+    def __init__(self, gateway: Gateway, table: DeltaTable, version: int, group: str) -> None:
+        """Make the copy; ``group`` names its folder."""
+        self.gateway = gateway
+        self.origin = table
+        self.version = version
+        self.folder = f"{FOLDER}{group}"
+        self.location = f"{table.location}/{self.folder}"
+        with converted():
+            # A folder with a log is a table by itself, not a partition of the one around it.
+            path = gateway.jvm.org.apache.hadoop.fs.Path(f"{self.location}/_delta_log")
+            path.getFileSystem(table.log.newDeltaHadoopConf()).mkdirs(path)
+            gateway.session.sql(
+                f"CREATE TABLE delta.`{self.location}` SHALLOW CLONE delta.`{table.location}` "
+                f"VERSION AS OF {version} "
+                "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')"
+            )
+
+    def drop(self) -> None:
+        """Delete it and all that statements wrote."""
+        self.gateway.forget(self.location)
+        self.gateway.delete_tree(self.location)
+
+    def release(self) -> None:
+        """Delete it, but for the files that its table has taken."""
+        mine = self.gateway.table(self.location)
+        newest = mine.version()
+        made = {a.path for v in range(1, newest + 1) for a in mine.commit_at(v).adds}
+        mine.discard(made - mine.files(newest).keys() - mine.files(0).keys())
+        self.gateway.forget(self.location)
+        for folder in ("_delta_log", "_change_data"):
+            self.gateway.delete_tree(f"{self.location}/{folder}")
+
+    def changes(self) -> tuple[tuple[StagedFile, ...], tuple[StagedDelete, ...]]:
+        """What statements inserted and deleted, as files that the table can take.
+
+        Raises:
+            NOT_SUPPORTED: they changed more than rows.
+        """
+        mine = self.gateway.table(self.location)
+        newest = mine.version()
+        if any(mine.commit_at(v).changes_schema for v in range(1, newest + 1)):
+            raise error(
+                "NOT_SUPPORTED",
+                what="a transaction that changes a table's columns or properties",
+                why="Identity columns count on with every row, for example.",
+                hint="Run the statement by itself.",
+            )
+        before, after = mine.files(0), mine.files(newest)
+        stored = {
+            relative_path(path, self.origin.location): (path, add)
+            for path, add in self.origin.files(self.version).items()
+        }
+        inserts = [self._inserted(path, add) for path, add in after.items() if path not in before]
+        deletes = [
+            self._deleted(*stored[relative_path(path, self.origin.location)], after.get(path))
+            for path, add in before.items()
+            if path not in after or vector_id(after[path]) != vector_id(add)
+        ]
+        return tuple(inserts), tuple(deletes)
+
+    def _inserted(self, path: str, add: Any) -> StagedFile:
+        """A file that a statement made."""
+        action = json.loads(add.json())["add"]
+        action = {k: v for k, v in action.items() if k not in _GIVEN_BY_COPY}
+        action |= {"path": f"{self.folder}/{path}", "dataChange": True}
+        if "deletionVector" in action:
+            action["deletionVector"] = self._vector(action["deletionVector"])
+        return StagedFile(action["path"], json.dumps({"add": action}))
+
+    def _deleted(self, path: str, old: Any, now: Any) -> StagedDelete:
+        """A file of the table that lost rows; ``now`` is what the copy has of it, or None."""
+        if now is None:
+            return whole_file(path, old)
+        made = json.loads(now.json())["add"]
+        action = {**json.loads(old.json())["add"], "dataChange": True, "stats": made.get("stats")}
+        action["deletionVector"] = self._vector(made["deletionVector"])
+        vector, before = now.deletionVector(), old.deletionVector()
+        known_count = 0 if before is None else int(before.cardinality())
+        return StagedDelete(
+            path=path,
+            rows_count=int(vector.cardinality()) - known_count,
+            known_vector=vector_id(old),
+            action=json.dumps({"add": action}),
+            vector_file=self._vector_file(vector),
+        )
+
+    def _vector(self, vector: dict[str, Any]) -> dict[str, Any]:
+        """A vector that the copy wrote; the copy's folder goes before its file's id."""
+        if vector["storageType"] != "u":
+            return vector
+        named = vector["pathOrInlineDv"]
+        folder = "/".join(p for p in (self.folder, named[:-_ID_LENGTH]) if p)
+        return {**vector, "pathOrInlineDv": folder + named[-_ID_LENGTH:]}
+
+    def _vector_file(self, vector: Any) -> str | None:
+        if vector.storageType() != "u":
+            return None
+        mine = self.gateway.table(self.location)
+        path = str(vector.absolutePath(mine.jpath).toString())
+        return f"{self.folder}/{relative_path(path, self.location)}"

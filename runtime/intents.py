@@ -1,0 +1,276 @@
+"""Commits of transactions over several tables: all of their changes at one T, or none.
+
+    staged batches --record--> intent on the timeline --> a commit in each table --> bound at one T
+                                        |                            |
+                                        +--- whoever finds it -------+--> undone, when a table
+                                                                          cannot take its part
+
+An intent holds, for each table, the batch that is to be committed as text, the version that the
+transaction saw and the upper its commit expects. From when it is recorded the transaction is
+decided: any process that finds it commits the missing parts (a process that was killed in between
+leaves just that), and the timeline binds the parts only when all are there.
+
+X1: of the intents on the timeline no two are about the same table, so the commits of two
+    transactions never cross.
+X2: a table's part is committed at most once: the application id's upper moves with it.
+X3: the first committer wins. A part goes in only if no other commit changed the table's rows or
+    columns since the version that the transaction saw. Statements of ours hold the table's lock
+    and look for intents first, so between the check and the commit only others (another engine,
+    or a store without locks) can come first; then the transaction is undone: the parts that are
+    in are taken back, tables without one are fenced, and the timeline binds neither.
+X4: undoing is decided on the timeline too, so two processes never do both.
+
+What a crash leaves at each step is in :mod:`ctsql.runtime.faults`.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ctsql.catalog.errors import error
+from ctsql.runtime import clock, faults
+from ctsql.runtime.assigning import TRANSACTION, UNDOES, candidates_of
+from ctsql.runtime.batches import BatchText
+from ctsql.runtime.delta_log import DeltaTable
+from ctsql.runtime.delta_transaction import Transaction
+from ctsql.runtime.log import Conflict, RowsGone
+from ctsql.runtime.timeline import Timeline
+from ctsql.runtime.write_handle import Committed, Output, UpperMismatch
+
+APP = "ctsql:transactions"
+UNDO_TRIES_MAX = 20
+OPEN, UNDOING = "open", "undoing"
+Tables = Mapping[str, tuple[str, DeltaTable]]
+
+
+class Overtaken(Exception):
+    """Somebody else changed a table since the transaction saw it."""
+
+    def __init__(self, source: str, version: int) -> None:
+        super().__init__(source, version)
+        self.source = source
+        self.version = version
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a transaction does to one table, staged; ``version`` is what it saw."""
+
+    version: int
+    batch: BatchText
+
+
+def decide(timeline: Timeline, group: str, changes: Mapping[str, Change], tables: Tables) -> None:
+    """Record the intent of a transaction.
+
+    Raises:
+        Overtaken: another commit was first, so nothing is recorded.
+    """
+
+    def record(intents: dict[str, Any]) -> dict[str, Any]:
+        busy = {source for intent in intents.values() for source in intent["tables"]}
+        for source, change in changes.items():
+            if source in busy:
+                raise Overtaken(source, change.version)
+            check_unchanged(source, tables[source][1], change.version)
+        uppers = {
+            source: Output(_Recent(tables[source][1], c.version), APP).fetch_recent_upper()
+            for source, c in changes.items()
+        }
+        number = max(clock.now_ms(), *uppers.values())
+        return {**intents, group: _intent(number, uppers, changes)}
+
+    timeline.change_intents(record)
+    faults.point("intent_recorded")
+
+
+def _intent(number: int, uppers: Mapping[str, int], changes: Mapping[str, Change]) -> Any:
+    """An intent as the timeline keeps it."""
+    return {
+        "state": OPEN,
+        "upper": number + 1,
+        "tables": {
+            source: {
+                "expected": uppers[source],
+                "version": change.version,
+                "batch": change.batch.at(uppers[source], number + 1).to_json(),
+            }
+            for source, change in changes.items()
+        },
+    }
+
+
+def check_unchanged(source: str, table: DeltaTable, version: int) -> None:
+    """Raise :class:`Overtaken` when a commit after a version changes rows or columns.
+
+    A transaction that was taken back changed nothing.
+    """
+    commits = [table.commit_at(v) for v in range(version + 1, table.version() + 1)]
+    changed = [c.version for c in candidates_of(source, "", commits)]
+    changed += [c.version for c in commits if c.changes_schema]
+    if changed:
+        raise Overtaken(source, min(changed))
+
+
+def settle(timeline: Timeline, group: str, tables: Tables) -> "Overtaken | None":
+    """Commit the missing parts of a transaction; or undo it, and then why.
+
+    May be called by any process, and again.
+    """
+    intent = timeline.intents.get(group)
+    if intent is None:
+        return None  # somebody else did, and it is bound
+    overtaken: Overtaken | None = None
+    if intent["state"] == OPEN:
+        overtaken = _roll_forward(group, intent, tables)
+        if overtaken is None:
+            return None
+        timeline.change_intents(lambda now: _undoing(now, group))
+        intent = timeline.intents.get(group)
+        if intent is None:
+            return None
+    for source, entry in intent["tables"].items():
+        if source in tables:
+            _Part(group, intent["upper"], source, entry, tables[source][1]).undo()
+    timeline.change_intents(lambda now: _without(now, group))
+    if overtaken is None:
+        first = next(iter(intent["tables"]))
+        overtaken = Overtaken(first, int(intent["tables"][first]["version"]) + 1)
+    return overtaken
+
+
+def _roll_forward(group: str, intent: Any, tables: Tables) -> Overtaken | None:
+    for source, entry in sorted(intent["tables"].items()):
+        if source not in tables:
+            continue  # it was dropped since, and is no longer read by anybody
+        try:
+            _Part(group, intent["upper"], source, entry, tables[source][1]).commit()
+        except Overtaken as overtaken:
+            return overtaken
+        faults.point("transaction_table_committed")
+    return None
+
+
+def _undoing(intents: dict[str, Any], group: str) -> dict[str, Any] | None:
+    if group not in intents or intents[group]["state"] == UNDOING:
+        return None
+    return {**intents, group: {**intents[group], "state": UNDOING}}
+
+
+def _without(intents: dict[str, Any], group: str) -> dict[str, Any] | None:
+    return {g: i for g, i in intents.items() if g != group} if group in intents else None
+
+
+class _Recent:
+    """A table as the write handle sees it, whose log begins where the transaction saw it.
+
+    So a table that never was in a transaction is not looked through from its beginning.
+    """
+
+    def __init__(self, table: DeltaTable, version: int, part: "_Part | None" = None) -> None:
+        """With ``part`` transactions begin only where nobody else has changed the table."""
+        self._table = table
+        self._version = version
+        self._part = part
+
+    def has(self, version: int) -> bool:
+        """Is this version committed, and is it recent?"""
+        return version > self._version and self._table.has(version)
+
+    def begin(self) -> Transaction:
+        """A transaction; with a part, one that fails if any other commit comes before it."""
+        txn = self._table.begin()
+        if self._part is not None:
+            txn.depend_on_all()
+            self._part.check_unchanged()
+        return txn
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
+
+class _Part:
+    """A transaction's part in one table."""
+
+    def __init__(self, group: str, upper: int, source: str, entry: Any, table: DeltaTable) -> None:
+        self.group = group
+        self.upper = upper
+        self.source = source
+        self.expected = int(entry["expected"])
+        self.version = int(entry["version"])
+        self.batch = str(entry["batch"])
+        self.table = table
+
+    def version_in(self, key: str) -> int | None:
+        """The version that holds the part (or takes it back); None when none does."""
+        for v in range(self.version + 1, self.table.version() + 1):
+            if self.table.commit_at(v).metadata.get(key) == self.group:
+                return v
+        return None
+
+    def check_unchanged(self) -> None:
+        """Raise :class:`Overtaken` when somebody else changed the table."""
+        check_unchanged(self.source, self.table, self.version)
+
+    def commit(self) -> None:
+        """Commit the part, unless it is in.
+
+        Raises:
+            Overtaken: another commit was first.
+        """
+        if self.version_in(TRANSACTION) is not None:
+            return
+        output = Output(_Recent(self.table, self.version, self), APP)
+        batch = output.batch_of(self.batch)
+        try:
+            outcome = output.compare_and_append(
+                [batch],
+                expected=self.expected,
+                new=self.upper,
+                metadata={TRANSACTION: self.group},
+            )
+        except Overtaken:
+            if self.version_in(TRANSACTION) is None:
+                raise
+            return  # it was this part, committed by somebody else
+        if not isinstance(outcome, Committed) and self.version_in(TRANSACTION) is None:
+            raise Overtaken(self.source, self.table.version())
+
+    def undo(self) -> None:
+        """Take the part back if it is in; else see to it that it never comes in."""
+        for _ in range(UNDO_TRIES_MAX):
+            if self.version_in(UNDOES) is not None:
+                return
+            version = self.version_in(TRANSACTION)
+            try:
+                if version is not None:
+                    self._take_back(version)
+                    return
+                output = Output(_Recent(self.table, self.version), APP)
+                fenced = output.compare_and_append(
+                    [], expected=self.expected, new=self.upper, metadata={UNDOES: self.group}
+                )
+                if not isinstance(fenced, UpperMismatch):
+                    output.batch_of(self.batch).discard()
+                    return
+            except Conflict:
+                continue
+            except RowsGone as gone:
+                raise error(
+                    "TRANSACTION_STUCK",
+                    table=self.table.location,
+                    detail=f"Its version {version} holds rows of the transaction {self.group}, "
+                    f"which is to be undone, and somebody rewrote them: {gone}.",
+                ) from gone
+        raise error(
+            "TRANSACTION_STUCK",
+            table=self.table.location,
+            detail=f"{UNDO_TRIES_MAX} tries to undo the transaction {self.group} were disturbed.",
+        )
+
+    def _take_back(self, version: int) -> None:
+        """Commit the reverse of what a version did; its files go, what it removed comes back."""
+        txn = self.table.begin()
+        txn.take_back(version)
+        txn.commit(label=APP, epoch=self.upper, metadata=json.dumps({UNDOES: self.group}))

@@ -1,0 +1,218 @@
+"""Transactions over two tables in memory: killed at every call to the store, and overtaken."""
+
+import itertools
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.batches import BatchText
+from ctsql.runtime.intents import APP, Change, Overtaken, decide, settle
+from ctsql.runtime.timeline import Timeline
+from ctsql.runtime.write_handle import Output
+from tests.simulation.memory_log import MemoryGateway, MemoryTable, Rows
+from tests.simulation.memory_store import Bag, Fate, Killed, Sent, Store
+
+TIMELINE = "timeline"
+KEPT, GONE, NEW, FOREIGN = ("kept",), ("gone",), ("new",), ("foreign",)
+STEPS_MAX = 400
+
+
+class Link:
+    """A process's way to the store; it dies before the call with the number ``dies_at``."""
+
+    def __init__(self, name: str, dies_at: int = STEPS_MAX, refuse: int = -1) -> None:
+        self.name = name
+        self.steps = 0
+        self.dies_at = dies_at
+        self.commits = 0
+        self.lost = refuse
+
+    def step(self, call: str, where: str) -> None:
+        """Before every call to the store."""
+        self.steps += 1
+        if self.steps > self.dies_at:
+            raise Killed
+
+    def fate(self, *, rows: bool) -> Fate:
+        """What becomes of a commit: the answer of one is lost."""
+        self.commits += 1
+        return Fate.LOST if self.commits == self.lost else Fate.ANSWERED
+
+    def noted(self, what: str, *, rows: bool | None = None) -> None:
+        """Nothing is counted."""
+
+
+class Process:
+    """One process: its timeline and its tables."""
+
+    def __init__(self, store: Store, link: Link) -> None:
+        self.gateway = MemoryGateway(store, link)
+        self.timeline = Timeline(self.gateway, TIMELINE)  # type: ignore[arg-type]
+        self.tables: dict[str, MemoryTable] = {n: self.gateway.table(n) for n in ("a", "b")}
+
+    @property
+    def sources(self) -> dict:  # type: ignore[type-arg]
+        """As the timeline is given them."""
+        return {name: (name, table) for name, table in self.tables.items()}
+
+    def mint(self) -> int:
+        """As the engine does it."""
+        newest = self.timeline.mint(self.sources)
+        while self.timeline.intents:
+            for group in list(self.timeline.intents):
+                settle(self.timeline, group, self.sources)
+            newest = self.timeline.mint(self.sources)
+        return newest
+
+    def change(self, name: str, row: tuple[str, ...] = NEW) -> Change:
+        """A row inserted and the row ``GONE`` deleted, staged against what there is."""
+        table = self.tables[name]
+        batch = Output(table, APP).batch(0, 1)  # type: ignore[arg-type]
+        batch.at(0).stage(Rows([row]))  # type: ignore[arg-type]
+        located = table.located(table.version())
+        places = [p for r, p in zip(located.rows, located.places, strict=True) if r == GONE]
+        if places:
+            ((path, number),) = places
+            batch.at(0).delete_rows([(path, frozenset({number}))])  # type: ignore[list-item]
+        return Change(table.version(), BatchText.from_json(batch.describe()))
+
+    def commit(self, group: str, *names: str) -> bool:
+        """A whole transaction; False when somebody else was first."""
+        changes = {name: self.change(name) for name in names}
+        try:
+            decide(self.timeline, group, changes, self.sources)
+            overtaken = settle(self.timeline, group, self.sources)
+        except Overtaken:
+            return False
+        self.mint()
+        return overtaken is None
+
+
+def made(gone: bool = True) -> Store:
+    """Two tables with rows, bound."""
+    store = Store()
+    for name in (TIMELINE, "a", "b"):
+        store.make(name)
+    for name in ("a", "b"):
+        foreign(store, name, KEPT, *([GONE] if gone else []))
+    Process(store, Link("setup")).mint()
+    return store
+
+
+def foreign(store: Store, name: str, *rows: tuple[str, ...]) -> None:
+    """Somebody who knows nothing of us inserts rows."""
+    folder = store.folders[name]
+    file = folder.write_file(rows, "foreign")
+    store.clock_ms += 10
+    folder.append(Sent("foreign", folder.newest, [file.line("add", data_change=True)]))
+
+
+def seen(store: Store) -> Iterator[tuple[Bag, Bag]]:
+    """What both tables hold at every T, read by a process of its own."""
+    process = Process(store, Link("reader"))
+    now = process.mint()
+    bound = {b.time for n in ("a", "b") for b in process.timeline.moves(n, -1, now)}
+    for time in sorted(bound | {now}):
+        versions = [process.timeline.version_at(n, time) for n in ("a", "b")]
+        if None not in versions:
+            a, b = (
+                store.folders[n].contents(v if v is not None else -1)
+                for n, v in zip("ab", versions, strict=True)
+            )
+            yield a, b
+
+
+def check(store: Store) -> bool:
+    """At every T both tables hold the transaction or neither does; does the last?"""
+    last = False
+    for a, b in seen(store):
+        for bag in (a, b):
+            assert bag[KEPT] == 1
+            assert bag[NEW] + bag[GONE] == 1, "its insert and its delete go together"
+        assert a[NEW] == b[NEW], "all or none"
+        last = a[NEW] == 1
+    return last
+
+
+@pytest.mark.parametrize("overtaken", ["", "a", "b"])
+def test_killed_at_every_call(overtaken: str) -> None:
+    """Whoever comes next completes it or undoes it; a foreign row that came between stays."""
+    ends = {True: 0, False: 0}
+    for dies_at in itertools.count():
+        store = made()
+        link = Link("first", dies_at)
+        finished = True
+        try:
+            Process(store, link).commit("x", "a", "b")
+        except Killed:
+            finished = False
+        if overtaken:
+            foreign(store, overtaken, FOREIGN)
+        is_in = check(store)
+        ends[is_in] += 1
+        assert not finished or is_in
+        ((a, b),) = list(seen(store))[-1:]
+        assert (a + b)[FOREIGN] == bool(overtaken)
+        again = Process(store, Link("again"))
+        assert again.commit("y", "a", "b"), "the tables can be written again"
+        ((a, b),) = list(seen(store))[-1:]
+        assert a[NEW] == b[NEW] == (2 if is_in else 1)
+        if finished:
+            break
+    assert all(ends.values()), "some calls come before the decision and some after"
+
+
+@pytest.mark.parametrize("lost", range(1, 6))
+def test_a_lost_answer(lost: int) -> None:
+    """A commit that is in although its answer was an error is not made twice."""
+    store = made()
+    process = Process(store, Link("first", refuse=lost))
+    with suppress(CtsqlError):
+        process.commit("x", "a", "b")
+    is_in = check(store)
+    assert is_in or lost <= 3, "from the intent on it is decided"
+
+
+def test_the_recovery_is_killed_too() -> None:
+    """A kill while somebody undoes or completes what a killed process left."""
+    for first, second in itertools.product(range(20, 90, 7), range(0, 90, 7)):
+        store = made()
+        for dies_at, name in ((first, "first"), (second, "second")):
+            process = Process(store, Link(name, dies_at))
+            with suppress(Killed):
+                if name == "first":
+                    process.commit("x", "a", "b")
+                else:
+                    foreign(store, "b", FOREIGN)
+                    process.mint()
+        check(store)
+
+
+def test_the_first_to_commit_wins() -> None:
+    """The second, which saw the same version, changes nothing."""
+    store = made()
+    first, second = Process(store, Link("first")), Process(store, Link("second"))
+    changes = {name: second.change(name, ("second",)) for name in ("a", "b")}
+    assert first.commit("x", "a")
+    with pytest.raises(Overtaken):
+        decide(second.timeline, "y", changes, second.sources)
+    assert not second.timeline.intents
+    a, b = list(seen(store))[-1]
+    assert (a[("second",)], b[("second",)], a[NEW], b[NEW]) == (0, 0, 1, 0)
+
+
+def test_a_decided_transaction_keeps_others_out() -> None:
+    """X1: a table is in one intent at a time."""
+    store = made()
+    first, second = Process(store, Link("first")), Process(store, Link("second"))
+    change = second.change("b")
+    decide(first.timeline, "x", {n: first.change(n) for n in ("a", "b")}, first.sources)
+    with pytest.raises(Overtaken):
+        decide(second.timeline, "y", {"b": change}, second.sources)
+    assert first.timeline.mint(first.sources) >= 0, "what is half there is not bound"
+    assert settle(second.timeline, "x", second.sources) is None
+    assert check(store)
+    assert "x" in json.dumps([c.metadata for c in store.folders["a"].parsed])
