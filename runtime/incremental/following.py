@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -29,7 +30,7 @@ from ctsql.runtime.sinks.correction import COPIES, column_name
 from ctsql.runtime.sinks.signed import Staged, stage_signed
 from ctsql.runtime.sinks.staging import stage
 from ctsql.runtime.sources import StoredSources
-from ctsql.runtime.spark_errors import FILE_MISSING, converted
+from ctsql.runtime.spark_errors import FILE_MISSING, converted, is_lost
 from ctsql.runtime.staged import Batch
 
 
@@ -85,9 +86,13 @@ class Following:
         except (DataError, StatementError) as problem:
             why, detail = "TEXTS_FAILED", problem.message
         except EnvironmentProblem as problem:
-            if problem.message != FILE_MISSING:
+            if problem.message == FILE_MISSING:
+                why, detail = "HISTORY_LOST", problem.detail or ""
+            elif problem.condition == "SPARK_ERROR" and not is_lost(problem):
+                # Spark's optimizer has queries that it fails on; the whole one may be none.
+                why, detail = "TEXTS_FAILED", problem.message
+            else:
                 raise
-            why, detail = "HISTORY_LOST", problem.detail or ""
         self.batch.at(self.time).discard()
         return Refreshed(strategy=Strategy.RECOMPUTE, why=why, detail=detail)
 
@@ -250,12 +255,15 @@ class _Texts:
         self._run(texts.steps, stack)
         following = self.following
         rows = stored_types(self.session.sql(texts.sql), following.plan, [COPIES])
+        nulls = [F.col(column_name(c)).isNull() for c in following.plan.not_null]
         done = stage_signed(
             following.batch.at(following.time),
             rows,
             self._stored,
             self.columns,
-            partial(checked, node=following.plan),
+            reduce(or_, nulls) if nulls else None,
         )
         if done is Staged.ROWS_DIFFER:
             raise Unusable("ROWS_DIFFER")
+        if done is Staged.REFUSED:  # the query itself says what is wrong
+            raise Unusable("TEXTS_FAILED", "a column that is asserted to have no NULL has one")

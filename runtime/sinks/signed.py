@@ -10,7 +10,6 @@ to delete broadcast; then the equal ones among them are told exactly.
 """
 
 from array import array
-from collections.abc import Callable
 from contextlib import ExitStack
 from enum import Enum
 from functools import reduce
@@ -43,6 +42,7 @@ class Staged(Enum):
     NOTHING = "there is no difference"
     ROWS = "rows were staged"
     ROWS_DIFFER = "rows to delete are not there"
+    REFUSED = "a row to insert may not be there"
 
 
 def stage_signed(
@@ -50,14 +50,14 @@ def stage_signed(
     signed: DataFrame,
     stored: DataFrame | None,
     columns: list[str],
-    checked: Callable[[DataFrame], DataFrame],
+    refused: SparkColumn | None = None,
 ) -> Staged:
     """Stage a signed change.
 
     Args:
         signed: the output's columns and ``COPIES``; equal rows may come several times.
         stored: the output's rows with the columns that locate them; None for none.
-        checked: applied to rows that are inserted; may make their evaluation an error.
+        refused: says of a row that it may not be inserted; nothing is staged then.
     """
     schema = T.StructType([signed.schema[c] for c in columns])
     with ExitStack() as stack:
@@ -66,6 +66,8 @@ def stage_signed(
         change = stack.enter_context(persisted(change)) if local is None else local.coalesce(1)
         if change.isEmpty():
             return Staged.NOTHING
+        if refused is not None and not change.where((F.col(COPIES) > 0) & refused).isEmpty():
+            return Staged.REFUSED
         names = [column_name(c) for c in columns]
         nowhere = change.select(*names, COPIES, *_nowhere())
         gone = change.where(F.col(COPIES) < 0).select(*names)
@@ -79,12 +81,12 @@ def stage_signed(
         if local is not None and fits_arrow(schema):
             rows = few(both)
             if rows is not None:
-                return _stage_few(staging, rows, schema, checked)
+                return _stage_few(staging, rows, schema)
         located = stack.enter_context(persisted(with_places(both, columns)))
         short = F.size(PLACES) < -F.col(COPIES)
         if not located.where(short).isEmpty():
             return Staged.ROWS_DIFFER
-        inserts = checked(copied(located.where(F.col(COPIES) > 0), columns))
+        inserts = copied(located.where(F.col(COPIES) > 0), columns)
         stage_counted(staging, located, inserts)
         return Staged.ROWS
 
@@ -122,12 +124,7 @@ def is_comparable(data_type: T.DataType) -> bool:
             return True
 
 
-def _stage_few(
-    staging: Staging,
-    rows: DataFrame,
-    schema: T.StructType,
-    checked: Callable[[DataFrame], DataFrame],
-) -> Staged:
+def _stage_few(staging: Staging, rows: DataFrame, schema: T.StructType) -> Staged:
     table = rows.toArrow()
     files = table.column(FILE_COLUMN).to_pylist()
     numbers = table.column(ROW_COLUMN).to_pylist()
@@ -153,7 +150,7 @@ def _stage_few(
         return Staged.ROWS_DIFFER
     if inserts:
         fresh = values.take(pa.array(inserts, pa.int64()))
-        staging.stage(checked(rows.sparkSession.createDataFrame(fresh, schema).coalesce(1)))
+        staging.stage(rows.sparkSession.createDataFrame(fresh, schema).coalesce(1))
     if victims:
         staging.delete_rows((file, packed(at)) for file, at in victims.items())
     return Staged.ROWS

@@ -1,13 +1,11 @@
 """Views that follow the changes of their tables hold what recomputing gives, round for round."""
 
-from collections import Counter
-from typing import Any
-
 import pytest
 
 from ctsql.api import Connection
 from ctsql.errors import CtsqlError
 from ctsql.runtime.incremental.choice import Strategy
+from tests.runtime.following import rows, said
 
 pytestmark = pytest.mark.spark
 
@@ -30,20 +28,6 @@ VIEWS = {
     ),
     "first": ("SELECT k, v FROM t ORDER BY v DESC NULLS LAST, k LIMIT 2", Strategy.FIRST_ROWS),
 }
-
-
-def said(con: Connection, view: str) -> dict[str, Any]:
-    """What the last commit of a view says of itself."""
-    assert con._engine is not None
-    objects = con._engine.objects
-    item = next(i for i in objects.catalog if i.name.name == view)
-    table = objects.table(item)
-    return table.commit_at(table.version()).metadata
-
-
-def rows(con: Connection, query: str) -> Counter[Any]:
-    """The rows of a query."""
-    return Counter(tuple(row) for row in con.execute(query).fetchall())
 
 
 def test_each_round_equals_recomputing(con: Connection) -> None:
