@@ -5,6 +5,7 @@ the query as of the last write; where that is not certain the view is recomputed
 A change plan whose texts fail is not what decides on an error: the query itself is run then.
 """
 
+import uuid
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -33,6 +34,9 @@ from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import FILE_MISSING, converted, is_lost
 from ctsql.runtime.staged import Batch
 
+DETAIL_MAX = 200
+"""Characters of a detail that a commit keeps."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refreshed:
@@ -53,6 +57,8 @@ class Refreshed:
         told: dict[str, Any] = {"strategy": self.strategy.value}
         if self.why is not None:
             told["why"] = self.why
+        if self.detail:
+            told["detail"] = self.detail[:DETAIL_MAX]
         if self.changed:
             told["changed"] = list(self.changed)
         return told
@@ -172,11 +178,16 @@ class _Texts:
         self.session = following.objects.gateway.session
         self.columns = [c.name for c in following.plan.columns]
         self.uses: Counter[str] = Counter()
-        self.naming = Naming(table=relations.name, step=self._step, view="__ct_view")
+        # Several connections may share the session, each in a thread of its own.
+        self.own = f"__ct_{uuid.uuid4().hex}"
+        self.naming = Naming(table=relations.name, step=self._step, view=f"{self.own}_view")
 
     def _step(self, name: str) -> str:
         self.uses[name] += 1
-        return f"__ct_step_{name}"
+        return self._called(name)
+
+    def _called(self, step: str) -> str:
+        return f"{self.own}_step_{step}"
 
     def stage(self, changed: Sequence[str]) -> Strategy:
         """Stage by the cheapest way that the plan has."""
@@ -201,7 +212,7 @@ class _Texts:
             rows = self.session.sql(step.sql)
             if step.must_be_stored or self.uses[step.name] > 1 or step.role is StepRole.KEYS:
                 rows = held(rows, stack)
-            self._name(f"__ct_step_{step.name}", rows, stack)
+            self._name(self._called(step.name), rows, stack)
 
     def _name(self, name: str, rows: DataFrame, stack: ExitStack) -> None:
         rows.createOrReplaceTempView(name)
@@ -214,7 +225,7 @@ class _Texts:
         stored = self._stored
         if stored is None:
             return False
-        self._name("__ct_view", stored.select(*(column_name(c) for c in self.columns)), stack)
+        self._name(self.naming.view, stored.select(*(column_name(c) for c in self.columns)), stack)
         self._run(texts.steps, stack)
         (holds,) = self.session.sql(texts.holds).collect()
         if not holds["holds"]:
@@ -229,7 +240,7 @@ class _Texts:
         self._run(texts.steps, stack)
         stored = self._stored
         if stored is not None:
-            wanted = self.session.table(f"__ct_step_{texts.keys}")
+            wanted = self.session.table(self._called(texts.keys))
             pairs = [(column_name(mine), F.col(column_name(key))) for mine, key in texts.pairs]
             keys = wanted.select(*(key.alias(f"__ct_k{i}") for i, (_, key) in enumerate(pairs)))
             equal = F.lit(True)

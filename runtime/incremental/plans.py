@@ -29,12 +29,14 @@ from ctsql.planner.changes import (
     change_plan,
 )
 from ctsql.planner.changes.reading.queries import Relation
+from ctsql.planner.changes.reasons import Reason
 from ctsql.planner.lowering import Context, lower_query, quoted
 from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite
 from ctsql.planner.syntax import Rewritten, rewrite
 from ctsql.runtime.analysis import EmptySources
 from ctsql.runtime.incremental.choice import WHY, Policy
 from ctsql.runtime.incremental.same_plan import same_plan
+from ctsql.runtime.incremental.spark_plans import optimized
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.relation_names import TemporaryNames
 
@@ -73,9 +75,19 @@ class Prepared:
         """What it was made for."""
         return (self._text.text, self._view.columns, repr(self._relations))
 
-    def origin(self, offset: int) -> int:
-        """The place in the user's text of a place in the text that the plan was made from."""
-        return self._text.origin(offset)
+    def place(self, reason: Reason) -> Span | None:
+        """What is to blame in the user's text; None for what is in a plain view below it."""
+        found = reason.span
+        if found is None or found.source.text != self._text.text:
+            return None
+        start, stop = (self._text.origin(o) for o in (found.start, found.stop))
+        return Span(self._view.desired.sql.span.source, start, max(start, stop))
+
+    def told(self, reason: Reason) -> str:
+        """A reason for a person, with the line and column in the view's definition."""
+        span = self.place(reason)
+        where = "" if span is None else f", at line {span.line}, column {span.column}"
+        return f"{reason.code}: {reason.sentence}{where}"
 
     @cached_property
     def found(self) -> ChangePlan | NoChangePlan:
@@ -133,9 +145,7 @@ def check_strict(objects: Objects, plan: ViewWrite) -> None:
     if isinstance(made.found, NoChangePlan):
         reason = made.found.reason
         why = f"{code}: {reason.sentence}"
-        if reason.span is not None:
-            start, stop = (made.origin(o) for o in (reason.span.start, reason.span.stop))
-            span = Span(span.source, start, max(start, stop))
+        span = made.place(reason) or span
     raise error(
         "INVALID_OPTION",
         span=span,
@@ -196,7 +206,7 @@ def means_the_same(
 
         theirs = lower_query(query, Context(session, sources, 0))
         ours = session.sql(plan.normal_text(Naming(table=table)))
-        return same_plan(theirs, ours)
+        return same_plan(optimized(theirs), optimized(ours))
 
 
 class _GuardSources(EmptySources):

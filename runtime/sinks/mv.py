@@ -39,7 +39,7 @@ from ctsql.planner.lowering import Context, lower_view
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime import faults
 from ctsql.runtime.incremental.choice import Strategy
-from ctsql.runtime.incremental.following import Following, Refreshed
+from ctsql.runtime.incremental.following import Following
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks import mv_append
 from ctsql.runtime.sinks.failure import FEATURE, Failure, is_final, recorded
@@ -47,6 +47,7 @@ from ctsql.runtime.sinks.mv_mint import Description, Mint
 from ctsql.runtime.sinks.staging import DRIVER_ROWS_MAX, stage
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.spark_work import Meter
 from ctsql.runtime.staged import Batch, discarded_on_error
 from ctsql.runtime.write_handle import Appended, Committed, UpperMismatch
 
@@ -65,7 +66,7 @@ class ViewSink:
         self.output = objects.output(item)
         self._mint = Mint(since=item.created)
         self._full = False
-        self._refreshed: dict[str, Refreshed] = {}  # by batch
+        self._said: dict[str, dict[str, object]] = {}  # by batch, what its refresh did
 
     def advance(self, until: int, *, full: bool = False) -> None:
         """Bring the view to its contents as of ``until``.
@@ -161,12 +162,12 @@ class ViewSink:
         at = self.objects.shown_at(self.item, time)
         assert at is not None  # a view is written from its first refresh on
         batch = self.output.batch(description.lower, description.upper)
+        meter = Meter(self.objects.gateway.session)
         with discarded_on_error([batch]):
             done = Following(self.objects, self.item, self.plan, batch, time, full=self._full).run()
-        self._refreshed = {batch.text.batch_id: done}
-        if done.strategy is not Strategy.RECOMPUTE:
-            return batch
-        self._recompute(batch, time, at)
+        if done.strategy is Strategy.RECOMPUTE:
+            self._recompute(batch, time, at)
+        self._said = {batch.text.batch_id: {**done.said(), "work": meter.work().said()}}
         return batch
 
     def _recompute(self, batch: Batch, time: int, at: int) -> None:
@@ -193,8 +194,7 @@ class ViewSink:
     def append(self, batch: Batch) -> Appended:
         """Commit a written description, whoever wrote it; one that is outdated is deleted."""
         description = Description(batch.text.lower, batch.text.upper)
-        done = self._refreshed.get(batch.text.batch_id)  # unknown if another process wrote it
-        said = {} if done is None else done.said()
+        said = self._said.get(batch.text.batch_id, {})  # none if another process wrote it
         while True:
             action = mv_append.decide(description, self.output.fetch_recent_upper())
             match action:

@@ -22,6 +22,7 @@ from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.runtime import objects, sources, timeline
 from ctsql.runtime.sinks import ct, mv, runs
 from ctsql.runtime.sinks.cancel import cancel
+from ctsql.runtime.spark_work import Work
 from ctsql.runtime.write_handle import Attempt
 from tests.simulation.memory_log import Functions, Rows
 from tests.simulation.memory_store import Bag
@@ -271,6 +272,14 @@ def stage(
     return bool(left.inserts or victims)
 
 
+class Idle:
+    """Counts what Spark does where there is none."""
+
+    def work(self) -> Work:
+        """Nothing."""
+        return Work()
+
+
 _bound: dict[Item, Bound] = {}
 
 
@@ -292,6 +301,7 @@ def without_spark() -> Iterator[None]:
             (runs, "only_inserts", lambda rows: rows),
             (runs, "InputChange", Inserts),
             (mv, "lower_view", lower_view),
+            (mv, "Meter", lambda _: Idle()),
             (mv, "stage", stage),
             (sources, "lower_view", lower_view),
             (timeline, "F", Functions),
