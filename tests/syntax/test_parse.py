@@ -276,6 +276,10 @@ COMMANDS: list[tuple[str, str, dict[str, Any]]] = [
     ("REFRESH MATERIALIZED VIEW v FULL", "RefreshView", {"full": True}),
     ("SHOW PENDING", "ShowPending", {}),
     ("EXPLAIN PHYSICAL MATERIALIZED VIEW v", "Explain", {"physical": True, "target": "v"}),
+    ("EXPLAIN ANALYZE MATERIALIZED VIEW s.v", "Explain", {"analyze": True, "target": "s.v"}),
+    ("EXPLAIN ANALYZE v", "Explain", {"analyze": True, "kind": "materialized view"}),
+    ("VERIFY v", "VerifyView", {"target": "v", "repair": False}),
+    ("VERIFY MATERIALIZED VIEW s.v REPAIR", "VerifyView", {"target": "s.v", "repair": True}),
 ]
 
 
@@ -448,6 +452,8 @@ REFUSED = [
     ("VACUUM t", NO, "VACUUM"),
     ("EXPLAIN EXTENDED SELECT 1", NO, "EXTENDED"),
     ("EXPLAIN", "SYNTAX_ERROR", ""),
+    ("EXPLAIN ANALYZE SELECT 1", NO, "ANALYZE"),
+    ("VERIFY v FULL", "SYNTAX_ERROR", "FULL"),
     ("SET a =", "SYNTAX_ERROR", ""),
     ("SELECT 1; SELECT 2", "SYNTAX_ERROR", "SELECT"),
     (" -- nothing", "SYNTAX_ERROR", " -- nothing"),
