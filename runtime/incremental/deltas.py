@@ -6,9 +6,12 @@ view reads is none either. Few changed rows are brought into the driver's JVM, w
 them as values: joins with them are broadcast, and what is empty is cut from a plan.
 """
 
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -20,6 +23,7 @@ from ctsql.planner.changes.nodes import WEIGHT, Version
 from ctsql.planner.lowering import quoted
 from ctsql.runtime.commits import Change, rows_changed
 from ctsql.runtime.incremental.plans import Table
+from ctsql.runtime.incremental.skipping import may_equal
 from ctsql.runtime.objects import Movement, Objects
 from ctsql.runtime.relation_names import TemporaryNames
 from ctsql.runtime.sinks.correction import COPIES, net_change
@@ -102,6 +106,8 @@ class Relations:
     Attributes:
         tables: by the plan's name. changes: the net change of those that changed.
         moves: how those that moved did. at: T, for those that did not.
+        stack: where temporary views end. waiting: names of tables of which only rows with some
+            steps' keys are wanted, until these are known.
     """
 
     objects: Objects
@@ -109,13 +115,41 @@ class Relations:
     at: int
     names: TemporaryNames
     moves: Mapping[str, Moved]
+    stack: ExitStack
     changes: dict[str, DataFrame] = field(default_factory=dict)
+    waiting: dict[str, TableUse] = field(default_factory=dict)
 
     def name(self, use: TableUse) -> str:
         """The temporary view for a table at one place in a text."""
+        if use.keys:
+            name = f"__ct_{uuid.uuid4().hex}"
+            self.waiting[name] = use
+            return name
         key = (use.table, use.version)
         known = self.names.known(key)
         return known if known is not None else self.names.of(key, self._rows(use))
+
+    def key_steps(self) -> set[str]:
+        """The steps whose rows say what is wanted of a table."""
+        return {step for use in self.waiting.values() for step, _ in use.keys}
+
+    def bind(self, steps: Mapping[str, DataFrame | None]) -> None:
+        """Give the names that wait for no other steps their rows.
+
+        Args:
+            steps: the rows of those that are done, if the driver holds them.
+        """
+        for name, use in list(self.waiting.items()):
+            if not all(step in steps for step, _ in use.keys):
+                continue
+            rows = self._rows(use)
+            known = [(keys, pairs) for step, pairs in use.keys if (keys := steps[step]) is not None]
+            if len(known) == len(use.keys):
+                wanted = [may_equal(rows, keys, pairs) for keys, pairs in known]
+                rows = rows.where(reduce(or_, wanted))
+            rows.createOrReplaceTempView(name)
+            self.stack.callback(rows.sparkSession.catalog.dropTempView, name)
+            del self.waiting[name]
 
     def _rows(self, use: TableUse) -> DataFrame:
         if use.version is Version.DELTA:
@@ -147,21 +181,25 @@ def opened(
     """
     with ExitStack() as stack:
         names = stack.enter_context(TemporaryNames())
-        made = Relations(objects, tables, at, names, moves)
+        made = Relations(objects, tables, at, names, moves, stack)
         for name, one in moves.items():
             columns = list(reads[name])
-            rows = held(_change(objects, one, columns), stack)
+            rows, _ = held(_change(objects, one, columns), stack)
             if not rows.isEmpty():
                 made.changes[name] = rows
         yield made
 
 
-def held(rows: DataFrame, stack: ExitStack) -> DataFrame:
-    """Rows computed now if they are few, else once when they are first read."""
+def held(rows: DataFrame, stack: ExitStack) -> tuple[DataFrame, DataFrame | None]:
+    """Rows computed now if they are few, else once when they are first read.
+
+    Returns:
+        the rows; and again, as the driver holds them, if it does: these are read without a job.
+    """
     found = few(rows)
     if found is None:
-        return stack.enter_context(persisted(rows))
-    return found.coalesce(1)
+        return stack.enter_context(persisted(rows)), None
+    return found.coalesce(1), found
 
 
 def _change(objects: Objects, one: Moved, columns: list[str]) -> DataFrame:

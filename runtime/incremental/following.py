@@ -26,6 +26,7 @@ from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.incremental.choice import Policy, Sizes, Strategy, recompute_why
 from ctsql.runtime.incremental.deltas import Moved, Relations, Unusable, held, moved, opened
 from ctsql.runtime.incremental.plans import Prepared, prepared
+from ctsql.runtime.incremental.skipping import may_equal
 from ctsql.runtime.objects import DEFINITION, Objects
 from ctsql.runtime.sinks.correction import COPIES, column_name
 from ctsql.runtime.sinks.signed import Staged, stage_signed
@@ -178,6 +179,7 @@ class _Texts:
         self.session = following.objects.gateway.session
         self.columns = [c.name for c in following.plan.columns]
         self.uses: Counter[str] = Counter()
+        self.done: dict[str, DataFrame | None] = {}  # steps, with the rows the driver holds
         # Several connections may share the session, each in a thread of its own.
         self.own = f"__ct_{uuid.uuid4().hex}"
         self.naming = Naming(table=relations.name, step=self._step, view=f"{self.own}_view")
@@ -208,11 +210,16 @@ class _Texts:
 
     def _run(self, steps: Sequence[StepText], stack: ExitStack) -> None:
         """Compute the steps in order, each under its name."""
+        awaited = self.relations.key_steps()
         for step in steps:
-            rows = self.session.sql(step.sql)
-            if step.must_be_stored or self.uses[step.name] > 1 or step.role is StepRole.KEYS:
-                rows = held(rows, stack)
+            self.relations.bind(self.done)
+            rows, local = self.session.sql(step.sql), None
+            is_read_often = step.must_be_stored or self.uses[step.name] > 1
+            if is_read_often or step.role is StepRole.KEYS or step.name in awaited:
+                rows, local = held(rows, stack)
+            self.done[step.name] = local
             self._name(self._called(step.name), rows, stack)
+        self.relations.bind(self.done)
 
     def _name(self, name: str, rows: DataFrame, stack: ExitStack) -> None:
         rows.createOrReplaceTempView(name)
@@ -246,6 +253,9 @@ class _Texts:
             equal = F.lit(True)
             for i, (mine, _) in enumerate(pairs):
                 equal = equal & F.col(mine).eqNullSafe(F.col(f"__ct_k{i}"))
+            local = self.done[texts.keys]
+            if local is not None:
+                stored = stored.where(may_equal(stored, local, texts.pairs))
             stored = stored.join(keys, equal, "left_semi")
         self._compare(self.session.sql(texts.sql), stored)
         return True

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.incremental.skipping import may_equal
 from ctsql.runtime.sinks.cancel import keys
 from ctsql.runtime.sinks.correction import (
     COPIES,
@@ -75,6 +76,10 @@ def stage_signed(
         if not gone.isEmpty():
             if stored is None:
                 return Staged.ROWS_DIFFER
+            if local is not None:
+                pairs = [(c, c) for c in columns]
+                away = local.where(F.col(COPIES) < 0)
+                stored = stored.where(may_equal(stored, away, pairs))
             found = _equal(stored, gone, schema)
             places = found.select(*names, F.lit(0).alias(COPIES), FILE_COLUMN, ROW_COLUMN)
             both = nowhere.unionAll(places)
