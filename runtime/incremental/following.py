@@ -5,6 +5,7 @@ the query as of the last write; where that is not certain the view is recomputed
 A change plan whose texts fail is not what decides on an error: the query itself is run then.
 """
 
+import time
 import uuid
 from collections import Counter
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from ctsql.planner.changes import ChangePlan, Naming, StepText
 from ctsql.planner.changes.rules.context import StepRole
 from ctsql.planner.lowering import checked, stored_types
 from ctsql.planner.nodes import ViewWrite
-from ctsql.runtime.incremental.choice import Policy, Sizes, Strategy, recompute_why
+from ctsql.runtime.incremental.choice import Costs, Policy, Sizes, Strategy, recompute_why
 from ctsql.runtime.incremental.deltas import Moved, Relations, Unusable, held, moved, opened
 from ctsql.runtime.incremental.plans import Prepared, prepared
 from ctsql.runtime.incremental.skipping import may_equal
@@ -83,6 +84,8 @@ class Following:
         self.time = time
         self.full = full
         self.policy = Policy(plan.policy)
+        self.costs = Costs()  # as the last commit has them
+        self.preparing_ms = 0  # what is done once in a process is no cost of a refresh
 
     def run(self) -> Refreshed:
         """Stage what changed; with RECOMPUTE nothing is staged, and the caller is to do it."""
@@ -109,10 +112,12 @@ class Following:
         moves = self._moves(made, before, at)
         if not moves:
             return Refreshed(strategy=Strategy.NO_CHANGE)
-        why = recompute_why(self.policy, self._sizes(made, moves, at))
+        why = recompute_why(self.policy, self._sizes(made, moves, at), self.costs)
         if why is not None:
             raise Unusable(why)
+        begun = time.monotonic()
         refusal = made.refusal()
+        self.preparing_ms = int((time.monotonic() - begun) * 1000)
         if refusal is not None:
             raise Unusable(refusal)
         plan = made.found
@@ -129,8 +134,6 @@ class Following:
         """The time whose contents are stored, and the one to be reached."""
         if self.policy is Policy.FULL:
             raise Unusable("POLICY_FULL")
-        if self.full:
-            raise Unusable("FULL_ASKED")
         output = self.objects.output(self.item)
         entries = output.entries(since=output.fetch_recent_upper())
         if not entries or output.upper <= self.item.created:
@@ -140,6 +143,9 @@ class Following:
         said = table.commit_at(last.version).metadata if table.has(last.version) else {}
         if said.get(DEFINITION) != self.objects.definition_of(self.item):
             raise Unusable("REDEFINED")
+        self.costs = Costs.of(said.get("costs"))
+        if self.full:
+            raise Unusable("FULL_ASKED")
         if self.objects.held_error(self.item, last.version) is not None:
             raise Unusable("ERROR_HELD")
         if output.has_foreign_rows():

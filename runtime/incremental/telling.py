@@ -7,12 +7,12 @@ from ctsql.catalog.times import CLOSED, to_iso
 from ctsql.planner.changes.explaining import explain
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.commits import Commit, rows_changed
-from ctsql.runtime.incremental.choice import RECOMPUTED_ROWS_MAX, WHY, Policy, Strategy
+from ctsql.runtime.incremental.choice import WHY, Policy, Strategy
 from ctsql.runtime.incremental.plans import prepared_for
 from ctsql.runtime.objects import Objects
 
 _POLICIES = {
-    Policy.AUTO: f"by changes where the tables hold {RECOMPUTED_ROWS_MAX:,} rows or more",
+    Policy.AUTO: "by what costs less, as far as it is known",
     Policy.INCREMENTAL: "by changes wherever that is possible",
     Policy.STRICT: "by changes wherever that is possible; refused without a change plan",
     Policy.FULL: "always recompute and compare",

@@ -275,6 +275,10 @@ def stage(
 class Idle:
     """Counts what Spark does where there is none."""
 
+    def ms(self) -> int:
+        """No time."""
+        return 0
+
     def work(self) -> Work:
         """Nothing."""
         return Work()
