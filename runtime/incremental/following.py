@@ -96,7 +96,7 @@ class Following:
         except (DataError, StatementError) as problem:
             why, detail = "TEXTS_FAILED", problem.message
         except EnvironmentProblem as problem:
-            if problem.message == FILE_MISSING:
+            if problem.condition == "HISTORY_LOST" or problem.message == FILE_MISSING:
                 why, detail = "HISTORY_LOST", problem.detail or ""
             elif problem.condition == "SPARK_ERROR" and not is_lost(problem):
                 # Spark's optimizer has queries that it fails on; the whole one may be none.
@@ -123,12 +123,7 @@ class Following:
         plan = made.found
         assert isinstance(plan, ChangePlan)  # otherwise it was refused
         moves = {name: one for name, one in moves.items() if name in plan.reads}
-        with converted(), opened(self.objects, made.tables, moves, plan.reads, at) as relations:
-            changed = tuple(sorted(relations.changes))
-            if not changed:
-                return Refreshed(strategy=Strategy.NO_CHANGE)
-            strategy = _Texts(self, plan, relations).stage(changed)
-            return Refreshed(strategy=strategy, changed=changed)
+        return stage_change(self, made, plan, moves, at)
 
     def _span(self) -> tuple[int, int]:
         """The time whose contents are stored, and the one to be reached."""
@@ -173,6 +168,19 @@ class Following:
             rows.append(self.objects.rows_count(self.objects.item(table.object_id), at))
             changed.append(moves[name].rows if name in moves else 0)
         return Sizes(tuple(rows), tuple(changed))
+
+
+def stage_change(
+    following: Following, made: Prepared, plan: ChangePlan, moves: dict[str, Moved], at: int
+) -> Refreshed:
+    """Stage what changed in the view, by its plan, from what changed in its tables."""
+    objects = following.objects
+    with converted(), opened(objects, made.tables, moves, plan.reads, at) as relations:
+        changed = tuple(sorted(relations.changes))
+        if not changed:
+            return Refreshed(strategy=Strategy.NO_CHANGE)
+        strategy = _Texts(following, plan, relations).stage(changed)
+        return Refreshed(strategy=strategy, changed=changed)
 
 
 class _Texts:

@@ -24,6 +24,13 @@ from tests.simulation.world import DEFINED, SOURCES, Fails, Task, View, reads_of
 TIMELINE, CATALOG = "timeline", "catalog"
 
 
+_WAYS = {
+    "incremental": "a view followed what changed",
+    "no change": "a view had nothing to follow",
+    "recompute and diff": "a view that follows was recomputed",
+}
+
+
 class Blocked(Exception):
     """An object has no contents at a time: a body or query fails at ``time``.
 
@@ -231,6 +238,9 @@ class Model:
         )
         if self.disturbed.pop(name, None) is not None:
             self.marks.add("foreign rows were taken out of a view")
+        done = commit.metadata.get("strategy")
+        if done is not None and DEFINED[name].policy == "incremental":
+            self.marks.add(_WAYS[done])
 
     def _nothing_left_out(self, name: str, lower: int, at: int) -> None:
         """An output that is written at every T did not change between its last write and T."""
