@@ -26,7 +26,14 @@ def refresh_plan(objects: Objects, plan: ViewWrite) -> list[str]:
     lines = ["", f"Refresh policy {policy.value}: {_POLICIES[policy]}"]
     if made.refusal() == "ROUND_TRIP":
         return [*lines, f"recompute and compare: ROUND_TRIP: {WHY['ROUND_TRIP']}"]
-    return lines + explain(made.found, made.told).splitlines()
+    lines += explain(made.found, made.told).splitlines()
+    for name, table in made.tables.items():
+        stored = objects.table(objects.item(table.object_id))
+        version = stored.version()
+        rows = stored.rows_count(version)
+        told = "rows not counted" if rows is None else f"{rows:,} rows"
+        lines.append(f"{name} holds {told} in {len(stored.files(version))} file(s)")
+    return lines
 
 
 def last_refresh(objects: Objects, item: Item) -> list[str]:
