@@ -90,7 +90,7 @@ def test_a_replaced_query_is_compared_once(con: Connection) -> None:
     """CREATE OR REPLACE commits the difference; from then on the new query is followed."""
     con.execute(TABLES)
     con.execute(f"CREATE MATERIALIZED VIEW sums {FOLLOW} AS {QUERIES['sums']}")
-    other = "SELECT k, max(v) AS s, count(*) AS n FROM t GROUP BY k"
+    other = "SELECT k, CAST(max(v) AS BIGINT) AS s, count(*) AS n FROM t GROUP BY k"
     con.execute(f"CREATE OR REPLACE MATERIALIZED VIEW sums {FOLLOW} AS {other}")
     assert rows(con, "SELECT * FROM sums") == rows(con, other)
     con.execute("DELETE FROM t WHERE k = 1")
@@ -98,7 +98,7 @@ def test_a_replaced_query_is_compared_once(con: Connection) -> None:
     assert said(con, "sums")["strategy"] == Strategy.AFFECTED_KEYS.value
 
 
-@pytest.mark.parametrize("point", ["output_staged:1", "output_committed:1", "timeline_committed:2"])
+@pytest.mark.parametrize("point", ["output_staged", "output_committed", "timeline_committed"])
 def test_killed_while_following(
     point: str, warehouse: Path, connect: Callable[[], Connection]
 ) -> None:
