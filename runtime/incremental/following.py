@@ -5,6 +5,7 @@ the query as of the last write; where that is not certain the view is recomputed
 A change plan whose texts fail is not what decides on an error: the query itself is run then.
 """
 
+import re
 import time
 import uuid
 from collections import Counter
@@ -64,6 +65,23 @@ class Refreshed:
         if self.changed:
             told["changed"] = list(self.changed)
         return told
+
+
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+_DIGITS_MAX = 36
+_PLACES_MAX = 6
+
+
+def adds_exactly(data_type: str) -> bool:
+    """Are two values of a type, if it is one of numbers, added without rounding? As Spark does it.
+
+    >>> [adds_exactly(t) for t in ("bigint", "decimal(38,6)", "decimal(37,7)", "interval day")]
+    [True, True, False, False]
+    """
+    found = _DECIMAL.fullmatch(data_type.lower())
+    if found is not None:
+        return int(found[1]) <= _DIGITS_MAX or int(found[2]) <= _PLACES_MAX
+    return not data_type.lower().startswith("interval")
 
 
 class Following:
@@ -255,11 +273,17 @@ class _Texts:
         return True
 
     def _keyed(self, changed: Sequence[str], stack: ExitStack) -> bool:
-        texts = self.plan.keyed(changed, self.naming)
+        add = self._adds()
+        texts = self.plan.keyed(changed, self.naming, add=add)
         if texts is None:
             return False
-        self._run(texts.steps, stack)
         stored = self._stored
+        if add:
+            objects, item = self.following.objects, self.following.item
+            held = objects.contents(item, None) if stored is None else stored
+            held = held.select(*(column_name(c) for c in self.columns))
+            self._name(self.naming.view, held, stack)
+        self._run(texts.steps, stack)
         if stored is not None:
             wanted = self.session.table(self._called(texts.keys))
             pairs = [(column_name(mine), F.col(column_name(key))) for mine, key in texts.pairs]
@@ -273,6 +297,15 @@ class _Texts:
             stored = stored.join(keys, equal, "left_semi")
         self._compare(self.session.sql(texts.sql), stored)
         return True
+
+    def _adds(self) -> bool:
+        """Can the change be added to groups that the view holds, whatever the sums come to?
+
+        A sum of two sums must keep all digits, and one that is too large must be an error.
+        """
+        if not self.plan.adds_groups or self.session.conf.get("spark.sql.ansi.enabled") != "true":
+            return False
+        return all(adds_exactly(c.type) for c in self.following.plan.columns)
 
     def _compare(self, rows: DataFrame, stored: DataFrame | None) -> None:
         """Stage the difference of rows wanted and stored."""

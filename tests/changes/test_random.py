@@ -56,6 +56,7 @@ def check(number: int) -> bool:
     if number % 2:
         view.keep_state()
     for _ in range(2):
+        view.keep_rows()
         changed = _changed(duck, seed)
         wanted = duck.current(sql)
         printed = duck.rows(plan.normal_text(Naming(table=lambda use: use.table)))
