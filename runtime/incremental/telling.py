@@ -26,13 +26,14 @@ def refresh_plan(objects: Objects, plan: ViewWrite) -> list[str]:
     lines = ["", f"Refresh policy {policy.value}: {_POLICIES[policy]}"]
     if made.refusal() == "ROUND_TRIP":
         return [*lines, f"recompute and compare: ROUND_TRIP: {WHY['ROUND_TRIP']}"]
-    lines += explain(made.found, made.told).splitlines()
+    told = explain(made.found, made.told).splitlines()
+    lines += [line for line in told if not line.startswith("state ")]  # none is kept beside it
     for name, table in made.tables.items():
         stored = objects.table(objects.item(table.object_id))
         version = stored.version()
         rows = stored.rows_count(version)
-        told = "rows not counted" if rows is None else f"{rows:,} rows"
-        lines.append(f"{name} holds {told} in {len(stored.files(version))} file(s)")
+        counted = "rows not counted" if rows is None else f"{rows:,} rows"
+        lines.append(f"{name} holds {counted} in {len(stored.files(version))} file(s)")
     return lines
 
 

@@ -73,6 +73,10 @@ CASES = {
         "SELECT t.k, l.m FROM t JOIN LATERAL (SELECT max(w) AS m FROM u WHERE u.k = t.k) l",
         LEFT,
     ),
+    "lateral, nothing of it": (
+        "SELECT t.k FROM t JOIN LATERAL (SELECT max(w) AS m FROM u WHERE u.k = t.k) l",
+        LINEAR,
+    ),
     # keys
     "group": ("SELECT k, count(*), min(s), max(v), count(DISTINCT v) FROM t GROUP BY k", KEYS),
     "group by alias": ("SELECT k % 2 AS p, sum(v) FROM t GROUP BY p", KEYS),
