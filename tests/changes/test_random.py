@@ -48,6 +48,8 @@ def check(number: int) -> bool:
     seed = random.Random(number)
     duck = _filled(seed)
     sql = Maker(number).statement()
+    if "JOIN LATERAL" in sql and "LIMIT" in sql:
+        return False  # DuckDB chooses the first rows below LATERAL anew for each row around it
     plan = change_plan(sql, TABLES)
     if isinstance(plan, NoChangePlan):
         assert plan.reason.code in UNCLEAR, f"{plan.reason} in {sql}"
