@@ -29,6 +29,7 @@ from ctsql.planner.nodes import (
     ViewWrite,
     children,
 )
+from ctsql.planner.together import by_row
 
 
 def explain(node: Node) -> str:
@@ -89,7 +90,8 @@ def line(node: Node) -> str:
         case TaskWrite():
             columns = ", ".join(f"{c.name} {c.type}" for c in node.columns)
             trim = f", and {node.trim.text}" if node.trim else ""
-            return f"TaskWrite {node.name} ({columns}): one commit at each due T{trim}"
+            jobs = "; Ts that wait are computed in one job" if by_row(node) else ""
+            return f"TaskWrite {node.name} ({columns}): one commit at each due T{trim}{jobs}"
         case ViewWrite():
             columns = ", ".join(f"{c.name} {c.type}" for c in node.columns)
             at = "T" if node.refresh is None else f"the times of {refresh_text(node.refresh)}"

@@ -128,12 +128,21 @@ def _(statement: Merge, view: View, later: bool) -> Held:
     return lower_merge(statement, view, later=later)
 
 
-def _inserted(statement: Insert, view: View) -> DataFrame:
+def lower_inserts(node: Transaction, context: Context, *carried: str) -> DataFrame:
+    """What a body of INSERTs proposes, with further columns that its queries end with."""
+    view = View(Held(None), context)
+    inserts = [s for s in node.statements if isinstance(s, Insert)]
+    made = together(*(_inserted(s, view, carried) for s in inserts))
+    assert made is not None  # there is a statement
+    return made
+
+
+def _inserted(statement: Insert, view: View, carried: tuple[str, ...] = ()) -> DataFrame:
     """The rows of an INSERT, under the output's columns and of their types."""
     query, context = statement.query, view.context
     rows = lower_query(query, context, view.given(query.relations))
     place = {name: i for i, name in enumerate(statement.into)}
-    positional = rows.toDF(*(f"__ct_c{i}" for i in range(len(statement.into))))
+    positional = rows.toDF(*(f"__ct_c{i}" for i in range(len(statement.into))), *carried)
     defaults = {a.column: a.value for a in statement.defaults}
     chosen = []
     for column in statement.target:
@@ -144,7 +153,7 @@ def _inserted(statement: Insert, view: View) -> DataFrame:
         elif default is not None:
             source = F.expr(value_text(default, context))
         chosen.append(as_stored(source, column).alias(column.name))
-    return positional.select(*chosen)
+    return positional.select(*chosen, *carried)
 
 
 def _matching(

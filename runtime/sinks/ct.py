@@ -34,6 +34,7 @@ from ctsql.planner.rules.inserts_input import inserts_input
 from ctsql.planner.rules.times_extract import times_extract
 from ctsql.planner.rules.times_reduce import times_reduce
 from ctsql.runtime.objects import Objects
+from ctsql.runtime.sinks.ahead import Ahead
 from ctsql.runtime.sinks.ct_state import SinkState
 from ctsql.runtime.sinks.failure import (
     Action,
@@ -63,6 +64,7 @@ class TaskSink:
         self.item = item
         self.output = objects.output(item)
         self._retrying = False
+        self._ahead = Ahead(objects, item)
 
     def advance(self, until: int, *, retry: bool = False) -> None:
         """Run the body at every due T <= until.
@@ -91,14 +93,15 @@ class TaskSink:
         by_time = {run.time: run for run in runs}
         unwritten = False
         self._propose(state, by_time)
-        while (decision := state.decide()) is not None:
-            self.objects.check_stop()
-            state.output_upper = decision.upper
-            if decision.rows:
-                ((run, _),) = decision.rows
-                state.output_upper, wrote = self._write(run)
-                unwritten = not wrote
-            self._propose(state, by_time)
+        with self._ahead.over(runs):
+            while (decision := state.decide()) is not None:
+                self.objects.check_stop()
+                state.output_upper = decision.upper
+                if decision.rows:
+                    ((run, _),) = decision.rows
+                    state.output_upper, wrote = self._write(run)
+                    unwritten = not wrote
+                self._propose(state, by_time)
         if unwritten:
             self._advance_upper(state.output_upper)
 
@@ -235,6 +238,10 @@ class TaskSink:
 
     def _stage(self, attempt: Attempt, run: Run) -> bool:
         """Compute and stage what the body proposes; False when that is nothing."""
+        files = self._ahead.take(run)
+        if files is not None:
+            attempt.adopt(files)
+            return bool(files)
         _, plan = self.objects.in_force(self.item, run.time)
         inputs = RunInputs(self.objects, plan, run)
         with converted(), inputs.opened() as changes:
