@@ -90,7 +90,7 @@ def line(node: Node) -> str:
         case TaskWrite():
             columns = ", ".join(f"{c.name} {c.type}" for c in node.columns)
             trim = f", and {node.trim.text}" if node.trim else ""
-            jobs = "; Ts that wait are computed in one job" if by_row(node) else ""
+            jobs = "; Ts that wait share a job and a commit" if by_row(node) else ""
             return f"TaskWrite {node.name} ({columns}): one commit at each due T{trim}{jobs}"
         case ViewWrite():
             columns = ", ".join(f"{c.name} {c.type}" for c in node.columns)

@@ -4,13 +4,15 @@ All three come from one net change, so that a commit that takes a row out and pu
 back changes nothing. A commit that only adds files needs no netting.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ctsql.runtime.delta_log import FILE_COLUMN, DeltaTable
+from ctsql.runtime.movements import Movement, numbered_files
 from ctsql.runtime.sinks.correction import COPIES, column_name, copied, net
 
 DIFF = "diff"
@@ -60,3 +62,26 @@ class InputChange:
             rows = self.nothing() if self.added is None else self.added
             changed = net(rows.select(*names, F.lit(1).alias(COPIES)), self._columns)
         return changed.select(*names, F.col(COPIES).cast("bigint").alias(DIFF))
+
+
+def numbered_rows(
+    table: DeltaTable, movements: Sequence[Movement], number: str
+) -> DataFrame | None:
+    """The rows that movements of kind APPEND insert, each with the number of its movement.
+
+    Args:
+        number: the name of the column that says which of the movements, from 0.
+
+    Returns:
+        None when the files of different movements cannot be told apart by their names.
+    """
+    numbers = numbered_files(table, movements)
+    if numbers is None:
+        return None
+    rows = table.added_rows(sorted({v for m in movements for v in m.versions}))
+    columns = [F.col(column_name(c)) for c in rows.columns]
+    file = F.substring_index(F.col("_metadata.file_path"), "/", -1).alias(FILE_COLUMN)
+    known = table.gateway.session.createDataFrame(
+        list(numbers.items()), f"{FILE_COLUMN} STRING, {number} INT"
+    )
+    return rows.select(*columns, file).join(F.broadcast(known), FILE_COLUMN).drop(FILE_COLUMN)

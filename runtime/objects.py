@@ -10,10 +10,10 @@ query as of the newest refresh time R <= T, whether or not anything was written 
 import hashlib
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
@@ -22,8 +22,10 @@ from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import CLOSED, TIME_MAX
 from ctsql.planner.binding import Bound, bind_stored
 from ctsql.planner.nodes import DeletesInput, InsertsInput, TaskWrite, ViewWrite
-from ctsql.runtime.commits import Change, classify, rows_added
+from ctsql.runtime import movements as moved
+from ctsql.runtime.commits import Change
 from ctsql.runtime.delta_log import DeltaTable, Gateway
+from ctsql.runtime.movements import Movement, Stored
 from ctsql.runtime.refresh import Schedule
 from ctsql.runtime.sinks.correction import net_change
 from ctsql.runtime.sinks.failure import Failure, held_at
@@ -32,18 +34,6 @@ from ctsql.runtime.write_handle import Entry, Output
 
 DEFINITION = "definition"
 """In the metadata of an output's commit: of which definition it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Movement:
-    """At ``time`` an object's table went from version ``before`` to ``version``.
-
-    ``before`` is exclusive: the change is what the commits before + 1 .. version did.
-    """
-
-    time: int
-    before: int
-    version: int
 
 
 def due_changes(plan: TaskWrite) -> dict[str, frozenset[Change]]:
@@ -196,11 +186,18 @@ class Objects:
     # ---- versions and times
 
     def version_at(self, item: Item, at: int) -> int | None:
-        """The version that holds an object's contents as of T; None before there were any."""
+        """The version that holds an object's contents as of T; None before there were any.
+
+        Where a later commit is shared by Ts before and after this one, that is not all of it:
+        rows are to be read by :meth:`contents_at`.
+        """
+        return self.stored_at(item, at).version
+
+    def stored_at(self, item: Item, at: int) -> Stored:
+        """Where an object's contents as of T are."""
         if item.kind is ObjectKind.TABLE:
-            return self.timeline.version_at(item.id, at)
-        entries = self.output(item).entries(since=at + 1)
-        return entries[0].version if entries and entries[0].upper <= at + 1 else None
+            return Stored(self.timeline.version_at(item.id, at))
+        return moved.stored_at(self.output(item).entries(since=at + 1), at)
 
     def stored_upper(self, item: Item) -> int:
         """An output's upper (exclusive), or its time of creation when nothing is written yet.
@@ -221,14 +218,7 @@ class Objects:
                 before = binding.version
             return found
         entries = self.output(item).entries(since=after + 1)
-        found = []
-        previous = 0
-        for entry in entries:
-            time = entry.upper - 1
-            if after < time <= until:
-                found.append(Movement(time, previous, entry.version))
-            previous = entry.version
-        return found
+        return moved.movements(entries, after=after, until=until)
 
     def move_times(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times at which what an object holds may have changed."""
@@ -377,34 +367,27 @@ class Objects:
         if held is not None:
             before = self.held_error(item, movement.before)
             return Change.NONE if before is not None and before.is_like(held) else Change.FAILED
-        kinds = {
-            classify(table.commit_at(v)) for v in range(movement.before + 1, movement.version + 1)
-        } - {Change.NONE}
-        if not kinds:
-            # What was an error until then is rows again, be they those from before it.
-            healed = self.held_error(item, movement.before) is not None
-            return Change.MIXED if healed else Change.NONE
-        return kinds.pop() if len(kinds) == 1 else Change.MIXED
+        change = moved.change_of(table, movement)
+        if change is Change.NONE and self.held_error(item, movement.before) is not None:
+            return Change.MIXED  # what was an error is rows again, be they those from before it
+        return change
 
     def rows_inserted(self, item: Item, movement: Movement) -> int | None:
         """How many rows a movement of kind APPEND inserts; None when the log does not say."""
-        table = self.table(item)
-        counts = [
-            rows_added(table.commit_at(v))
-            for v in range(movement.before + 1, movement.version + 1)
-            if table.commit_at(v).changes_data
-        ]
-        return None if any(c is None for c in counts) else sum(c for c in counts if c is not None)
+        return moved.rows_inserted(self.table(item), movement)
 
     def rows_count(self, item: Item, at: int) -> int | None:
         """How many rows an object holds as of T, from the log; None when it does not say."""
         if item.location is None:
             return None
-        version = self.version_at(item, at)
-        if version is None:
+        stored = self.stored_at(item, at)
+        if stored.shared is not None:
+            return None
+        if stored.version is None:
             return 0
         # Under an error lie the rows from before it, which are not what the view holds.
-        return None if self.held_error(item, version) else self.table(item).rows_count(version)
+        held = self.held_error(item, stored.version)
+        return None if held else self.table(item).rows_count(stored.version)
 
     def reads_at(self, item: Item, time: int) -> dict[str, object]:
         """What a commit of an output at T says of itself: T, and the versions it was made from."""
@@ -438,7 +421,7 @@ class Objects:
 
     def added_by(self, item: Item, movement: Movement) -> DataFrame:
         """The rows a movement of kind APPEND inserts."""
-        return self.table(item).added_rows(list(range(movement.before + 1, movement.version + 1)))
+        return self.table(item).added_rows(movement.versions, movement.times)
 
     def changed_by(self, item: Item, movement: Movement, columns: list[str]) -> DataFrame:
         """What a movement changes of these columns, net: each row once, with ``COPIES``.
@@ -449,8 +432,19 @@ class Objects:
         held = self.held_error(item, movement.version)
         if held is not None:
             raise held.view_error(item)
-        rows = self.table(item).change_rows(movement.before + 1, movement.version)
-        return net_change(rows, columns)
+        return net_change(self.change_rows(item, movement), columns)
+
+    def change_rows(self, item: Item, movement: Movement) -> DataFrame:
+        """The rows that a movement changes, with ``_change_type`` as Delta's change feed has it."""
+        table = self.table(item)
+        first, last = movement.before + 1, movement.version
+        if not movement.is_shared:
+            return table.change_rows(first, last)
+        added = table.added_rows([last], movement.times)
+        rows = added.withColumn("_change_type", F.lit("insert"))
+        if first == last:
+            return rows
+        return rows.unionByName(table.change_rows(first, last - 1).select(*rows.columns))
 
     def held_error(self, item: Item, version: int) -> Failure | None:
         """The error that a view holds since a commit that moved its upper."""
@@ -471,6 +465,14 @@ class Objects:
         if held is not None:
             raise held.view_error(item)
         return table.frame(self.settled(table, version))
+
+    def contents_at(self, item: Item, at: int) -> DataFrame:
+        """The rows of an object's table as of T, none before the first; raises VIEW_FAILED."""
+        stored = self.stored_at(item, at)
+        rows = self.contents(item, stored.version)
+        if stored.shared is None:
+            return rows
+        return rows.unionByName(self.table(item).added_rows([stored.shared], range(at + 1)))
 
     def settled(self, table: DeltaTable, version: int) -> int:
         """The newest version with the same rows: compaction may have replaced the files."""

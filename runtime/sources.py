@@ -45,11 +45,10 @@ class StoredSources:
         if object_id in self.copies:
             copy = self.objects.gateway.table(self.copies[object_id])
             return copy.frame(copy.version())
-        version = self.objects.version_at(item, at)
         if item.kind is ObjectKind.TABLE:
-            if version is None:
+            if self.objects.version_at(item, at) is None:
                 raise self._too_early(item, at)
-            return self.objects.contents(item, version)
+            return self.objects.contents_at(item, at)
         if at < item.created:
             raise self._too_early(item, at)
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
@@ -58,7 +57,7 @@ class StoredSources:
                 raise self._not_refreshed(item, at)
             if not self._is_exact(item, at):
                 return self._computed(item, shown)
-        return self.objects.contents(item, version)
+        return self.objects.contents_at(item, at)
 
     def _is_exact(self, item: Item, at: int) -> bool:
         """Does the version that was stored last before T still hold at T?"""

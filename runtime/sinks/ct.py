@@ -34,7 +34,6 @@ from ctsql.planner.rules.inserts_input import inserts_input
 from ctsql.planner.rules.times_extract import times_extract
 from ctsql.planner.rules.times_reduce import times_reduce
 from ctsql.runtime.objects import Objects
-from ctsql.runtime.sinks.ahead import Ahead
 from ctsql.runtime.sinks.ct_state import SinkState
 from ctsql.runtime.sinks.failure import (
     Action,
@@ -47,8 +46,16 @@ from ctsql.runtime.sinks.failure import (
 from ctsql.runtime.sinks.iterations import propose
 from ctsql.runtime.sinks.runs import Run, RunInputs, due_runs
 from ctsql.runtime.sinks.staging import stage
+from ctsql.runtime.sinks.together import (
+    RUNS_MAX,
+    RUNS_MIN,
+    may_run_together,
+    stage_together,
+)
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import FILE_MISSING, converted
+from ctsql.runtime.staged import discarded_on_error
+from ctsql.runtime.uppers import SHARED_BY
 from ctsql.runtime.write_handle import Attempt, Committed, Disturbed, UpperMismatch
 
 DISTURBED_TRIES_MAX = 20
@@ -64,7 +71,9 @@ class TaskSink:
         self.item = item
         self.output = objects.output(item)
         self._retrying = False
-        self._ahead = Ahead(objects, item)
+
+        self._waiting: list[Run] = []
+        self._together_max = RUNS_MAX
 
     def advance(self, until: int, *, retry: bool = False) -> None:
         """Run the body at every due T <= until.
@@ -91,17 +100,17 @@ class TaskSink:
         state.append_times = {time for time, _ in due}
         state.append_times_progress = until + 1
         by_time = {run.time: run for run in runs}
+        self._waiting, self._together_max = sorted(runs, key=lambda r: r.time), RUNS_MAX
         unwritten = False
         self._propose(state, by_time)
-        with self._ahead.over(runs):
-            while (decision := state.decide()) is not None:
-                self.objects.check_stop()
-                state.output_upper = decision.upper
-                if decision.rows:
-                    ((run, _),) = decision.rows
-                    state.output_upper, wrote = self._write(run)
-                    unwritten = not wrote
-                self._propose(state, by_time)
+        while (decision := state.decide()) is not None:
+            self.objects.check_stop()
+            state.output_upper = decision.upper
+            if decision.rows:
+                ((run, _),) = decision.rows
+                state.output_upper, wrote = self._write_together(run) or self._write(run)
+                unwritten = not wrote
+            self._propose(state, by_time)
         if unwritten:
             self._advance_upper(state.output_upper)
 
@@ -120,6 +129,32 @@ class TaskSink:
         plan = self.objects.bound(self.item).plan
         assert isinstance(plan, TaskWrite)
         return self.item.created if plan.snapshot else self.item.created + 1
+
+    def _write_together(self, run: Run) -> tuple[int, bool] | None:
+        """Like :meth:`_write` for a due time and those that wait after it, in one commit.
+
+        None when it is to be run by itself: where they cannot be, and where anything went wrong.
+        """
+        waiting = [r for r in self._waiting if r.time >= run.time][: self._together_max]
+        if self._retrying or len(waiting) < RUNS_MIN:
+            return None
+        runs = may_run_together(self.objects, self.item, waiting)
+        attempt = self.output.open(self.output.upper) if len(runs) >= RUNS_MIN else None
+        if not isinstance(attempt, Attempt):
+            return None
+        try:
+            with discarded_on_error([attempt]):
+                times = stage_together(self.objects, self.item, attempt, runs)
+        except (DataError, StatementError, EnvironmentProblem):
+            self._together_max = len(runs) // 2
+            return self._write_together(run)
+        last = runs[-1].time
+        if not times or attempt.expected > run.time:
+            attempt.abandon()
+            return None if times is None else (last + 1, False)
+        said = {**self.objects.reads_at(self.item, last), SHARED_BY: times}
+        outcome = attempt.commit(last + 1, said)
+        return (last + 1, True) if isinstance(outcome, Committed) else None
 
     def _write(self, run: Run) -> tuple[int, bool]:
         """Run the body at a due time; gives the output's upper after it, and whether we wrote."""
@@ -238,10 +273,6 @@ class TaskSink:
 
     def _stage(self, attempt: Attempt, run: Run) -> bool:
         """Compute and stage what the body proposes; False when that is nothing."""
-        files = self._ahead.take(run)
-        if files is not None:
-            attempt.adopt(files)
-            return bool(files)
         _, plan = self.objects.in_force(self.item, run.time)
         inputs = RunInputs(self.objects, plan, run)
         with converted(), inputs.opened() as changes:

@@ -16,7 +16,8 @@ from ctsql.catalog.items import Item
 from ctsql.planner.nodes import InsertsInput, TaskWrite
 from ctsql.runtime.commits import Change
 from ctsql.runtime.input_changes import InputChange
-from ctsql.runtime.objects import Movement, Objects, due_changes
+from ctsql.runtime.movements import Movement
+from ctsql.runtime.objects import Objects, due_changes
 from ctsql.runtime.sinks.correction import COPIES
 from ctsql.runtime.sinks.few import DRIVER_ROWS_MAX, few
 from ctsql.runtime.sinks.staging import persisted, unadaptive

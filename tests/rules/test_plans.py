@@ -120,7 +120,7 @@ CASES: dict[str, tuple[Callable[[Node], Node], Node, str]] = {
         snapshot_option.rule,
         _task(_inserts(), snapshot=True),
         """\
-        TaskWrite log (k int): one commit at each due T; Ts that wait are computed in one job
+        TaskWrite log (k int): one commit at each due T; Ts that wait share a job and a commit
           InsertsInput feed: the rows inserted at T, on the first run the snapshot
           Transaction: statements in order, consolidated
             Insert (k)
@@ -132,7 +132,7 @@ CASES: dict[str, tuple[Callable[[Node], Node], Node, str]] = {
         times_extract.rule,
         _task(_inserts(), snapshot=False),
         """\
-        TaskWrite log (k int): one commit at each due T; Ts that wait are computed in one job
+        TaskWrite log (k int): one commit at each due T; Ts that wait share a job and a commit
           InsertsInput feed: the rows inserted at T
           TimesExtract: the times at which the input's inserts changed, from its log
             InsertsInput feed: the rows inserted at T
@@ -146,7 +146,7 @@ CASES: dict[str, tuple[Callable[[Node], Node], Node, str]] = {
         times_reduce.rule,
         _task(_inserts(), snapshot=False, times=TimesExtract(inputs=(_inserts(),))),
         """\
-        TaskWrite log (k int): one commit at each due T; Ts that wait are computed in one job
+        TaskWrite log (k int): one commit at each due T; Ts that wait share a job and a commit
           InsertsInput feed: the rows inserted at T
           TimesReduce: one update a time
             TimesExtract: the times at which the input's inserts changed, from its log

@@ -20,6 +20,8 @@ MARKS = {
     "an error became what a view holds": "a view that a task follows failed at T",
     "a failure was taken away": "by the commit that moved the upper past it",
     "a failed T was skipped": "by SKIP or ON ERROR",
+    "several Ts shared a commit": "waiting runs of a body that takes rows one by one",
+    "the past was read": "of a task, as of any T",
     "an object stands at a failed T": "at the end of a run",
     "foreign rows came between a view's read and its commit": "the commit has not seen them",
     "foreign rows were taken out of a view": "by the next commit",

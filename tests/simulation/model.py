@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from ctsql.runtime.commits import Commit
 from ctsql.runtime.timeline import APP
+from ctsql.runtime.uppers import SHARED_BY
 from ctsql.runtime.write_handle import FAILURE
 from tests.simulation.memory_store import Bag, File, Folder, Sent, Store
 from tests.simulation.world import DEFINED, SOURCES, Fails, Task, View, reads_of
@@ -217,7 +218,10 @@ class Model:
             wanted = self.contents(name, at)
         except Blocked as blocked:
             raise Violation(f"W4: {name} is written at {at}, and {blocked}") from blocked
-        self._nothing_left_out(name, lower, at)
+        if SHARED_BY in commit.metadata:
+            self._shared(folder, commit, lower)
+        else:
+            self._nothing_left_out(name, lower, at)
         foreign = self.disturbed.get(name)
         # A batch may have been staged against an older version than the one it is committed on.
         version_read = commit.metadata["version_read"]
@@ -231,6 +235,19 @@ class Model:
         )
         if self.disturbed.pop(name, None) is not None:
             self.marks.add("foreign rows were taken out of a view")
+
+    def _shared(self, folder: Folder, commit: Commit, lower: int) -> None:
+        """A commit of several Ts: the files up to each are what the output is then."""
+        name = folder.location
+        told = commit.metadata[SHARED_BY]
+        require(told == sorted({a.time for a in commit.adds}), "W3: Ts without files", name, told)
+        before = folder.contents(commit.version - 1)
+        for at in [t for t in self.times if lower <= t <= self.now]:
+            added = [File.of(a.line) for a in commit.adds if a.time is not None and a.time <= at]
+            held = before + Counter(row for f in added for _, row in folder.rows(f))
+            if at < commit.metadata["upper"]:
+                require(held == self.contents(name, at), "W3: not at each T", name, at, told)
+        self.marks.add("several Ts shared a commit")
 
     def _nothing_left_out(self, name: str, lower: int, at: int) -> None:
         """An output that is written at every T did not change between its last write and T."""
@@ -271,6 +288,14 @@ class Model:
         )
 
     # ---- what is asked
+
+    def check_past(self, name: str, at: int, rows: Bag) -> None:
+        """A read of the past gave these rows as of T."""
+        if name in self.foreign:
+            return
+        wanted = self.contents(name, at)
+        require(rows == wanted, "R4: a read of the past is wrong", name, at)
+        self.marks.add("the past was read")
 
     def check_read(
         self, name: str, at: int, rows: Bag, since: dict[str, int], foreign: int | None

@@ -154,7 +154,7 @@ class Process:
         """Run one statement."""
         rng = self.simulation.rng
         what: Callable[[MemoryEngine], None] = rng.choices(
-            (self.tick, self.read, self.full, self.mend), (8, 4, 3, 2)
+            (self.tick, self.read, self.past, self.full, self.mend), (8, 4, 2, 3, 2)
         )[0]
         self.doing = what.__name__
         what(engine)
@@ -184,6 +184,26 @@ class Process:
         at = engine.read_time([item])
         rows: Any = StoredSources(engine.objects).contents(item.id, at)
         model.check_read(item.id, at, rows.bag(), since, foreign)
+
+    def past(self, engine: MemoryEngine) -> None:
+        """A read of a task's output AS OF a T at which it was complete."""
+        engine.timeline.refresh()
+        engine.refresh_catalog()
+        item = self._any(engine, lambda i: i.kind is ObjectKind.CONTINUAL_TASK)
+        if item is None:
+            return
+        complete = min(engine.objects.stored_upper(item) - 1, engine.timeline.now)
+        times = [t for t in self.simulation.model.times if item.created <= t <= complete]
+        if not times:
+            return
+        at = self.simulation.rng.choice(times)
+        try:
+            rows: Any = StoredSources(engine.objects).contents(item.id, at)
+        except CtsqlError as problem:
+            if problem.condition != "HISTORY_LOST":
+                raise
+            return  # its log was cleaned up
+        self.simulation.model.check_past(item.id, at, rows.bag())
 
     def full(self, engine: MemoryEngine) -> None:
         """REFRESH MATERIALIZED VIEW ... FULL."""

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 from ctsql.catalog.errors import error
@@ -20,8 +20,11 @@ from ctsql.planner.binding import Bound, bind_stored
 from ctsql.planner.lowering import Context, Proposal
 from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.runtime import objects, sources, timeline
+from ctsql.runtime.movements import tagged
+from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks import ct, mv, runs
 from ctsql.runtime.sinks.cancel import cancel
+from ctsql.runtime.sinks.runs import Run
 from ctsql.runtime.write_handle import Attempt
 from tests.simulation.memory_log import Functions, Rows
 from tests.simulation.memory_store import Bag
@@ -271,6 +274,25 @@ def stage(
     return bool(left.inserts or victims)
 
 
+def stage_together(objects: Objects, item: Item, attempt: Attempt, runs: list[Run]) -> list[int]:
+    """Stage what the body inserts at each of several Ts, by its Python function."""
+    task, handle = DEFINED[item.id], cast("Any", attempt)
+    assert isinstance(task, Task)
+    found = []
+    for run in runs:
+        ((object_id, movement),) = run.movements
+        rows: Any = objects.added_by(objects.item(object_id), movement)
+        try:
+            _, inserts = task.body(Counter(), rows.bag())
+        except Fails:
+            raise _failed() from None
+        if inserts:
+            staged = handle._txn.stage(Rows(inserts.elements()))
+            handle._inserts += [tagged(file, run.time) for file in staged]
+            found.append(run.time)
+    return found
+
+
 _bound: dict[Item, Bound] = {}
 
 
@@ -288,6 +310,7 @@ def without_spark() -> Iterator[None]:
         for module, name, function in (
             (ct, "propose", lambda node, context, _: lower_transaction(node, context)),
             (ct, "stage", stage),
+            (ct, "stage_together", stage_together),
             (runs, "few", lambda rows: rows),
             (runs, "only_inserts", lambda rows: rows),
             (runs, "InputChange", Inserts),
@@ -296,6 +319,7 @@ def without_spark() -> Iterator[None]:
             (sources, "lower_view", lower_view),
             (timeline, "F", Functions),
             (objects, "bind_stored", bind),
+            (objects, "F", Functions),
             (objects, "net_change", lambda rows, _: rows),
         ):
             stack.enter_context(mock.patch.object(module, name, function))
