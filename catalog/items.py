@@ -4,6 +4,7 @@ An item keeps its definition as the user typed it. Names in a definition are res
 the object is created, and kept by object id (``reads``): a later rename changes nothing.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -282,6 +283,19 @@ class Catalog:
         for object_id in object_ids:
             visit(object_id)
         return list(done.values())
+
+    def fingerprint(self, item: Item) -> str:
+        """A short text that changes with an object's definition, or that of a plain view in it."""
+        seen = {item.id: item}
+        waiting = [item]
+        while waiting:
+            for reading in waiting.pop().reads:
+                read = self.items[reading.object_id]
+                if read.kind is ObjectKind.VIEW and read.id not in seen:
+                    seen[read.id] = read
+                    waiting.append(read)
+        told = [(i.id, i.search_schema, i.definition) for i in seen.values()]
+        return hashlib.sha256(repr(sorted(told)).encode()).hexdigest()[:16]
 
     def sources(self) -> list[Item]:
         """The tables that are not outputs: those whose commits get Ts."""

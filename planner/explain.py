@@ -90,8 +90,9 @@ def line(node: Node) -> str:
         case TaskWrite():
             columns = ", ".join(f"{c.name} {c.type}" for c in node.columns)
             trim = f", and {node.trim.text}" if node.trim else ""
+            at = f"each due T, {node.coalesce.text} at most" if node.coalesce else "each due T"
             jobs = "; Ts that wait share a job and a commit" if by_row(node) else ""
-            return f"TaskWrite {node.name} ({columns}): one commit at each due T{trim}{jobs}"
+            return f"TaskWrite {node.name} ({columns}): one commit at {at}{trim}{jobs}"
         case ViewWrite():
             columns = ", ".join(f"{c.name} {c.type}" for c in node.columns)
             at = "T" if node.refresh is None else f"the times of {refresh_text(node.refresh)}"

@@ -235,6 +235,7 @@ class TaskWrite:
     snapshot: bool
     skip_errors: bool = False  # ON ERROR = 'skip'
     trim: Every | None = None  # TRIM EVERY: the body also runs so often, with nothing inserted
+    coalesce: Every | None = None  # COALESCE: changes are due together, at the end of an interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

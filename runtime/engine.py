@@ -202,11 +202,12 @@ class Engine:
         now, passed = self.timeline.now, clock.now_ms()
         return any(
             self.objects.trims(item, after=now, until=passed)
-            if item.kind is ObjectKind.CONTINUAL_TASK
-            else self.objects.schedule(item) is not None
-            and (
-                self.objects.possible_times(item, after=now, until=passed)
-                or self.objects.is_to_close(item, passed)
+            or (
+                self.objects.schedule(item) is not None
+                and (
+                    self.objects.possible_times(item, after=now, until=passed)
+                    or self.objects.is_to_close(item, passed)
+                )
             )
             for item in self.catalog
         )

@@ -14,8 +14,10 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from ctsql.catalog.errors import error
+from ctsql.planner.nodes import DeletesInput, InsertsInput, TaskWrite
 from ctsql.runtime.batches import StagedFile
 from ctsql.runtime.commits import TIME_TAG, Change, Commit, FileAction, classify, rows_added
 from ctsql.runtime.log import LogTable
@@ -30,13 +32,15 @@ class Movement:
     """At ``time`` an object's table went from version ``before`` to ``version``.
 
     ``before`` is exclusive: the change is what the commits before + 1 .. version did; where
-    ``version`` is shared by several Ts, of that commit only the files of ``time``.
+    ``version`` is shared by several Ts, of that commit only the files of ``time``. ``parts``: it is
+    several such changes taken together.
     """
 
     time: int
     before: int
     version: int
     is_shared: bool = False
+    parts: tuple["Movement", ...] = ()
 
     @property
     def versions(self) -> range:
@@ -62,6 +66,17 @@ class Stored:
     shared: int | None = None
 
 
+def due_changes(plan: TaskWrite) -> dict[str, frozenset[Change]]:
+    """For each input the kinds of changes for which the body may have to run."""
+    found: dict[str, frozenset[Change]] = {}
+    for node in plan.inputs:
+        assert isinstance(node, InsertsInput | DeletesInput)
+        more = {Change.DELETE} if isinstance(node, DeletesInput) else {Change.APPEND}
+        known = found.get(node.object_id, frozenset[Change]())
+        found[node.object_id] = known | more | {Change.MIXED, Change.FAILED}
+    return found
+
+
 def movements(entries: Sequence[Entry], *, after: int, until: int) -> list[Movement]:
     """The movements of an output with after < T <= until, oldest first.
 
@@ -80,6 +95,14 @@ def movements(entries: Sequence[Entry], *, after: int, until: int) -> list[Movem
                 found.append(Movement(time, before, entry.version, bool(entry.times)))
         previous = entry.version
     return found
+
+
+def merged(parts: Sequence[Movement]) -> Movement:
+    """Movements of one table that follow each other, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    apart = tuple(parts) if any(p.is_shared for p in parts) else ()
+    return Movement(parts[-1].time, parts[0].before, parts[-1].version, parts=apart)
 
 
 def stored_at(entries: Sequence[Entry], at: int) -> Stored:
@@ -139,7 +162,8 @@ def numbered_files(table: LogTable, movements: Sequence[Movement]) -> dict[str, 
     """
     found: dict[str, int] = {}
     for number, movement in enumerate(movements):
-        for add in added_files(table, movement.versions, movement.times):
+        adds = (added_files(table, m.versions, m.times) for m in movement.parts or (movement,))
+        for add in chain.from_iterable(adds):
             name = add.path.rsplit("/", 1)[-1]
             if not _PLAIN_NAME.fullmatch(name) or found.setdefault(name, number) != number:
                 return None
@@ -148,6 +172,8 @@ def numbered_files(table: LogTable, movements: Sequence[Movement]) -> dict[str, 
 
 def change_of(table: LogTable, movement: Movement) -> Change:
     """What a movement does to the rows, from the log alone."""
+    if movement.parts:
+        return _together({change_of(table, part) for part in movement.parts})
     return _together({_change(c, movement) for c in _commits(table, movement)})
 
 
@@ -167,7 +193,9 @@ def _change(commit: Commit, movement: Movement) -> Change:
 
 def rows_inserted(table: LogTable, movement: Movement) -> int | None:
     """How many rows a movement of kind APPEND inserts; None when the log does not say."""
-    if not movement.is_shared:
+    if movement.parts:
+        counts = [rows_inserted(table, part) for part in movement.parts]
+    elif not movement.is_shared:
         counts = [rows_added(c) for c in _commits(table, movement) if c.changes_data]
     else:
         counts = [a.rows_count for a in added_files(table, movement.versions, movement.times)]

@@ -7,10 +7,10 @@ bound by the timeline because somebody asked for a refresh by hand. R1: what it 
 query as of the newest refresh time R <= T, whether or not anything was written at R.
 """
 
-import hashlib
 import threading
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import partial, reduce
+from itertools import groupby
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -21,30 +21,19 @@ from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import CLOSED, TIME_MAX
 from ctsql.planner.binding import Bound, bind_stored
-from ctsql.planner.nodes import DeletesInput, InsertsInput, TaskWrite, ViewWrite
+from ctsql.planner.nodes import TaskWrite, ViewWrite
 from ctsql.runtime import movements as moved
 from ctsql.runtime.commits import Change
 from ctsql.runtime.delta_log import DeltaTable, Gateway
-from ctsql.runtime.movements import Movement, Stored
+from ctsql.runtime.movements import Movement, Stored, due_changes
 from ctsql.runtime.refresh import Schedule
-from ctsql.runtime.sinks.correction import net_change
+from ctsql.runtime.sinks.correction import column_name, net_change
 from ctsql.runtime.sinks.failure import Failure, held_at
 from ctsql.runtime.timeline import Timeline
 from ctsql.runtime.write_handle import Entry, Output
 
 DEFINITION = "definition"
 """In the metadata of an output's commit: of which definition it is."""
-
-
-def due_changes(plan: TaskWrite) -> dict[str, frozenset[Change]]:
-    """For each input the kinds of changes for which the body may have to run."""
-    found: dict[str, frozenset[Change]] = {}
-    for node in plan.inputs:
-        assert isinstance(node, InsertsInput | DeletesInput)
-        more = {Change.DELETE} if isinstance(node, DeletesInput) else {Change.APPEND}
-        known = found.get(node.object_id, frozenset[Change]())
-        found[node.object_id] = known | more | {Change.MIXED, Change.FAILED}
-    return found
 
 
 class Objects:
@@ -258,14 +247,34 @@ class Objects:
         """The times at which an object may have to be brought up; a task is, for its inputs."""
         if item.kind is not ObjectKind.CONTINUAL_TASK:
             return self.change_times(item, after=after, until=until)
-        plans = self.plans(item, after=max(after, item.created), until=until)
-        return {
-            m.time
-            for start, stop, _, plan in plans
-            for object_id, kinds in due_changes(plan).items()
-            for m in self.movements(self.item(object_id), after=start, until=stop)
-            if self.change_of(self.item(object_id), m) in kinds
-        } | self.trims(item, after=after, until=until)
+        due = self.due_movements(item, after=after, until=until)
+        return {time for time, *_ in due} | self.trims(item, after=after, until=until)
+
+    def due_movements(
+        self, item: Item, *, after: int, until: int
+    ) -> Iterator[tuple[int, int, str, Movement]]:
+        """The changes that a task runs for at a T with after < T <= until.
+
+        Each with the T, the revision of the task that is in force then, and the input's id.
+        """
+        for start, stop, then, plan in self.plans(
+            item, after=max(after, item.created), until=until
+        ):
+            first, last = self.shown_at(item, start), self.shown_at(item, stop)
+            assert first is not None  # a task begins when it is created
+            assert last is not None
+            for object_id, kinds in due_changes(plan).items():
+                source = self.item(object_id)
+                waiting = self.movements(source, after=first, until=last)
+                for time, group in groupby(waiting, lambda m: self._run_time(item, m.time)):
+                    movement = moved.merged(list(group))
+                    if self.change_of(source, movement) in kinds:
+                        yield time, then.revision, object_id, movement
+
+    def _run_time(self, item: Item, time: int) -> int:
+        """The T at which a task runs for a change at a time."""
+        schedule = self.schedule(item)
+        return time if schedule is None else schedule.round_up(time)
 
     def trims(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times in (after, until] at which a task runs because time has passed."""
@@ -284,10 +293,13 @@ class Objects:
     # ---- refresh times
 
     def schedule(self, item: Item) -> Schedule | None:
-        """A view's refresh schedule; None when it follows every commit, and for other objects."""
-        if item.kind is not ObjectKind.MATERIALIZED_VIEW or "refresh" not in fold(item.definition):
-            return None  # most views: their definitions need not be parsed to know it
+        """When a view is refreshed, or a task with COALESCE runs; None for at every commit."""
+        word = {ObjectKind.MATERIALIZED_VIEW: "refresh", ObjectKind.CONTINUAL_TASK: "coalesce"}
+        if item.kind not in word or word[item.kind] not in fold(item.definition):
+            return None  # most: their definitions need not be parsed to know it
         plan = self.bound(item).plan
+        if isinstance(plan, TaskWrite):
+            return Schedule.of([plan.coalesce], item.created) if plan.coalesce else None
         if not isinstance(plan, ViewWrite) or plan.refresh is None:
             return None
         return Schedule.of(plan.refresh, item.created)
@@ -393,20 +405,7 @@ class Objects:
         """What a commit of an output at T says of itself: T, and the versions it was made from."""
         read = [self.item(r.object_id) for r in item.reads]
         versions = {i.id: self.version_at(i, time) for i in read if i.location is not None}
-        return {"t": time, "bindings": versions, DEFINITION: self.definition_of(item)}
-
-    def definition_of(self, item: Item) -> str:
-        """A short text that changes with an output's definition, or that of a plain view in it."""
-        seen = {item.id: item}
-        waiting = [item]
-        while waiting:
-            for reading in waiting.pop().reads:
-                read = self.item(reading.object_id)
-                if read.kind is ObjectKind.VIEW and read.id not in seen:
-                    seen[read.id] = read
-                    waiting.append(read)
-        told = [(i.id, i.search_schema, i.definition) for i in seen.values()]
-        return hashlib.sha256(repr(sorted(told)).encode()).hexdigest()[:16]
+        return {"t": time, "bindings": versions, DEFINITION: self.catalog.fingerprint(item)}
 
     def is_redefined(self, item: Item) -> bool:
         """Is what a view holds of another definition than it has now, as far as its log says?"""
@@ -417,11 +416,13 @@ class Objects:
         (*_, newest) = output.entries(since=upper)
         table = self.table(item)
         said = table.commit_at(newest.version).metadata if table.has(newest.version) else {}
-        return said.get(DEFINITION) != self.definition_of(item)
+        return said.get(DEFINITION) != self.catalog.fingerprint(item)
 
     def added_by(self, item: Item, movement: Movement) -> DataFrame:
         """The rows a movement of kind APPEND inserts."""
-        return self.table(item).added_rows(movement.versions, movement.times)
+        table = self.table(item)
+        parts = movement.parts or (movement,)
+        return reduce(DataFrame.unionByName, (table.added_rows(m.versions, m.times) for m in parts))
 
     def changed_by(self, item: Item, movement: Movement, columns: list[str]) -> DataFrame:
         """What a movement changes of these columns, net: each row once, with ``COPIES``.
@@ -438,6 +439,11 @@ class Objects:
         """The rows that a movement changes, with ``_change_type`` as Delta's change feed has it."""
         table = self.table(item)
         first, last = movement.before + 1, movement.version
+        if movement.parts:
+            names = [*table.frame_of(()).columns, "_change_type"]
+            parts = (self.change_rows(item, m) for m in movement.parts)
+            columns = [F.col(column_name(n)) for n in names]
+            return reduce(DataFrame.unionAll, (part.select(*columns) for part in parts))
         if not movement.is_shared:
             return table.change_rows(first, last)
         added = table.added_rows([last], movement.times)

@@ -22,7 +22,7 @@ from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime import clock
 from ctsql.runtime.commits import Change, classify
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.objects import due_changes
+from ctsql.runtime.movements import due_changes
 from ctsql.runtime.sinks.failure import Failure
 
 COLUMNS = (

@@ -58,13 +58,20 @@ def bind_task(binder: Binder, statement: CreateContinualTask, own: Item) -> Boun
         transaction=transaction,
         snapshot=all(bool(o.value) for o in statement.options if o.name == "SNAPSHOT"),
         skip_errors=any(o.name == "ON ERROR" and o.value == "skip" for o in statement.options),
-        trim=next((o.value for o in statement.options if isinstance(o.value, Every)), None),
+        trim=_every(statement, "TRIM EVERY"),
+        coalesce=_every(statement, "COALESCE"),
     )
     if binder.analyst is not None:
         refuse_nondeterministic(
             plan, "continual task", binder.analyst.is_deterministic, clocks=False
         )
     return Bound(transform(plan), own.columns, tuple(binder.reads.values()))
+
+
+def _every(statement: CreateContinualTask, name: str) -> Every | None:
+    """The interval of an option; None when it is not given."""
+    values = (o.value for o in statement.options if o.name == name)
+    return next((v for v in values if isinstance(v, Every)), None)
 
 
 def _inputs(binder: Binder, statement: CreateContinualTask, own: Item) -> list[Item]:
