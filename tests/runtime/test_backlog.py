@@ -21,6 +21,8 @@ SET_UP = """
         INSERT INTO audit SELECT -k, 'all' FROM feed WHERE k <> 3);
     CREATE CONTINUAL TASK second (k INT) ON INPUT audit AS (
         INSERT INTO second SELECT k FROM audit WHERE w = 'all');
+"""
+ONE_BY_ONE = """
     CREATE CONTINUAL TASK follower (k INT, n INT8) ON INPUT audit AS (
         INSERT INTO follower SELECT k, count(*) FROM audit GROUP BY k);
     CREATE CONTINUAL TASK latest (k INT, v INT) ON INPUT feed AS (
@@ -64,26 +66,17 @@ def written(con: Connection, name: str) -> int:
     return sum(transaction(c) is not None for c in log(folder(con, name)))
 
 
-def check_worked_off(con: Connection, count: int, *, looked_at: int) -> None:
-    """The tasks after a backlog hold, at every T, what one by one would have given."""
-    con.execute(SET_UP)
-    commits = foreign_commits(con, count)
-    latest: dict[int, int] = {}
-    for rows in commits:
-        latest |= {k: max(v for j, v in rows if j == k) for k, _ in rows}
+def check_together(con: Connection, commits: list[list[tuple[int, int]]], looked_at: int) -> None:
+    """The tasks whose Ts share commits hold, at every T, what one by one would have given."""
+    count = len(commits)
     made = [audited(rows) for rows in commits]
     everything = [row for rows in made for row in rows]
-    follower = Counter[Row]()
-    for rows in made:
-        follower.update(Counter(k for k, _ in rows).items())
     assert_rows(
         rows_of(con, "SELECT * FROM second"), [(k,) for k, w in everything if w == "all"], "second"
     )
     assert written(con, "audit") <= 1 + -(-count // together.RUNS_MAX)
     assert written(con, "second") <= 1 + -(-count // together.RUNS_MAX)
     assert_rows(rows_of(con, "SELECT * FROM audit"), everything, "audit")
-    assert_rows(rows_of(con, "SELECT * FROM follower"), follower.elements(), "follower")
-    assert_rows(rows_of(con, "SELECT * FROM latest"), latest.items(), "latest")
     engine = con._opened()
     feed = next(i for i in engine.refresh_catalog() if i.name.name == "feed")
     times = [b.time for b in engine.timeline.moves(feed.id, -1, engine.timeline.now)][-count:]
@@ -100,9 +93,23 @@ def check_worked_off(con: Connection, count: int, *, looked_at: int) -> None:
         assert_rows(seen, [row for rows in made[: i + 1] for row in rows], f"as of {i}")
 
 
+def check_one_by_one(con: Connection, commits: list[list[tuple[int, int]]]) -> None:
+    """The tasks that run at each T by itself, one of them behind a commit of many Ts."""
+    latest: dict[int, int] = {}
+    follower = Counter[Row]()
+    for rows in commits:
+        latest |= {k: max(v for j, v in rows if j == k) for k, _ in rows}
+        follower.update(Counter(k for k, _ in audited(rows)).items())
+    assert_rows(rows_of(con, "SELECT * FROM follower"), follower.elements(), "follower")
+    assert_rows(rows_of(con, "SELECT * FROM latest"), latest.items(), "latest")
+
+
 def test_a_backlog(con: Connection) -> None:
     """Some commits wait, of inserts alone: one commit of each task that looks at one row."""
-    check_worked_off(con, 9, looked_at=3)
+    con.execute(SET_UP + ONE_BY_ONE)
+    commits = foreign_commits(con, 9)
+    check_together(con, commits, looked_at=3)
+    check_one_by_one(con, commits)
     explained = rows_of(con, "EXPLAIN CONTINUAL TASK audit")
     assert "Ts that wait share a job and a commit" in str(explained[0])
 
@@ -110,7 +117,15 @@ def test_a_backlog(con: Connection) -> None:
 @pytest.mark.slow
 def test_a_long_backlog(con: Connection) -> None:
     """A thousand wait."""
-    check_worked_off(con, 1_000, looked_at=20)
+    con.execute(SET_UP)
+    check_together(con, foreign_commits(con, 1_000), looked_at=20)
+
+
+@pytest.mark.slow
+def test_a_long_backlog_one_by_one(con: Connection) -> None:
+    """A thousand wait for bodies that run at each T by itself."""
+    con.execute(SET_UP + ONE_BY_ONE)
+    check_one_by_one(con, foreign_commits(con, 1_000))
 
 
 def test_an_error_stops_at_its_time(con: Connection) -> None:

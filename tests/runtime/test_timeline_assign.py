@@ -45,7 +45,7 @@ CANDIDATES = st.lists(
         version=st.integers(0, 50),
         source=st.sampled_from(["1", "2"]),
     ),
-    unique_by=lambda c: (c.name, c.version),
+    unique_by=(lambda c: (c.name, c.version), lambda c: (c.source, c.version)),
 )
 
 
