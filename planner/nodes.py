@@ -238,11 +238,15 @@ class TaskWrite:
     coalesce: Every | None = None  # COALESCE: changes are due together, at the end of an interval
 
 
+POLICY_AUTO = "auto"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewWrite:
     """Commit desired - stored at T; with ``refresh``, at the times of that schedule only.
 
-    A NULL in a column of ``not_null`` makes the whole contents an error.
+    A NULL in a column of ``not_null`` makes the whole contents an error. ``policy`` says how it
+    follows its tables: ``auto``, ``incremental``, ``strict`` or ``full``.
     """
 
     object_id: str
@@ -252,6 +256,7 @@ class ViewWrite:
     stored: "Node"
     refresh: tuple[RefreshPart, ...] | None = None
     not_null: tuple[str, ...] = ()
+    policy: str = POLICY_AUTO
 
 
 Node = (

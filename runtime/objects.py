@@ -43,6 +43,7 @@ class Objects:
         on_commit: told of every commit of this process to an output: the object's id, and what
             was reached. stop: looked at between the commits of a catch-up.
         watched: the ids of the objects that this process's running subscriptions follow.
+        change_plans: views' change plans, by object id, with what they were made for.
     """
 
     def __init__(self, gateway: Gateway, timeline: Timeline) -> None:
@@ -55,6 +56,7 @@ class Objects:
         self._outputs: dict[str, Output] = {}
         self._bound: dict[tuple[str, int], Bound] = {}
         self._columns: dict[str, tuple[str, tuple[Column, ...]]] = {}
+        self.change_plans: dict[str, tuple[object, object]] = {}
 
     def use(self, catalog: Catalog) -> None:
         """Go on with another catalog."""

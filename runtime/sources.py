@@ -55,12 +55,12 @@ class StoredSources:
             shown = self.objects.shown_at(item, at)
             if shown is None:
                 raise self._not_refreshed(item, at)
-            if not self._is_exact(item, at):
+            if not self.is_exact(item, at):
                 return self._computed(item, shown)
         return self.objects.contents_at(item, at)
 
-    def _is_exact(self, item: Item, at: int) -> bool:
-        """Does the version that was stored last before T still hold at T?"""
+    def is_exact(self, item: Item, at: int) -> bool:
+        """Does the version of a view that was stored last before T still hold at T?"""
         entries = self.objects.output(item).entries(since=at + 1)
         if not entries or not item.created < entries[0].upper <= at + 1:
             return False  # up to its creation an upper says that there was nothing

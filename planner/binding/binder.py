@@ -12,9 +12,10 @@ from ctsql.planner.assertions import not_null_columns, refuse_nondeterministic
 from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.binding.checks import check_storable, named_columns
 from ctsql.planner.binding.names import definition_span, qualify
-from ctsql.planner.nodes import Get, Node, Query, Role, ViewReference, ViewWrite
+from ctsql.planner.nodes import POLICY_AUTO, Get, Node, Query, Role, ViewReference, ViewWrite
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import parse
+from ctsql.planner.syntax.refreshes import POLICY
 from ctsql.planner.syntax.statements import (
     ChangeKind,
     CreateMaterializedView,
@@ -194,6 +195,7 @@ class Binder:
             stored=stored,
             refresh=refresh_parts(statement),
             not_null=not_null,
+            policy=refresh_policy(statement),
         )
         return Bound(transform(plan), columns, tuple(self.reads.values()))
 
@@ -213,3 +215,9 @@ def refresh_parts(statement: CreateMaterializedView) -> tuple[RefreshPart, ...] 
     """The parts of a view's refresh schedule; None when it is refreshed on commit."""
     values = [o.value for o in statement.options if o.name == "REFRESH"]
     return tuple(v for v in values if isinstance(v, RefreshPart)) or None
+
+
+def refresh_policy(statement: CreateMaterializedView) -> str:
+    """What REFRESH POLICY says."""
+    values = [str(o.value) for o in statement.options if o.name == POLICY]
+    return values[0] if values else POLICY_AUTO

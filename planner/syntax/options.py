@@ -6,7 +6,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.refreshes import Every, parse_every
 from ctsql.planner.syntax.cursor import Cursor, syntax_error
-from ctsql.planner.syntax.refreshes import refresh_option
+from ctsql.planner.syntax.refreshes import POLICY, refresh_option
 from ctsql.planner.syntax.statements import Option
 from ctsql.planner.syntax.tokens import Kind, Token, Tokens, groups, span_of
 
@@ -22,9 +22,9 @@ _VIEW_KNOWN = (
     "REFRESH EVERY",
     "REFRESH AT",
     "REFRESH AT CREATION",
+    POLICY,
     NOT_NULL,
 )
-_VIEW_LATER = ("REFRESH POLICY",)
 _BOOLEANS = {"TRUE": True, "FALSE": False}
 
 
@@ -55,8 +55,13 @@ def view_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
             found += _not_null(group)
             continue
         if not _begins(name, "REFRESH"):
-            raise _unknown(group, name, (*_VIEW_KNOWN, *_VIEW_LATER))
+            raise _unknown(group, name, _VIEW_KNOWN)
         option = refresh_option(group)
+        if option.name == POLICY:
+            if any(o.name == POLICY for o in found):
+                raise _twice(group, POLICY)
+            found.append(option)
+            continue
         refreshes = [o for o in found if o.name == "REFRESH"]
         if any(option.value == other.value for other in refreshes):
             raise _twice(group, "REFRESH")

@@ -277,10 +277,11 @@ class Describe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain:
-    """EXPLAIN [PHYSICAL] statement, or EXPLAIN [PHYSICAL] <kind> name for a stored object."""
+    """EXPLAIN [PHYSICAL] statement | <kind> name; EXPLAIN ANALYZE [MATERIALIZED VIEW] name."""
 
     span: Span
     physical: bool = False
+    analyze: bool = False
     statement: "Statement | None" = None
     kind: ObjectKind | None = None
     target: RelationRef | None = None
@@ -293,6 +294,15 @@ class RefreshView:
     span: Span
     target: RelationRef
     full: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyView:
+    """VERIFY [MATERIALIZED VIEW] name [REPAIR]."""
+
+    span: Span
+    target: RelationRef
+    repair: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -473,6 +483,7 @@ Statement = (
     | Describe
     | Explain
     | RefreshView
+    | VerifyView
     | SetSetting
     | ShowSetting
     | ResetSetting

@@ -14,6 +14,7 @@ from ctsql.catalog.names import fold
 from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
+from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax.statements import (
     CreateContinualTask,
     CreateMaterializedView,
@@ -25,6 +26,7 @@ from ctsql.planner.syntax.statements import (
 from ctsql.runtime import clock, faults
 from ctsql.runtime.ddl.namespace import Namespace, check_free
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.incremental.plans import check_strict
 from ctsql.runtime.source_writes import run_on_table
 from ctsql.runtime.spark_errors import converted
 
@@ -175,6 +177,8 @@ class Creation:
             return "CREATE MATERIALIZED VIEW (exists already)"
         item = self.names.new(name, kind, statement.span, statement.comment)
         bound = self.names.binder().bind_materialized_view(statement, item)
+        assert isinstance(bound.plan, ViewWrite)
+        check_strict(self.engine.objects, bound.plan)
         self._create_output(item, bound)
         return "CREATE MATERIALIZED VIEW"
 
@@ -186,6 +190,8 @@ class Creation:
         self.engine.check_not_finished(old)
         self.engine.check_not_suspended(old)
         bound = self.names.binder().bind_materialized_view(statement, old)
+        assert isinstance(bound.plan, ViewWrite)
+        check_strict(self.engine.objects, bound.plan)
         item = replace(
             old,
             definition=statement.span.text,

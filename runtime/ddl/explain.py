@@ -18,6 +18,7 @@ from ctsql.planner.syntax.statements import (
 )
 from ctsql.runtime.ddl.flows import compiled
 from ctsql.runtime.ddl.namespace import Namespace
+from ctsql.runtime.incremental.telling import last_refresh, refresh_plan
 from ctsql.runtime.sources import ExplainedSources
 from ctsql.runtime.spark_errors import converted
 
@@ -60,6 +61,17 @@ class Explanation:
             why="Only queries, views, materialized views and continual tasks have a plan.",
             hint="Type: EXPLAIN SELECT ..., or EXPLAIN CONTINUAL TASK name",
         )
+
+    def refreshing(self, plan: ViewWrite) -> list[str]:
+        """How a view, stored or not, would follow the changes of its tables; a line each."""
+        with converted():
+            return refresh_plan(self.engine.objects, plan)
+
+    def refreshed(self, statement: Explain) -> list[str]:
+        """What the last refresh of a stored view did."""
+        assert statement.target is not None  # EXPLAIN ANALYZE has no other form
+        item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW)
+        return last_refresh(self.engine.objects, item)
 
     def physical(self, plan: Node) -> str:
         """Spark's plan for what a plan computes as of now; nothing is run."""

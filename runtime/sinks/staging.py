@@ -45,7 +45,7 @@ def stage(
     if frame is None:
         return False
     schema = T.StructType([frame.schema[c] for c in columns])
-    if small and _fits_arrow(schema):
+    if small and fits_arrow(schema):
         rows = _collected(desired, stored, columns)
         if rows is not None:
             return _stage_small(staging, rows, schema, frame.sparkSession)
@@ -101,18 +101,27 @@ def _stage_small(
 
 def _stage_large(staging: Staging, change: DataFrame, columns: list[str]) -> bool:
     with persisted(change) as kept:
-        counted = kept.agg(
-            F.sum(F.greatest(F.col(COPIES), F.lit(0))).alias("i"),
-            F.sum(F.greatest(-F.col(COPIES), F.lit(0))).alias("d"),
-        ).first()
-        assert counted is not None  # an aggregate without groups gives one row
-        if counted["i"]:
-            staging.stage(copied(kept.where(F.col(COPIES) > 0), columns))
-        if counted["d"]:
-            gone = kept.where(F.col(COPIES) < 0).select(F.explode(PLACES).alias("p"))
-            by_file = gone.groupBy("p.file").agg(F.collect_list("p.row").alias("rows"))
-            staging.delete_rows((r["file"], packed(r["rows"])) for r in by_file.toLocalIterator())
-        return bool(counted["i"] or counted["d"])
+        return stage_counted(staging, kept, copied(kept.where(F.col(COPIES) > 0), columns))
+
+
+def stage_counted(staging: Staging, change: DataFrame, inserts: DataFrame) -> bool:
+    """Stage a difference with ``COPIES`` and ``PLACES``; says whether there is any.
+
+    Args:
+        change: evaluated several times. inserts: the rows of it that are inserted.
+    """
+    counted = change.agg(
+        F.sum(F.greatest(F.col(COPIES), F.lit(0))).alias("i"),
+        F.sum(F.greatest(-F.col(COPIES), F.lit(0))).alias("d"),
+    ).first()
+    assert counted is not None  # an aggregate without groups gives one row
+    if counted["i"]:
+        staging.stage(inserts)
+    if counted["d"]:
+        gone = change.where(F.col(COPIES) < 0).select(F.explode(PLACES).alias("p"))
+        by_file = gone.groupBy("p.file").agg(F.collect_list("p.row").alias("rows"))
+        staging.delete_rows((r["file"], packed(r["rows"])) for r in by_file.toLocalIterator())
+    return bool(counted["i"] or counted["d"])
 
 
 def packed(rows: Iterable[int]) -> bytes:
@@ -132,14 +141,15 @@ def persisted(rows: DataFrame) -> Iterator[DataFrame]:
         kept.unpersist()
 
 
-def _fits_arrow(data_type: T.DataType) -> bool:
+def fits_arrow(data_type: T.DataType) -> bool:
+    """Can Arrow hold every value?"""
     match data_type:
         case T.StructType():
-            return all(_fits_arrow(f.dataType) for f in data_type.fields)
+            return all(fits_arrow(f.dataType) for f in data_type.fields)
         case T.ArrayType():
-            return _fits_arrow(data_type.elementType)
+            return fits_arrow(data_type.elementType)
         case T.MapType():
-            return _fits_arrow(data_type.keyType) and _fits_arrow(data_type.valueType)
+            return fits_arrow(data_type.keyType) and fits_arrow(data_type.valueType)
         case T.YearMonthIntervalType() | T.CalendarIntervalType() | T.VariantType():
             return False
         case _:

@@ -5,12 +5,14 @@ simulation found, put back as they were.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime import movements
 from ctsql.runtime.commits import Change
 from ctsql.runtime.committing import Commits
 from ctsql.runtime.engine import Engine
@@ -30,7 +32,7 @@ FIRST = {
     "rows that are back after an error are no change": 2_860,
     "a failed look at older bindings passes over them": 250,
     "a full refresh binds a T after bringing up what it reads": 1195,
-    "the state of a cleaned log may be of a later version": 350,
+    "the state of a cleaned log may be of a later version": 100,
     "the error of a view below is another one at each T": 190,
     "rows under an error are counted": 200,
     "a view changes only where it was written": 40_490,
@@ -130,6 +132,14 @@ def _moves_as_written(of: Any, item: Any, *, after: int, until: int) -> set[int]
     return {m.time for m in moved if of.change_of(item, m) is not Change.NONE}
 
 
+def _whole_commits(real: Callable[..., movements.Stored]) -> Callable[..., movements.Stored]:
+    return lambda entries, at: replace(real(entries, at), shared=None)
+
+
+def _one_each(real: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda entries, **within: real([replace(e, times=()) for e in entries], **within)
+
+
 MUTATIONS: dict[str, tuple[object, str, object]] = {
     "the expected upper is ignored": (MemoryTransaction, "read_application", lambda *_: None),
     "an attempt is opened at any upper": (Output, "open", _any_upper),
@@ -176,6 +186,16 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
         lambda failure, other: failure.reason == other.reason,
     ),
     "rows under an error are counted": (Objects, "rows_count", _counts_under_errors),
+    "the past in the middle of a shared commit is what was before it": (
+        movements,
+        "stored_at",
+        _whole_commits(movements.stored_at),
+    ),
+    "a shared commit is a change at its last T": (
+        movements,
+        "movements",
+        _one_each(movements.movements),
+    ),
     "a view changes only where it was written": (Objects, "move_times", _moves_as_written),
 }
 

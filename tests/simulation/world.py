@@ -25,6 +25,7 @@ from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks import ct, mv, runs
 from ctsql.runtime.sinks.cancel import cancel
 from ctsql.runtime.sinks.runs import Run
+from ctsql.runtime.spark_work import Work
 from ctsql.runtime.write_handle import Attempt
 from tests.simulation.memory_log import Functions, Rows
 from tests.simulation.memory_store import Bag
@@ -293,6 +294,14 @@ def stage_together(objects: Objects, item: Item, attempt: Attempt, runs: list[Ru
     return found
 
 
+class Idle:
+    """Counts what Spark does where there is none."""
+
+    def work(self) -> Work:
+        """Nothing."""
+        return Work()
+
+
 _bound: dict[Item, Bound] = {}
 
 
@@ -315,12 +324,14 @@ def without_spark() -> Iterator[None]:
             (runs, "only_inserts", lambda rows: rows),
             (runs, "InputChange", Inserts),
             (mv, "lower_view", lower_view),
+            (mv, "Meter", lambda _: Idle()),
             (mv, "stage", stage),
             (sources, "lower_view", lower_view),
             (timeline, "F", Functions),
             (objects, "bind_stored", bind),
             (objects, "F", Functions),
             (objects, "net_change", lambda rows, _: rows),
+            (objects.Objects, "stored_columns", lambda *_: COLUMNS),
         ):
             stack.enter_context(mock.patch.object(module, name, function))
         yield

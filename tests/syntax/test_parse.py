@@ -276,6 +276,10 @@ COMMANDS: list[tuple[str, str, dict[str, Any]]] = [
     ("REFRESH MATERIALIZED VIEW v FULL", "RefreshView", {"full": True}),
     ("SHOW PENDING", "ShowPending", {}),
     ("EXPLAIN PHYSICAL MATERIALIZED VIEW v", "Explain", {"physical": True, "target": "v"}),
+    ("EXPLAIN ANALYZE MATERIALIZED VIEW s.v", "Explain", {"analyze": True, "target": "s.v"}),
+    ("EXPLAIN ANALYZE v", "Explain", {"analyze": True, "kind": "materialized view"}),
+    ("VERIFY v", "VerifyView", {"target": "v", "repair": False}),
+    ("VERIFY MATERIALIZED VIEW s.v REPAIR", "VerifyView", {"target": "s.v", "repair": True}),
 ]
 
 
@@ -378,7 +382,7 @@ REFUSED = [
         "INVALID_OPTION",
         "REFRESH ON COMMIT",
     ),
-    (MV + "WITH (REFRESH POLICY FULL) AS SELECT 1", YET, "REFRESH POLICY FULL"),
+    (MV + "WITH (REFRESH POLICY = fast) AS SELECT 1", "INVALID_OPTION", "fast"),
     (MV + "WITH (REFERSH ON COMMIT) AS SELECT 1", "INVALID_OPTION", "REFERSH ON COMMIT"),
     (MV + "(a INT) AS SELECT 1", "SYNTAX_ERROR", "INT"),
     (MV + "SELECT 1", "SYNTAX_ERROR", "SELECT"),
@@ -450,6 +454,8 @@ REFUSED = [
     ("VACUUM t", NO, "VACUUM"),
     ("EXPLAIN EXTENDED SELECT 1", NO, "EXTENDED"),
     ("EXPLAIN", "SYNTAX_ERROR", ""),
+    ("EXPLAIN ANALYZE SELECT 1", NO, "ANALYZE"),
+    ("VERIFY v FULL", "SYNTAX_ERROR", "FULL"),
     ("SET a =", "SYNTAX_ERROR", ""),
     ("SELECT 1; SELECT 2", "SYNTAX_ERROR", "SELECT"),
     (" -- nothing", "SYNTAX_ERROR", " -- nothing"),
