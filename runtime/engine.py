@@ -306,7 +306,7 @@ class Engine:
 
     def failure(self, item: Item) -> Failure | None:
         """Why an output stands still, by its log; None when it does not, or is none."""
-        if not item.is_output:
+        if not item.is_run:
             return None
         output = self.objects.output(item)
         output.fetch_recent_upper()
@@ -418,10 +418,12 @@ class Engine:
         return min((self._complete(i) for i in items), default=self.timeline.now)
 
     def _complete(self, item: Item) -> int:
+        if item.kind is ObjectKind.TASK_OUTPUT:
+            item = self.objects.item(item.owner)  # all its outputs, or none, hold a T
         now = self.timeline.now
         below = [self._complete(i) for i in self.objects.followed(item)]
         through = min(below, default=now)
-        if not item.is_output:
+        if not item.is_run:
             return through
         written = self.objects.stored_upper(item) - 1
         failure = recorded(self.objects.output(item))

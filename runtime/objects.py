@@ -91,7 +91,8 @@ class Objects:
         return self.catalog.items[object_id]
 
     def table(self, item: Item) -> DeltaTable:
-        """The Delta table of an object that has one."""
+        """The Delta table of an object that has one; of a task with outputs the first one's."""
+        item = self.lead(item)
         if item.location is None:
             raise error(
                 "INTERNAL_ERROR",
@@ -102,8 +103,13 @@ class Objects:
             return self.gateway.output_table(item.location)
         return self.gateway.table(item.location)
 
+    def lead(self, item: Item) -> Item:
+        """Whose log says how far an object is: of a task with outputs that of the first one."""
+        return self.item(item.outputs[0]) if item.outputs else item
+
     def output(self, item: Item) -> Output:
-        """The write handle of an output."""
+        """The write handle of an output; of a task with outputs the first one's."""
+        item = self.lead(item)
         found = self._outputs.get(item.id)
         if found is None:
             found = self._outputs[item.id] = Output(
@@ -131,7 +137,9 @@ class Objects:
         return found
 
     def current(self, item: Item) -> Item:
-        """An object with the definition that is in force now."""
+        """An object with the definition that is in force now; an output is its task."""
+        if item.kind is ObjectKind.TASK_OUTPUT:
+            item = self.item(item.owner)
         if item.kind is not ObjectKind.CONTINUAL_TASK:
             return item
         if self.timeline.read_to < 0:
@@ -258,7 +266,7 @@ class Objects:
 
     def followed(self, item: Item) -> list[Item]:
         """What an object must keep up with: a task its inputs, any other all that it reads."""
-        if item.kind is ObjectKind.CONTINUAL_TASK:
+        if item.kind in (ObjectKind.CONTINUAL_TASK, ObjectKind.TASK_OUTPUT):
             plan = self.bound(item).plan
             assert isinstance(plan, TaskWrite)
             return [self.item(object_id) for object_id in due_changes(plan)]

@@ -62,6 +62,9 @@ from ctsql.planner.syntax.pieces import (
     Option as Option,
 )
 from ctsql.planner.syntax.pieces import (
+    OutputDef as OutputDef,
+)
+from ctsql.planner.syntax.pieces import (
     RelationRef as RelationRef,
 )
 from ctsql.planner.syntax.pieces import (
@@ -141,6 +144,7 @@ class CreateContinualTask:
     """CREATE CONTINUAL TASK ... ON INPUT ... AS ( statements ).
 
     Attributes:
+        outputs: those of OUTPUTS (...); none where the task is its own output.
         body_span: the body with its parentheses. options_span: WITH (...) if there is one.
         as_span: the word AS in front of the body.
     """
@@ -152,6 +156,7 @@ class CreateContinualTask:
     body_span: Span
     as_span: Span
     columns: tuple[ColumnDef, ...] = ()
+    outputs: tuple[OutputDef, ...] = ()
     options: tuple[Option, ...] = ()
     options_span: Span | None = None
     if_not_exists: bool = False

@@ -65,12 +65,12 @@ class FakeAnalyst:
     """Types of ``SELECT column, literal, ... FROM relations``, by the catalog's columns."""
 
     def __init__(self) -> None:
-        self.own: tuple[str, tuple[Column, ...]] | None = None
+        self.own: dict[str, tuple[Column, ...]] = {}
         self.predicates: list[Delete] = []
 
     def set_own(self, object_id: str, columns: Sequence[Column]) -> None:
-        """Remember what the output looks like."""
-        self.own = (object_id, tuple(columns))
+        """Remember what an output looks like."""
+        self.own[object_id] = tuple(columns)
 
     def is_deterministic(self, query: Query) -> bool:
         """Every function it knows is."""
@@ -110,8 +110,8 @@ class FakeAnalyst:
 
     def _of(self, node: Node) -> tuple[Column, ...]:
         if isinstance(node, ViewReference | Get):
-            if self.own is not None and node.object_id == self.own[0]:
-                return self.own[1]
+            if node.object_id in self.own:
+                return self.own[node.object_id]
             return CATALOG.items[node.object_id].columns
         raise TypeError(type(node).__name__)
 

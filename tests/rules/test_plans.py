@@ -62,7 +62,10 @@ def _query(sql: str, *relations: Node) -> Query:
 
 def _task(source: Node, *, snapshot: bool, times: Node | None = None) -> TaskWrite:
     insert = Insert(
-        query=_query("SELECT k FROM feed", source), into=("k",), target=(Column("k", "int"),)
+        object_id="log",
+        query=_query("SELECT k FROM feed", source),
+        into=("k",),
+        target=(Column("k", "int"),),
     )
     return TaskWrite(
         object_id="log",
@@ -255,8 +258,12 @@ def test_children_and_descend_reach_everything() -> None:
     [
         lambda: Transaction(statements=()),
         lambda: _query("SELECT k FROM feed"),
-        lambda: Insert(query=_query("SELECT 1"), into=("x",), target=(Column("k", "int"),)),
-        lambda: Insert(query=_query("SELECT 1"), into=("k", "k"), target=(Column("k", "int"),)),
+        lambda: Insert(
+            object_id="x", query=_query("SELECT 1"), into=("x",), target=(Column("k", "int"),)
+        ),
+        lambda: Insert(
+            object_id="x", query=_query("SELECT 1"), into=("k", "k"), target=(Column("k", "int"),)
+        ),
     ],
     ids=["no statement", "a relation without a node", "unknown column", "column twice"],
 )
