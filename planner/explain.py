@@ -71,7 +71,8 @@ def line(node: Node) -> str:
         case Assign():
             return f"Assign {node.column}" + (" NULL" if node.value is None else "")
         case Insert():
-            return f"Insert ({', '.join(node.into)})"
+            into = f" into {node.name}" if node.name else ""
+            return f"Insert{into} ({', '.join(node.into)})"
         case Delete():
             condition = "" if node.where is None else f" where it is true, as {node.alias}"
             return f"Delete{condition}"

@@ -122,10 +122,11 @@ class Insert:
     """Propose the query's rows; ``into`` says which output column each of its columns fills.
 
     Of the other columns those in ``defaults`` get a value, the rest NULL. ``object_id`` is the
-    output's.
+    output's, ``name`` what it is called where there are several.
     """
 
     object_id: str
+    name: Name | None = None
     query: Query
     into: tuple[str, ...]
     target: tuple[Column, ...]
@@ -243,13 +244,13 @@ class TaskWrite:
     object_id: str
     name: Name
     columns: tuple[Column, ...]
+    outputs: tuple[TaskOutput, ...] = ()
     inputs: tuple["Node", ...]
     times: "Node | None"
     transaction: Transaction
     snapshot: bool
     skip_errors: bool = False  # ON ERROR = 'skip'
     trim: Every | None = None  # TRIM EVERY: the body also runs so often, with nothing inserted
-    outputs: tuple[TaskOutput, ...] = ()
 
     @property
     def written(self) -> tuple[TaskOutput, ...]:

@@ -121,14 +121,15 @@ def _with_columns(
 
 def _target(binder: Binder, ref: RelationRef, own: Item) -> Item:
     """The output that a statement of the body writes."""
-    found = binder.own_of(ref)
+    name = qualify(ref, binder.search_schema)
+    found = binder.own.get(name)
     if found is None:
         raise error(
             "TASK_WRITES_FOREIGN_TABLE",
             span=ref.span,
             task=str(own.name),
-            name=str(qualify(ref, binder.search_schema)),
-            outputs=" or ".join(f'"{name}"' for name in binder.own),
+            name=str(name),
+            outputs=" or ".join(f'"{n}"' for n in binder.own),
         )
     return found
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Item
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import did_you_mean, fold, quote
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
@@ -162,6 +162,7 @@ class BodyBinder:
         query = self.binder.query(self._with_defaults(statement, into), self.roles)
         insert = Insert(
             object_id=self.own.id,
+            name=self.own.name if self.own.kind is ObjectKind.TASK_OUTPUT else None,
             query=query,
             into=tuple(c.name for c in into),
             target=self.own.columns,
