@@ -32,7 +32,7 @@ FIRST = {
     "rows that are back after an error are no change": 2_860,
     "a failed look at older bindings passes over them": 250,
     "a full refresh binds a T after bringing up what it reads": 1195,
-    "the state of a cleaned log may be of a later version": 350,
+    "the state of a cleaned log may be of a later version": 750,
     "the error of a view below is another one at each T": 190,
     "rows under an error are counted": 200,
     "a view changes only where it was written": 40_490,
