@@ -206,7 +206,7 @@ def _refuse(
         name = _target_text(tokens)
         message = "ON INPUT is missing"
         raise syntax_error(place, message, hint=_INPUT_HINT.format(name=name), cause=cause)
-    if accepted == {"LPAR", "DOT"}:
+    if accepted == {"LPAR"} and tokens[index - 1].upper not in ("WITH", "OUTPUTS"):
         name = tokens[index - 1].span.text
         hint = f"Write its columns behind the name: {name} (k INT, ...)"
         message = f"found {found_text(found)}, expected the columns of the output"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
@@ -58,7 +59,13 @@ RECENT = item(
     definition="CREATE VIEW recent AS SELECT key FROM feed",
     reads=[FEED],
 )
-CATALOG = Catalog.of([FEED, PAGES, OTHER, SUMMED, OLD, RECENT], ["other"])
+LOW, HIGH = (item(ObjectKind.TASK_OUTPUT, name, "key int") for name in ("low", "high"))
+SEVERAL = replace(
+    item(ObjectKind.CONTINUAL_TASK, "several", "", reads=[FEED]),
+    location=None,
+    outputs=(LOW.id, HIGH.id),
+)
+CATALOG = Catalog.of([FEED, PAGES, OTHER, SUMMED, OLD, RECENT, SEVERAL, LOW, HIGH], ["other"])
 
 
 class FakeAnalyst:
@@ -140,7 +147,10 @@ def bind(sql: str, analyst: FakeAnalyst | None = None, catalog: Catalog = CATALO
     binder = Binder(catalog, "default", analyst or FakeAnalyst())
     match statement:
         case CreateContinualTask():
-            return bind_task(binder, statement, _own(statement, ObjectKind.CONTINUAL_TASK))
+            names = [".".join(o.target.parts) for o in statement.outputs]
+            outputs = [item(ObjectKind.TASK_OUTPUT, name, "") for name in names]
+            own = _own(statement, ObjectKind.CONTINUAL_TASK)
+            return bind_task(binder, statement, own, outputs)
         case CreateMaterializedView():
             own = _own(statement, ObjectKind.MATERIALIZED_VIEW)
             return binder.bind_materialized_view(statement, own)

@@ -216,6 +216,38 @@ def test_the_upsert_recipe() -> None:
     assert explain(bound.plan) == textwrap.dedent(wanted).rstrip("\n")
 
 
+def test_several_outputs() -> None:
+    """Each statement says what it writes; what the outputs hold are self-references."""
+    bound = bind(
+        "CREATE CONTINUAL TASK x OUTPUTS (a (key INT), other.b (key INT, n BIGINT))\n"
+        "ON INPUT feed WITH (SNAPSHOT = false) AS (\n"
+        "  INSERT INTO a SELECT key FROM feed;\n"
+        "  UPDATE other.b SET n = n + 1 WHERE key IN (SELECT key FROM a)\n)"
+    )
+    wanted = """\
+        TaskWrite x: all outputs or none at each due T
+          TaskOutput a (key INT)
+          TaskOutput other.b (key INT, n BIGINT)
+          InsertsInput feed: the rows inserted at T
+          TimesReduce: one update a time
+            TimesExtract: the times at which the input's inserts changed, from its log
+              InsertsInput feed: the rows inserted at T
+          Transaction: statements in order, consolidated
+            Insert into a (key)
+              Query SELECT key FROM feed
+                InsertsInput feed: the rows inserted at T
+            Update where the last condition is true, as b
+              SelfReference other.b: contents as of T - 1, stepped forward to T
+              Assign n
+                Query n + 1
+              Query key IN (SELECT key FROM a)
+                SelfReference a: contents as of T - 1, stepped forward to T
+        """
+    assert explain(bound.plan) == textwrap.dedent(wanted).rstrip("\n")
+    assert bound.columns == ()
+    assert [r.object_id for r in bound.reads] == ["id-feed"]
+
+
 def test_a_view_over_a_view() -> None:
     """The view's query stands in place."""
     bound = bind("CREATE MATERIALIZED VIEW m AS SELECT key FROM recent")
