@@ -25,7 +25,7 @@ from ctsql.planner.syntax.statements import (
     RelationRef,
 )
 from ctsql.runtime import clock, faults
-from ctsql.runtime.ddl.namespace import Namespace, check_free
+from ctsql.runtime.ddl.namespace import Namespace, check_free, drop_text
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.source_writes import run_on_table
 from ctsql.runtime.spark_errors import converted
@@ -141,7 +141,7 @@ class Creation:
                 name=str(found.name),
                 found=found.kind.value,
                 wanted=kind.value,
-                hint=f"Drop it first: DROP {found.kind.keyword} {found.name}",
+                hint=f"Drop it first: {drop_text(self.engine.catalog, found)}",
             )
         return found
 

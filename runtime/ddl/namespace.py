@@ -106,9 +106,15 @@ def check_free(catalog: Catalog, name: Name, span: Span | None, *, quiet: bool) 
     """A name must not be taken."""
     found = catalog.find(name)
     if found is not None:
-        hint = f"Drop it first (DROP {found.kind.keyword} {found.name}), or choose another name."
+        hint = f"Drop it first ({drop_text(catalog, found)}), or choose another name."
         if quiet:
             hint = "IF NOT EXISTS skips only an object of the same kind."
         raise error(
             "OBJECT_EXISTS", span=span, kind=found.kind.value, name=str(found.name), hint=hint
         )
+
+
+def drop_text(catalog: Catalog, item: Item) -> str:
+    """The statement that drops an object: of an output, the one that drops all of its task."""
+    dropped = catalog.items[item.owner] if item.kind is ObjectKind.TASK_OUTPUT else item
+    return f"DROP {dropped.kind.keyword} {dropped.name}"
