@@ -24,14 +24,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.runtime.commits import Commit, Unreadable, parse_checksum, parse_commit
+from ctsql.runtime.commits import Commit, FileAction, Unreadable, parse_checksum, parse_commit
 from ctsql.runtime.delta_transaction import Transaction
 from ctsql.runtime.delta_vectors import scala_items
 from ctsql.runtime.locks import local_path
+from ctsql.runtime.movements import added_files
 from ctsql.runtime.spark_errors import converted, damaged_file
 
 FILE_COLUMN = "__ct_file"
@@ -373,26 +373,27 @@ class DeltaTable:
             F.col("_metadata.row_index").alias(ROW_COLUMN),
         )
 
-    def added_rows(self, versions: Sequence[int]) -> DataFrame:
-        """The rows of the files added by commits that do nothing else."""
-        plain = self._plain_files(versions)
+    def added_rows(self, versions: Sequence[int], times: range | None = None) -> DataFrame:
+        """The rows of the files added by commits that do nothing else.
+
+        Args:
+            times: of the last version, which several Ts share, only those of these; None for all.
+        """
+        adds = list(added_files(self, versions, times))
+        plain = self._plain_files(adds)
         if plain is not None:
             schema = self.frame_of(()).schema
             reader = self.gateway.session.read.schema(schema).option("__globPaths__", "false")
             return reader.parquet(*plain)
         from_json = self.gateway.delta.actions.Action.fromJson
-        files = [
-            from_json(a.line) for v in versions for a in self.commit_at(v).adds if a.data_change
-        ]
-        return self.frame_of(files)
+        return self.frame_of([from_json(a.line) for a in adds])
 
-    def _plain_files(self, versions: Sequence[int]) -> list[str] | None:
+    def _plain_files(self, adds: Sequence[FileAction]) -> list[str] | None:
         """The paths of added files that plain Parquet reads as Delta would; None if it would not.
 
         Delta plans every scan of given files with a query over the files themselves, which for
         a few small files takes longer than the scan.
         """
-        adds = [a for v in versions for a in self.commit_at(v).adds if a.data_change]
         metadata = self.update().metadata()
         mapping = self.configuration().get("delta.columnMapping.mode", "none")
         if (

@@ -8,6 +8,7 @@ from ctsql.planner.lowering.queries import lower_query, quoted, temporary_view
 from ctsql.planner.lowering.transaction import (
     Proposal,
     base,
+    lower_inserts,
     lower_statements,
     lower_transaction,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "assigned",
     "base",
     "checked",
+    "lower_inserts",
     "lower_query",
     "lower_statements",
     "lower_transaction",

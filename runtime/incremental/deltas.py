@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind
@@ -24,7 +23,8 @@ from ctsql.planner.lowering import quoted
 from ctsql.runtime.commits import Change, rows_changed
 from ctsql.runtime.incremental.plans import Table
 from ctsql.runtime.incremental.skipping import may_equal
-from ctsql.runtime.objects import Movement, Objects
+from ctsql.runtime.movements import Movement, Stored, merged
+from ctsql.runtime.objects import Objects
 from ctsql.runtime.relation_names import TemporaryNames
 from ctsql.runtime.sinks.correction import COPIES, net_change
 from ctsql.runtime.sinks.few import few
@@ -46,11 +46,12 @@ class Moved:
     """A table that moved from one version to another.
 
     Attributes:
-        kind: what the commits do, from the log alone. rows: how many rows they insert and
-            delete together; None when the log does not say.
+        since: the T of the first. kind: what the commits do, from the log alone. rows: how many
+            rows they insert and delete together; None when the log does not say.
     """
 
     item: Item
+    since: int
     movement: Movement
     kind: Change
     rows: int | None
@@ -62,13 +63,18 @@ def moved(objects: Objects, item: Item, *, before: int, at: int) -> Moved | None
     Raises:
         Unusable: its versions are not those that a view read, or are no longer known.
     """
-    old, new = (_version(objects, item, time) for time in (before, at))
+    old, new = (_stored(objects, item, time) for time in (before, at))
     if old == new:
         return None
     try:
-        movement = Movement(at, old, new)
+        movement = Movement(at, old.version or 0, new.version or 0)
+        if old.shared is not None or new.shared is not None:
+            parts = objects.movements(item, after=before, until=at)
+            if not parts:
+                return None
+            movement = merged(parts)
         table = objects.table(item)
-        commits = [table.commit_at(v) for v in range(old + 1, new + 1)]
+        commits = [table.commit_at(v) for v in movement.versions]
         kind = objects.change_of(item, movement)
     except CtsqlError as problem:
         if problem.condition != "HISTORY_LOST":
@@ -83,20 +89,20 @@ def moved(objects: Objects, item: Item, *, before: int, at: int) -> Moved | None
     counts = [n for c in commits if c.changes_data for n in rows_changed(c)]
     if any(c.has_change_files for c in commits):
         counts = [None]
+    if movement.is_shared or movement.parts:
+        counts = [objects.rows_inserted(item, movement) if kind is Change.APPEND else None]
     known = [n for n in counts if n is not None]
-    return Moved(item, movement, kind, sum(known) if len(known) == len(counts) else None)
+    return Moved(item, before, movement, kind, sum(known) if len(known) == len(counts) else None)
 
 
-def _version(objects: Objects, item: Item, at: int) -> int:
-    """The version that holds an object's contents as of T."""
+def _stored(objects: Objects, item: Item, at: int) -> Stored:
+    """Where an object's contents as of T are."""
     if item.kind is ObjectKind.MATERIALIZED_VIEW and not StoredSources(objects).is_exact(item, at):
         raise Unusable("NOT_STORED", f"{item.name} at T = {at}")
-    version = objects.version_at(item, at)
-    if version is None:
-        if item.kind is ObjectKind.TABLE:
-            raise Unusable("HISTORY_LOST", f"{item.name} at T = {at}")
-        return 0  # a task's output before its first write
-    return version
+    stored = objects.stored_at(item, at)
+    if stored.version is None and item.kind is ObjectKind.TABLE:
+        raise Unusable("HISTORY_LOST", f"{item.name} at T = {at}")
+    return stored
 
 
 @dataclass
@@ -158,9 +164,9 @@ class Relations:
         item = self.objects.item(table.object_id)
         was = self.moves.get(use.table)
         if was is not None and use.version is Version.OLD:
-            rows = self.objects.contents(item, was.movement.before)
+            rows = self.objects.contents_at(item, was.since)
         elif was is not None:
-            rows = self.objects.contents(item, was.movement.version)
+            rows = self.objects.contents_at(item, was.movement.time)
         else:
             rows = StoredSources(self.objects).contents(item.id, self.at)
         return rows.select(*quoted([c.name for c in table.columns]))
@@ -210,5 +216,5 @@ def _change(objects: Objects, one: Moved, columns: list[str]) -> DataFrame:
             *quoted(columns), F.lit(1).alias(COPIES)
         )
         return rows.select(*quoted(columns), weight)
-    rows = objects.table(one.item).change_rows(one.movement.before + 1, one.movement.version)
+    rows = objects.change_rows(one.item, one.movement)
     return net_change(rows, columns).select(*quoted(columns), weight)

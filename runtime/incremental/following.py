@@ -16,8 +16,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import DataError, EnvironmentProblem, StatementError
 from ctsql.catalog.items import Item
@@ -154,20 +153,24 @@ class Following:
         last = entries[-1]
         table = self.objects.table(self.item)
         said = table.commit_at(last.version).metadata if table.has(last.version) else {}
-        if said.get(DEFINITION) != self.objects.definition_of(self.item):
+        if said.get(DEFINITION) != self.objects.catalog.fingerprint(self.item):
             raise Unusable("REDEFINED")
         self.costs = Costs.of(said.get("costs"))
         if self.full:
             raise Unusable("FULL_ASKED")
         if self.objects.held_error(self.item, last.version) is not None:
             raise Unusable("ERROR_HELD")
-        if output.has_foreign_rows():
+        if self.has_foreign_rows():
             raise Unusable("FOREIGN_ROWS")
         before = self.objects.shown_at(self.item, last.upper - 1)
         at = self.objects.shown_at(self.item, self.time)
         if before is None or at is None:
             raise Unusable("FIRST_WRITE")
         return before, at
+
+    def has_foreign_rows(self) -> bool:
+        """Did somebody else write into the view's table since it was compared last?"""
+        return self.objects.output(self.item).has_foreign_rows()
 
     def _moves(self, made: Prepared, before: int, at: int) -> dict[str, Moved]:
         found = {}
@@ -237,8 +240,8 @@ class _Texts:
     def _stored(self) -> DataFrame | None:
         """The view's rows, with where they are."""
         following = self.following
-        output = (following.item, following.batch.version_read)
-        return StoredSources(following.objects, output=output).stored(following.item.id)
+        outputs = {following.item.id: (following.item, following.batch.version_read)}
+        return StoredSources(following.objects, outputs=outputs).stored(following.item.id)
 
     def _run(self, steps: Sequence[StepText], stack: ExitStack) -> None:
         """Compute the steps in order, each under its name."""
