@@ -149,7 +149,7 @@ class Warehouse:
         """A query by Spark alone, its columns numbered: some of TPC-H's have no name."""
         assert self.con._engine is not None
         for item in self.con._engine.objects.catalog:
-            if item.kind is ObjectKind.TABLE:
+            if item.kind is ObjectKind.TABLE and item.name.name in query:
                 frame = self.spark.read.format("delta").load(self.location(item.name.name))
                 frame.createOrReplaceTempView(item.name.name)
         rows = self.spark.sql(query)
