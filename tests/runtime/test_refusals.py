@@ -53,7 +53,7 @@ CASES = [
     ("COMMENT ON COLUMN feed.nope IS 'x'", "UNKNOWN_COLUMN", None),
     ("SET nope = 1", "UNKNOWN_SETTING", "nope"),
     ("SET isolation = 'loose'", "INVALID_OPTION", "'loose'"),
-    ("BEGIN", "NOT_SUPPORTED_YET", None),
+    ("COMMIT", "TRANSACTION_NOT_OPEN", "COMMIT"),
     ("SUBSCRIBE TO nope", "UNKNOWN_RELATION", "nope"),
     ("SUBSCRIBE TO feed AS OF 5", "AS_OF_OUT_OF_RANGE", "5"),
     ("SUBSCRIBE TO (SELECT 1)", "NOT_SUPPORTED_YET", None),
