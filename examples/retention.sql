@@ -21,25 +21,24 @@ SELECT path, count(*) AS requests, count_if(status >= 500) AS errors
 FROM last_hour
 GROUP BY path;
 
--- A second before this one is too old; by the end of the script it is.
+-- This one is too old in a second. Of the next five one is too old when it comes.
 INSERT INTO requests SELECT now() - INTERVAL '59:59' MINUTE TO SECOND, '/pay', 500;
-
--- The first of these is too old when it comes; the others have time.
 INSERT INTO requests
 SELECT now() - make_interval(0, 0, 0, 0, 0, minutes), path, status
 FROM VALUES
     (90, '/pay', 500), (45, '/pay', 200), (30, '/', 200), (10, '/pay', 502), (1, '/', 200)
     AS r (minutes, path, status);
 
--- What came and went, T by T (diff -1: it is too old now).
-SUBSCRIBE TO last_hour FROM 0 UP TO NOW;
-
+SELECT * FROM errors ORDER BY path;
 INSERT INTO requests SELECT now(), '/', 200;
+SELECT * FROM errors ORDER BY path;
 
 SELECT path, status, timestampdiff(MINUTE, at, now()) AS minutes_ago
 FROM last_hour
 ORDER BY minutes_ago DESC;
-SELECT * FROM errors ORDER BY path;
+
+-- What came (diff 1) and what went (diff -1), T by T.
+SUBSCRIBE TO last_hour FROM 0 UP TO NOW;
 
 -- The table of requests is as long as ever: DELETE what you do not need there.
 SELECT count(*) AS requests FROM requests;
