@@ -3,8 +3,10 @@
 import csv
 import io
 import re
+import time
 import zipfile
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,10 @@ pytestmark = pytest.mark.spark
 Row = dict[str, Any]
 EXAMPLES = ROOT / "examples"
 TESTED = {
+    "deduplicate.sql",
+    "fixpoint.sql",
+    "retention.sql",
+    "running_balance.sql",
     "upsert.sql",
     "audit_log.sql",
     "stream_table_join.sql",
@@ -40,21 +46,29 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> str:
     return warehouse
 
 
+def lines() -> Iterator[dict[str, str]]:
+    """All flights, read without Spark, pyarrow or the loader's own code."""
+    with zipfile.ZipFile(data_folder() / "flights.csv.zip") as archive:
+        yield from csv.DictReader(io.TextIOWrapper(archive.open("flights.csv"), encoding="utf-8"))
+
+
 @pytest.fixture(scope="module")
 def departures() -> list[Row]:
-    """The flights that left, read without Spark, pyarrow or the loader's own code."""
-    with zipfile.ZipFile(data_folder() / "flights.csv.zip") as archive:
-        text = io.TextIOWrapper(archive.open("flights.csv"), encoding="utf-8")
-        found: list[Row] = []
-        for line in csv.DictReader(text):
-            if line["dep_time"] == "NA":
-                continue
-            hour = datetime.strptime(line["time_hour"], "%Y-%m-%dT%H:%M:%SZ")
-            row: Row = {k: int(line[k]) for k in ("month", "day", "dep_delay", "flight")}
+    """The flights that left."""
+    found: list[Row] = []
+    for line in lines():
+        if line["dep_time"] != "NA":
+            row: Row = {
+                k: int(line[k]) for k in ("month", "day", "dep_delay", "flight", "distance")
+            }
             row |= {k: line[k] for k in ("carrier", "tailnum", "origin", "dest")}
-            row["departs"] = hour + timedelta(minutes=int(line["minute"]))
+            row["departs"] = _hour(line) + timedelta(minutes=int(line["minute"]))
             found.append(row)
     return found
+
+
+def _hour(line: dict[str, str]) -> datetime:
+    return datetime.strptime(line["time_hour"], "%Y-%m-%dT%H:%M:%SZ")
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +106,83 @@ def test_upsert(loaded: str, departures: list[Row]) -> None:
 def _utc(value: object) -> datetime:
     assert isinstance(value, datetime)
     return value.astimezone(UTC).replace(tzinfo=None)
+
+
+def test_deduplicate(loaded: str) -> None:
+    """Every flight of three days is there once, from the first delivery that had it."""
+    expected = set()
+    for line in lines():
+        if line["month"] == "1" and line["day"] in ("1", "2", "3"):
+            copy = (int(line["day"]), line["origin"], line["dest"])
+            expected.add((_hour(line), line["carrier"], int(line["flight"]), *copy))
+    with run(loaded, "deduplicate.sql") as con:
+        rows = con.execute("SELECT * FROM flights_once").fetchall()
+        ((delivered,),) = con.execute("SELECT count(*) FROM deliveries").fetchall()
+    assert len(rows) == len(expected) < delivered
+    assert {(_utc(row[0]), *row[1:]) for row in rows} == expected
+
+
+def test_running_balance(loaded: str, departures: list[Row]) -> None:
+    """Each entry has its number and the miles up to it; the last one takes the first back."""
+    expected: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+
+    def enter(tailnum: str, departs: datetime, flight: int, miles: int) -> None:
+        total = expected[tailnum][-1][-1] if expected[tailnum] else 0
+        entry = len(expected[tailnum]) + 1
+        expected[tailnum].append((entry, departs, flight, miles, total + miles))
+
+    for day in (1, 2, 3):
+        of_day = [d for d in departures if (d["month"], d["day"]) == (1, day)]
+        for d in sorted(of_day, key=lambda d: (d["departs"], d["flight"])):
+            enter(d["tailnum"], d["departs"], d["flight"], d["distance"])
+    _, departs, flight, miles, _ = expected["N14542"][0]
+    enter("N14542", departs, flight, -miles)
+    with run(loaded, "running_balance.sql") as con:
+        rows = con.execute("SELECT * FROM logbook").fetchall()
+    found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    for tailnum, entry, departs, *rest in sorted(rows, key=lambda row: row[:2]):
+        found[tailnum].append((entry, _utc(departs), *rest))
+    assert found == expected
+
+
+def test_retention(warehouse: Path) -> None:
+    """What is older than an hour is out, by the clock; the view counts what is in."""
+    with run(str(warehouse), "retention.sql") as con:
+        time.sleep(1)  # the row that had a second left is too old now
+        con.execute("INSERT INTO requests SELECT now(), '/pay', 503")
+        rows = con.execute("SELECT * FROM last_hour").fetchall()
+        requests = con.execute("SELECT * FROM requests").fetchall()
+        errors = con.execute("SELECT * FROM errors").fetchall()
+    oldest = datetime.now(UTC) - timedelta(hours=1)
+    expected = [row for row in requests if row[0] > oldest]
+    assert Counter(rows) == Counter(expected)
+    assert (len(requests), len(expected)) == (8, 6)
+    counts = {
+        path: (len(of_path), sum(status >= 500 for status in of_path))
+        for path in {row[1] for row in expected}
+        for of_path in [[row[2] for row in expected if row[1] == path]]
+    }
+    assert {path: tuple(rest) for path, *rest in errors} == counts
+
+
+def test_fixpoint(warehouse: Path) -> None:
+    """After each commit the line is what a walk down from every teacher meets."""
+    with run(str(warehouse), "fixpoint.sql") as con:
+        times = sorted({c.t for c in con.subscribe("taught", begin=0, up_to="now")})
+        for t in times:
+            students = defaultdict(set)
+            for teacher, student in con.execute(f"SELECT * FROM taught AS OF {t}").fetchall():
+                students[teacher].add(student)
+            expected = set()
+            for teacher in list(students):
+                below = set(students[teacher])
+                while more := {s for b in below for s in students.get(b, ())} - below:
+                    below |= more
+                expected |= {(teacher, b) for b in below}
+            rows = con.execute(f"SELECT * FROM line AS OF {t}").fetchall()
+            assert sorted(rows) == sorted(expected)
+    assert len(times) == 2
+    assert ("Euler", "Hilbert") in rows
 
 
 def test_audit_log(loaded: str, departures: list[Row]) -> None:
@@ -144,15 +235,12 @@ def test_view(loaded: str, departures: list[Row], names: dict[str, str]) -> None
 def test_change_data_capture(loaded: str) -> None:
     """Both targets are those of the events in order, though the months came in another."""
     by_aircraft: dict[str, dict[datetime, tuple[bool, str]]] = defaultdict(dict)
-    with zipfile.ZipFile(data_folder() / "flights.csv.zip") as archive:
-        text = io.TextIOWrapper(archive.open("flights.csv"), encoding="utf-8")
-        for line in csv.DictReader(text):
-            if line["month"] in ("3", "7", "9") and line["tailnum"] != "NA":
-                hour = datetime.strptime(line["time_hour"], "%Y-%m-%dT%H:%M:%SZ")
-                departs = hour + timedelta(minutes=int(line["minute"]))
-                event = (line["dep_time"] == "NA", line["carrier"])
-                events = by_aircraft[line["tailnum"]]
-                events[departs] = max(events.get(departs, event), event)  # a cancellation last
+    for line in lines():
+        if line["month"] in ("3", "7", "9") and line["tailnum"] != "NA":
+            departs = _hour(line) + timedelta(minutes=int(line["minute"]))
+            event = (line["dep_time"] == "NA", line["carrier"])
+            events = by_aircraft[line["tailnum"]]
+            events[departs] = max(events.get(departs, event), event)  # a cancellation last
     operators, history = set(), set()
     for tailnum, events in by_aircraft.items():
         current: tuple[str, datetime] | None = None

@@ -1,0 +1,49 @@
+-- Fixpoint: whose students' students somebody is, through any number of generations.
+--
+-- Needs no data. Everything it makes is in the schema `fixpoint`; it begins anew on every run.
+
+DROP SCHEMA IF EXISTS fixpoint CASCADE;
+CREATE SCHEMA fixpoint;
+USE fixpoint;
+
+CREATE TABLE taught (teacher TEXT, student TEXT);
+
+-- The body is run again, at the same T, until nothing changes; what all rounds found lands in one
+-- commit. In it `taught` is what the commit inserted, and `line` what is known so far: each join
+-- begins with the new rows, nothing is computed from the beginning. EXCEPT lets only news in, or
+-- there would be no end.
+CREATE CONTINUAL TASK line (ancestor TEXT, descendant TEXT)
+ON INPUT taught WITH (ITERATIONS = FIXPOINT) AS (
+    -- A teacher is above the student, and above all who are below the student.
+    INSERT INTO line
+    SELECT teacher, student FROM taught
+    UNION
+    SELECT t.teacher, below.descendant
+    FROM taught AS t JOIN line AS below ON below.ancestor = t.student
+    EXCEPT
+    SELECT ancestor, descendant FROM line;
+    -- Who is above the teacher is above all who are below the teacher.
+    INSERT INTO line
+    SELECT above.ancestor, below.descendant
+    FROM taught AS t
+    JOIN line AS above ON above.descendant = t.teacher
+    JOIN line AS below ON below.ancestor = t.teacher
+    EXCEPT
+    SELECT ancestor, descendant FROM line;
+);
+
+-- Two schools that have nothing to do with each other.
+INSERT INTO taught VALUES
+    ('Euler', 'Lagrange'), ('Lagrange', 'Fourier'), ('Lagrange', 'Poisson'),
+    ('Lipschitz', 'Klein'), ('Klein', 'Lindemann'), ('Lindemann', 'Hilbert');
+
+SELECT ancestor, count(*) AS descendants FROM line GROUP BY ancestor ORDER BY 2 DESC, 1;
+
+-- Then it is found out whose student Dirichlet was, and who was his.
+INSERT INTO taught VALUES
+    ('Fourier', 'Dirichlet'), ('Poisson', 'Dirichlet'), ('Dirichlet', 'Lipschitz');
+
+SELECT ancestor, count(*) AS descendants FROM line GROUP BY ancestor ORDER BY 2 DESC, 1;
+SELECT array_join(sort_array(collect_list(ancestor)), ', ') AS above_hilbert
+FROM line
+WHERE descendant = 'Hilbert';
