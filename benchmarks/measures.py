@@ -1,6 +1,6 @@
-"""What a contestant costs: seconds, Spark jobs, bytes that Spark read, commits, files and bytes.
+"""What a contestant costs: seconds, Spark jobs, rows that Spark read, commits, files and bytes.
 
-Jobs and bytes read are Spark's own counts (its status store). Commits, files and bytes written are
+Jobs and rows read are Spark's own counts (its status store). Commits, files and bytes written are
 counted on disk, so that nothing a contestant writes is left out: change data, deletion vectors,
 checkpoints of a query. A commit is a new version of a Delta log; files and bytes are those below
 the contestant's folders, those of Delta logs apart. Counting is not part of the seconds.
@@ -42,14 +42,14 @@ class Series:
 
     def measure(self, act: Callable[[], object]) -> Cost:
         """Do it once; what it costs is noted."""
-        before, read_before = self._written(), _bytes_read(self.session)
+        before, read_before = self._written(), _rows_read(self.session)
         jobs = jobs_started(self.session)
         start = time.perf_counter()
         act()
         seconds = time.perf_counter() - start
         jobs = jobs_started(self.session) - jobs
         commits, files, written = (b - a for a, b in zip(before, self._written(), strict=True))
-        read = _bytes_read(self.session) - read_before
+        read = _rows_read(self.session) - read_before
         cost = Cost(seconds, jobs, read, commits, files, written)
         self.costs.append(cost)
         return cost
@@ -81,14 +81,14 @@ def jobs_started(session: SparkSession) -> int:
     return int(_context(session).dagScheduler().numTotalJobs())
 
 
-def _bytes_read(session: SparkSession) -> int:
-    """How many bytes the stages that Spark remembers have read from files."""
+def _rows_read(session: SparkSession) -> int:
+    """How many rows the stages that Spark remembers have read from files."""
     context = _context(session)
     context.listenerBus().waitUntilEmpty()
     store = context.statusStore()
     defaults = (getattr(store, f"stageList$default${i}")() for i in range(2, 6))
     listed = store.stageList(None, *defaults)
-    return sum(int(listed.apply(i).inputBytes()) for i in range(listed.size()))
+    return sum(int(listed.apply(i).inputRecords()) for i in range(listed.size()))
 
 
 def _context(session: SparkSession) -> Any:
@@ -101,13 +101,13 @@ def table(title: str, series: Sequence[Series]) -> None:
     print(f"\n{title}")
     print(
         f"  {'':<34}{'median':>10}{'fastest':>10}{'ratio':>7}"
-        f"{'jobs':>6}{'read':>9}{'commits':>8}{'files':>6}{'written':>9}"
+        f"{'jobs':>6}{'rows read':>12}{'commits':>8}{'files':>6}{'written':>9}"
     )
     for one in series:
         m, fastest = one.median, min(c.seconds for c in one.costs)
         print(
             f"  {one.name:<34}{m.seconds * 1000:>7.0f} ms{fastest * 1000:>7.0f} ms"
-            f"{m.seconds / base:>7.2f}{m.jobs:>6.0f}{_size(m.read):>9}"
+            f"{m.seconds / base:>7.2f}{m.jobs:>6.0f}{m.read:>12,.0f}"
             f"{m.commits:>8.0f}{m.files:>6.0f}{_size(m.written):>9}"
         )
 
