@@ -59,6 +59,10 @@ class EmptySources:
         """Nothing is stored."""
         return None
 
+    def stored_with_keys(self, object_id: str, columns: Sequence[str], keys: DataFrame) -> None:
+        """Nothing is looked up."""
+        return
+
 
 def empty(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
     """A DataFrame without rows."""

@@ -1,6 +1,6 @@
 """The rows that plans read: the runtime's side of the planner's ``Sources`` protocol."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
@@ -10,9 +10,10 @@ from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.spans import Span
-from ctsql.planner.lowering import EMPTY, Context, lower_view
+from ctsql.planner.lowering import EMPTY, Context, Found, lower_view
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.input_changes import InputChange
+from ctsql.runtime.key_lookup import stored_with_keys
 from ctsql.runtime.objects import Objects
 
 
@@ -23,6 +24,7 @@ class StoredSources:
     Attributes:
         inputs: for a task's run, the changes of its inputs at T by object id.
         output: for a task's run, the output's item and the version of it that is read.
+        are_small: few rows are expected of these changes.
         span: where the user asked for the time, for errors.
         copies: where an open transaction has written tables, by object id.
     """
@@ -30,6 +32,7 @@ class StoredSources:
     objects: Objects
     inputs: Mapping[str, InputChange] = field(default_factory=dict)
     output: tuple[Item, int] | None = None
+    are_small: bool = False
     span: Span | None = None
     copies: Mapping[str, str] = field(default_factory=dict)
 
@@ -119,6 +122,15 @@ class StoredSources:
         item, version = self.output
         table = self.objects.table(item)
         return table.located(version) if table.files(version) else None
+
+    def stored_with_keys(
+        self, object_id: str, columns: Sequence[str], keys: DataFrame
+    ) -> Found | None:
+        """What the output holds of some keys, if they are few."""
+        if self.output is None or not self.are_small:
+            return None
+        item, version = self.output
+        return stored_with_keys(self.objects.table(item), version, columns, keys)
 
 
 class ExplainedSources(StoredSources):

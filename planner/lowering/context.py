@@ -3,6 +3,7 @@
 The planner never calls the runtime: it asks for DataFrames through the :class:`Sources` protocol.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,6 +13,13 @@ from ctsql.planner.syntax.statements import ClockCall, ClockKind
 
 EMPTY = -1
 """The time before all times: every object is empty as of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Stored rows, with the columns that locate each; ``rows`` is None when there are none."""
+
+    rows: DataFrame | None
 
 
 class Sources(Protocol):
@@ -31,6 +39,14 @@ class Sources(Protocol):
 
     def stored(self, object_id: str) -> DataFrame | None:
         """What an output holds, with the columns that locate each row; None when it is empty."""
+
+    def stored_with_keys(
+        self, object_id: str, columns: Sequence[str], keys: DataFrame
+    ) -> "Found | None":
+        """The stored rows whose columns equal those of a row of ``keys``, in order; NULLs do not.
+
+        None when that is better asked of Spark, over :meth:`stored`.
+        """
 
 
 @dataclass(frozen=True, slots=True)

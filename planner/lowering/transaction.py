@@ -14,10 +14,11 @@ from functools import singledispatch
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ctsql.planner.lookup import key_lookup
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.held import Held, View, together
 from ctsql.planner.lowering.merge import lower_merge
-from ctsql.planner.lowering.queries import lower_query, quoted
+from ctsql.planner.lowering.queries import lower_query, lower_relation, quoted
 from ctsql.planner.lowering.values import as_stored, value_text
 from ctsql.planner.nodes import (
     Delete,
@@ -47,8 +48,26 @@ class Proposal:
 
 def lower_transaction(node: Transaction, context: Context) -> Proposal:
     """What one run of the statements proposes at ``context.at``."""
-    held = lower_statements(node, context, Held(base(node, context)))
+    held = _found_by_key(node, context) or Held(base(node, context))
+    held = lower_statements(node, context, held)
     return Proposal(held.inserts, held.victims)
+
+
+def _found_by_key(node: Transaction, context: Context) -> Held | None:
+    """The output when a DELETE by key is all that looks at it, and its rows were found by key.
+
+    They are victims from the start, as it does not matter what earlier statements proposed; no
+    statement sees another stored row.
+    """
+    looking = [s for s in node.statements if _looks(s)]
+    if len(looking) != 1 or not isinstance(looking[0], Delete):
+        return None
+    lookup = key_lookup(looking[0])
+    if lookup is None:
+        return None
+    keys = lower_relation(lookup.of, context).select(*quoted(lookup.keys))
+    found = context.sources.stored_with_keys(lookup.output.object_id, lookup.columns, keys)
+    return None if found is None else Held(None, None, found.rows)
 
 
 def base(node: Transaction, context: Context) -> DataFrame | None:

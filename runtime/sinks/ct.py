@@ -240,14 +240,14 @@ class TaskSink:
         with converted(), inputs.opened() as changes:
             if changes is None:
                 return False
-            sources = StoredSources(self.objects, changes, (self.item, attempt.version_read))
+            small = inputs.are_small
+            output = (self.item, attempt.version_read)
+            sources = StoredSources(self.objects, changes, output, are_small=small)
             session = self.objects.gateway.session
             context = Context(session, sources, run.time, clock_at=run.time)
             columns = [c.name for c in plan.columns]
             proposal = propose(plan.transaction, context, columns)
-            return stage(
-                attempt, proposal.inserts, proposal.victims, columns, small=inputs.are_small
-            )
+            return stage(attempt, proposal.inserts, proposal.victims, columns, small=small)
 
     def settle(self, through: int) -> None:
         """Note in the log that the task has run through a time, after which it need not look."""
