@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.schemas import Column
+from ctsql.planner.lookup import KeyLookup
 from ctsql.planner.lowering import (
     Context,
     Held,
@@ -59,7 +60,7 @@ class EmptySources:
         """Nothing is stored."""
         return None
 
-    def stored_with_keys(self, object_id: str, columns: Sequence[str], keys: DataFrame) -> None:
+    def stored_with_keys(self, lookup: KeyLookup, at: int) -> None:
         """Nothing is looked up."""
         return
 

@@ -10,10 +10,7 @@ Source: the Delta protocol, "Per-file Statistics".
 import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from datetime import date
 from typing import Any
-
-Key = int | str | date
 
 
 class KeyRanges:
@@ -28,14 +25,11 @@ class KeyRanges:
     (True, True)
     """
 
-    def __init__(self, wanted: Mapping[str, Sequence[Any]]) -> None:
-        """Values by column; NULL is never found, values that are no :data:`Key` always."""
+    def __init__(self, wanted: Mapping[str, Sequence[int | str | None]]) -> None:
+        """Numbers without a fraction, or texts, by column; NULL is never found."""
         self._sorted: dict[str, list[Any]] = {}
         for column, values in wanted.items():
-            known = [v for v in set(values) if v is not None]
-            kinds = {type(v) for v in known}
-            if len(kinds) <= 1 and kinds <= {int, str, date}:
-                self._sorted[column] = sorted(known)
+            self._sorted[column] = sorted(v for v in set(values) if v is not None)
 
     def may_hold(self, statistics: str | None) -> bool:
         """May a file with these statistics (JSON) hold a row that equals a key in each column?"""
@@ -52,17 +46,7 @@ def _meets(values: Sequence[Any], low: Any, high: Any) -> bool:
     if not values:
         return False
     kind = type(values[0])
-    if kind is date:
-        low, high = _date(low), _date(high)
     if type(low) is not kind or type(high) is not kind:
         return True
     first = bisect_left(values, low)
     return first < len(values) and bool(values[first] <= high)
-
-
-def _date(text: Any) -> date | None:
-    """A date of four-digit years; other spellings are not understood."""
-    try:
-        return date.fromisoformat(text)
-    except (TypeError, ValueError):
-        return None

@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Sequence
 from functools import reduce
 from operator import and_
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -29,8 +30,15 @@ from ctsql.runtime.sinks.few import few
 _EXACT = (
     T.IntegralType, T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType, T.BooleanType,
 )  # fmt: skip
+AddFile = Any
+"""Delta's, of the JVM."""
 _PADDED = "__CHAR_VARCHAR_TYPE_STRING"
 """Of a column that Spark stores as a text: how it is to be compared."""
+
+
+def key_columns(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    """The keys of rows, as :func:`stored_with_keys` wants them; a column may be there twice."""
+    return rows.select(*(F.col(column_name(n)).alias(_name(i)) for i, n in enumerate(names)))
 
 
 def stored_with_keys(
@@ -39,24 +47,40 @@ def stored_with_keys(
     """The rows at a version whose columns equal, in order, those of a row of ``keys``.
 
     None when they are not few, or cannot be found this way.
+
+    Args:
+        keys: few rows of :func:`key_columns`, held by the driver.
     """
     if not table.is_stored(version) or not _are_exact(table, columns, keys):
         return None
-    held = few(keys)
-    if held is None:
-        return None
-    files = list(table.files(version).values())
-    if not table.maps_columns:
-        wanted = held.toArrow()
-        ranges = KeyRanges({c: wanted.column(i).to_pylist() for i, c in enumerate(columns)})
-        files = [add for add in files if ranges.may_hold(add.stats())]
+    files = _files(table, version, columns, keys)
     if not files:
         return Found(None)
-    named = held.toDF(*(f"__ct_key{i}" for i in range(len(columns))))
-    equal = (F.col(column_name(c)) == F.col(f"__ct_key{i}") for i, c in enumerate(columns))
-    rows = rows_with_deleted(table, files)
-    found = few(rows.join(F.broadcast(named), reduce(and_, equal), "left_semi"))
+    equal = (F.col(column_name(c)) == F.col(_name(i)) for i, c in enumerate(columns))
+    scanned = rows_with_deleted(table, files)
+    found = few(scanned.join(F.broadcast(keys), reduce(and_, equal), "left_semi"))
     return None if found is None else Found(_alive(table, version, found))
+
+
+def _name(place: int) -> str:
+    return f"__ct_key{place}"
+
+
+def _files(
+    table: DeltaTable, version: int, columns: Sequence[str], keys: DataFrame
+) -> list[AddFile]:
+    """The files that may hold one of the keys."""
+    files: list[AddFile] = list(table.files(version).values())
+    told = [
+        i
+        for i, column in enumerate(columns)
+        if isinstance(table.schema[column].dataType, T.IntegralType | T.StringType)
+    ]
+    if table.maps_columns or not told:
+        return files
+    rows = keys.select(*(_name(i) for i in told)).collect()
+    ranges = KeyRanges({columns[i]: [row[n] for row in rows] for n, i in enumerate(told)})
+    return [add for add in files if ranges.may_hold(add.stats())]
 
 
 def _are_exact(table: DeltaTable, columns: Sequence[str], keys: DataFrame) -> bool:
@@ -72,15 +96,13 @@ def _are_exact(table: DeltaTable, columns: Sequence[str], keys: DataFrame) -> bo
 
 def _alive(table: DeltaTable, version: int, found: DataFrame) -> DataFrame | None:
     """Those of few rows that are not deleted; None for none."""
-    rows = found.toArrow()
-    files = rows.column(FILE_COLUMN).to_pylist()
-    numbers = rows.column(ROW_COLUMN).to_pylist()
+    stored = found.select(FILE_COLUMN, ROW_COLUMN).collect()
     places: dict[str, array[int]] = {}
-    for file, number in zip(files, numbers, strict=True):
+    for file, number in stored:
         places.setdefault(file, array("q")).append(number)
     gone = deleted_among(table, version, places)
-    alive = [number not in gone[file] for file, number in zip(files, numbers, strict=True)]
+    alive = [number not in gone[file] for file, number in stored]
     if all(alive):
         return found if alive else None
-    left = rows.filter(pa.array(alive))
+    left = found.toArrow().filter(pa.array(alive))
     return found.sparkSession.createDataFrame(left, found.schema) if left.num_rows else None

@@ -1,6 +1,6 @@
 """The rows that plans read: the runtime's side of the planner's ``Sources`` protocol."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
@@ -10,11 +10,13 @@ from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.spans import Span
+from ctsql.planner.lookup import KeyLookup
 from ctsql.planner.lowering import EMPTY, Context, Found, lower_view
-from ctsql.planner.nodes import ViewWrite
+from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput, ViewWrite
 from ctsql.runtime.input_changes import InputChange
-from ctsql.runtime.key_lookup import stored_with_keys
+from ctsql.runtime.key_lookup import key_columns, stored_with_keys
 from ctsql.runtime.objects import Objects
+from ctsql.runtime.sinks.few import few
 
 
 @dataclass
@@ -123,14 +125,28 @@ class StoredSources:
         table = self.objects.table(item)
         return table.located(version) if table.files(version) else None
 
-    def stored_with_keys(
-        self, object_id: str, columns: Sequence[str], keys: DataFrame
-    ) -> Found | None:
-        """What the output holds of some keys, if they are few."""
+    def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found | None:
+        """What the output holds of the keys of a change, if they are few."""
         if self.output is None or not self.are_small:
             return None
         item, version = self.output
-        return stored_with_keys(self.objects.table(item), version, columns, keys)
+        change = self.inputs[lookup.of.object_id]
+        match lookup.of:
+            case InsertsInput() if change.held is not None:
+                rows = change.held
+            case InsertsInput():
+                rows = change.inserts
+            case DeletesInput():
+                rows = change.deletes
+            case ChangesInput():
+                rows = change.changes
+        keys = key_columns(rows, lookup.keys)
+        if rows is not change.held:
+            few_keys = few(keys)
+            if few_keys is None:
+                return None
+            keys = few_keys
+        return stored_with_keys(self.objects.table(item), version, lookup.columns, keys)
 
 
 class ExplainedSources(StoredSources):

@@ -3,12 +3,12 @@
 The planner never calls the runtime: it asks for DataFrames through the :class:`Sources` protocol.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ctsql.planner.lookup import KeyLookup
 from ctsql.planner.syntax.statements import ClockCall, ClockKind
 
 EMPTY = -1
@@ -40,10 +40,8 @@ class Sources(Protocol):
     def stored(self, object_id: str) -> DataFrame | None:
         """What an output holds, with the columns that locate each row; None when it is empty."""
 
-    def stored_with_keys(
-        self, object_id: str, columns: Sequence[str], keys: DataFrame
-    ) -> "Found | None":
-        """The stored rows whose columns equal those of a row of ``keys``, in order; NULLs do not.
+    def stored_with_keys(self, lookup: KeyLookup, at: int) -> "Found | None":
+        """The stored rows that a lookup is after; a key that is NULL finds nothing.
 
         None when that is better asked of Spark, over :meth:`stored`.
         """

@@ -18,7 +18,7 @@ from ctsql.planner.lookup import key_lookup
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.held import Held, View, together
 from ctsql.planner.lowering.merge import lower_merge
-from ctsql.planner.lowering.queries import lower_query, lower_relation, quoted
+from ctsql.planner.lowering.queries import lower_query, quoted
 from ctsql.planner.lowering.values import as_stored, value_text
 from ctsql.planner.nodes import (
     Delete,
@@ -63,10 +63,7 @@ def _found_by_key(node: Transaction, context: Context) -> Held | None:
     if len(looking) != 1 or not isinstance(looking[0], Delete):
         return None
     lookup = key_lookup(looking[0])
-    if lookup is None:
-        return None
-    keys = lower_relation(lookup.of, context).select(*quoted(lookup.keys))
-    found = context.sources.stored_with_keys(lookup.output.object_id, lookup.columns, keys)
+    found = None if lookup is None else context.sources.stored_with_keys(lookup, context.at)
     return None if found is None else Held(None, None, found.rows)
 
 

@@ -104,13 +104,12 @@ def test_lookups_are_of_changes() -> None:
         (None, None, [9], True),
         ("b", "d", ["a", "e"], False),
         ("b", "d", ["c"], True),
-        ("b", "d", [7], True),  # another type: not understood
+        (1, 5, ["a"], True),  # another type: not understood
         (1.5, 2.5, [9], True),
-        (1, 5, [True], True),
     ],
 )
 def test_files_that_may_hold_a_key(
-    low: object, high: object, keys: list[object], may: bool
+    low: object, high: object, keys: list[int | str | None], may: bool
 ) -> None:
     """A file is passed over only when its statistics rule every key out."""
     told = json.dumps({"numRecords": 3, "minValues": {"k": low}, "maxValues": {"k": high}})
@@ -123,16 +122,3 @@ def test_every_key_column_must_match() -> None:
     told = json.dumps({"minValues": {"k": 1, "l": 1}, "maxValues": {"k": 5, "l": 5}})
     assert KeyRanges({"k": [3], "l": [4]}).may_hold(told)
     assert not KeyRanges({"k": [3], "l": [9]}).may_hold(told)
-
-
-def test_dates() -> None:
-    """Dates are compared as dates; years that are spelt otherwise are not understood."""
-    from datetime import date
-
-    def told(low: str, high: str) -> str:
-        return json.dumps({"minValues": {"k": low}, "maxValues": {"k": high}})
-
-    ranges = KeyRanges({"k": [date(2024, 2, 29)]})
-    assert ranges.may_hold(told("2024-02-29", "2024-03-01"))
-    assert not ranges.may_hold(told("2024-03-01", "2024-03-02"))
-    assert ranges.may_hold(told("-0044-03-15", "+12024-03-02"))
