@@ -103,6 +103,7 @@ slow: java venv
 bench: java venv
 	@"$(BIN)/python" -m benchmarks.tick
 	@"$(BIN)/python" -m benchmarks.replicas
+	@"$(BIN)/python" -m benchmarks.tasks
 
 clean:
 	rm -rf "$(VENV)" build dist ctsql.egg-info demo-warehouse spark-warehouse metastore_db derby.log

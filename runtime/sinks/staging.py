@@ -49,7 +49,7 @@ def stage(
         rows = _collected(desired, stored, columns)
         if rows is not None:
             return _stage_small(staging, rows, schema, frame.sparkSession)
-    return _stage_large(staging, difference(desired, stored, columns), columns)
+    return _stage_large(staging, desired, stored, columns)
 
 
 def _collected(
@@ -99,8 +99,17 @@ def _stage_small(
     return bool(inserts or victims)
 
 
-def _stage_large(staging: Staging, change: DataFrame, columns: list[str]) -> bool:
-    with persisted(change) as kept:
+def _stage_large(
+    staging: Staging, desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
+) -> bool:
+    # Equal rows are grouped to cancel: new rows, however many, have nothing to cancel with.
+    if desired is not None and (stored is None or stored.isEmpty()):
+        with persisted(desired.select(*(column_name(c) for c in columns))) as kept:
+            if kept.isEmpty():
+                return False
+            staging.stage(kept)
+            return True
+    with persisted(difference(desired, stored, columns)) as kept:
         counted = kept.agg(
             F.sum(F.greatest(F.col(COPIES), F.lit(0))).alias("i"),
             F.sum(F.greatest(-F.col(COPIES), F.lit(0))).alias("d"),
