@@ -55,10 +55,12 @@ def _stage_few(
     if desired is not None and stored is None:
         # With nothing to cancel, the rows need not leave the JVM.
         held = few(desired.select(*(column_name(c) for c in columns)))
-        if held is None or held.isEmpty():
-            return None if held is None else False
-        staging.stage(held.coalesce(1))
-        return True
+        if held is None:
+            return None
+        has_rows = not held.isEmpty()
+        if has_rows:
+            staging.stage(held.coalesce(1))
+        return has_rows
     frame = desired if desired is not None else stored
     assert frame is not None  # the caller looked
     schema = T.StructType([frame.schema[c] for c in columns])

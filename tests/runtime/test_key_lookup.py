@@ -7,7 +7,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.planner.lowering import Found
-from ctsql.runtime import key_lookup, sources
+from ctsql.runtime import delta_log, key_lookup, sources
 from tests.scenarios.play import assert_rows
 
 pytestmark = pytest.mark.spark
@@ -85,8 +85,18 @@ def test_lookups_that_spark_does(con: Connection, found: list[Found | None]) -> 
     assert found == [None] * len(found)
 
 
-def test_rows_that_are_gone_are_not_found(con: Connection, found: list[Found | None]) -> None:
-    """A key that was deleted is not there, and rows of the same file that are stay."""
+@pytest.mark.parametrize("plain_files", [32, 0])
+def test_rows_that_are_gone_are_not_found(
+    con: Connection,
+    found: list[Found | None],
+    monkeypatch: pytest.MonkeyPatch,
+    plain_files: int,
+) -> None:
+    """A key that was deleted is not there, and rows of the same file that are stay.
+
+    So it is when the files are read by Delta, as many or partitioned ones are.
+    """
+    monkeypatch.setattr(delta_log, "PLAIN_FILES_MAX", plain_files)
     con.execute(
         "CREATE TABLE f (k INT, l INT, v INT);"
         "CREATE CONTINUAL TASK u (k INT, l INT, v INT) ON INPUT f AS ("
