@@ -27,8 +27,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 import ctsql
 from benchmarks.measures import Series, table

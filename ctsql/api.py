@@ -18,9 +18,7 @@ from ctsql.catalog.errors import InterfaceError, error
 from ctsql.catalog.spans import Source, Span
 from ctsql.cursor import Cursor
 from ctsql.literals import literals
-from ctsql.planner.explain import explain
-from ctsql.planner.syntax import parse, split
-from ctsql.planner.syntax import statements as st
+from ctsql.planner.syntax import parse, split, statements as st
 from ctsql.result import Result
 from ctsql.sorts import as_of, is_transactional, writes
 from ctsql.subscription import Subscription
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from ctsql.runtime.ddl.explain import Explanation
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.events import Event
     from ctsql.runtime.transactions import OpenTransaction
@@ -188,7 +185,6 @@ class Connection:
     def _run(self, engine: "Engine", statement: st.Statement, values: tuple[str, ...]) -> Result:
         """Bind, plan, lower and run a statement; those about objects are in ``manage``."""
         from ctsql.manage import manage, rows
-        from ctsql.runtime.ddl.explain import Explanation
         from ctsql.runtime.ddl.namespace import Namespace
         from ctsql.runtime.source_writes import write_source
 
@@ -215,8 +211,6 @@ class Connection:
                 return Result.of_status(
                     *write_source(engine, statement, self.search_schema, values, within=within)
                 )
-            case st.Explain():
-                return _explained(Explanation(names), statement)
             case st.Subscribe():
                 live = self._subscription(engine, statement)
                 return Result.of_live(*live.heads, live)
@@ -488,13 +482,3 @@ def execute(sql: str, parameters: Sequence[object] | None = None) -> Result:
     if _default is None or _default._closed:
         _default = connect()
     return _default.execute(sql, parameters)
-
-
-def _explained(explanation: "Explanation", statement: st.Explain) -> Result:
-    from ctsql.manage import rows
-
-    plan = explanation.plan_of(statement)
-    text = explain(plan)
-    if statement.physical:
-        text += "\n\n" + explanation.physical(plan)
-    return rows((["plan"], [(line,) for line in text.splitlines()]))

@@ -1,14 +1,19 @@
-"""Runs the statements about objects: CREATE, DROP, ALTER, COMMENT, REFRESH, SHOW, DESCRIBE."""
+"""Runs the statements about objects: CREATE, DROP, ALTER, COMMENT, REFRESH, SHOW, VERIFY."""
 
+from ctsql.planner.explain import explain
+from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import statements as st
 from ctsql.result import Result
 from ctsql.runtime import inspection
 from ctsql.runtime.ddl.alter_task import TaskAlteration
 from ctsql.runtime.ddl.change import Alteration
 from ctsql.runtime.ddl.create import Creation
+from ctsql.runtime.ddl.explain import Explanation
 from ctsql.runtime.ddl.flows import create_flow
 from ctsql.runtime.ddl.maintain import Maintenance
 from ctsql.runtime.ddl.namespace import Namespace
+from ctsql.runtime.ddl.verify import Verification
+from ctsql.runtime.spark_errors import converted
 from ctsql.runtime.subscriptions.readers import Readers
 
 
@@ -20,6 +25,12 @@ def manage(names: Namespace, statement: st.Statement) -> Result:
     if isinstance(statement, st.ShowRetention):
         columns, types, found = Maintenance(names).retention(statement)
         return Result.of_rows(columns, types, found, f"SHOW {len(found)}")
+    if isinstance(statement, st.VerifyView):
+        return Result.of_dataframe(
+            Verification(names).verify(statement), status_verb="VERIFY", convert=converted
+        )
+    if isinstance(statement, st.Explain):
+        return _explained(Explanation(names), statement)
     shown = _shown(names, statement)
     if shown is not None:
         return rows(shown)
@@ -88,3 +99,15 @@ def rows(table: tuple[list[str], list[tuple[object, ...]]]) -> Result:
     """A result of texts."""
     columns, found = table
     return Result.of_rows(columns, ["string"] * len(columns), found, f"SHOW {len(found)}")
+
+
+def _explained(explanation: Explanation, statement: st.Explain) -> Result:
+    if statement.analyze:
+        return rows((["refresh"], [(line,) for line in explanation.refreshed(statement)]))
+    plan = explanation.plan_of(statement)
+    lines = explain(plan).splitlines()
+    if isinstance(plan, ViewWrite):
+        lines += explanation.refreshing(plan)
+    if statement.physical:
+        lines += ["", *explanation.physical(plan).splitlines()]
+    return rows((["plan"], [(line,) for line in lines]))

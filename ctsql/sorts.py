@@ -12,6 +12,8 @@ _READING = (
 
 def writes(statement: st.Statement) -> bool:
     """Is it refused on a read-only connection?"""
+    if isinstance(statement, st.VerifyView):
+        return statement.repair
     return not isinstance(statement, (*_READING, st.Transact, st.Subscribe))
 
 

@@ -121,9 +121,12 @@ class ViewReference:
 class Insert:
     """Propose the query's rows; ``into`` says which output column each of its columns fills.
 
-    Of the other columns those in ``defaults`` get a value, the rest NULL.
+    Of the other columns those in ``defaults`` get a value, the rest NULL. ``object_id`` is the
+    output's, ``name`` what it is called where there are several.
     """
 
+    object_id: str
+    name: Name | None = None
     query: Query
     into: tuple[str, ...]
     target: tuple[Column, ...]
@@ -223,25 +226,49 @@ class TimesReduce:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskWrite:
-    """Run the transaction at each due time; one commit each, or none when nothing is proposed."""
+class TaskOutput:
+    """One of the outputs that a task writes."""
 
     object_id: str
     name: Name
     columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskWrite:
+    """Run the transaction at each due time; one commit each, or none when nothing is proposed.
+
+    With ``outputs`` the task writes those, all or none at a time, and has no columns itself.
+    """
+
+    object_id: str
+    name: Name
+    columns: tuple[Column, ...]
+    outputs: tuple[TaskOutput, ...] = ()
     inputs: tuple["Node", ...]
     times: "Node | None"
     transaction: Transaction
     snapshot: bool
     skip_errors: bool = False  # ON ERROR = 'skip'
     trim: Every | None = None  # TRIM EVERY: the body also runs so often, with nothing inserted
+    coalesce: Every | None = None  # COALESCE: changes are due together, at the end of an interval
+
+    @property
+    def written(self) -> tuple[TaskOutput, ...]:
+        """What the body writes: the outputs, or the task itself."""
+        own = TaskOutput(object_id=self.object_id, name=self.name, columns=self.columns)
+        return self.outputs or (own,)
+
+
+POLICY_AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewWrite:
     """Commit desired - stored at T; with ``refresh``, at the times of that schedule only.
 
-    A NULL in a column of ``not_null`` makes the whole contents an error.
+    A NULL in a column of ``not_null`` makes the whole contents an error. ``policy`` says how it
+    follows its tables: ``auto``, ``incremental``, ``strict`` or ``full``.
     """
 
     object_id: str
@@ -251,6 +278,7 @@ class ViewWrite:
     stored: "Node"
     refresh: tuple[RefreshPart, ...] | None = None
     not_null: tuple[str, ...] = ()
+    policy: str = POLICY_AUTO
 
 
 Node = (
@@ -271,6 +299,7 @@ Node = (
     | Transaction
     | TimesExtract
     | TimesReduce
+    | TaskOutput
     | TaskWrite
     | ViewWrite
 )

@@ -26,6 +26,8 @@ ROWS_CHANGED = (
     "num_deleted_rows",
 )
 """Metrics, of Delta's Spark and Rust writers, that say that a commit changed rows."""
+TIME_TAG = "ctsql.t"
+"""Tag of a file: the T of its rows, in a commit that several Ts share."""
 
 
 class Unreadable(ValueError):
@@ -37,7 +39,8 @@ class FileAction:
     """An ``add`` or ``remove``: ``line`` is the action's own JSON.
 
     ``rows_count`` is the number of live rows (records less deletion vector), None if not known;
-    ``deleted_count`` the cardinality of the deletion vector.
+    ``deleted_count`` the cardinality of the deletion vector; ``time`` the T of the rows, in a
+    commit that several Ts share.
     """
 
     path: str
@@ -45,6 +48,7 @@ class FileAction:
     deleted_count: int
     rows_count: int | None
     line: str
+    time: int | None = None
 
 
 @dataclass(frozen=True)
@@ -242,12 +246,14 @@ def _file(action: dict[str, Any], line: str) -> FileAction:
     deleted = int(vector.get("cardinality", 0))
     stats = json.loads(action["stats"]) if action.get("stats") else {}
     records = stats.get("numRecords")
+    time = (action.get("tags") or {}).get(TIME_TAG)
     return FileAction(
         path=action["path"],
         data_change=bool(action.get("dataChange", True)),
         deleted_count=deleted,
         rows_count=None if records is None else int(records) - deleted,
         line=line,
+        time=None if time is None else int(time),
     )
 
 

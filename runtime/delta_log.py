@@ -25,8 +25,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import CtsqlError, error
@@ -34,6 +33,7 @@ from ctsql.runtime.commits import Commit, Unreadable, parse_checksum, parse_comm
 from ctsql.runtime.delta_transaction import Transaction
 from ctsql.runtime.delta_vectors import VectorClasses, scala_items
 from ctsql.runtime.locks import local_path
+from ctsql.runtime.movements import added_files
 from ctsql.runtime.spark_errors import converted, damaged_file
 
 FILE_COLUMN = "__ct_file"
@@ -408,9 +408,13 @@ class DeltaTable:
         """Do files and statistics know columns by other names?"""
         return self.configuration().get("delta.columnMapping.mode", "none") != "none"
 
-    def added_rows(self, versions: Sequence[int]) -> DataFrame:
-        """The rows of the files added by commits that do nothing else."""
-        adds = [a for v in versions for a in self.commit_at(v).adds if a.data_change]
+    def added_rows(self, versions: Sequence[int], times: range | None = None) -> DataFrame:
+        """The rows of the files added by commits that do nothing else.
+
+        Args:
+            times: of the last version, which several Ts share, only those of these; None for all.
+        """
+        adds = list(added_files(self, versions, times))
         paths = None
         if not any(a.deleted_count for a in adds):
             paths = self.plain_paths([a.path for a in adds])

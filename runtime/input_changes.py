@@ -4,16 +4,18 @@ All three come from one net change, so that a commit that takes a row out and pu
 back changes nothing. A commit that only adds files needs no netting.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
+from ctsql.runtime.delta_log import FILE_COLUMN, DeltaTable
+from ctsql.runtime.movements import Movement, numbered_files
 from ctsql.runtime.sinks.correction import COPIES, column_name, copied, net
 
 DIFF = "diff"
+CHANGE_TYPE = "_change_type"
 
 
 @dataclass(frozen=True)
@@ -62,3 +64,48 @@ class InputChange:
             rows = self.nothing() if self.added is None else self.added
             changed = net(rows.select(*names, F.lit(1).alias(COPIES)), self._columns)
         return changed.select(*names, F.col(COPIES).cast("bigint").alias(DIFF))
+
+
+def added_rows(table: DeltaTable, movement: Movement) -> DataFrame:
+    """The rows that a movement of kind APPEND inserts."""
+    parts = movement.parts or (movement,)
+    return reduce(DataFrame.unionByName, (table.added_rows(m.versions, m.times) for m in parts))
+
+
+def change_rows(table: DeltaTable, movement: Movement) -> DataFrame:
+    """The rows that a movement changes, with ``_change_type`` as Delta's change feed has it."""
+    first, last = movement.before + 1, movement.version
+    if movement.parts:
+        names = [*table.frame_of(()).columns, CHANGE_TYPE]
+        columns = [F.col(column_name(n)) for n in names]
+        parts = (change_rows(table, m).select(*columns) for m in movement.parts)
+        return reduce(DataFrame.unionAll, parts)
+    if not movement.is_shared:
+        return table.change_rows(first, last)
+    rows = table.added_rows([last], movement.times).withColumn(CHANGE_TYPE, F.lit("insert"))
+    if first == last:
+        return rows
+    return rows.unionByName(table.change_rows(first, last - 1).select(*rows.columns))
+
+
+def numbered_rows(
+    table: DeltaTable, movements: Sequence[Movement], number: str
+) -> DataFrame | None:
+    """The rows that movements of kind APPEND insert, each with the number of its movement.
+
+    Args:
+        number: the name of the column that says which of the movements, from 0.
+
+    Returns:
+        None when the files of different movements cannot be told apart by their names.
+    """
+    numbers = numbered_files(table, movements)
+    if numbers is None:
+        return None
+    rows = table.added_rows(sorted({v for m in movements for v in m.versions}))
+    columns = [F.col(column_name(c)) for c in rows.columns]
+    file = F.substring_index(F.col("_metadata.file_path"), "/", -1).alias(FILE_COLUMN)
+    known = table.gateway.session.createDataFrame(
+        list(numbers.items()), f"{FILE_COLUMN} STRING, {number} INT"
+    )
+    return rows.select(*columns, file).join(F.broadcast(known), FILE_COLUMN).drop(FILE_COLUMN)

@@ -16,9 +16,7 @@ from operator import and_
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.planner.lowering import Found
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, DeltaTable

@@ -20,13 +20,12 @@ not, since no output has any.
 import time
 import uuid
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from ctsql.catalog.errors import error
 from ctsql.runtime.batches import StagedDelete, StagedFile
@@ -209,12 +208,11 @@ class MemoryTable(DeltaTable):
         table = pa.table({FILE_COLUMN: files, ROW_COLUMN: pa.array(numbers, pa.int64())})
         return self.gateway.session.createDataFrame(table)
 
-    def added_rows(self, versions: Iterable[int]) -> DataFrame:
-        """The rows that commits add which do nothing else."""
-        known = list(versions)
-        stored = [v for v in known if v <= self.stored_version]
-        frames = [super().added_rows(stored)] if stored else []
-        for version in known:
+    def added_rows(self, versions: Sequence[int], times: range | None = None) -> DataFrame:
+        """The rows that commits add which do nothing else; what is in memory is of one T each."""
+        stored = [v for v in versions if v <= self.stored_version]
+        frames = [super().added_rows(stored, times)] if stored else []
+        for version in versions:
             step = self.step(version)
             if step is not None:
                 frames += [p.rows.drop(FILE_COLUMN, ROW_COLUMN) for p in step.inserted]

@@ -7,11 +7,10 @@ bound by the timeline because somebody asked for a refresh by hand. R1: what it 
 query as of the newest refresh time R <= T, whether or not anything was written at R.
 """
 
-import hashlib
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import groupby
 
 from pyspark.sql import DataFrame
 
@@ -21,9 +20,12 @@ from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import CLOSED, TIME_MAX
 from ctsql.planner.binding import Bound, bind_stored
-from ctsql.planner.nodes import DeletesInput, InsertsInput, TaskWrite, ViewWrite
-from ctsql.runtime.commits import Change, classify, rows_added
+from ctsql.planner.nodes import TaskWrite, ViewWrite
+from ctsql.runtime import movements as moved
+from ctsql.runtime.commits import Change
 from ctsql.runtime.delta_log import DeltaTable, Gateway
+from ctsql.runtime.input_changes import added_rows, change_rows
+from ctsql.runtime.movements import Movement, Stored, due_changes
 from ctsql.runtime.refresh import Schedule
 from ctsql.runtime.sinks.correction import net_change
 from ctsql.runtime.sinks.failure import Failure, held_at
@@ -34,29 +36,6 @@ DEFINITION = "definition"
 """In the metadata of an output's commit: of which definition it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Movement:
-    """At ``time`` an object's table went from version ``before`` to ``version``.
-
-    ``before`` is exclusive: the change is what the commits before + 1 .. version did.
-    """
-
-    time: int
-    before: int
-    version: int
-
-
-def due_changes(plan: TaskWrite) -> dict[str, frozenset[Change]]:
-    """For each input the kinds of changes for which the body may have to run."""
-    found: dict[str, frozenset[Change]] = {}
-    for node in plan.inputs:
-        assert isinstance(node, InsertsInput | DeletesInput)
-        more = {Change.DELETE} if isinstance(node, DeletesInput) else {Change.APPEND}
-        known = found.get(node.object_id, frozenset[Change]())
-        found[node.object_id] = known | more | {Change.MIXED, Change.FAILED}
-    return found
-
-
 class Objects:
     """Tables and handles by object; made anew when the catalog changes.
 
@@ -64,6 +43,7 @@ class Objects:
         on_commit: told of every commit of this process to an output: the object's id, and what
             was reached. stop: looked at between the commits of a catch-up.
         watched: the ids of the objects that this process's running subscriptions follow.
+        change_plans: views' change plans, by object id, with what they were made for.
     """
 
     def __init__(self, gateway: Gateway, timeline: Timeline) -> None:
@@ -76,6 +56,7 @@ class Objects:
         self._outputs: dict[str, Output] = {}
         self._bound: dict[tuple[str, int], Bound] = {}
         self._columns: dict[str, tuple[str, tuple[Column, ...]]] = {}
+        self.change_plans: dict[str, tuple[object, object]] = {}
 
     def use(self, catalog: Catalog) -> None:
         """Go on with another catalog."""
@@ -91,7 +72,8 @@ class Objects:
         return self.catalog.items[object_id]
 
     def table(self, item: Item) -> DeltaTable:
-        """The Delta table of an object that has one."""
+        """The Delta table of an object that has one; of a task with outputs the first one's."""
+        item = self.lead(item)
         if item.location is None:
             raise error(
                 "INTERNAL_ERROR",
@@ -102,8 +84,13 @@ class Objects:
             return self.gateway.output_table(item.location)
         return self.gateway.table(item.location)
 
+    def lead(self, item: Item) -> Item:
+        """Whose log says how far an object is: of a task with outputs that of the first one."""
+        return self.item(item.outputs[0]) if item.outputs else item
+
     def output(self, item: Item) -> Output:
-        """The write handle of an output."""
+        """The write handle of an output; of a task with outputs the first one's."""
+        item = self.lead(item)
         found = self._outputs.get(item.id)
         if found is None:
             found = self._outputs[item.id] = Output(
@@ -131,7 +118,9 @@ class Objects:
         return found
 
     def current(self, item: Item) -> Item:
-        """An object with the definition that is in force now."""
+        """An object with the definition that is in force now; an output is its task."""
+        if item.kind is ObjectKind.TASK_OUTPUT:
+            item = self.item(item.owner)
         if item.kind is not ObjectKind.CONTINUAL_TASK:
             return item
         if self.timeline.read_to < 0:
@@ -196,11 +185,18 @@ class Objects:
     # ---- versions and times
 
     def version_at(self, item: Item, at: int) -> int | None:
-        """The version that holds an object's contents as of T; None before there were any."""
+        """The version that holds an object's contents as of T; None before there were any.
+
+        Where a later commit is shared by Ts before and after this one, that is not all of it:
+        rows are to be read by :meth:`contents_at`.
+        """
+        return self.stored_at(item, at).version
+
+    def stored_at(self, item: Item, at: int) -> Stored:
+        """Where an object's contents as of T are."""
         if item.kind is ObjectKind.TABLE:
-            return self.timeline.version_at(item.id, at)
-        entries = self.output(item).entries(since=at + 1)
-        return entries[0].version if entries and entries[0].upper <= at + 1 else None
+            return Stored(self.timeline.version_at(item.id, at))
+        return moved.stored_at(self.output(item).entries(since=at + 1), at)
 
     def stored_upper(self, item: Item) -> int:
         """An output's upper (exclusive), or its time of creation when nothing is written yet.
@@ -221,14 +217,7 @@ class Objects:
                 before = binding.version
             return found
         entries = self.output(item).entries(since=after + 1)
-        found = []
-        previous = 0
-        for entry in entries:
-            time = entry.upper - 1
-            if after < time <= until:
-                found.append(Movement(time, previous, entry.version))
-            previous = entry.version
-        return found
+        return moved.movements(entries, after=after, until=until)
 
     def move_times(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times at which what an object holds may have changed."""
@@ -258,7 +247,7 @@ class Objects:
 
     def followed(self, item: Item) -> list[Item]:
         """What an object must keep up with: a task its inputs, any other all that it reads."""
-        if item.kind is ObjectKind.CONTINUAL_TASK:
+        if item.kind in (ObjectKind.CONTINUAL_TASK, ObjectKind.TASK_OUTPUT):
             plan = self.bound(item).plan
             assert isinstance(plan, TaskWrite)
             return [self.item(object_id) for object_id in due_changes(plan)]
@@ -268,14 +257,34 @@ class Objects:
         """The times at which an object may have to be brought up; a task is, for its inputs."""
         if item.kind is not ObjectKind.CONTINUAL_TASK:
             return self.change_times(item, after=after, until=until)
-        plans = self.plans(item, after=max(after, item.created), until=until)
-        return {
-            m.time
-            for start, stop, _, plan in plans
-            for object_id, kinds in due_changes(plan).items()
-            for m in self.movements(self.item(object_id), after=start, until=stop)
-            if self.change_of(self.item(object_id), m) in kinds
-        } | self.trims(item, after=after, until=until)
+        due = self.due_movements(item, after=after, until=until)
+        return {time for time, *_ in due} | self.trims(item, after=after, until=until)
+
+    def due_movements(
+        self, item: Item, *, after: int, until: int
+    ) -> Iterator[tuple[int, int, str, Movement]]:
+        """The changes that a task runs for at a T with after < T <= until.
+
+        Each with the T, the revision of the task that is in force then, and the input's id.
+        """
+        for start, stop, then, plan in self.plans(
+            item, after=max(after, item.created), until=until
+        ):
+            first, last = self.shown_at(item, start), self.shown_at(item, stop)
+            assert first is not None  # a task begins when it is created
+            assert last is not None
+            for object_id, kinds in due_changes(plan).items():
+                source = self.item(object_id)
+                waiting = self.movements(source, after=first, until=last)
+                for time, group in groupby(waiting, lambda m: self._run_time(item, m.time)):
+                    movement = moved.merged(list(group))
+                    if self.change_of(source, movement) in kinds:
+                        yield time, then.revision, object_id, movement
+
+    def _run_time(self, item: Item, time: int) -> int:
+        """The T at which a task runs for a change at a time."""
+        schedule = self.schedule(item)
+        return time if schedule is None else schedule.round_up(time)
 
     def trims(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times in (after, until] at which a task runs because time has passed."""
@@ -294,10 +303,13 @@ class Objects:
     # ---- refresh times
 
     def schedule(self, item: Item) -> Schedule | None:
-        """A view's refresh schedule; None when it follows every commit, and for other objects."""
-        if item.kind is not ObjectKind.MATERIALIZED_VIEW or "refresh" not in fold(item.definition):
-            return None  # most views: their definitions need not be parsed to know it
+        """When a view is refreshed, or a task with COALESCE runs; None for at every commit."""
+        word = {ObjectKind.MATERIALIZED_VIEW: "refresh", ObjectKind.CONTINUAL_TASK: "coalesce"}
+        if item.kind not in word or word[item.kind] not in fold(item.definition):
+            return None  # most: their definitions need not be parsed to know it
         plan = self.bound(item).plan
+        if isinstance(plan, TaskWrite):
+            return Schedule.of([plan.coalesce], item.created) if plan.coalesce else None
         if not isinstance(plan, ViewWrite) or plan.refresh is None:
             return None
         return Schedule.of(plan.refresh, item.created)
@@ -377,53 +389,33 @@ class Objects:
         if held is not None:
             before = self.held_error(item, movement.before)
             return Change.NONE if before is not None and before.is_like(held) else Change.FAILED
-        kinds = {
-            classify(table.commit_at(v)) for v in range(movement.before + 1, movement.version + 1)
-        } - {Change.NONE}
-        if not kinds:
-            # What was an error until then is rows again, be they those from before it.
-            healed = self.held_error(item, movement.before) is not None
-            return Change.MIXED if healed else Change.NONE
-        return kinds.pop() if len(kinds) == 1 else Change.MIXED
+        change = moved.change_of(table, movement)
+        if change is Change.NONE and self.held_error(item, movement.before) is not None:
+            return Change.MIXED  # what was an error is rows again, be they those from before it
+        return change
 
     def rows_inserted(self, item: Item, movement: Movement) -> int | None:
         """How many rows a movement of kind APPEND inserts; None when the log does not say."""
-        table = self.table(item)
-        counts = [
-            rows_added(table.commit_at(v))
-            for v in range(movement.before + 1, movement.version + 1)
-            if table.commit_at(v).changes_data
-        ]
-        return None if any(c is None for c in counts) else sum(c for c in counts if c is not None)
+        return moved.rows_inserted(self.table(item), movement)
 
     def rows_count(self, item: Item, at: int) -> int | None:
         """How many rows an object holds as of T, from the log; None when it does not say."""
         if item.location is None:
             return None
-        version = self.version_at(item, at)
-        if version is None:
+        stored = self.stored_at(item, at)
+        if stored.shared is not None:
+            return None
+        if stored.version is None:
             return 0
         # Under an error lie the rows from before it, which are not what the view holds.
-        return None if self.held_error(item, version) else self.table(item).rows_count(version)
+        held = self.held_error(item, stored.version)
+        return None if held else self.table(item).rows_count(stored.version)
 
     def reads_at(self, item: Item, time: int) -> dict[str, object]:
         """What a commit of an output at T says of itself: T, and the versions it was made from."""
         read = [self.item(r.object_id) for r in item.reads]
         versions = {i.id: self.version_at(i, time) for i in read if i.location is not None}
-        return {"t": time, "bindings": versions, DEFINITION: self.definition_of(item)}
-
-    def definition_of(self, item: Item) -> str:
-        """A short text that changes with an output's definition, or that of a plain view in it."""
-        seen = {item.id: item}
-        waiting = [item]
-        while waiting:
-            for reading in waiting.pop().reads:
-                read = self.item(reading.object_id)
-                if read.kind is ObjectKind.VIEW and read.id not in seen:
-                    seen[read.id] = read
-                    waiting.append(read)
-        told = [(i.id, i.search_schema, i.definition) for i in seen.values()]
-        return hashlib.sha256(repr(sorted(told)).encode()).hexdigest()[:16]
+        return {"t": time, "bindings": versions, DEFINITION: self.catalog.fingerprint(item)}
 
     def is_redefined(self, item: Item) -> bool:
         """Is what a view holds of another definition than it has now, as far as its log says?"""
@@ -434,11 +426,11 @@ class Objects:
         (*_, newest) = output.entries(since=upper)
         table = self.table(item)
         said = table.commit_at(newest.version).metadata if table.has(newest.version) else {}
-        return said.get(DEFINITION) != self.definition_of(item)
+        return said.get(DEFINITION) != self.catalog.fingerprint(item)
 
     def added_by(self, item: Item, movement: Movement) -> DataFrame:
         """The rows a movement of kind APPEND inserts."""
-        return self.table(item).added_rows(list(range(movement.before + 1, movement.version + 1)))
+        return added_rows(self.table(item), movement)
 
     def changed_by(self, item: Item, movement: Movement, columns: list[str]) -> DataFrame:
         """What a movement changes of these columns, net: each row once, with ``COPIES``.
@@ -449,8 +441,11 @@ class Objects:
         held = self.held_error(item, movement.version)
         if held is not None:
             raise held.view_error(item)
-        rows = self.table(item).change_rows(movement.before + 1, movement.version)
-        return net_change(rows, columns)
+        return net_change(self.change_rows(item, movement), columns)
+
+    def change_rows(self, item: Item, movement: Movement) -> DataFrame:
+        """The rows that a movement changes, with ``_change_type`` as Delta's change feed has it."""
+        return change_rows(self.table(item), movement)
 
     def held_error(self, item: Item, version: int) -> Failure | None:
         """The error that a view holds since a commit that moved its upper."""
@@ -471,6 +466,14 @@ class Objects:
         if held is not None:
             raise held.view_error(item)
         return table.frame(self.settled(table, version))
+
+    def contents_at(self, item: Item, at: int) -> DataFrame:
+        """The rows of an object's table as of T, none before the first; raises VIEW_FAILED."""
+        stored = self.stored_at(item, at)
+        rows = self.contents(item, stored.version)
+        if stored.shared is None:
+            return rows
+        return rows.unionByName(self.table(item).added_rows([stored.shared], range(at + 1)))
 
     def settled(self, table: DeltaTable, version: int) -> int:
         """The newest version with the same rows: compaction may have replaced the files."""

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, error
@@ -25,7 +24,8 @@ class StoredSources:
 
     Attributes:
         inputs: for a task's run, the changes of its inputs at T by object id.
-        output: for a task's run, the output's item and the version of it that is read.
+        outputs: for a task's run, the outputs' items by id, each with the version of it that is
+            read; None for a time before it had one.
         are_small: few rows are expected of these changes.
         span: where the user asked for the time, for errors.
         copies: where an open transaction has written tables, by object id.
@@ -33,7 +33,7 @@ class StoredSources:
 
     objects: Objects
     inputs: Mapping[str, InputChange] = field(default_factory=dict)
-    output: tuple[Item, int] | None = None
+    outputs: Mapping[str, tuple[Item, int | None]] = field(default_factory=dict)
     are_small: bool = False
     span: Span | None = None
     copies: Mapping[str, str] = field(default_factory=dict)
@@ -50,23 +50,22 @@ class StoredSources:
         if object_id in self.copies:
             copy = self.objects.gateway.table(self.copies[object_id])
             return copy.frame(copy.version())
-        version = self.objects.version_at(item, at)
         if item.kind is ObjectKind.TABLE:
-            if version is None:
+            if self.objects.version_at(item, at) is None:
                 raise self._too_early(item, at)
-            return self.objects.contents(item, version)
+            return self.objects.contents_at(item, at)
         if at < item.created:
             raise self._too_early(item, at)
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
             shown = self.objects.shown_at(item, at)
             if shown is None:
                 raise self._not_refreshed(item, at)
-            if not self._is_exact(item, at):
+            if not self.is_exact(item, at):
                 return self._computed(item, shown)
-        return self.objects.contents(item, version)
+        return self.objects.contents_at(item, at)
 
-    def _is_exact(self, item: Item, at: int) -> bool:
-        """Does the version that was stored last before T still hold at T?"""
+    def is_exact(self, item: Item, at: int) -> bool:
+        """Does the version of a view that was stored last before T still hold at T?"""
         entries = self.objects.output(item).entries(since=at + 1)
         if not entries or not item.created < entries[0].upper <= at + 1:
             return False  # up to its creation an upper says that there was nothing
@@ -119,17 +118,18 @@ class StoredSources:
         return self.inputs[object_id].changes
 
     def stored(self, object_id: str) -> DataFrame | None:
-        """What the output holds, located; None when it holds no file."""
-        assert self.output is not None  # only a task's body reads its own output
-        item, version = self.output
+        """What an output holds, located; None when it holds no file."""
+        item, version = self.outputs[object_id]
+        if version is None:
+            return None
         table = self.objects.table(item)
         return table.located(version) if table.files(version) else None
 
     def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found | None:
         """What the output holds of the keys of a change, if they are few."""
-        if self.output is None or not self.are_small:
+        item, version = self.outputs.get(lookup.output.object_id, (None, None))
+        if item is None or version is None or not self.are_small:
             return None
-        item, version = self.output
         change = self.inputs[lookup.of.object_id]
         match lookup.of:
             case InsertsInput() if change.held is not None:

@@ -14,6 +14,7 @@ from ctsql.catalog.errors import error
 from ctsql.runtime import faults
 from ctsql.runtime.batches import BatchText, Part, StagedDelete, StagedFile, check_bounds, own_files
 from ctsql.runtime.log import LogTable, LogTransaction
+from ctsql.runtime.movements import partition, tagged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,6 +44,17 @@ class Staging:
         self._inserts += added
         faults.point("output_staged")
         return len(added)
+
+    def stage_shared(self, rows: "DataFrame", times: Sequence[int]) -> list[int]:
+        """Like :meth:`stage` for rows of several Ts; gives those that have rows, in order.
+
+        Args:
+            rows: partition i holds the rows of times[i].
+        """
+        made = [(times[partition(file)], file) for file in self._txn.stage(rows)]
+        self._inserts += [tagged(file, time) for time, file in made]
+        faults.point("output_staged")
+        return sorted({time for time, _ in made})
 
     def delete_rows(self, victims: Iterable[tuple[str, bytes]]) -> None:
         """Delete stored rows by position.
@@ -153,11 +165,11 @@ class Batch:
 
 
 @contextmanager
-def discarded_on_error(batches: Sequence[Batch]) -> Iterator[None]:
-    """Discard batches that nobody else owns when anything goes wrong inside."""
+def discarded_on_error(staged: Sequence[Batch | Staging]) -> Iterator[None]:
+    """Discard what nobody else owns when anything goes wrong inside."""
     try:
         yield
     except BaseException:
-        for batch in batches:
-            batch.discard()
+        for one in staged:
+            one.discard()
         raise

@@ -22,7 +22,7 @@ from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime import clock
 from ctsql.runtime.commits import Change, classify
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.objects import due_changes
+from ctsql.runtime.movements import due_changes
 from ctsql.runtime.sinks.failure import Failure
 
 COLUMNS = (
@@ -127,7 +127,7 @@ def status(engine: Engine) -> list[Status]:
     with engine.as_stored():
         catalog = engine.refresh_catalog()
         engine.timeline.refresh()
-        outputs = [i for i in catalog if i.is_output]
+        outputs = [i for i in catalog if i.is_run]
         return [status_of(engine, i) for i in sorted(outputs, key=lambda i: i.name.key)]
 
 

@@ -12,20 +12,31 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from ctsql.catalog.errors import CtsqlError, error
+from ctsql.runtime.commits import Commit
 from ctsql.runtime.log import LogTable
 
 NO_UPPER = 0
 FAILURE = "ctsql.failure"
 """The domain whose configuration says why nothing was written at the time that is due."""
 ENTRIES_KEPT_MAX = 10_000
+SHARED_BY = "shared_by"
+"""In the metadata of a commit that several Ts share: those that have rows in it, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A commit of the output: from `version` on, everything below `upper` is in."""
+    """A commit of the output: from `version` on, everything below `upper` is in.
+
+    ``times``: where several Ts share it, those that have rows in it, in order.
+    """
 
     upper: int
     version: int
+    times: tuple[int, ...] = ()
+
+
+def _entry(upper: int, commit: Commit) -> Entry:
+    return Entry(upper, commit.version, tuple(commit.metadata.get(SHARED_BY, ())))
 
 
 class Uppers:
@@ -91,7 +102,7 @@ class Uppers:
                 self.failure = None
                 if upper <= self.upper:
                     raise self._gone_back(upper)
-                self._entries.append(Entry(upper, v))
+                self._entries.append(_entry(upper, commit))
             if FAILURE in dict(commit.domains):
                 self.failure = dict(commit.domains)[FAILURE]
             self._looked_to = v
@@ -144,7 +155,7 @@ class Uppers:
                 self._looked_from -= 1
                 upper = commit.transaction(self.app)
                 if upper is not None:
-                    oldest = Entry(upper, self._looked_from)
+                    oldest = _entry(upper, commit)
                     older.append(oldest)
                 says = upper is not None or FAILURE in dict(commit.domains)
                 if says and not self._failure_known:

@@ -3,7 +3,8 @@
 No numbers of columns, nothing that differs between two runs: EXPLAIN prints it, tests store it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
 from ctsql.planner.changes.columns import expressions, inputs, subqueries
@@ -34,16 +35,23 @@ from ctsql.planner.changes.nodes import (
 )
 from ctsql.planner.changes.plan import ChangePlan, NoChangePlan
 from ctsql.planner.changes.printing import joined
+from ctsql.planner.changes.reasons import Reason
 from ctsql.planner.changes.rules.context import Applied
 from ctsql.planner.changes.stored_rows import limit_top
 
+Telling = Callable[[Reason], str]
 
-def explain(plan: ChangePlan | NoChangePlan) -> str:
-    """The plan, from the top, children indented by two."""
+
+def explain(plan: ChangePlan | NoChangePlan, told: Telling = str) -> str:
+    """The plan, from the top, children indented by two.
+
+    Args:
+        told: a reason with its place, for a person.
+    """
     if isinstance(plan, NoChangePlan):
-        return f"recompute and compare: {plan.reason}"
-    lines = [_headline(plan)]
-    _walk(plan.query, 1, plan.applied(), lines)
+        return f"recompute and compare: {told(plan.reason)}"
+    lines = [_headline(plan, told)]
+    _walk(plan.query, 1, _Applied(plan.applied(), told), lines)
     for state in plan.states:
         lines.append(f"state {state.number}: {', '.join(state.columns)}")
     for table, columns in plan.reads.items():
@@ -51,20 +59,26 @@ def explain(plan: ChangePlan | NoChangePlan) -> str:
     return "\n".join(lines)
 
 
-def _headline(plan: ChangePlan) -> str:
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    rules: Mapping[Node, Applied]
+    told: Telling
+
+
+def _headline(plan: ChangePlan, told: Telling) -> str:
     if plan.inexact is None:
         return "change of the view"
     how = "the first rows" if limit_top(plan.query) is not None else "the stored rows of its keys"
-    return f"change of the view by {how} ({plan.inexact})"
+    return f"change of the view by {how} ({told(plan.inexact)})"
 
 
-def _walk(node: Node, depth: int, applied: Mapping[Node, Applied], lines: list[str]) -> None:
-    found = applied.get(node)
+def _walk(node: Node, depth: int, applied: _Applied, lines: list[str]) -> None:
+    found = applied.rules.get(node)
     text = label(node)
     if found is not None:
         text += f"  [{found.rule}]"
         if found.note is not None:
-            text += f" {found.note}"
+            text += f" {applied.told(found.note)}"
     lines.append("  " * depth + text)
     for child in inputs(node):
         _walk(child, depth + 1, applied, lines)

@@ -125,8 +125,7 @@ class Printer:
                 where = self._conditions(node.predicates)
                 return f"{self._all(node.child)} WHERE {where}"
             case Project():
-                listed = [f"{self.expr(i.expr)} AS {i.col.sql}" for i in node.items]
-                return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
+                return self._project(node)
             case Join():
                 return self._join(node)
             case SideJoin():
@@ -172,6 +171,26 @@ class Printer:
             case _:
                 assert_never(node)
 
+    def _project(self, node: Project) -> str:
+        """Over groups it is their select list: so Spark sees what it can take out of a subquery."""
+        below = node.child
+        parts = [part for item in node.items for part in item.expr.parts]
+        is_flat = isinstance(below, Aggregate) and below.sets is None
+        if not is_flat or any(isinstance(part, Subquery) for part in parts):
+            listed = [f"{self.expr(i.expr)} AS {i.col.sql}" for i in node.items]
+            return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
+        assert isinstance(below, Aggregate)
+        texts = {k.col: k.source.sql for k in below.keys}
+        texts |= {c.col: f"({self.expr(c.expr)})" for c in below.calls}
+        listed = []
+        for item in node.items:
+            found = [
+                texts.get(p, p.sql) if isinstance(p, Col) else self._part(p)
+                for p in item.expr.parts
+            ]
+            listed.append(f"{joined(found)} AS {item.col.sql}")
+        return f"SELECT {_list(listed)} {self._grouped(below)}"
+
     def _lateral(self, node: LateralJoin) -> str:
         kind = "LEFT JOIN" if node.is_left else "JOIN"
         on = f" ON {self._conditions(node.conditions)}" if node.conditions else ""
@@ -208,14 +227,16 @@ class Printer:
         return f"SELECT {made} FROM ({node.text}) AS {PREFIX}v({names})"
 
     def _join(self, node: Join) -> str:
-        """Each condition stands at the first join where all its columns are there."""
+        """Each condition stands at the first join where all its columns are there.
+
+        One with columns of a query around this one stands in WHERE: Spark takes it out of there.
+        """
         text = f"{self._from(node.children[0])} {PREFIX}k0"
         seen = set(node.children[0].columns)
-        everything = set(node.columns)
         waiting = list(node.conditions)
         for index, child in enumerate(node.children[1:], 1):
             seen |= set(child.columns)
-            ready = [c for c in waiting if (used(c) & everything) <= seen]
+            ready = [c for c in waiting if used(c) <= seen]
             waiting = [c for c in waiting if c not in ready]
             side = f"{self._from(child)} {PREFIX}k{index}"
             if ready:
@@ -236,7 +257,10 @@ class Printer:
     def _aggregate(self, node: Aggregate) -> str:
         listed = [f"{k.source.sql} AS {k.col.sql}" for k in node.keys]
         listed += [f"{self.expr(c.expr)} AS {c.col.sql}" for c in node.calls]
-        text = f"SELECT {_list(listed)} FROM {self._from(node.child)}"
+        return f"SELECT {_list(listed)} {self._grouped(node)}"
+
+    def _grouped(self, node: Aggregate) -> str:
+        text = f"FROM {self._from(node.child)}"
         if node.sets is not None:
             sets = [
                 "(" + ", ".join(node.keys[i].source.sql for i in one) + ")" for one in node.sets

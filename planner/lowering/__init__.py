@@ -8,11 +8,12 @@ from ctsql.planner.lowering.queries import lower_query, quoted, temporary_view
 from ctsql.planner.lowering.transaction import (
     Proposal,
     base,
+    lower_inserts,
     lower_statements,
     lower_transaction,
 )
 from ctsql.planner.lowering.values import value_text
-from ctsql.planner.lowering.view import lower_view
+from ctsql.planner.lowering.view import checked, lower_view, stored_types
 
 __all__ = [
     "EMPTY",
@@ -25,11 +26,14 @@ __all__ = [
     "View",
     "assigned",
     "base",
+    "checked",
+    "lower_inserts",
     "lower_query",
     "lower_statements",
     "lower_transaction",
     "lower_view",
     "quoted",
+    "stored_types",
     "temporary_view",
     "together",
     "value_text",

@@ -1,18 +1,19 @@
 """Lowering of a task's body: a fold over its statements.
 
-A statement sees stored rows that are still there and proposed rows (:class:`Held`). A DELETE
-takes away from both; a row that two DELETEs match is deleted once, because the first takes it
-out of what the second sees. An UPDATE and a MERGE take rows away and propose others.
+A statement writes one output and may read all of them. It sees stored rows that are still there
+and proposed rows (:class:`Held`). A DELETE takes away from both; a row that two DELETEs match is
+deleted once, because the first takes it out of what the second sees. An UPDATE and a MERGE take
+rows away and propose others.
 
-Limit: everything is one lazy plan; a body of n statements that take rows away reads the output's
-files n times at most.
+Limit: everything is one lazy plan for each output; a body of n statements that take rows away
+reads the output's files n times at most.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import singledispatch
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.planner.lookup import key_lookup
 from ctsql.planner.lowering.context import Context
@@ -35,7 +36,7 @@ from ctsql.planner.nodes import (
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a body proposes, before it is consolidated.
+    """What a body proposes for one output, before it is consolidated.
 
     Attributes:
         inserts: rows to insert; None when no row can be.
@@ -46,51 +47,73 @@ class Proposal:
     victims: DataFrame | None
 
 
-def lower_transaction(node: Transaction, context: Context) -> Proposal:
-    """What one run of the statements proposes at ``context.at``."""
-    held = _found_by_key(node, context) or Held(base(node, context))
-    held = lower_statements(node, context, held)
-    return Proposal(held.inserts, held.victims)
+def lower_transaction(node: Transaction, context: Context) -> dict[str, Proposal]:
+    """What one run of the statements proposes at ``context.at``, for each output it writes."""
+    after = lower_statements(node, context, base(node, context, by_key=True))
+    return {o: Proposal(held.inserts, held.victims) for o, held in after.items()}
 
 
-def _found_by_key(node: Transaction, context: Context) -> Held | None:
-    """The output when a DELETE by key is all that looks at it, and its rows were found by key.
+def base(node: Transaction, context: Context, *, by_key: bool = False) -> dict[str, Held]:
+    """What each output that is written or read holds as of T - 1, if any statement looks at it.
+
+    Args:
+        by_key: for one run, an output's stored rows may be left out where all that looks at them
+            is a DELETE by key, whose victims are then there from the start.
+    """
+    looked = {n.object_id for s in node.statements for n in _looks(s)}
+    outputs = looked | {_written(s) for s in node.statements}
+    held = {}
+    for o in sorted(outputs):
+        found = _found_by_key(node, o, context) if by_key else None
+        held[o] = found or Held(context.sources.stored(o) if o in looked else None)
+    return held
+
+
+def _found_by_key(node: Transaction, output: str, context: Context) -> Held | None:
+    """An output when a DELETE by key is all that looks at it, and its rows were found by key.
 
     They are victims from the start, as it does not matter what earlier statements proposed; no
     statement sees another stored row.
     """
-    looking = [s for s in node.statements if _looks(s)]
+    looking = [s for s in node.statements if any(n.object_id == output for n in _looks(s))]
     if len(looking) != 1 or not isinstance(looking[0], Delete):
         return None
     lookup = key_lookup(looking[0])
-    found = None if lookup is None else context.sources.stored_with_keys(lookup, context.at)
+    if lookup is None or lookup.output.object_id != output:
+        return None
+    found = context.sources.stored_with_keys(lookup, context.at)
     return None if found is None else Held(None, None, found.rows)
 
 
-def base(node: Transaction, context: Context) -> DataFrame | None:
-    """What the output holds as of T - 1, if any statement looks at it."""
-    own = next((n for s in node.statements for n in _looks(s)), None)
-    return None if own is None else context.sources.stored(own.object_id)
-
-
 def lower_statements(
-    node: Transaction, context: Context, held: Held, *, keep: bool = False
-) -> Held:
-    """What the output holds after the statements.
+    node: Transaction, context: Context, held: Mapping[str, Held], *, keep: bool = False
+) -> dict[str, Held]:
+    """What the outputs hold after the statements.
 
     Args:
-        held: what it holds before. keep: what is left of the stored rows is wanted; without it,
+        held: what each holds before. keep: what is left of the stored rows is wanted; without it,
             it is told only as far as the statements themselves need it.
     """
+    found = dict(held)
     for i, statement in enumerate(node.statements):
-        later = keep or any(_looks(s) for s in node.statements[i + 1 :])
+        own = _written(statement)
+        behind = (n.object_id for s in node.statements[i + 1 :] for n in _looks(s))
         ctes = None if isinstance(statement, Insert | Merge) else statement.ctes
-        held = _step(statement, View(held, context, ctes), later)
-    return held
+        view = View(found[own], context, ctes, found)
+        found = {**found, own: _step(statement, view, keep or own in behind)}
+    return found
+
+
+def _written(statement: Insert | Delete | Update | Merge) -> str:
+    """The id of the output that a statement writes."""
+    if isinstance(statement, Insert):
+        return statement.object_id
+    assert isinstance(statement.of, SelfReference)  # the rules have run
+    return statement.of.object_id
 
 
 def _looks(statement: Node) -> list[SelfReference]:
-    """Where a statement looks at what the output holds."""
+    """Where a statement looks at what an output holds."""
     return [n for n in descend(statement) if isinstance(n, SelfReference)]
 
 
@@ -144,12 +167,21 @@ def _(statement: Merge, view: View, later: bool) -> Held:
     return lower_merge(statement, view, later=later)
 
 
-def _inserted(statement: Insert, view: View) -> DataFrame:
+def lower_inserts(node: Transaction, context: Context, *carried: str) -> DataFrame:
+    """What a body of INSERTs proposes, with further columns that its queries end with."""
+    view = View(Held(None), context)
+    inserts = [s for s in node.statements if isinstance(s, Insert)]
+    made = together(*(_inserted(s, view, carried) for s in inserts))
+    assert made is not None  # there is a statement
+    return made
+
+
+def _inserted(statement: Insert, view: View, carried: tuple[str, ...] = ()) -> DataFrame:
     """The rows of an INSERT, under the output's columns and of their types."""
     query, context = statement.query, view.context
     rows = lower_query(query, context, view.given(query.relations))
     place = {name: i for i, name in enumerate(statement.into)}
-    positional = rows.toDF(*(f"__ct_c{i}" for i in range(len(statement.into))))
+    positional = rows.toDF(*(f"__ct_c{i}" for i in range(len(statement.into))), *carried)
     defaults = {a.column: a.value for a in statement.defaults}
     chosen = []
     for column in statement.target:
@@ -160,7 +192,7 @@ def _inserted(statement: Insert, view: View) -> DataFrame:
         elif default is not None:
             source = F.expr(value_text(default, context))
         chosen.append(as_stored(source, column).alias(column.name))
-    return positional.select(*chosen)
+    return positional.select(*chosen, *carried)
 
 
 def _matching(

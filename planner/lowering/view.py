@@ -1,24 +1,35 @@
 """Lowering of a materialized view: its query, under the columns and types that are stored."""
 
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Sequence
+
+from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
 from ctsql.catalog.schemas import Column
 from ctsql.planner.lowering.context import Context
-from ctsql.planner.lowering.queries import lower_query
+from ctsql.planner.lowering.queries import lower_query, quoted
 from ctsql.planner.nodes import ViewWrite
 
 
 def lower_view(node: ViewWrite, context: Context) -> DataFrame:
     """The desired contents as of ``context.at``."""
-    rows = lower_query(node.desired, context)
-    positional = rows.toDF(*(f"__ct_c{i}" for i in range(len(node.columns))))
+    return checked(stored_types(lower_query(node.desired, context), node), node)
+
+
+def stored_types(rows: DataFrame, node: ViewWrite, more: Sequence[str] = ()) -> DataFrame:
+    """Rows of the view's query under the stored names and types; ``more`` stand behind them."""
+    positional = rows.toDF(*(f"__ct_c{i}" for i in range(len(node.columns))), *more)
     return positional.select(
-        *(
-            _asserted(F.col(f"__ct_c{i}").cast(c.type), c, node).alias(c.name)
-            for i, c in enumerate(node.columns)
-        )
+        *(F.col(f"__ct_c{i}").cast(c.type).alias(c.name) for i, c in enumerate(node.columns)),
+        *more,
+    )
+
+
+def checked(rows: DataFrame, node: ViewWrite) -> DataFrame:
+    """Rows of the view, whose evaluation fails where the view asserts that it has no such row."""
+    if not node.not_null:
+        return rows
+    return rows.select(
+        *(_asserted(F.col(quoted([c.name])[0]), c, node).alias(c.name) for c in node.columns)
     )
 
 

@@ -16,8 +16,8 @@ from ctsql.planner.syntax.statements import (
 )
 from ctsql.planner.syntax.tokens import Tokens, closing, groups, span_of
 
-FIXED_OPTIONS = ("SNAPSHOT",)
-"""Options that say how a task begins."""
+FIXED_OPTIONS = ("SNAPSHOT", "COALESCE")
+"""Options that say how a task begins, and at which Ts it runs: changes may wait for the next."""
 
 
 def read_alter_task(cursor: Cursor, target: RelationRef) -> Statement | None:
@@ -88,6 +88,6 @@ def _check_free(name: str, span: Span) -> None:
             span=span,
             option=name,
             value="another value now",
-            detail="It says how the task begins, and the task has begun.",
+            detail="It holds from the task's creation on, and the task has begun.",
             hint="Drop the task and create it anew.",
         )

@@ -28,6 +28,7 @@ from ctsql.planner.syntax.statements import (
     Transact,
     TransactionVerb,
     UseSchema,
+    VerifyView,
 )
 from ctsql.planner.syntax.subscriptions import (
     read_drop_subscription,
@@ -43,6 +44,7 @@ _LISTS = {
     ("VIEWS",): "views",
     ("MATERIALIZED", "VIEWS"): "materialized views",
     ("CONTINUAL", "TASKS"): "continual tasks",
+    ("TASK", "OUTPUTS"): "task outputs",
     ("SCHEMAS",): "schemas",
     ("DATABASES",): "schemas",
     ("NAMESPACES",): "schemas",
@@ -225,6 +227,15 @@ def _refresh(cursor: Cursor) -> Statement:
     return RefreshView(span=span_of(cursor.tokens), target=target, full=full)
 
 
+def _verify(cursor: Cursor) -> Statement:
+    if cursor.at("MATERIALIZED") and cursor.upper(1) == "VIEW":
+        cursor.expect("MATERIALIZED", "VIEW")
+    target = cursor.relation("the view's name")
+    repair = cursor.accept("REPAIR")
+    cursor.end()
+    return VerifyView(span=span_of(cursor.tokens), target=target, repair=repair)
+
+
 def _maintain(cursor: Cursor) -> Statement:
     span = span_of(cursor.tokens)
     everything = cursor.at("ALL") and cursor.upper(1) != "." and cursor.accept("ALL")
@@ -375,4 +386,5 @@ COMMANDS: dict[str, Callable[[Cursor], Statement]] = {
     "START": _transact,
     "SUBSCRIBE": read_subscribe,
     "USE": _use,
+    "VERIFY": _verify,
 }

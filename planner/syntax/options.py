@@ -5,14 +5,13 @@ from collections.abc import Iterable
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.refreshes import Every, parse_every
-from ctsql.planner.syntax.cursor import Cursor, not_yet, syntax_error
-from ctsql.planner.syntax.refreshes import refresh_option
+from ctsql.planner.syntax.cursor import Cursor, syntax_error
+from ctsql.planner.syntax.refreshes import POLICY, refresh_option
 from ctsql.planner.syntax.statements import Option
 from ctsql.planner.syntax.tokens import Kind, Token, Tokens, groups, span_of
 
-TASK_OPTIONS = ("SNAPSHOT", "ON ERROR", "ITERATIONS", "TRIM EVERY")
-_TASK_LATER = ("COALESCE",)
-TRIM_MS_MIN = 1_000
+TASK_OPTIONS = ("SNAPSHOT", "ON ERROR", "ITERATIONS", "TRIM EVERY", "COALESCE")
+INTERVAL_MS_MIN = 1_000
 FIXPOINT = "fixpoint"
 ITERATIONS_MAX = 1_000
 """The most ITERATIONS there may be, and where FIXPOINT gives up."""
@@ -23,9 +22,9 @@ _VIEW_KNOWN = (
     "REFRESH EVERY",
     "REFRESH AT",
     "REFRESH AT CREATION",
+    POLICY,
     NOT_NULL,
 )
-_VIEW_LATER = ("REFRESH POLICY",)
 _BOOLEANS = {"TRUE": True, "FALSE": False}
 
 
@@ -34,16 +33,13 @@ def task_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
 
     Raises:
         INVALID_OPTION: unknown, given twice, or with a value it does not take.
-        NOT_SUPPORTED_YET: a known option of later. SYNTAX_ERROR: it does not have the form.
+        SYNTAX_ERROR: it does not have the form.
     """
     found: dict[str, Option] = {}
     for group in _all_groups(clauses):
         name = _words(group)
-        later = next((known for known in _TASK_LATER if _begins(name, known)), None)
-        if later:
-            raise not_yet(span_of(group), f"option {later}")
         if name not in TASK_OPTIONS:
-            raise _unknown(group, name, (*TASK_OPTIONS, *_TASK_LATER))
+            raise _unknown(group, name, TASK_OPTIONS)
         if name in found:
             raise _twice(group, name)
         found[name] = _task_option(group, name)
@@ -59,8 +55,13 @@ def view_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
             found += _not_null(group)
             continue
         if not _begins(name, "REFRESH"):
-            raise _unknown(group, name, (*_VIEW_KNOWN, *_VIEW_LATER))
+            raise _unknown(group, name, _VIEW_KNOWN)
         option = refresh_option(group)
+        if option.name == POLICY:
+            if any(o.name == POLICY for o in found):
+                raise _twice(group, POLICY)
+            found.append(option)
+            continue
         refreshes = [o for o in found if o.name == "REFRESH"]
         if any(option.value == other.value for other in refreshes):
             raise _twice(group, "REFRESH")
@@ -127,29 +128,29 @@ def _task_option(group: Tokens, name: str) -> Option:
             return _on_error(group)
         case "ITERATIONS":
             return _iterations(group)
-        case "TRIM EVERY":
-            return _trim(group)
+        case "TRIM EVERY" | "COALESCE":
+            return _interval(group, name)
         case _:
             return _boolean(group, name)
 
 
-def _trim(group: Tokens) -> Option:
+def _interval(group: Tokens, name: str) -> Option:
     cursor = Cursor(group, of="option")
-    cursor.expect("TRIM", "EVERY")
+    cursor.expect(*name.split())
     cursor.expect("=")
     value = cursor.string("an interval such as '1 hour'")
     every = parse_every(value.text)
-    if not isinstance(every, Every) or every.interval_ms < TRIM_MS_MIN:
+    if not isinstance(every, Every) or every.interval_ms < INTERVAL_MS_MIN:
         raise error(
             "INVALID_OPTION",
             span=value.span,
-            option="TRIM EVERY",
+            option=name,
             value=value.span.text,
             detail="It takes an interval of a second or more.",
-            hint="Type: TRIM EVERY = '1 hour'",
+            hint=f"Type: {name} = '1 hour'",
         )
     cursor.end()
-    return Option(name="TRIM EVERY", value=every, span=span_of(group), value_span=value.span)
+    return Option(name=name, value=every, span=span_of(group), value_span=value.span)
 
 
 def _iterations(group: Tokens) -> Option:

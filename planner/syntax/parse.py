@@ -1,6 +1,7 @@
 """Reads one statement."""
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.commands import COMMANDS, named_object
@@ -91,6 +92,8 @@ def _explain(tokens: Tokens) -> Explain:
     cursor.expect("EXPLAIN")
     span = span_of(tokens)
     physical = cursor.accept("PHYSICAL")
+    if cursor.at("ANALYZE") and cursor.upper(1) not in (*_KNOWN, ""):
+        return _analyze(cursor)
     if cursor.upper() in _PLANS:
         what = f"EXPLAIN {cursor.upper()}"
         raise not_supported(cursor.here, what, hint="Type EXPLAIN or EXPLAIN PHYSICAL.")
@@ -109,3 +112,13 @@ def _explain(tokens: Tokens) -> Explain:
             hint="",
         )
     return Explain(span=span, physical=physical, statement=_statement(cursor.rest))
+
+
+def _analyze(cursor: Cursor) -> Explain:
+    cursor.expect("ANALYZE")
+    if cursor.at("MATERIALIZED") and cursor.upper(1) == "VIEW":
+        cursor.expect("MATERIALIZED", "VIEW")
+    target = cursor.relation("the view's name")
+    cursor.end()
+    kind = ObjectKind.MATERIALIZED_VIEW
+    return Explain(span=span_of(cursor.tokens), analyze=True, kind=kind, target=target)

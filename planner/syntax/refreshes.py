@@ -1,26 +1,28 @@
-"""Reads REFRESH options of a materialized view: ON COMMIT, EVERY, AT."""
+"""Reads REFRESH options of a materialized view: ON COMMIT, EVERY, AT, POLICY."""
 
 from dataclasses import replace
 from typing import NoReturn
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart, parse_every
 from ctsql.catalog.spans import Span
 from ctsql.catalog.times import HOW_TO_WRITE, Time, parse_time
-from ctsql.planner.syntax.cursor import Cursor, not_yet
+from ctsql.planner.syntax.cursor import Cursor
 from ctsql.planner.syntax.statements import Option
 from ctsql.planner.syntax.tokens import Kind, Tokens, span_of
 
+POLICY = "REFRESH POLICY"
+POLICIES = ("auto", "incremental", "strict", "full")
 _HOW_EVERY = "Write an interval ('1 day', '2 hours 30 minutes') or a cron text ('0 3 * * *'), UTC."
 _HOW_MONTHS = "Write a cron text: '0 0 1 * *' is each first of the month, 00:00 UTC."
 
 
 def refresh_option(group: Tokens) -> Option:
-    """One REFRESH option; its value is "ON COMMIT" or a part of a schedule.
+    """One REFRESH option; its value is "ON COMMIT", a part of a schedule, or a policy.
 
     Raises:
         INVALID_OPTION: a value it does not take. SYNTAX_ERROR: it does not have the form.
-        NOT_SUPPORTED_YET: REFRESH POLICY.
     """
     cursor = Cursor(group, of="option")
     cursor.expect("REFRESH")
@@ -36,14 +38,27 @@ def refresh_option(group: Tokens) -> Option:
         _no_alignment(cursor)
     elif cursor.at("ALIGNED"):
         _no_alignment(cursor)
-    elif cursor.at("POLICY"):
-        hint = "Leave it out: how a view is refreshed is chosen for you."
-        raise not_yet(span_of(group), "REFRESH POLICY", hint)
+    elif cursor.accept("POLICY"):
+        return _policy(cursor, group)
     else:
-        raise cursor.failure("ON COMMIT, EVERY or AT", known=("ON", "EVERY", "AT"))
+        words = ("ON", "EVERY", "AT", "POLICY")
+        raise cursor.failure("ON COMMIT, EVERY, AT or POLICY", known=words)
     cursor.end()
     value_span = span_of(group[start:])
     return Option(name="REFRESH", value=value, span=span_of(group), value_span=value_span)
+
+
+def _policy(cursor: Cursor, group: Tokens) -> Option:
+    cursor.expect("=")
+    if cursor.current is None:
+        cursor.fail(f"one of {', '.join(POLICIES)}")
+    token = cursor.take()
+    wanted = token.text.lower()
+    if token.kind not in (Kind.WORD, Kind.STRING) or wanted not in POLICIES:
+        detail = f"It takes one of {', '.join(POLICIES)}."
+        _refuse(token.span, POLICY, detail, did_you_mean(wanted, POLICIES))
+    cursor.end()
+    return Option(name=POLICY, value=wanted, span=span_of(group), value_span=token.span)
 
 
 def _every(cursor: Cursor) -> Every | Cron:

@@ -7,10 +7,7 @@ stored rows of which k must go, the first k by file and row number go.
 :mod:`ctsql.runtime.sinks.cancel` does the same on the driver for few rows.
 """
 
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN
 
@@ -46,8 +43,30 @@ def difference(
     both = desired.select(
         *names, F.lit(1).alias(COPIES), F.lit(None).cast(_PLACE_TYPE).alias(at)
     ).unionAll(stored.select(*names, F.lit(-1).alias(COPIES), place.alias(at)))
+    return _placed(both, columns, at)
+
+
+def with_places(weighted: DataFrame, columns: list[str]) -> DataFrame:
+    """The net change of weighted rows, with the places of those that go.
+
+    Args:
+        weighted: the columns, ``COPIES``, and the columns that locate a row, NULL for one that is
+            not stored.
+
+    Returns:
+        As :func:`difference`; of rows to delete there may be fewer places than ``COPIES`` says.
+    """
+    at = "__ct_p"
+    place = F.struct(F.col(FILE_COLUMN).alias("file"), F.col(ROW_COLUMN).alias("row"))
+    names = [column_name(c) for c in columns]
+    located = F.when(F.col(FILE_COLUMN).isNotNull(), place).alias(at)
+    return _placed(weighted.select(*names, COPIES, located), columns, at)
+
+
+def _placed(rows: DataFrame, columns: list[str], at: str) -> DataFrame:
+    names = [column_name(c) for c in columns]
     places = F.sort_array(F.collect_list(at)).alias(PLACES)
-    changed = _grouped(both, columns, places).where(F.col(COPIES) != 0)
+    changed = _grouped(rows, columns, places).where(F.col(COPIES) != 0)
     gone = F.slice(F.col(PLACES), 1, F.greatest(-F.col(COPIES), F.lit(0)).cast("int"))
     return changed.select(*names, COPIES, gone.alias(PLACES))
 

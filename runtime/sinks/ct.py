@@ -1,4 +1,7 @@
-"""The continual-task sink: writes the output of a task, one commit at each due T.
+"""The continual-task sink: writes what a task proposes, one commit at each due T.
+
+With several outputs there is one for each (:mod:`ctsql.runtime.sinks.outputs`); the handle here is
+that of the one that leads.
 
     inputs' logs --> times (TimesExtract, TimesReduce) --+
                                                         +--> SinkState.decide() --> one commit
@@ -44,10 +47,19 @@ from ctsql.runtime.sinks.failure import (
     recorded,
 )
 from ctsql.runtime.sinks.iterations import propose
+from ctsql.runtime.sinks.outputs import Attempts
 from ctsql.runtime.sinks.runs import Run, RunInputs, due_runs
 from ctsql.runtime.sinks.staging import stage
+from ctsql.runtime.sinks.together import (
+    RUNS_MAX,
+    RUNS_MIN,
+    may_run_together,
+    stage_together,
+)
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import FILE_MISSING, converted
+from ctsql.runtime.staged import discarded_on_error
+from ctsql.runtime.uppers import SHARED_BY
 from ctsql.runtime.write_handle import Attempt, Committed, Disturbed, UpperMismatch
 
 DISTURBED_TRIES_MAX = 20
@@ -56,13 +68,16 @@ SNAPSHOT = -1
 
 
 class TaskSink:
-    """Keeps one task's output."""
+    """Keeps one task's output, or its outputs."""
 
     def __init__(self, objects: Objects, item: Item) -> None:
         self.objects = objects
         self.item = item
         self.output = objects.output(item)
         self._retrying = False
+
+        self._waiting: list[Run] = []
+        self._together_max = RUNS_MAX
 
     def advance(self, until: int, *, retry: bool = False) -> None:
         """Run the body at every due T <= until.
@@ -89,6 +104,7 @@ class TaskSink:
         state.append_times = {time for time, _ in due}
         state.append_times_progress = until + 1
         by_time = {run.time: run for run in runs}
+        self._waiting, self._together_max = sorted(runs, key=lambda r: r.time), RUNS_MAX
         unwritten = False
         self._propose(state, by_time)
         while (decision := state.decide()) is not None:
@@ -96,7 +112,7 @@ class TaskSink:
             state.output_upper = decision.upper
             if decision.rows:
                 ((run, _),) = decision.rows
-                state.output_upper, wrote = self._write(run)
+                state.output_upper, wrote = self._write_together(run) or self._write(run)
                 unwritten = not wrote
             self._propose(state, by_time)
         if unwritten:
@@ -118,6 +134,32 @@ class TaskSink:
         assert isinstance(plan, TaskWrite)
         return self.item.created if plan.snapshot else self.item.created + 1
 
+    def _write_together(self, run: Run) -> tuple[int, bool] | None:
+        """Like :meth:`_write` for a due time and those that wait after it, in one commit.
+
+        None when it is to be run by itself: where they cannot be, and where anything went wrong.
+        """
+        waiting = [r for r in self._waiting if r.time >= run.time][: self._together_max]
+        if self._retrying or len(waiting) < RUNS_MIN:
+            return None
+        runs = may_run_together(self.objects, self.item, waiting)
+        attempt = self.output.open(self.output.upper) if len(runs) >= RUNS_MIN else None
+        if not isinstance(attempt, Attempt):
+            return None
+        try:
+            with discarded_on_error([attempt]):
+                times = stage_together(self.objects, self.item, attempt, runs)
+        except (DataError, StatementError, EnvironmentProblem):
+            self._together_max = len(runs) // 2
+            return self._write_together(run)
+        last = runs[-1].time
+        if not times or attempt.expected > run.time:
+            attempt.abandon()
+            return None if times is None else (last + 1, False)
+        said = {**self.objects.reads_at(self.item, last), SHARED_BY: times}
+        outcome = attempt.commit(last + 1, said)
+        return (last + 1, True) if isinstance(outcome, Committed) else None
+
     def _write(self, run: Run) -> tuple[int, bool]:
         """Run the body at a due time; gives the output's upper after it, and whether we wrote."""
         time = run.time
@@ -125,22 +167,22 @@ class TaskSink:
         for _ in range(DISTURBED_TRIES_MAX):
             if self.output.upper > time:
                 return self.output.upper, True  # a rival wrote it
-            attempt = self.output.open(self.output.upper)
-            if isinstance(attempt, UpperMismatch):
+            attempts = Attempts.open(self.objects, self.item, time)
+            if attempts is None:
                 continue
             try:
-                wrote = self._stage(attempt, run)
+                wrote = self._stage(attempts, run)
                 if not wrote:
-                    attempt.abandon()
+                    attempts.abandon()
                     return time + 1, False
-                outcome = attempt.commit(time + 1, self.objects.reads_at(self.item, time))
+                outcome = attempts.commit(time + 1, self.objects.reads_at(self.item, time))
             except (DataError, StatementError) as problem:
-                attempt.abandon()
+                attempts.abandon()
                 if not is_final(problem):
                     raise
                 return self._failed(run, problem), True
             except EnvironmentProblem as problem:
-                attempt.abandon()
+                attempts.abandon()
                 if problem.message != FILE_MISSING:
                     raise
                 if missed:
@@ -148,7 +190,7 @@ class TaskSink:
                 missed = True  # it may have been compacted and removed while it was being read
                 continue
             except BaseException:
-                attempt.abandon()
+                attempts.abandon()
                 raise
             match outcome:
                 case Committed():
@@ -233,7 +275,7 @@ class TaskSink:
             f"{self.item.name}, then CREATE it; with SNAPSHOT it starts from what is there.",
         )
 
-    def _stage(self, attempt: Attempt, run: Run) -> bool:
+    def _stage(self, attempts: Attempts, run: Run) -> bool:
         """Compute and stage what the body proposes; False when that is nothing."""
         _, plan = self.objects.in_force(self.item, run.time)
         inputs = RunInputs(self.objects, plan, run)
@@ -241,13 +283,22 @@ class TaskSink:
             if changes is None:
                 return False
             small = inputs.are_small
-            output = (self.item, attempt.version_read)
-            sources = StoredSources(self.objects, changes, output, are_small=small)
+            sources = StoredSources(self.objects, changes, attempts.read, are_small=small)
             session = self.objects.gateway.session
             context = Context(session, sources, run.time, clock_at=run.time)
-            columns = [c.name for c in plan.columns]
-            proposal = propose(plan.transaction, context, columns)
-            return stage(attempt, proposal.inserts, proposal.victims, columns, small=small)
+            columns = {o.object_id: [c.name for c in o.columns] for o in plan.written}
+            proposals = propose(plan.transaction, context, columns)
+            for attempt in attempts.waiting:
+                made = proposals.get(attempt.object_id)
+                if made is not None:
+                    attempt.has_rows = stage(
+                        attempt.handle,
+                        made.inserts,
+                        made.victims,
+                        columns[attempt.object_id],
+                        small=small,
+                    )
+            return attempts.has_rows
 
     def settle(self, through: int) -> None:
         """Note in the log that the task has run through a time, after which it need not look."""

@@ -28,7 +28,8 @@ On a crash: as for tasks, the commit is in or it is not. ``mv_advanced_upper``: 
 the description's lower and there are no rows; the description is minted and written again. When
 a rival commits first the description is outdated and what was staged for it is deleted.
 
-Not yet: incremental change plans.
+How the rows are computed, from what changed or from the whole query, is decided at every write by
+:mod:`ctsql.runtime.incremental.following`; each way leaves the same rows.
 """
 
 from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error
@@ -37,6 +38,8 @@ from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_view
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime import faults
+from ctsql.runtime.incremental.choice import Strategy
+from ctsql.runtime.incremental.following import Following
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks import mv_append
 from ctsql.runtime.sinks.failure import FEATURE, Failure, is_final, recorded
@@ -44,6 +47,7 @@ from ctsql.runtime.sinks.mv_mint import Description, Mint
 from ctsql.runtime.sinks.staging import DRIVER_ROWS_MAX, stage
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.spark_work import Meter
 from ctsql.runtime.staged import Batch, discarded_on_error
 from ctsql.runtime.write_handle import Appended, Committed, UpperMismatch
 
@@ -61,6 +65,8 @@ class ViewSink:
         self.plan = plan
         self.output = objects.output(item)
         self._mint = Mint(since=item.created)
+        self._full = False
+        self._said: dict[str, dict[str, object]] = {}  # by batch, what its refresh did
 
     def advance(self, until: int, *, full: bool = False) -> None:
         """Bring the view to its contents as of ``until``.
@@ -73,6 +79,7 @@ class ViewSink:
         """
         if self.objects.is_closed(self.item):
             return
+        self._full = full
         upper = self.output.upper
         times: set[int] = set()
         after = max(upper - 1, self.item.created)
@@ -155,10 +162,22 @@ class ViewSink:
         at = self.objects.shown_at(self.item, time)
         assert at is not None  # a view is written from its first refresh on
         batch = self.output.batch(description.lower, description.upper)
+        meter = Meter(self.objects.gateway.session)
+        with discarded_on_error([batch]):
+            done = Following(self.objects, self.item, self.plan, batch, time, full=self._full).run()
+        if done.strategy is Strategy.RECOMPUTE:
+            self._recompute(batch, time, at)
+        self._said = {batch.text.batch_id: {**done.said(), "work": meter.work().said()}}
+        return batch
+
+    def _recompute(self, batch: Batch, time: int, at: int) -> None:
+        """Stage the difference of the whole query and the stored rows."""
         try:
             with discarded_on_error([batch]), converted():
                 context = Context(self.objects.gateway.session, StoredSources(self.objects), at)
-                sources = StoredSources(self.objects, output=(self.item, batch.version_read))
+                sources = StoredSources(
+                    self.objects, outputs={self.item.id: (self.item, batch.version_read)}
+                )
                 columns = [c.name for c in self.plan.columns]
                 desired = lower_view(self.plan, context)
                 stored = sources.stored(self.item.id)
@@ -173,11 +192,11 @@ class ViewSink:
                 reason=problem.message,
                 detail=problem.detail or "",
             ) from problem
-        return batch
 
     def append(self, batch: Batch) -> Appended:
         """Commit a written description, whoever wrote it; one that is outdated is deleted."""
         description = Description(batch.text.lower, batch.text.upper)
+        said = self._said.get(batch.text.batch_id, {})  # none if another process wrote it
         while True:
             action = mv_append.decide(description, self.output.fetch_recent_upper())
             match action:
@@ -190,7 +209,7 @@ class ViewSink:
                         [batch],
                         expected=description.lower,
                         new=description.upper,
-                        metadata=self.objects.reads_at(self.item, at),
+                        metadata={**self.objects.reads_at(self.item, at), **said},
                     )
                 case mv_append.Append(_, int(behind)):
                     advanced = self.output.compare_and_append(

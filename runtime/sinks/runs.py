@@ -9,14 +9,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.items import Item
 from ctsql.planner.nodes import InsertsInput, TaskWrite
 from ctsql.runtime.commits import Change
 from ctsql.runtime.input_changes import InputChange
-from ctsql.runtime.objects import Movement, Objects, due_changes
+from ctsql.runtime.movements import Movement, due_changes
+from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks.correction import COPIES
 from ctsql.runtime.sinks.few import DRIVER_ROWS_MAX, few
 from ctsql.runtime.sinks.staging import persisted, unadaptive
@@ -50,17 +50,15 @@ def due_runs(objects: Objects, item: Item, *, after: int, until: int) -> list[Ru
         inputs = [i.id for i in objects.followed(item)]
         found.append(Run(item.created, first, tuple((i, snapshot) for i in inputs)))
         after = item.created
-    for start, stop, then, plan in objects.plans(item, after=after, until=until):
-        moved: dict[int, list[tuple[str, Movement]]] = {}
-        for object_id, kinds in due_changes(plan).items():
-            source = objects.item(object_id)
-            for movement in objects.movements(source, after=start, until=stop):
-                if objects.change_of(source, movement) in kinds:
-                    moved.setdefault(movement.time, []).append((object_id, movement))
-        for time in objects.trims(item, after=start, until=stop):
-            moved.setdefault(time, [])
-        found += [Run(time, then.revision, tuple(m)) for time, m in moved.items()]
-    return found
+    moved: dict[tuple[int, int], list[tuple[str, Movement]]] = {}
+    for time, revision, object_id, movement in objects.due_movements(
+        item, after=after, until=until
+    ):
+        moved.setdefault((time, revision), []).append((object_id, movement))
+    state = objects.timeline.task(item.id)
+    for time in objects.trims(item, after=after, until=until):
+        moved.setdefault((time, state.revision_at(time)), [])
+    return found + [Run(time, revision, tuple(m)) for (time, revision), m in moved.items()]
 
 
 class RunInputs:

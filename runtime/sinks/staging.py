@@ -14,16 +14,16 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.sinks.cancel import cancel, keys
 from ctsql.runtime.sinks.correction import COPIES, PLACES, column_name, copied, difference
-from ctsql.runtime.sinks.few import DRIVER_ROWS_MAX as DRIVER_ROWS_MAX
-from ctsql.runtime.sinks.few import few
-from ctsql.runtime.sinks.few import unadaptive as unadaptive
+from ctsql.runtime.sinks.few import (
+    DRIVER_ROWS_MAX as DRIVER_ROWS_MAX,
+    few,
+    unadaptive as unadaptive,
+)
 from ctsql.runtime.staged import Staging
 
 
@@ -64,7 +64,7 @@ def _stage_few(
     frame = desired if desired is not None else stored
     assert frame is not None  # the caller looked
     schema = T.StructType([frame.schema[c] for c in columns])
-    rows = _collected(desired, stored, columns) if _fits_arrow(schema) else None
+    rows = _collected(desired, stored, columns) if fits_arrow(schema) else None
     return None if rows is None else _stage_small(staging, rows, schema, frame.sparkSession)
 
 
@@ -126,18 +126,27 @@ def _stage_large(
             staging.stage(kept)
             return True
     with persisted(difference(desired, stored, columns)) as kept:
-        counted = kept.agg(
-            F.sum(F.greatest(F.col(COPIES), F.lit(0))).alias("i"),
-            F.sum(F.greatest(-F.col(COPIES), F.lit(0))).alias("d"),
-        ).first()
-        assert counted is not None  # an aggregate without groups gives one row
-        if counted["i"]:
-            staging.stage(copied(kept.where(F.col(COPIES) > 0), columns))
-        if counted["d"]:
-            gone = kept.where(F.col(COPIES) < 0).select(F.explode(PLACES).alias("p"))
-            by_file = gone.groupBy("p.file").agg(F.collect_list("p.row").alias("rows"))
-            staging.delete_rows((r["file"], packed(r["rows"])) for r in by_file.toLocalIterator())
-        return bool(counted["i"] or counted["d"])
+        return stage_counted(staging, kept, copied(kept.where(F.col(COPIES) > 0), columns))
+
+
+def stage_counted(staging: Staging, change: DataFrame, inserts: DataFrame) -> bool:
+    """Stage a difference with ``COPIES`` and ``PLACES``; says whether there is any.
+
+    Args:
+        change: evaluated several times. inserts: the rows of it that are inserted.
+    """
+    counted = change.agg(
+        F.sum(F.greatest(F.col(COPIES), F.lit(0))).alias("i"),
+        F.sum(F.greatest(-F.col(COPIES), F.lit(0))).alias("d"),
+    ).first()
+    assert counted is not None  # an aggregate without groups gives one row
+    if counted["i"]:
+        staging.stage(inserts)
+    if counted["d"]:
+        gone = change.where(F.col(COPIES) < 0).select(F.explode(PLACES).alias("p"))
+        by_file = gone.groupBy("p.file").agg(F.collect_list("p.row").alias("rows"))
+        staging.delete_rows((r["file"], packed(r["rows"])) for r in by_file.toLocalIterator())
+    return bool(counted["i"] or counted["d"])
 
 
 def packed(rows: Iterable[int]) -> bytes:
@@ -157,14 +166,15 @@ def persisted(rows: DataFrame) -> Iterator[DataFrame]:
         kept.unpersist()
 
 
-def _fits_arrow(data_type: T.DataType) -> bool:
+def fits_arrow(data_type: T.DataType) -> bool:
+    """Can Arrow hold every value?"""
     match data_type:
         case T.StructType():
-            return all(_fits_arrow(f.dataType) for f in data_type.fields)
+            return all(fits_arrow(f.dataType) for f in data_type.fields)
         case T.ArrayType():
-            return _fits_arrow(data_type.elementType)
+            return fits_arrow(data_type.elementType)
         case T.MapType():
-            return _fits_arrow(data_type.keyType) and _fits_arrow(data_type.valueType)
+            return fits_arrow(data_type.keyType) and fits_arrow(data_type.valueType)
         case T.YearMonthIntervalType() | T.CalendarIntervalType() | T.VariantType():
             return False
         case _:

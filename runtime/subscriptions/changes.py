@@ -15,9 +15,9 @@ Limits: a plain view is computed twice for each T at which anything it reads cha
 """
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.times import CLOSED
@@ -25,7 +25,9 @@ from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.nodes import Query
 from ctsql.planner.rules import transform
 from ctsql.runtime.commits import Change, rows_changed
-from ctsql.runtime.objects import Movement, Objects
+from ctsql.runtime.input_changes import numbered_rows
+from ctsql.runtime.movements import Movement
+from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks.correction import COPIES, column_name, netted
 from ctsql.runtime.sources import StoredSources
 
@@ -103,17 +105,33 @@ class Changes:
         Args:
             times: in order, each told by the log alone (:meth:`counted` knows it).
         """
-        table = self.objects.table(self.item)
         movements = [m for t in times if (m := self._exact(t)) is not None]
         assert len(movements) == len(times)  # the caller looked
-        at = [(v, m.time) for m in movements for v in range(m.before + 1, m.version + 1)]
+        shared = [m for m in movements if m.is_shared]
+        parts = [self._timed(shared)] if shared else []
+        if own := [m for m in movements if not m.is_shared]:
+            parts.append(self._fed(own))
+        return netted(reduce(DataFrame.unionAll, parts), [TIME, *self._names])
+
+    def _timed(self, movements: Sequence[Movement]) -> DataFrame:
+        """The rows of movements of commits that several Ts share, all of them inserts."""
+        number = "__ct_number"
+        rows = numbered_rows(self.objects.table(self.item), movements, number)
+        assert rows is not None  # ctsql named the files
+        times = F.array(*(F.lit(m.time).cast("bigint") for m in movements))
+        time = F.element_at(times, F.col(number) + 1).alias(TIME)
+        return rows.select(time, *self._quoted(), F.lit(1).alias(COPIES))
+
+    def _fed(self, movements: Sequence[Movement]) -> DataFrame:
+        """The rows of other movements, from the change feed."""
+        table = self.objects.table(self.item)
+        at = [(v, m.time) for m in movements for v in m.versions]
         rows = table.change_rows(movements[0].before + 1, movements[-1].version)
         session = self.objects.gateway.session
         known = session.createDataFrame(at, f"_commit_version BIGINT, {TIME} BIGINT")
-        timed = rows.join(F.broadcast(known), "_commit_version").select(
+        return rows.join(F.broadcast(known), "_commit_version").select(
             TIME, *self._quoted(), self._sign()
         )
-        return netted(timed, [TIME, *self._names])
 
     def counted(self, time: int, *, whole: bool) -> int | None:
         """At most how many rows :meth:`at` gives, or (whole) contents; None when not known."""
@@ -127,8 +145,11 @@ class Changes:
 
     def _rows_of(self, movement: Movement) -> int | None:
         table = self.objects.table(self.item)
+        if movement.is_shared:
+            appends = self.objects.change_of(self.item, movement) is Change.APPEND
+            return self.objects.rows_inserted(self.item, movement) if appends else None
         total = 0
-        for version in range(movement.before + 1, movement.version + 1):
+        for version in movement.versions:
             inserted, deleted = rows_changed(table.commit_at(version))
             if inserted is None or deleted is None:
                 return None
@@ -152,11 +173,9 @@ class Changes:
         return movement
 
     def _moved(self, movement: Movement) -> DataFrame:
-        table = self.objects.table(self.item)
         if self.objects.change_of(self.item, movement) is Change.APPEND:
-            versions = list(range(movement.before + 1, movement.version + 1))
-            return self._weighted(table.added_rows(versions), 1)
-        rows = table.change_rows(movement.before + 1, movement.version)
+            return self._weighted(self.objects.added_by(self.item, movement), 1)
+        rows = self.objects.change_rows(self.item, movement)
         return rows.select(*self._quoted(), self._sign())
 
     def _sign(self) -> Column:

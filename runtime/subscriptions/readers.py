@@ -204,7 +204,7 @@ def read_for(catalog: Catalog, item: Item) -> list[str]:
 
 def definition_of(engine: Engine, item: Item) -> str:
     """What a reader of a plain view notes of it; of others, whose past is stored, nothing."""
-    return engine.objects.definition_of(item) if item.kind is ObjectKind.VIEW else ""
+    return engine.catalog.fingerprint(item) if item.kind is ObjectKind.VIEW else ""
 
 
 def outdated(item: Item, what: str) -> Exception:

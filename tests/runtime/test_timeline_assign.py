@@ -3,8 +3,7 @@
 import json
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ctsql.runtime.assigning import candidates_of
 from ctsql.runtime.commits import Commit, FileAction
@@ -45,7 +44,7 @@ CANDIDATES = st.lists(
         version=st.integers(0, 50),
         source=st.sampled_from(["1", "2"]),
     ),
-    unique_by=lambda c: (c.name, c.version),
+    unique_by=(lambda c: (c.name, c.version), lambda c: (c.source, c.version)),
 )
 
 

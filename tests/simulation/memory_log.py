@@ -14,6 +14,7 @@ from ctsql.catalog.errors import error
 from ctsql.runtime.batches import StagedDelete, StagedFile
 from ctsql.runtime.commits import Commit, parse_commit
 from ctsql.runtime.log import Conflict, RowsGone
+from ctsql.runtime.movements import added_files
 from tests.simulation.memory_store import Bag, Fate, File, Folder, Link, Row, Sent, Store
 
 
@@ -38,6 +39,14 @@ class Rows:
 
     def coalesce(self, partitions: int) -> "Rows":
         """The same rows."""
+        return self
+
+    def unionByName(self, other: "Rows") -> "Rows":
+        """Both."""
+        return Rows([*self.rows, *other.rows])
+
+    def withColumn(self, name: str, value: object) -> "Rows":
+        """A column of Delta's that nobody here reads."""
         return self
 
     def persist(self, level: object) -> "Rows":
@@ -113,6 +122,8 @@ class Session:
 
 class MemoryGateway:
     """What :class:`ctsql.runtime.delta_log.Gateway` is to the engine, for one process."""
+
+    read_only = False
 
     def __init__(self, store: Store, link: Link) -> None:
         self.store = store
@@ -203,6 +214,10 @@ class MemoryTable:
         found: dict[str, str] = json.loads(line)["metaData"]["configuration"]
         return found
 
+    def schema_text(self) -> str:
+        """The schema never changes."""
+        return "k, v"
+
     def has_feature(self, name: str) -> bool:
         """Every feature is there."""
         return True
@@ -234,9 +249,10 @@ class MemoryTable:
         ]
         return Rows([row for row, _ in found], [place for _, place in found])
 
-    def added_rows(self, versions: Sequence[int]) -> Rows:
+    def added_rows(self, versions: Sequence[int], times: range | None = None) -> Rows:
         """The rows of the files added by commits that do nothing else."""
-        adds = [a for v in versions for a in self.commit_at(v).adds if a.data_change]
+        table: Any = self
+        adds = added_files(table, versions, times)
         return self.frame_of([File.of(a.line) for a in adds])
 
     def change_rows(self, first: int, last: int) -> Rows:

@@ -1,0 +1,253 @@
+"""What a view's refresh costs: following the change, against computing the whole query anew.
+
+    python -m benchmarks.views                        the 22 queries of TPC-H at scale 0.1
+    python -m benchmarks.views --scale 1              the slow form
+    python -m benchmarks.views --groups               one aggregate over 1M and over 10M rows
+
+Every query is a view. Per round 0.1 % of the orders and all their lines change: of neighbouring
+orders a third is deleted, a third updated and a third copied under new keys.
+Then every view is refreshed (REFRESH MATERIALIZED VIEW, with all that belongs to it), and the same
+query is written by plain Spark over a Delta table of its own (mode overwrite), with the same
+session and settings. The first round warms both up and is not counted; of the others the median.
+
+Views that do not read orders or lineitem do not change; they stand apart, and are no part of the
+mean. ``--policy auto`` lets every view choose its way: none may take longer than 1.2 times
+the whole query.
+
+Data and queries are those of DuckDB's TPC-H extension as packaged on PyPI. On shared cores read
+the ratios of one run, not the times.
+"""
+
+import argparse
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import duckdb
+import duckdb_extension_tpch
+import sqlglot
+
+from ctsql.api import Connection, connect
+from ctsql.runtime.spark_work import Meter, Work
+
+TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
+MOVING = ("lineitem", "orders")
+KEYS = {"lineitem": "l_orderkey", "orders": "o_orderkey"}
+CHANGED_PART = 0.001
+SLOWER_MAX = 1.2
+UPDATES = {
+    "lineitem": "l_quantity = l_quantity + 1, l_extendedprice = l_extendedprice + 10",
+    "orders": "o_totalprice = o_totalprice + 1",
+}
+GROUPS = 10_000
+
+
+@dataclass
+class Line:
+    """One query's rounds."""
+
+    ours: list[float] = field(default_factory=list)
+    theirs: list[float] = field(default_factory=list)
+    work: Work = field(default_factory=Work)
+    rival: Work = field(default_factory=Work)
+    how: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """How many times faster following was."""
+        return statistics.median(self.theirs) / statistics.median(self.ours)
+
+
+class Warehouse:
+    """A warehouse in a folder, and beside it what plain Spark writes."""
+
+    def __init__(self, folder: Path, policy: str) -> None:
+        self.folder = folder
+        self.policy = policy
+        self.con: Connection = connect(str(folder / "warehouse"))
+        self.spark = self.con.spark
+        self.next_key = 0
+
+    def location(self, table: str) -> str:
+        """Where an object's Delta table is."""
+        assert self.con._engine is not None
+        objects = self.con._engine.objects
+        item = next(i for i in objects.catalog if i.name.name == table)
+        return objects.table(item).location
+
+    def load(self, scale: float) -> dict[int, str]:
+        """Make the eight tables; the queries by number."""
+        duck = duckdb.connect(config={"allow_unsigned_extensions": True, "threads": 2})
+        duck.execute("SET memory_limit = '4GB'")
+        (extension,) = Path(duckdb_extension_tpch.__file__).parent.glob(
+            "extensions/*/tpch.duckdb_extension"
+        )
+        duck.execute(f"LOAD '{extension}'; CALL dbgen(sf = {scale})")
+        for name in TABLES:
+            file = self.folder / f"{name}.parquet"
+            duck.execute(f"COPY {name} TO '{file}' (FORMAT parquet)")
+            rows = self.spark.read.parquet(str(file))
+            columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in rows.schema)
+            self.con.execute(f"CREATE TABLE {name} ({columns})")
+            rows.write.format("delta").mode("append").save(self.location(name))
+        found = duck.execute("SELECT max(o_orderkey) FROM orders").fetchone()
+        assert found is not None  # an aggregate gives one row
+        self.next_key = int(found[0]) + 1
+        queries = duck.execute("SELECT query_nr, query FROM tpch_queries()").fetchall()
+        duck.close()
+        return {n: sqlglot.transpile(q, read="duckdb", write="spark")[0] for n, q in queries}
+
+    def change(self, number: int) -> int:
+        """One round of changes; how many orders."""
+        ((orders,),) = self.con.execute("SELECT count(*) FROM orders").fetchall()
+        count = max(3, int(int(str(orders)) * CHANGED_PART))
+        # Keys are 1 to 8 of every 32.
+        low, high = number * count * 4 + 1, (number + 1) * count * 4
+        shift = self.next_key - low
+        for name in MOVING:
+            key = KEYS[name]
+            listed = [
+                f.name for f in self.spark.read.format("delta").load(self.location(name)).schema
+            ]
+            moved = ", ".join(f"{c} + {shift}" if c == key else c for c in listed)
+            within = f"{key} BETWEEN {low} AND {high}"
+            self.con.execute(
+                f"INSERT INTO {name} SELECT {moved} FROM {name} WHERE {within} AND {key} % 3 = 0;"
+                f"UPDATE {name} SET {UPDATES[name]} WHERE {within} AND {key} % 3 = 1;"
+                f"DELETE FROM {name} WHERE {within} AND {key} % 3 = 2"
+            )
+        self.next_key += high - low + 1
+        return count
+
+    def make(self, name: str, query: str) -> None:
+        """A view, with its first contents."""
+        self.con.execute(
+            f"CREATE MATERIALIZED VIEW {name} WITH (REFRESH POLICY = {self.policy}) AS {query}"
+        )
+        self.con.execute(f"REFRESH MATERIALIZED VIEW {name}")
+
+    def refresh(self, name: str) -> tuple[float, Work]:
+        """Bring a view up to date."""
+        return self._timed(lambda: self.con.execute(f"REFRESH MATERIALIZED VIEW {name}"))
+
+    def rewrite(self, name: str, query: str) -> tuple[float, Work]:
+        """The same by plain Spark: the whole query over a Delta table."""
+
+        def run() -> None:
+            for table in TABLES:
+                frame = self.spark.read.format("delta").load(self.location(table))
+                frame.createOrReplaceTempView(table)
+            target = str(self.folder / "plain" / name)
+            rows = self.spark.sql(query)
+            rows.write.format("delta").mode("overwrite").save(target)
+
+        return self._timed(run)
+
+    def how(self, name: str) -> str:
+        """What the last refresh did."""
+        lines = [str(row[0]) for row in self.con.execute(f"EXPLAIN ANALYZE {name}").fetchall()]
+        why = lines[1].split()[1] if "because" in lines[1] else ""
+        return lines[0].split(": ")[-1] + (f" ({why.rstrip(':')})" if why else "")
+
+    def _timed(self, run: Callable[[], object]) -> tuple[float, Work]:
+        meter = Meter(self.spark)
+        begun = time.perf_counter()
+        run()
+        return time.perf_counter() - begun, meter.work()
+
+
+def tpch(scale: float, rounds: int, numbers: list[int], policy: str) -> list[float]:
+    """The queries of TPC-H; the ratios of those that change."""
+    with tempfile.TemporaryDirectory() as folder:
+        house = Warehouse(Path(folder), policy)
+        queries = {n: q for n, q in house.load(scale).items() if not numbers or n in numbers}
+        lines = {n: Line() for n in queries}
+        for n, query in queries.items():
+            house.make(f"q{n}", query)
+        for number in range(rounds + 1):
+            count = house.change(number)
+            for n, query in queries.items():
+                ours, work = house.refresh(f"q{n}")
+                theirs, rival = house.rewrite(f"q{n}", query)
+                if number:
+                    line = lines[n]
+                    line.ours.append(ours)
+                    line.theirs.append(theirs)
+                    line.work, line.rival, line.how = work, rival, house.how(f"q{n}")
+        house.con.close()
+    print(f"TPC-H at scale {scale}, {count:,} orders and their lines changed, policy {policy}")
+    return [ratio for n, line in lines.items() if (ratio := shown(f"Q{n}", line)) is not None]
+
+
+def shown(name: str, line: Line) -> float | None:
+    """Print one line; the ratio if the view changes."""
+    ours, theirs = statistics.median(line.ours), statistics.median(line.theirs)
+    print(
+        f"{name:>5} {ours:7.2f} s {theirs:7.2f} s {line.ratio:6.2f}x"
+        f"  jobs {line.work.jobs:>3}/{line.rival.jobs:<3}"
+        f" read {_mb(line.work.bytes_read)}/{_mb(line.rival.bytes_read)} MB"
+        f" written {_mb(line.work.bytes_written)}/{_mb(line.rival.bytes_written)} MB  {line.how}",
+        flush=True,
+    )
+    return None if line.how == "no change" else line.ratio
+
+
+def _mb(count: int) -> str:
+    return f"{count / 1e6:.2f}"
+
+
+def groups(rounds: int, policy: str) -> None:
+    """Sums of 10,000 groups, 1,000 rows changed, over a million rows and over ten."""
+    query = f"SELECT k % {GROUPS} AS g, count(*) AS n, sum(v) AS s FROM big GROUP BY k % {GROUPS}"
+    times = []
+    for rows in (1_000_000, 10_000_000):
+        with tempfile.TemporaryDirectory() as folder:
+            house = Warehouse(Path(folder), policy)
+            house.con.execute("CREATE TABLE big (k BIGINT, v BIGINT)")
+            made = house.spark.range(rows).selectExpr("id AS k", "id % 97 AS v")
+            made.repartition(8, "k").write.format("delta").mode("append").save(
+                house.location("big")
+            )
+            house.make("sums", query)
+            line = Line()
+            for number in range(rounds + 1):
+                low = number * 1_000
+                house.con.execute(f"UPDATE big SET v = v + 1 WHERE k >= {low} AND k < {low + 1000}")
+                ours, work = house.refresh("sums")
+                if number:
+                    line.ours.append(ours)
+                    line.theirs.append(ours)
+                    line.work, line.how = work, house.how("sums")
+            house.con.close()
+        times.append(statistics.median(line.ours))
+        print(
+            f"{rows:>12,} rows {times[-1]:6.2f} s, jobs {line.work.jobs},"
+            f" read {_mb(line.work.bytes_read)} MB  {line.how}"
+        )
+    print(f"ten times the rows: {times[1] / times[0]:.2f}x the time")
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--scale", type=float, default=0.1)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--queries", type=int, nargs="*", default=[])
+    parser.add_argument("--policy", default="incremental")
+    parser.add_argument("--groups", action="store_true", help="the aggregate at 1M and 10M rows")
+    asked = parser.parse_args()
+    if asked.groups:
+        groups(asked.rounds, asked.policy)
+        return
+    ratios = tpch(asked.scale, asked.rounds, asked.queries, asked.policy)
+    mean = math.exp(statistics.mean(math.log(r) for r in ratios))
+    slow = sum(r < 1 / SLOWER_MAX for r in ratios)
+    print(f"geometric mean {mean:.2f}x; slower than {SLOWER_MAX}x the whole query: {slow}")
+
+
+if __name__ == "__main__":
+    main()

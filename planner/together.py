@@ -1,0 +1,133 @@
+"""Whether waiting changes may be computed together, each row still known by its time. Pure.
+
+A body of INSERTs that take the input's inserted rows one by one gives for each T rows that depend
+on the rows inserted at T and on nothing else. So the body may be run once over the rows of many Ts,
+each with the number of its T beside it, and what comes out be told apart by that number.
+
+A query is taken to be row by row when it is ``SELECT ... FROM input [WHERE ...]`` with no other
+word in it that could combine rows, and no function but those known to look at one row. That is
+told from its tokens, so it may say no where a proof would say yes; never the other way.
+"""
+
+from dataclasses import replace
+from itertools import pairwise
+
+from ctsql.planner.nodes import Insert, InsertsInput, Query, TaskWrite, Transaction, descend
+from ctsql.planner.syntax.statements import Edit
+from ctsql.planner.syntax.tokens import Kind, Token, Tokens, at_depth_0, tokenise
+
+NUMBER = "__ct_number"
+"""The column that tells which of the times a row is of."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_COMBINING = _words(
+    """DISTINCT ALL GROUP HAVING WINDOW OVER ORDER SORT CLUSTER DISTRIBUTE LIMIT OFFSET UNION EXCEPT
+    INTERSECT MINUS JOIN LATERAL PIVOT UNPIVOT TABLESAMPLE EXISTS WITH QUALIFY VALUES TABLE
+    RECURSIVE TRANSFORM REDUCE MAP |> ->"""
+)
+_BY_ROW = _words(
+    """ABS ACOS ADD_MONTHS ASCII ASIN ATAN BIGINT BOOLEAN BTRIM CAST CEIL CEILING CHAR CHAR_LENGTH
+    COALESCE CONCAT CONCAT_WS CONTAINS COS CRC32 DATE DATEADD DATEDIFF DATE_ADD DATE_DIFF
+    DATE_FORMAT DATE_SUB DATE_TRUNC DAY DAYOFMONTH DAYOFWEEK DAYOFYEAR DECIMAL DOUBLE ENDSWITH EXP
+    EXTRACT FLOAT FLOOR FORMAT_NUMBER FORMAT_STRING GET_JSON_OBJECT GREATEST HASH HEX HOUR IF
+    IFNULL INITCAP INSTR INT ISNAN ISNOTNULL ISNULL LAST_DAY LCASE LEAST LEFT LENGTH LN LOCATE LOG
+    LOG10 LOG2 LOWER LPAD LTRIM MAKE_DATE MD5 MINUTE MOD MONTH NAMED_STRUCT NEGATIVE NULLIF NVL
+    NVL2 OVERLAY PMOD POSITION POW POWER QUARTER REGEXP_EXTRACT REGEXP_REPLACE REPEAT REPLACE
+    REVERSE RIGHT ROUND RPAD RTRIM SECOND SHA SHA1 SHA2 SIGN SIN SMALLINT SPLIT_PART SQRT
+    STARTSWITH STRING STRUCT SUBSTR SUBSTRING SUBSTRING_INDEX TAN TIMESTAMP TIMESTAMP_MILLIS
+    TINYINT TO_DATE TO_TIMESTAMP TRANSLATE TRIM TRUNC TRY_ADD TRY_CAST TRY_DIVIDE TRY_MULTIPLY
+    TRY_SUBTRACT UCASE UNHEX UPPER VARCHAR WEEKOFYEAR XXHASH64 YEAR"""
+)
+# Words that may stand in front of a parenthesis and are no functions.
+_BEFORE_PARENTHESIS = _words(
+    "SELECT WHERE AND OR NOT IN LIKE RLIKE BETWEEN CASE WHEN THEN ELSE AS IS FROM BY"
+)
+
+
+def by_row(plan: TaskWrite) -> bool:
+    """May the changes of several times be computed together?"""
+    transaction = plan.transaction
+    inputs = {getattr(node, "object_id", None) for node in plan.inputs}
+    return (
+        transaction.iterations == 1
+        and plan.trim is None
+        and not plan.outputs
+        and len(inputs) == 1
+        and all(isinstance(node, InsertsInput) for node in plan.inputs)
+        and all(isinstance(s, Insert) and _is_by_row(s) for s in transaction.statements)
+    )
+
+
+def numbered(transaction: Transaction) -> Transaction:
+    """The same body with the column :data:`NUMBER` carried from the input to what it inserts.
+
+    To be used only where :func:`by_row` holds.
+    """
+    statements = [
+        replace(s, query=_numbered(s.query))
+        for s in transaction.statements
+        if isinstance(s, Insert)
+    ]
+    return replace(transaction, statements=tuple(statements))
+
+
+def _is_by_row(statement: Insert) -> bool:
+    query = statement.query
+    others = [n for d in statement.defaults for n in descend(d) if isinstance(n, Query)]
+    texts = [query.sql, *(q.sql for q in others)]
+    if any(t.clocks or t.nondeterministic or t.parameters for t in texts):
+        return False
+    if any(q.relations for q in others):
+        return False
+    if len(query.relations) != 1 or not isinstance(query.relations[0], InsertsInput):
+        return False
+    return _takes_rows_one_by_one(tokenise(query.sql.span))
+
+
+def _takes_rows_one_by_one(tokens: Tokens) -> bool:
+    words = [t.upper for t in tokens if t.kind in (Kind.WORD, Kind.SYMBOL)]
+    if words[:1] != ["SELECT"] or words.count("SELECT") > 1 or words.count("FROM") > 1:
+        return False
+    if not _COMBINING.isdisjoint(words) or _from(tokens) is None:
+        return False
+    if _has_star(tokens) and not _is_star(tokens):
+        return False  # the number would stand between the columns
+    calls = [
+        t
+        for t, following in pairwise(tokens)
+        if following.upper == "(" and (t.is_name or t.upper in (")", "]"))
+    ]
+    return all(t.upper in _BY_ROW | _BEFORE_PARENTHESIS for t in calls)
+
+
+def _from(tokens: Tokens) -> Token | None:
+    return next((t for _, t in at_depth_0(tokens) if t.upper == "FROM"), None)
+
+
+def _has_star(tokens: Tokens) -> bool:
+    """Does ``*`` stand for columns anywhere?"""
+    pairs = pairwise(tokens)
+    return any(b.upper == "*" and a.upper in ("SELECT", ",", ".", "(") for a, b in pairs)
+
+
+def _is_star(tokens: Tokens) -> bool:
+    """Is it ``SELECT * FROM``, and there is no other star?"""
+    return tokens[1].upper == "*" and tokens[2].upper == "FROM" and not _has_star(tokens[2:])
+
+
+def _numbered(query: Query) -> Query:
+    (relation,) = query.relations
+    assert isinstance(relation, InsertsInput)  # by_row() saw to it
+    tokens = tokenise(query.sql.span)
+    sql = query.sql
+    if not _is_star(tokens):
+        place = _from(tokens)
+        assert place is not None
+        edit = Edit(span=replace(place.span, stop=place.start), text=f", {NUMBER} ")
+        sql = replace(sql, edits=(*sql.edits, edit))
+    carried = replace(relation, columns=(*relation.columns, NUMBER))
+    return replace(query, sql=sql, relations=(carried,))

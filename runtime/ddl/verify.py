@@ -1,0 +1,105 @@
+"""VERIFY: a view's stored rows beside those of its query, on what it was made from."""
+
+from pyspark.sql import DataFrame, functions as F
+
+from ctsql.catalog.errors import DataError, StatementError, error
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import fold
+from ctsql.catalog.times import CLOSED
+from ctsql.planner.lowering import Context, lower_view
+from ctsql.planner.nodes import ViewWrite
+from ctsql.planner.syntax.statements import VerifyView
+from ctsql.runtime.ddl.namespace import Namespace
+from ctsql.runtime.sinks.correction import COPIES, column_name, net
+from ctsql.runtime.sinks.few import few
+from ctsql.runtime.sinks.mv import ViewSink
+from ctsql.runtime.sources import StoredSources
+from ctsql.runtime.spark_errors import converted
+
+CHANGE = "change"
+
+
+class Verification:
+    """Verifies, and repairs if asked."""
+
+    def __init__(self, names: Namespace) -> None:
+        self.names = names
+        self.engine = names.engine
+
+    def verify(self, statement: VerifyView) -> DataFrame:
+        """VERIFY [MATERIALIZED VIEW] name [REPAIR].
+
+        Returns:
+            Each row that should be there and is not, with ``+``, and each that is there and should
+            not be, with ``-``, in a first column; a row as often as it differs.
+
+        Raises:
+            VIEW_FAILED: what the view holds is an error, or its query cannot be computed.
+            VIEW_FINISHED: asked to repair a view past its last refresh.
+        """
+        item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW)
+        self.engine.timeline.refresh()
+        if statement.repair:
+            self.engine.check_not_finished(item)
+        found = self._difference(item)
+        if statement.repair and not found.isEmpty():
+            self._repair(item)
+        return found
+
+    def _difference(self, item: Item) -> DataFrame:
+        """The rows that differ, computed now."""
+        objects = self.engine.objects
+        plan = objects.bound(item).plan
+        assert isinstance(plan, ViewWrite)
+        output = objects.output(item)
+        upper = output.fetch_recent_upper()
+        entries = [e for e in output.entries(since=upper) if e.upper != CLOSED] if upper else []
+        time = entries[-1].upper - 1 if entries else item.created
+        at = objects.shown_at(item, time)
+        table = objects.table(item)
+        version = table.version()
+        held = objects.held_error(item, entries[-1].version) if entries else None
+        if held is not None:
+            raise held.view_error(item)
+        columns = [c.name for c in plan.columns]
+        names = [column_name(c) for c in columns]
+        try:
+            with converted():
+                both = table.frame(version).select(*names, F.lit(-1).alias(COPIES))
+                if at is not None and entries:
+                    context = Context(self.engine.session, StoredSources(objects), at)
+                    desired = lower_view(plan, context)
+                    both = both.unionAll(desired.select(*names, F.lit(1).alias(COPIES)))
+                return self._computed(net(both, columns), columns)
+        except (DataError, StatementError) as problem:
+            raise error(
+                "VIEW_FAILED",
+                span=problem.span,
+                name=str(item.name),
+                time=time,
+                reason=problem.message,
+                detail=problem.detail or "",
+            ) from problem
+
+    def _computed(self, change: DataFrame, columns: list[str]) -> DataFrame:
+        """Rows with their sign, as often as they differ, held by Spark."""
+        taken = {fold(c) for c in columns}
+        label = CHANGE
+        while label in taken:
+            label = f"_{label}"
+        sign = F.when(F.col(COPIES) > 0, "+").otherwise("-").alias(label)
+        times = F.explode(F.sequence(F.lit(1), F.abs(COPIES).cast("int"))).alias("__ct_copy")
+        names = [column_name(c) for c in columns]
+        rows = change.select(sign, *names, times).select(label, *names)
+        held = few(rows)
+        return rows.localCheckpoint() if held is None else held
+
+    def _repair(self, item: Item) -> None:
+        """Compare in full at the newest T, and commit the difference."""
+        engine = self.engine
+        until = engine.mint()
+        engine.check_not_suspended(item)
+        if engine.objects.output(item).fetch_recent_upper() > until:
+            until = engine.mint_fresh()
+        engine.advance([engine.objects.item(r.object_id) for r in item.reads], until)
+        ViewSink(engine.objects, item).advance(until, full=True)

@@ -1,0 +1,220 @@
+"""What changed in the tables that a view reads, between its last write and the T to be reached.
+
+A table has an old version (what it held at the view's last write) and a new one. Commits between
+them that change no rows are no change; a change that nets to nothing over the columns that the
+view reads is none either. Few changed rows are brought into the driver's JVM, where Spark sees
+them as values: joins with them are broadcast, and what is empty is cut from a plan.
+"""
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import DataFrame, functions as F
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.planner.changes import TableUse
+from ctsql.planner.changes.nodes import WEIGHT, Version
+from ctsql.planner.lowering import quoted
+from ctsql.runtime.commits import Change, rows_changed
+from ctsql.runtime.incremental.plans import Table
+from ctsql.runtime.incremental.skipping import may_equal
+from ctsql.runtime.movements import Movement, Stored, merged
+from ctsql.runtime.objects import Objects
+from ctsql.runtime.relation_names import TemporaryNames
+from ctsql.runtime.sinks.correction import COPIES, net_change
+from ctsql.runtime.sinks.few import few
+from ctsql.runtime.sinks.staging import persisted
+from ctsql.runtime.sources import StoredSources
+
+
+class Unusable(Exception):
+    """A view cannot follow the changes this time; ``code`` is one of ``choice.WHY``."""
+
+    def __init__(self, code: str, detail: str = "") -> None:
+        super().__init__(code)
+        self.code = code
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A table that moved from one version to another.
+
+    Attributes:
+        since: the T of the first. kind: what the commits do, from the log alone. rows: how many
+            rows they insert and delete together; None when the log does not say.
+    """
+
+    item: Item
+    since: int
+    movement: Movement
+    kind: Change
+    rows: int | None
+
+
+def moved(objects: Objects, item: Item, *, before: int, at: int) -> Moved | None:
+    """How a table moved in (before, at]; None if no commit changed its rows.
+
+    Raises:
+        Unusable: its versions are not those that a view read, or are no longer known.
+    """
+    old, new = (_stored(objects, item, time) for time in (before, at))
+    if old == new:
+        return None
+    try:
+        movement = Movement(at, old.version or 0, new.version or 0)
+        if old.shared is not None or new.shared is not None:
+            parts = objects.movements(item, after=before, until=at)
+            if not parts:
+                return None
+            movement = merged(parts)
+        table = objects.table(item)
+        commits = [table.commit_at(v) for v in movement.versions]
+        kind = objects.change_of(item, movement)
+    except CtsqlError as problem:
+        if problem.condition != "HISTORY_LOST":
+            raise
+        raise Unusable("HISTORY_LOST", f"{item.name}: {problem.detail}") from problem
+    if kind is Change.NONE:
+        return None
+    if kind is Change.FAILED:
+        raise Unusable("ERROR_HELD", f"{item.name}")
+    if any(c.changes_schema for c in commits):
+        raise Unusable("SCHEMA_CHANGED", f"{item.name}")
+    counts = [n for c in commits if c.changes_data for n in rows_changed(c)]
+    if any(c.has_change_files for c in commits):
+        counts = [None]
+    if movement.is_shared or movement.parts:
+        counts = [objects.rows_inserted(item, movement) if kind is Change.APPEND else None]
+    known = [n for n in counts if n is not None]
+    return Moved(item, before, movement, kind, sum(known) if len(known) == len(counts) else None)
+
+
+def _stored(objects: Objects, item: Item, at: int) -> Stored:
+    """Where an object's contents as of T are."""
+    if item.kind is ObjectKind.MATERIALIZED_VIEW and not StoredSources(objects).is_exact(item, at):
+        raise Unusable("NOT_STORED", f"{item.name} at T = {at}")
+    stored = objects.stored_at(item, at)
+    if stored.version is None and item.kind is ObjectKind.TABLE:
+        raise Unusable("HISTORY_LOST", f"{item.name} at T = {at}")
+    return stored
+
+
+@dataclass
+class Relations:
+    """The rows behind the names of a change plan's texts.
+
+    Attributes:
+        tables: by the plan's name. changes: the net change of those that changed.
+        moves: how those that moved did. at: T, for those that did not.
+        stack: where temporary views end. waiting: names of tables of which only rows with some
+            steps' keys are wanted, until these are known.
+    """
+
+    objects: Objects
+    tables: Mapping[str, Table]
+    at: int
+    names: TemporaryNames
+    moves: Mapping[str, Moved]
+    stack: ExitStack
+    changes: dict[str, DataFrame] = field(default_factory=dict)
+    waiting: dict[str, TableUse] = field(default_factory=dict)
+
+    def name(self, use: TableUse) -> str:
+        """The temporary view for a table at one place in a text."""
+        if use.keys:
+            name = f"__ct_{uuid.uuid4().hex}"
+            self.waiting[name] = use
+            return name
+        key = (use.table, use.version)
+        known = self.names.known(key)
+        return known if known is not None else self.names.of(key, self._rows(use))
+
+    def key_steps(self) -> set[str]:
+        """The steps whose rows say what is wanted of a table."""
+        return {step for use in self.waiting.values() for step, _ in use.keys}
+
+    def bind(self, steps: Mapping[str, DataFrame | None]) -> None:
+        """Give the names that wait for no other steps their rows.
+
+        Args:
+            steps: the rows of those that are done, if the driver holds them.
+        """
+        for name, use in list(self.waiting.items()):
+            if not all(step in steps for step, _ in use.keys):
+                continue
+            rows = self._rows(use)
+            known = [(keys, pairs) for step, pairs in use.keys if (keys := steps[step]) is not None]
+            if len(known) == len(use.keys):
+                wanted = [may_equal(rows, keys, pairs) for keys, pairs in known]
+                rows = rows.where(reduce(or_, wanted))
+            rows.createOrReplaceTempView(name)
+            self.stack.callback(rows.sparkSession.catalog.dropTempView, name)
+            del self.waiting[name]
+
+    def _rows(self, use: TableUse) -> DataFrame:
+        if use.version is Version.DELTA:
+            return self.changes[use.table]
+        table = self.tables[use.table]
+        item = self.objects.item(table.object_id)
+        was = self.moves.get(use.table)
+        if was is not None and use.version is Version.OLD:
+            rows = self.objects.contents_at(item, was.since)
+        elif was is not None:
+            rows = self.objects.contents_at(item, was.movement.time)
+        else:
+            rows = StoredSources(self.objects).contents(item.id, self.at)
+        return rows.select(*quoted([c.name for c in table.columns]))
+
+
+@contextmanager
+def opened(
+    objects: Objects,
+    tables: Mapping[str, Table],
+    moves: Mapping[str, Moved],
+    reads: Mapping[str, Sequence[str]],
+    at: int,
+) -> Iterator[Relations]:
+    """The rows of a refresh; the changes that are not empty are computed when this begins.
+
+    Args:
+        reads: the columns of each table that matter.
+    """
+    with ExitStack() as stack:
+        names = stack.enter_context(TemporaryNames())
+        made = Relations(objects, tables, at, names, moves, stack)
+        for name, one in moves.items():
+            columns = list(reads[name])
+            rows, _ = held(_change(objects, one, columns), stack)
+            if not rows.isEmpty():
+                made.changes[name] = rows
+        yield made
+
+
+def held(rows: DataFrame, stack: ExitStack) -> tuple[DataFrame, DataFrame | None]:
+    """Rows computed now if they are few, else once when they are first read.
+
+    Returns:
+        the rows; and again, as the driver holds them, if it does: these are read without a job.
+    """
+    found = few(rows)
+    if found is None:
+        return stack.enter_context(persisted(rows)), None
+    return found.coalesce(1), found
+
+
+def _change(objects: Objects, one: Moved, columns: list[str]) -> DataFrame:
+    """The net change of a table over some columns, with the weight."""
+    weight = F.col(COPIES).cast("bigint").alias(WEIGHT.sql)
+    if one.kind is Change.APPEND:
+        rows = objects.added_by(one.item, one.movement).select(
+            *quoted(columns), F.lit(1).alias(COPIES)
+        )
+        return rows.select(*quoted(columns), weight)
+    rows = objects.change_rows(one.item, one.movement)
+    return net_change(rows, columns).select(*quoted(columns), weight)

@@ -1,0 +1,289 @@
+"""Refreshes a view by what changed, or says why it has to be recomputed.
+
+What is staged makes the stored rows those of the query as of T, provided that they were those of
+the query as of the last write; where that is not certain the view is recomputed and compared.
+A change plan whose texts fail is not what decides on an error: the query itself is run then.
+"""
+
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from pyspark.sql import DataFrame, functions as F
+
+from ctsql.catalog.errors import DataError, EnvironmentProblem, StatementError
+from ctsql.catalog.items import Item
+from ctsql.planner.changes import ChangePlan, Naming, StepText
+from ctsql.planner.changes.rules.context import StepRole
+from ctsql.planner.lowering import checked, stored_types
+from ctsql.planner.nodes import ViewWrite
+from ctsql.runtime.incremental.choice import Policy, Sizes, Strategy, recompute_why
+from ctsql.runtime.incremental.deltas import Moved, Relations, Unusable, held, moved, opened
+from ctsql.runtime.incremental.plans import Prepared, prepared
+from ctsql.runtime.incremental.skipping import may_equal
+from ctsql.runtime.objects import DEFINITION, Objects
+from ctsql.runtime.sinks.correction import COPIES, column_name
+from ctsql.runtime.sinks.signed import Staged, stage_signed
+from ctsql.runtime.sinks.staging import stage
+from ctsql.runtime.sources import StoredSources
+from ctsql.runtime.spark_errors import FILE_MISSING, converted, is_lost
+from ctsql.runtime.staged import Batch
+
+DETAIL_MAX = 200
+"""Characters of a detail that a commit keeps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refreshed:
+    """What a refresh did.
+
+    Attributes:
+        why: for RECOMPUTE, a code: of ``choice.WHY``, or of the planner's reasons.
+        detail: which table, say. changed: the tables with a change.
+    """
+
+    strategy: Strategy
+    why: str | None = None
+    detail: str = ""
+    changed: tuple[str, ...] = field(default=())
+
+    def said(self) -> dict[str, Any]:
+        """For the metadata of the commit."""
+        told: dict[str, Any] = {"strategy": self.strategy.value}
+        if self.why is not None:
+            told["why"] = self.why
+        if self.detail:
+            told["detail"] = self.detail[:DETAIL_MAX]
+        if self.changed:
+            told["changed"] = list(self.changed)
+        return told
+
+
+class Following:
+    """One refresh of one view.
+
+    Args:
+        batch: where to stage, and the version of the view's table that is compared with.
+        time: T. full: it was asked to compare in full.
+    """
+
+    def __init__(
+        self, objects: Objects, item: Item, plan: ViewWrite, batch: Batch, time: int, *, full: bool
+    ) -> None:
+        self.objects = objects
+        self.item = item
+        self.plan = plan
+        self.batch = batch
+        self.time = time
+        self.full = full
+        self.policy = Policy(plan.policy)
+
+    def run(self) -> Refreshed:
+        """Stage what changed; with RECOMPUTE nothing is staged, and the caller is to do it."""
+        try:
+            return self._run()
+        except Unusable as reason:
+            why, detail = reason.code, reason.detail
+        except (DataError, StatementError) as problem:
+            why, detail = "TEXTS_FAILED", problem.message
+        except EnvironmentProblem as problem:
+            if problem.message == FILE_MISSING:
+                why, detail = "HISTORY_LOST", problem.detail or ""
+            elif problem.condition == "SPARK_ERROR" and not is_lost(problem):
+                # Spark's optimizer has queries that it fails on; the whole one may be none.
+                why, detail = "TEXTS_FAILED", problem.message
+            else:
+                raise
+        self.batch.at(self.time).discard()
+        return Refreshed(strategy=Strategy.RECOMPUTE, why=why, detail=detail)
+
+    def _run(self) -> Refreshed:
+        before, at = self._span()
+        made = prepared(self.objects, self.item)
+        moves = self._moves(made, before, at)
+        if not moves:
+            return Refreshed(strategy=Strategy.NO_CHANGE)
+        why = recompute_why(self.policy, self._sizes(made, moves, at))
+        if why is not None:
+            raise Unusable(why)
+        refusal = made.refusal()
+        if refusal is not None:
+            raise Unusable(refusal)
+        plan = made.found
+        assert isinstance(plan, ChangePlan)  # otherwise it was refused
+        moves = {name: one for name, one in moves.items() if name in plan.reads}
+        with converted(), opened(self.objects, made.tables, moves, plan.reads, at) as relations:
+            changed = tuple(sorted(relations.changes))
+            if not changed:
+                return Refreshed(strategy=Strategy.NO_CHANGE)
+            strategy = _Texts(self, plan, relations).stage(changed)
+            return Refreshed(strategy=strategy, changed=changed)
+
+    def _span(self) -> tuple[int, int]:
+        """The time whose contents are stored, and the one to be reached."""
+        if self.policy is Policy.FULL:
+            raise Unusable("POLICY_FULL")
+        if self.full:
+            raise Unusable("FULL_ASKED")
+        output = self.objects.output(self.item)
+        entries = output.entries(since=output.fetch_recent_upper())
+        if not entries or output.upper <= self.item.created:
+            raise Unusable("FIRST_WRITE")
+        last = entries[-1]
+        table = self.objects.table(self.item)
+        said = table.commit_at(last.version).metadata if table.has(last.version) else {}
+        if said.get(DEFINITION) != self.objects.catalog.fingerprint(self.item):
+            raise Unusable("REDEFINED")
+        if self.objects.held_error(self.item, last.version) is not None:
+            raise Unusable("ERROR_HELD")
+        if output.has_foreign_rows():
+            raise Unusable("FOREIGN_ROWS")
+        before = self.objects.shown_at(self.item, last.upper - 1)
+        at = self.objects.shown_at(self.item, self.time)
+        if before is None or at is None:
+            raise Unusable("FIRST_WRITE")
+        return before, at
+
+    def _moves(self, made: Prepared, before: int, at: int) -> dict[str, Moved]:
+        found = {}
+        for name, table in made.tables.items():
+            item = self.objects.item(table.object_id)
+            one = moved(self.objects, item, before=before, at=at)
+            if one is not None:
+                found[name] = one
+        return found
+
+    def _sizes(self, made: Prepared, moves: dict[str, Moved], at: int) -> Sizes:
+        if self.policy is not Policy.AUTO:
+            return Sizes((), ())
+        rows, changed = [], []
+        for name, table in made.tables.items():
+            rows.append(self.objects.rows_count(self.objects.item(table.object_id), at))
+            changed.append(moves[name].rows if name in moves else 0)
+        return Sizes(tuple(rows), tuple(changed))
+
+
+class _Texts:
+    """Runs the texts of a change plan and stages their rows."""
+
+    def __init__(self, following: Following, plan: ChangePlan, relations: Relations) -> None:
+        self.following = following
+        self.plan = plan
+        self.relations = relations
+        self.session = following.objects.gateway.session
+        self.columns = [c.name for c in following.plan.columns]
+        self.uses: Counter[str] = Counter()
+        self.done: dict[str, DataFrame | None] = {}  # steps, with the rows the driver holds
+        # Several connections may share the session, each in a thread of its own.
+        self.own = f"__ct_{uuid.uuid4().hex}"
+        self.naming = Naming(table=relations.name, step=self._step, view=f"{self.own}_view")
+
+    def _step(self, name: str) -> str:
+        self.uses[name] += 1
+        return self._called(name)
+
+    def _called(self, step: str) -> str:
+        return f"{self.own}_step_{step}"
+
+    def stage(self, changed: Sequence[str]) -> Strategy:
+        """Stage by the cheapest way that the plan has."""
+        with ExitStack() as stack:
+            if self._first_rows(changed, stack):
+                return Strategy.FIRST_ROWS
+            if self._keyed(changed, stack):
+                return Strategy.AFFECTED_KEYS
+            self._signed(changed, stack)
+            return Strategy.INCREMENTAL
+
+    @property
+    def _stored(self) -> DataFrame | None:
+        """The view's rows, with where they are."""
+        following = self.following
+        outputs = {following.item.id: (following.item, following.batch.version_read)}
+        return StoredSources(following.objects, outputs=outputs).stored(following.item.id)
+
+    def _run(self, steps: Sequence[StepText], stack: ExitStack) -> None:
+        """Compute the steps in order, each under its name."""
+        awaited = self.relations.key_steps()
+        for step in steps:
+            self.relations.bind(self.done)
+            rows, local = self.session.sql(step.sql), None
+            is_read_often = step.must_be_stored or self.uses[step.name] > 1
+            if is_read_often or step.role is StepRole.KEYS or step.name in awaited:
+                rows, local = held(rows, stack)
+            self.done[step.name] = local
+            self._name(self._called(step.name), rows, stack)
+        self.relations.bind(self.done)
+
+    def _name(self, name: str, rows: DataFrame, stack: ExitStack) -> None:
+        rows.createOrReplaceTempView(name)
+        stack.callback(self.session.catalog.dropTempView, name)
+
+    def _first_rows(self, changed: Sequence[str], stack: ExitStack) -> bool:
+        texts = self.plan.first_rows(changed, self.naming)
+        if texts is None:
+            return False
+        stored = self._stored
+        if stored is None:
+            return False
+        self._name(self.naming.view, stored.select(*(column_name(c) for c in self.columns)), stack)
+        self._run(texts.steps, stack)
+        (holds,) = self.session.sql(texts.holds).collect()
+        if not holds["holds"]:
+            raise Unusable("ROWS_MOVED_UP")
+        self._compare(self.session.sql(texts.sql), stored)
+        return True
+
+    def _keyed(self, changed: Sequence[str], stack: ExitStack) -> bool:
+        texts = self.plan.keyed(changed, self.naming)
+        if texts is None:
+            return False
+        self._run(texts.steps, stack)
+        stored = self._stored
+        if stored is not None:
+            wanted = self.session.table(self._called(texts.keys))
+            pairs = [(column_name(mine), F.col(column_name(key))) for mine, key in texts.pairs]
+            keys = wanted.select(*(key.alias(f"__ct_k{i}") for i, (_, key) in enumerate(pairs)))
+            equal = F.lit(True)
+            for i, (mine, _) in enumerate(pairs):
+                equal = equal & F.col(mine).eqNullSafe(F.col(f"__ct_k{i}"))
+            local = self.done[texts.keys]
+            if local is not None:
+                stored = stored.where(may_equal(stored, local, texts.pairs))
+            stored = stored.join(keys, equal, "left_semi")
+        self._compare(self.session.sql(texts.sql), stored)
+        return True
+
+    def _compare(self, rows: DataFrame, stored: DataFrame | None) -> None:
+        """Stage the difference of rows wanted and stored."""
+        following = self.following
+        wanted = checked(stored_types(rows, following.plan), following.plan)
+        staging = following.batch.at(following.time)
+        stage(staging, wanted, stored, self.columns, small=True)
+
+    def _signed(self, changed: Sequence[str], stack: ExitStack) -> None:
+        if self.plan.inexact is not None:
+            raise Unusable(self.plan.inexact.code)
+        texts = self.plan.signed(changed, self.naming)
+        if texts is None:
+            return
+        self._run(texts.steps, stack)
+        following = self.following
+        rows = stored_types(self.session.sql(texts.sql), following.plan, [COPIES])
+        nulls = [F.col(column_name(c)).isNull() for c in following.plan.not_null]
+        done = stage_signed(
+            following.batch.at(following.time),
+            rows,
+            self._stored,
+            self.columns,
+            reduce(or_, nulls) if nulls else None,
+        )
+        if done is Staged.ROWS_DIFFER:
+            raise Unusable("ROWS_DIFFER")
+        if done is Staged.REFUSED:  # the query itself says what is wrong
+            raise Unusable("TEXTS_FAILED", "a column that is asserted to have no NULL has one")

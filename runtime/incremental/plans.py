@@ -1,0 +1,232 @@
+"""A view's change plan, and the guard against a query that the planner reads otherwise than Spark.
+
+The planner takes the user's text apart by its own reading of Spark's grammar. Before a plan is
+used, Spark plans both the user's text and the plan's own text of the whole query, and both must
+come out the same (:mod:`ctsql.runtime.incremental.same_plan`); otherwise there is no change plan
+for this view, for the reason ROUND_TRIP. It is done once in a process for each definition.
+
+For the guard, tables are empty RDDs under the tables' columns: Spark would plan a query over rows
+that it knows to be none as nothing at all, and then any two queries were the same.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyspark.sql import DataFrame
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Item
+from ctsql.catalog.names import Name, fold
+from ctsql.catalog.schemas import Column
+from ctsql.catalog.spans import Span
+from ctsql.planner.changes import (
+    ChangePlan,
+    Naming,
+    NoChangePlan,
+    PlainView,
+    TableUse,
+    change_plan,
+)
+from ctsql.planner.changes.reading.queries import Relation
+from ctsql.planner.changes.reasons import Reason
+from ctsql.planner.lowering import Context, lower_query, quoted
+from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite
+from ctsql.planner.syntax import Rewritten, rewrite
+from ctsql.runtime.analysis import EmptySources
+from ctsql.runtime.incremental.choice import WHY, Policy
+from ctsql.runtime.incremental.same_plan import same_plan
+from ctsql.runtime.incremental.spark_plans import optimized
+from ctsql.runtime.objects import Objects
+from ctsql.runtime.relation_names import TemporaryNames
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A stored object as a view reads it: the columns it had when the view was made."""
+
+    object_id: str
+    columns: tuple[Column, ...]
+
+
+class Prepared:
+    """What is known of a view's query; the plan is made, and checked, when it is first needed.
+
+    Attributes:
+        tables: what the query reads, by the names in the plan's texts.
+    """
+
+    def __init__(
+        self,
+        objects: Objects,
+        plan: ViewWrite,
+        text: Rewritten,
+        relations: Mapping[str, Relation],
+        tables: Mapping[str, Table],
+    ) -> None:
+        self.tables = tables
+        self._objects = objects
+        self._view = plan
+        self._text = text
+        self._relations = relations
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What it was made for."""
+        return (self._text.text, self._view.columns, repr(self._relations))
+
+    def place(self, reason: Reason) -> Span | None:
+        """What is to blame in the user's text; None for what is in a plain view below it."""
+        found = reason.span
+        if found is None or found.source.text != self._text.text:
+            return None
+        start, stop = (self._text.origin(o) for o in (found.start, found.stop))
+        return Span(self._view.desired.sql.span.source, start, max(start, stop))
+
+    def told(self, reason: Reason) -> str:
+        """A reason for a person, with the line and column in the view's definition."""
+        span = self.place(reason)
+        where = "" if span is None else f", at line {span.line}, column {span.column}"
+        return f"{reason.code}: {reason.sentence}{where}"
+
+    @cached_property
+    def found(self) -> ChangePlan | NoChangePlan:
+        """The change plan as the planner reads the text, or why there is none."""
+        return change_plan(self._text.text, self._relations, [c.name for c in self._view.columns])
+
+    @cached_property
+    def is_trusted(self) -> bool:
+        """Is there a plan, and does Spark read the text as it does?"""
+        found = self.found
+        return isinstance(found, ChangePlan) and means_the_same(
+            self._objects, self._view.desired, found, self.tables
+        )
+
+    def refusal(self) -> str | None:
+        """Why the view cannot follow its tables, as a code; None if it can."""
+        if isinstance(self.found, NoChangePlan):
+            return self.found.reason.code
+        return None if self.is_trusted else "ROUND_TRIP"
+
+
+def prepared(objects: Objects, item: Item) -> Prepared:
+    """The change plan of a view, from this process's memory where it is known."""
+    plan = objects.bound(item).plan
+    assert isinstance(plan, ViewWrite)
+    made = prepared_for(objects, plan)
+    key = made.key
+    known = objects.change_plans.get(item.id)
+    if known is not None and known[0] == key and isinstance(known[1], Prepared):
+        return known[1]
+    objects.change_plans[item.id] = (key, made)
+    return made
+
+
+def prepared_for(objects: Objects, plan: ViewWrite) -> Prepared:
+    """The change plan of a view that may not exist yet."""
+    reader = _Reader(objects)
+    rewritten, relations = reader.read(plan.desired)
+    return Prepared(objects, plan, rewritten, relations, reader.tables)
+
+
+def check_strict(objects: Objects, plan: ViewWrite) -> None:
+    """Refuse a view with REFRESH POLICY = strict whose query has no change plan.
+
+    Raises:
+        INVALID_OPTION: with the reason's code, and the place in the text.
+    """
+    if Policy(plan.policy) is not Policy.STRICT:
+        return
+    made = prepared_for(objects, plan)
+    code = made.refusal()
+    if code is None:
+        return
+    span, why = plan.desired.sql.span, f"{code}: {WHY.get(code, '')}"
+    if isinstance(made.found, NoChangePlan):
+        reason = made.found.reason
+        why = f"{code}: {reason.sentence}"
+        span = made.place(reason) or span
+    raise error(
+        "INVALID_OPTION",
+        span=span,
+        option="REFRESH POLICY",
+        value="strict",
+        detail=f"The query has no change plan. {why}.",
+        hint="Leave the option out: the view is then recomputed and compared.",
+    )
+
+
+class _Reader:
+    """Texts of queries with every relation under a name that means one object."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.objects = objects
+        self.tables: dict[str, Table] = {}
+
+    def read(self, query: Query) -> tuple[Rewritten, dict[str, Relation]]:
+        """A query's text, and what the names in it mean."""
+        relations: dict[str, Relation] = {}
+        names = {}
+        for ref, node in zip(query.sql.relations, query.relations, strict=True):
+            assert isinstance(node, NormalReference | ViewReference)  # a view reads nothing else
+            name = _plan_name(node.name)
+            if isinstance(node, ViewReference):
+                text, below = self.read(node.query)
+                relations[name] = PlainView(text.text, node.columns, below)
+            else:
+                relations[name] = self._table(name, node).columns
+            names[ref] = ".".join(f"`{part}`" for part in name.split("."))
+        return rewrite(query.sql, relation=lambda ref: names[ref]), relations
+
+    def _table(self, name: str, node: NormalReference) -> Table:
+        item = self.objects.item(node.object_id)
+        types = {fold(c.name): c for c in self.objects.columns_now(item)}
+        table = Table(item.id, tuple(types[fold(c)] for c in node.columns))
+        return self.tables.setdefault(name, table)
+
+
+def _plan_name(name: Name) -> str:
+    """What an object is called in the texts: ``t``, or ``schema.t``."""
+    return fold(str(name)).replace("`", "")
+
+
+def means_the_same(
+    objects: Objects, query: Query, plan: ChangePlan, tables: Mapping[str, Table]
+) -> bool:
+    """Does Spark make the same of the user's text and of the plan's?"""
+    session = objects.gateway.session
+    sources = _GuardSources(objects, tables.values())
+    with TemporaryNames() as names:
+
+        def table(use: TableUse) -> str:
+            known = tables[use.table]
+            columns = quoted([c.name for c in known.columns])
+            rows = sources.contents(known.object_id, 0).select(*columns)
+            return names.of(("table", use.table), rows)
+
+        theirs = lower_query(query, Context(session, sources, 0))
+        ours = session.sql(plan.normal_text(Naming(table=table)))
+        return same_plan(optimized(theirs), optimized(ours))
+
+
+class _GuardSources(EmptySources):
+    """Tables of which Spark does not know that they are empty; the same one for one object."""
+
+    def __init__(self, objects: Objects, tables: Iterable[Table]) -> None:
+        super().__init__(objects.gateway.session, self._columns)
+        self._known = {t.object_id: t.columns for t in tables}
+        self._frames: dict[str, DataFrame] = {}
+
+    def _columns(self, object_id: str) -> Sequence[Column]:
+        return self._known[object_id]
+
+    def contents(self, object_id: str, at: int) -> DataFrame:
+        """A table of no rows."""
+        found = self._frames.get(object_id)
+        if found is None:
+            like = super().contents(object_id, at)
+            nothing = like.sparkSession.sparkContext.emptyRDD()
+            found = self._frames[object_id] = like.sparkSession.createDataFrame(
+                nothing, like.schema
+            )
+        return found

@@ -1,0 +1,301 @@
+"""Do two optimized plans compute the same rows, but for what columns are called? Pure.
+
+Spark's ``sameResult`` tells ``k`` from ``k AS x``, and a change plan's own text renames every
+column and nests where the user did not. So each plan is brought into a form, from the leaves up:
+
+- a column is the expression that made it, down to the columns of leaves, so that projections leave
+  no trace. What an operator makes (an aggregate, a window function, the side of an outer join that
+  may be missing) is told by that operator: moved above or below it, it is another column;
+- filters and inner joins that lie on one another are one list of relations and one set of
+  conditions. ``x IS NOT NULL`` beside a comparison with ``x`` says nothing more;
+- a leaf is told by its number from the left: a table read twice is two leaves;
+- an ORDER BY of the whole query, without LIMIT, is left out: a table has no order;
+- the order of conjuncts, of disjuncts, of grouping columns and of the two sides of ``=`` and
+  ``<=>`` does not count, and ``a > b`` is ``b < a``.
+
+Everything else must be equal: names of operators and functions, and all that they are made of.
+Forms are numbered; the same number is the same form, in both plans.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ctsql.runtime.incremental.spark_plans import CHILD, Alias, Attribute, Call, Plan
+
+Columns = Mapping[int, int]
+"""The form of each column, by Spark's id."""
+
+_INNER = ("Inner", "Cross")
+_HALF = ("LeftSemi", "LeftAnti")
+_SYMMETRIC = ("EqualTo", "EqualNullSafe")
+_TURNED = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual"}
+_COMPARING = ("EqualTo", "LessThan", "LessThanOrEqual")
+
+
+def same_plan(one: Plan, other: Plan) -> bool:
+    """Do two plans give the same rows whatever is in the tables, as far as their forms tell?"""
+    known: dict[Any, int] = {}
+    try:
+        return _Forms(known).root(one) == _Forms(known).root(other)
+    except _UnknownColumn:
+        return False
+
+
+class _UnknownColumn(Exception):
+    """A column that nothing below makes: an operator that is read wrongly here."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Relations, joined, and conditions that all rows meet.
+
+    Attributes:
+        sources: forms, in order. conditions: forms. columns: what can be read.
+    """
+
+    sources: tuple[int, ...]
+    conditions: frozenset[int] = frozenset()
+    columns: Columns = field(default_factory=dict)
+
+
+class _Forms:
+    """The forms of one plan.
+
+    Args:
+        known: the numbers of the forms.
+    """
+
+    def __init__(self, known: dict[Any, int]) -> None:
+        self._known = known
+        self._forms: dict[int, Any] = {}
+        self._leaves = 0
+        self._own: dict[int, int] = {}
+
+    def root(self, plan: Plan) -> tuple[int, ...]:
+        """A whole query: its rows, and its columns in order."""
+        rows = self.plan(_without_order(plan), {})
+        return (self._whole(rows), *(self._column(i, rows.columns) for i in plan.outputs))
+
+    def _number(self, *form: Any) -> int:
+        number = self._known.setdefault(form, len(self._known))
+        self._forms[number] = form
+        return number
+
+    def _column(self, column: int, columns: Columns) -> int:
+        if column not in columns:
+            raise _UnknownColumn(column)
+        return columns[column]
+
+    # ---- relations
+
+    def plan(self, plan: Plan, outer: Columns) -> _Rows:
+        """The rows of a node; ``outer`` are columns of the queries around it."""
+        below = [self.plan(child, outer) for child in plan.children]
+        match plan.name, below:
+            case "Project", [child]:
+                return self._project(plan, child, outer)
+            case "Filter", [child]:
+                return self._filter(plan, child, outer)
+            case "Join", [left, right]:
+                return self._join(plan, left, right, outer)
+            case "Aggregate", [child]:
+                return self._aggregate(plan, child, outer)
+            case "Window", [child]:
+                return self._window(plan, child, outer)
+            case "Generate", [child]:
+                return self._generate(plan, child, outer)
+            case _:
+                return self._other(plan, below, outer)
+
+    def _whole(self, rows: _Rows) -> int:
+        """Rows as one form."""
+        conditions = self._telling(rows.conditions)
+        if len(rows.sources) == 1 and not conditions:
+            return rows.sources[0]
+        return self._number("rows", rows.sources, conditions)
+
+    def _telling(self, conditions: Iterable[int]) -> tuple[int, ...]:
+        """Conditions without those that another one implies."""
+        found = set(conditions)
+        compared = set()
+        for number in found:
+            form = self._forms[number]
+            if form[0] in _COMPARING:
+                compared |= set(form[1:])
+        implied = {n for n in found if self._forms[n][:1] == ("IsNotNull",)}
+        implied = {n for n in implied if self._forms[n][1] in compared}
+        return tuple(sorted(found - implied))
+
+    def _project(self, plan: Plan, child: _Rows, outer: Columns) -> _Rows:
+        (items, *_) = plan.parts
+        made = self._made(items, {**outer, **child.columns})
+        return _Rows(child.sources, child.conditions, made)
+
+    def _made(self, items: Iterable[Any], columns: Columns) -> dict[int, int]:
+        """The columns of a select list."""
+        made = {}
+        for item in items:
+            expr = item.child if isinstance(item, Alias) else item
+            made[item.id] = self.expr(expr, columns)
+        return made
+
+    def _filter(self, plan: Plan, child: _Rows, outer: Columns) -> _Rows:
+        (condition, *_) = plan.parts
+        more = self._conjuncts(condition, {**outer, **child.columns})
+        return _Rows(child.sources, child.conditions | more, child.columns)
+
+    def _conjuncts(self, condition: Any, columns: Columns) -> frozenset[int]:
+        form = self._forms[self.expr(condition, columns)]
+        return frozenset(form[1:] if form[0] == "And" else (self._number(*form),))
+
+    def _join(self, plan: Plan, left: _Rows, right: _Rows, outer: Columns) -> _Rows:
+        _, _, kind, condition, *_ = plan.parts
+        name = kind[0].removesuffix("$")
+        both = {**outer, **left.columns, **right.columns}
+        on = self._conjuncts(condition[1], both) if condition[0] == "some" else frozenset()
+        if name in _INNER:
+            conditions = left.conditions | right.conditions | on
+            columns = {**left.columns, **right.columns}
+            return _Rows(left.sources + right.sources, conditions, columns)
+        made = self._number(name, self._whole(left), self._whole(right), self._telling(on))
+        if name in _HALF:
+            return _Rows((made,), columns=left.columns)
+        if name == "ExistenceJoin":
+            exists = self._number("exists", made)
+            return _Rows((made,), columns={**left.columns, kind[1].id: exists})
+        mine = dict(left.columns) if name == "LeftOuter" else self._padded(left, made)
+        theirs = dict(right.columns) if name == "RightOuter" else self._padded(right, made)
+        return _Rows((made,), columns={**mine, **theirs})
+
+    def _padded(self, rows: _Rows, join: int) -> dict[int, int]:
+        """Columns that are NULL where a join found no row."""
+        return {c: self._number("or none", join, form) for c, form in rows.columns.items()}
+
+    def _aggregate(self, plan: Plan, child: _Rows, outer: Columns) -> _Rows:
+        grouping, items, *_ = plan.parts
+        columns = {**outer, **child.columns}
+        keys = frozenset(self.expr(key, columns) for key in grouping)
+        made = self._number("Aggregate", self._whole(child), tuple(sorted(keys)), bool(grouping))
+        found = {}
+        for item in items:
+            expr = item.child if isinstance(item, Alias) else item
+            found[item.id] = self._of_group(expr, columns, keys, made)
+        return _Rows((made,), columns=found)
+
+    def _of_group(self, expr: Any, columns: Columns, keys: frozenset[int], made: int) -> int:
+        """An expression over the results of an aggregate and its keys."""
+        if not isinstance(expr, Call):
+            return self._number("of", made, self.expr(expr, columns))
+        plain = self.expr(expr, columns)
+        if plain in keys or expr.name == "AggregateExpression":
+            return self._number("of", made, plain)
+        if not any(isinstance(p, Call | Attribute | tuple) for p in expr.parts):
+            return plain  # a literal
+
+        def part(each: Any) -> Any:
+            if isinstance(each, Call | Attribute):
+                return self._of_group(each, columns, keys, made)
+            if isinstance(each, tuple):
+                return tuple(part(e) for e in each)
+            return self.part(each, columns)
+
+        return self._called(expr.name, [part(p) for p in expr.parts])
+
+    def _window(self, plan: Plan, child: _Rows, outer: Columns) -> _Rows:
+        (items, *_) = plan.parts
+        whole = self._whole(child)
+        columns = {**outer, **child.columns}
+        made = {
+            item.id: self._number("over", whole, self.expr(item.child, columns)) for item in items
+        }
+        return _Rows((whole,), columns={**child.columns, **made})
+
+    def _generate(self, plan: Plan, child: _Rows, outer: Columns) -> _Rows:
+        # Which columns are not needed above, and the alias of the whole, change no row.
+        generator, _, is_outer, _, outputs, *_ = plan.parts
+        columns = {**outer, **child.columns}
+        made = self._number("Generate", self._whole(child), self.expr(generator, columns), is_outer)
+        new = {a.id: self._number("made", made, i) for i, a in enumerate(outputs)}
+        return _Rows((made,), columns={**child.columns, **new})
+
+    def _other(self, plan: Plan, below: list[_Rows], outer: Columns) -> _Rows:
+        """Any other operator: by all its arguments, and by its inputs' columns in order."""
+        children: tuple[Any, ...] = tuple(
+            (self._whole(rows), *(self._column(i, rows.columns) for i in child.outputs))
+            for rows, child in zip(below, plan.children, strict=True)
+        )
+        if not children:
+            children = (("leaf", self._leaves),)
+            self._leaves += 1
+        read = dict(outer)
+        for rows in below:
+            read |= rows.columns
+        own = {c: i for i, c in enumerate(plan.outputs) if c not in read}
+        columns = read | {c: self._number("own", i) for c, i in own.items()}
+        parts = tuple("child" if p == CHILD else self.part(p, columns) for p in plan.parts)
+        made = self._number(plan.name, children, parts)
+        found = {c: columns[c] for c in plan.outputs}
+        if len(below) != 1 or plan.name not in _PASSING:
+            found = {c: self._number("made", made, i) for i, c in enumerate(plan.outputs)}
+        return _Rows((made,), columns=found)
+
+    # ---- expressions
+
+    def expr(self, expr: Any, columns: Columns) -> int:
+        """The form of an expression."""
+        match expr:
+            case Attribute(column):
+                return self._column(column, columns)
+            case Alias(_, child):
+                return self.expr(child, columns)
+            case Call("OuterReference", (inner,)):
+                return self.expr(inner, columns)
+            case Call("NamedLambdaVariable", (Attribute(own),)):
+                return self._number("variable", self._own.setdefault(own, len(self._own)))
+            case Call(name, parts):
+                return self._called(name, [self.part(part, columns) for part in parts])
+        raise _UnknownColumn(expr)
+
+    def part(self, part: Any, columns: Columns) -> Any:
+        """The form of an argument."""
+        match part:
+            case Attribute() | Alias() | Call():
+                return self.expr(part, columns)
+            case Plan():
+                rows = self.plan(part, columns)
+                listed = (self._column(i, rows.columns) for i in part.outputs)
+                return ("plan", self._whole(rows), *listed)
+            case tuple():
+                return tuple(self.part(each, columns) for each in part)
+            case _:
+                # 1, 1.0 and True are equal in Python, and not the same here.
+                return (type(part).__name__, part)
+
+    def _called(self, name: str, parts: list[Any]) -> int:
+        short = name.rsplit(".", 1)[-1]
+        if short in ("And", "Or"):
+            flat: set[int] = set()
+            for part in parts:
+                form = self._forms[part]
+                flat |= set(form[1:]) if form[0] == short else {part}
+            return self._number(short, *sorted(flat))
+        if short in _TURNED:
+            short, parts = _TURNED[short], parts[::-1]
+        if short in _SYMMETRIC:
+            parts = sorted(parts)
+        return self._number(short, *parts)
+
+
+_PASSING = ("GlobalLimit", "LocalLimit", "Sort", "Offset")
+"""Operators with one input whose columns are that input's."""
+
+
+def _without_order(plan: Plan) -> Plan:
+    """A whole query without the ORDER BY that only says in which order rows are shown."""
+    if plan.name == "Sort":
+        return _without_order(plan.children[0])
+    if plan.name == "Project":
+        (child,) = plan.children
+        return Plan(plan.name, plan.outputs, (_without_order(child),), plan.parts)
+    return plan

@@ -1,0 +1,73 @@
+"""Conditions with the values of a few keys, so that files and row groups can be skipped.
+
+A semi join says to Spark only what a row must equal once the keys are read; Delta skips files by
+literals. The condition may let through more rows than have a key, and never fewer.
+"""
+
+import datetime
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import reduce
+from operator import and_, or_
+from typing import Any
+
+from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
+
+from ctsql.runtime.sinks.correction import column_name
+
+LISTED_MAX = 500
+"""So many different numbers are listed; of more only the least and the greatest count."""
+TEXTS_MAX = 50
+"""The same of other values: each is handed to Spark by itself."""
+_KINDS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DecimalType, T.DateType)
+
+Value = int | str | Decimal | datetime.date
+
+
+def may_equal(rows: DataFrame, keys: DataFrame, pairs: Sequence[tuple[str, str]]) -> SparkColumn:
+    """A condition that every row meets which equals a key, NULL equal to NULL.
+
+    Args:
+        keys: few rows, held by the driver: they are read without a job.
+        pairs: a column of ``rows`` and the keys' column; equal types are looked at, others not.
+    """
+    told = [
+        (mine, theirs)
+        for mine, theirs in pairs
+        if has_order(rows.schema[mine].dataType)
+        and rows.schema[mine].dataType == keys.schema[theirs].dataType
+    ]
+    if not told:
+        return F.lit(True)
+    found = keys.select(*(column_name(theirs) for _, theirs in told)).collect()
+    if not found:
+        return F.lit(False)
+    return reduce(and_, (_among(mine, [r[i] for r in found]) for i, (mine, _) in enumerate(told)))
+
+
+def has_order(data_type: T.DataType) -> bool:
+    """Do Python and Spark order the values alike, and compare them exactly?"""
+    return isinstance(data_type, _KINDS) or data_type == T.StringType()
+
+
+def _among(column: str, values: list[Any]) -> SparkColumn:
+    """Is the column's value one of these, as far as is said?"""
+    known = sorted({v for v in values if v is not None}, key=_place)
+    mine = F.col(column_name(column))
+    conditions = []
+    if known:
+        within = mine.between(F.lit(known[0]), F.lit(known[-1]))
+        if all(type(v) is int for v in known) and len(known) <= LISTED_MAX:
+            listed = ", ".join(f"{v}L" for v in known)
+            within &= F.expr(f"{column_name(column)} IN ({listed})")
+        elif len(known) <= TEXTS_MAX:
+            within &= mine.isin(known)
+        conditions.append(within)
+    if len(known) < len(values) and any(v is None for v in values):
+        conditions.append(mine.isNull())
+    return reduce(or_, conditions)
+
+
+def _place(value: Value) -> Any:
+    """Strings by their bytes in UTF-8, as Spark has them."""
+    return value.encode() if isinstance(value, str) else value

@@ -1,0 +1,70 @@
+"""EXPLAIN of how a view is refreshed, and of what its last refresh did."""
+
+from typing import Any
+
+from ctsql.catalog.items import Item
+from ctsql.catalog.times import CLOSED, to_iso
+from ctsql.planner.changes.explaining import explain
+from ctsql.planner.nodes import ViewWrite
+from ctsql.runtime.commits import Commit, rows_changed
+from ctsql.runtime.incremental.choice import RECOMPUTED_ROWS_MAX, WHY, Policy, Strategy
+from ctsql.runtime.incremental.plans import prepared_for
+from ctsql.runtime.objects import Objects
+
+_POLICIES = {
+    Policy.AUTO: f"by changes where the tables hold {RECOMPUTED_ROWS_MAX:,} rows or more",
+    Policy.INCREMENTAL: "by changes wherever that is possible",
+    Policy.STRICT: "by changes wherever that is possible; refused without a change plan",
+    Policy.FULL: "always recompute and compare",
+}
+
+
+def refresh_plan(objects: Objects, plan: ViewWrite) -> list[str]:
+    """How a view follows its tables: the policy, and the rule of each operator."""
+    policy = Policy(plan.policy)
+    made = prepared_for(objects, plan)
+    lines = ["", f"Refresh policy {policy.value}: {_POLICIES[policy]}"]
+    if made.refusal() == "ROUND_TRIP":
+        return [*lines, f"recompute and compare: ROUND_TRIP: {WHY['ROUND_TRIP']}"]
+    return lines + explain(made.found, made.told).splitlines()
+
+
+def last_refresh(objects: Objects, item: Item) -> list[str]:
+    """What the last refresh of a view did, as its commit says."""
+    output = objects.output(item)
+    upper = output.fetch_recent_upper()
+    entries = [e for e in output.entries(since=upper) if e.upper != CLOSED] if upper else []
+    if not entries:
+        return [f"{item.name} was not refreshed yet"]
+    last = entries[-1]
+    table = objects.table(item)
+    if not table.has(last.version):
+        return [f"the log of {item.name} no longer holds its last refresh"]
+    commit = table.commit_at(last.version)
+    said: dict[str, Any] = commit.metadata
+    time = last.upper - 1
+    if "strategy" not in said:
+        what = "the query failed" if said.get("failed") else "by a process that did not say how"
+        return [f"T {time} ({to_iso(time)}): {what}"]
+    lines = [f"T {time} ({to_iso(time)}): {said['strategy']}"]
+    why = said.get("why")
+    if why is not None:
+        lines.append(f"  because {why}: {WHY.get(why, 'its query has no change plan')}")
+    if said.get("detail"):
+        lines.append(f"  {said['detail']}")
+    if said["strategy"] != Strategy.RECOMPUTE.value:
+        lines.append(f"  changed: {', '.join(said.get('changed', ())) or 'nothing that it reads'}")
+    work = said.get("work")
+    if work is not None:
+        lines += [
+            f"  {work['ms']:,} ms, {work['jobs']:,} Spark job(s)",
+            f"  read {work['rows_read']:,} rows, {work['bytes_read']:,} bytes",
+        ]
+    inserted, deleted = (n or 0 for n in rows_changed(commit))
+    files = sum(1 for a in commit.adds if a.data_change and a.path not in _gone(commit))
+    lines.append(f"  inserted {inserted:,} and deleted {deleted:,} rows, in {files} new file(s)")
+    return lines
+
+
+def _gone(commit: Commit) -> set[str]:
+    return {r.path for r in commit.removes}

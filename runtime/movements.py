@@ -1,0 +1,206 @@
+"""How a table moved from T to T: which commits are the change at a T, and which hold it. Pure.
+
+Most commits of an output are of one T. A commit may be shared by several: a task whose waiting runs
+were computed together writes them in one commit that only adds files, and each file holds the rows
+of one T, told by a tag in its ``add`` action. So each of these Ts has its change, the files of that
+T, and its contents, what was there before and the files up to it.
+
+M1: the movements of a table are in the order of T, and each file that a commit adds belongs to one.
+
+Source: the Delta protocol, "Add File": ``tags`` hold a writer's own words about a file.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from ctsql.catalog.errors import error
+from ctsql.planner.nodes import DeletesInput, InsertsInput, TaskWrite
+from ctsql.runtime.batches import StagedFile
+from ctsql.runtime.commits import TIME_TAG, Change, Commit, FileAction, classify, rows_added
+from ctsql.runtime.log import LogTable
+from ctsql.runtime.uppers import Entry
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.=-]+")
+_PARTITION = re.compile(r"(?:.*/)?part-(\d+)-")
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """At ``time`` an object's table went from version ``before`` to ``version``.
+
+    ``before`` is exclusive: the change is what the commits before + 1 .. version did; where
+    ``version`` is shared by several Ts, of that commit only the files of ``time``. ``parts``: it is
+    several such changes taken together.
+    """
+
+    time: int
+    before: int
+    version: int
+    is_shared: bool = False
+    parts: tuple["Movement", ...] = ()
+
+    @property
+    def versions(self) -> range:
+        """The versions whose commits are the change."""
+        return range(self.before + 1, self.version + 1)
+
+    @property
+    def times(self) -> range | None:
+        """Of the last version, the Ts whose files are the change; None for all of it."""
+        return range(self.time, self.time + 1) if self.is_shared else None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What an output's table holds as of a T.
+
+    Attributes:
+        version: the version to read; None before the first.
+        shared: a later version, of which the files of Ts through this one are to be read too.
+    """
+
+    version: int | None
+    shared: int | None = None
+
+
+def due_changes(plan: TaskWrite) -> dict[str, frozenset[Change]]:
+    """For each input the kinds of changes for which the body may have to run."""
+    found: dict[str, frozenset[Change]] = {}
+    for node in plan.inputs:
+        assert isinstance(node, InsertsInput | DeletesInput)
+        more = {Change.DELETE} if isinstance(node, DeletesInput) else {Change.APPEND}
+        known = found.get(node.object_id, frozenset[Change]())
+        found[node.object_id] = known | more | {Change.MIXED, Change.FAILED}
+    return found
+
+
+def movements(entries: Sequence[Entry], *, after: int, until: int) -> list[Movement]:
+    """The movements of an output with after < T <= until, oldest first.
+
+    Args:
+        entries: its commits from the last one that is complete through ``after`` on.
+    """
+    found: list[Movement] = []
+    previous = 0
+    for entry in entries:
+        times = entry.times or (entry.upper - 1,)
+        if times[0] > until:
+            break
+        for time in times:
+            before = previous if time == times[0] else entry.version - 1
+            if after < time <= until:
+                found.append(Movement(time, before, entry.version, bool(entry.times)))
+        previous = entry.version
+    return found
+
+
+def merged(parts: Sequence[Movement]) -> Movement:
+    """Movements of one table that follow each other, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    apart = tuple(parts) if any(p.is_shared for p in parts) else ()
+    return Movement(parts[-1].time, parts[0].before, parts[-1].version, parts=apart)
+
+
+def stored_at(entries: Sequence[Entry], at: int) -> Stored:
+    """Where an output's contents as of T are.
+
+    Args:
+        entries: its commits from the last one that is complete through T on.
+    """
+    complete = entries[0] if entries and entries[0].upper <= at + 1 else None
+    following = entries[1:] if complete else entries
+    times = following[0].times if following else ()
+    return Stored(
+        complete.version if complete else None,
+        following[0].version if times and times[0] <= at else None,
+    )
+
+
+def tagged(file: StagedFile, time: int) -> StagedFile:
+    """A staged file that says of which T its rows are."""
+    action = json.loads(file.action)
+    add = action["add"]
+    add["tags"] = {**(add.get("tags") or {}), TIME_TAG: str(time)}
+    return replace(file, action=json.dumps(action))
+
+
+def partition(file: StagedFile) -> int:
+    """The number of the partition that a file was written from: Spark's writers name it so."""
+    found = _PARTITION.match(file.path)
+    if found is None:
+        raise error(
+            "INTERNAL_ERROR",
+            invariant="a written file's name tells its partition",
+            detail=file.path,
+        )
+    return int(found[1])
+
+
+def added_files(
+    table: LogTable, versions: Sequence[int], times: range | None = None
+) -> Iterator[FileAction]:
+    """The files with rows that commits add.
+
+    Args:
+        times: of the last version only the files of these Ts; None for all.
+    """
+    for version in versions:
+        for add in table.commit_at(version).adds:
+            is_of = times is None or version != versions[-1] or add.time in times
+            if add.data_change and is_of:
+                yield add
+
+
+def numbered_files(table: LogTable, movements: Sequence[Movement]) -> dict[str, int] | None:
+    """The names of the files that movements add, with the place of the movement among them.
+
+    None when a name is not as plain as those that engines make, or two movements share it.
+    """
+    found: dict[str, int] = {}
+    for number, movement in enumerate(movements):
+        adds = (added_files(table, m.versions, m.times) for m in movement.parts or (movement,))
+        for add in chain.from_iterable(adds):
+            name = add.path.rsplit("/", 1)[-1]
+            if not _PLAIN_NAME.fullmatch(name) or found.setdefault(name, number) != number:
+                return None
+    return found
+
+
+def change_of(table: LogTable, movement: Movement) -> Change:
+    """What a movement does to the rows, from the log alone."""
+    if movement.parts:
+        return _together({change_of(table, part) for part in movement.parts})
+    return _together({_change(c, movement) for c in _commits(table, movement)})
+
+
+def _together(kinds: set[Change]) -> Change:
+    some = kinds - {Change.NONE}
+    if len(some) > 1:
+        return Change.MIXED
+    return some.pop() if some else Change.NONE
+
+
+def _change(commit: Commit, movement: Movement) -> Change:
+    if movement.times is None or commit.version != movement.version:
+        return classify(commit)
+    files = [a for a in commit.adds if a.time == movement.time and a.rows_count != 0]
+    return Change.APPEND if files else Change.NONE
+
+
+def rows_inserted(table: LogTable, movement: Movement) -> int | None:
+    """How many rows a movement of kind APPEND inserts; None when the log does not say."""
+    if movement.parts:
+        counts = [rows_inserted(table, part) for part in movement.parts]
+    elif not movement.is_shared:
+        counts = [rows_added(c) for c in _commits(table, movement) if c.changes_data]
+    else:
+        counts = [a.rows_count for a in added_files(table, movement.versions, movement.times)]
+    return None if any(c is None for c in counts) else sum(c for c in counts if c is not None)
+
+
+def _commits(table: LogTable, movement: Movement) -> Iterator[Commit]:
+    return (table.commit_at(v) for v in movement.versions)

@@ -1,0 +1,40 @@
+"""Names in Spark's SQL for DataFrames, gone when the work is done."""
+
+from collections.abc import Hashable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from pyspark.sql import DataFrame
+
+from ctsql.planner.lowering import temporary_view
+
+
+class TemporaryNames:
+    """A context manager: inside, :meth:`of` gives each thing one name; behind it there is none."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._names: dict[Hashable, str] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def known(self, thing: Hashable) -> str | None:
+        """The name of a thing that was given one."""
+        return self._names.get(thing)
+
+    def of(self, thing: Hashable, rows: DataFrame) -> str:
+        """The name of a thing; ``rows`` are what it means if it has none yet."""
+        found = self._names.get(thing)
+        if found is None:
+            found = self._names[thing] = self._stack.enter_context(temporary_view(rows))
+        return found

@@ -1,0 +1,104 @@
+"""Waiting runs of a task, computed in one Spark job and written in one commit.
+
+Where the planner says that a body takes the inserted rows one by one (:mod:`planner.together`), the
+rows of all the Ts that wait go through it at once, each with the number of its T, and what comes
+out is written with a file for each T that has rows. The commit tells the Ts (:mod:`movements`), so
+who reads the output, as of any of them, or follows it cannot tell the difference.
+
+F1: only Ts at which the input did nothing but insert, of one definition, in their order, without
+    one left out between the first and the last.
+F2: where the body cannot be computed over all of them nothing is kept, and fewer are tried, at last
+    each by itself: the T at fault fails as it would have. That is the sink's to do.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, functions as F
+
+from ctsql.catalog.items import Item
+from ctsql.planner.lowering import Context, lower_inserts
+from ctsql.planner.together import NUMBER, by_row, numbered
+from ctsql.runtime.commits import Change
+from ctsql.runtime.input_changes import numbered_rows
+from ctsql.runtime.objects import Objects
+from ctsql.runtime.sinks.few import few, unadaptive
+from ctsql.runtime.sinks.runs import SNAPSHOT, Run
+from ctsql.runtime.sinks.staging import persisted
+from ctsql.runtime.sources import StoredSources
+from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.staged import Staging
+
+RUNS_MIN = 2
+RUNS_MAX = 256
+"""A commit holds a file for each, and Spark runs a task for each."""
+
+
+@dataclass
+class _Numbered(StoredSources):
+    """The rows that many Ts inserted into one input, with the numbers of the Ts."""
+
+    rows: DataFrame | None = None
+
+    def inserts(self, object_id: str, at: int) -> DataFrame:
+        """All of them."""
+        assert self.rows is not None  # made with them
+        return self.rows
+
+
+def may_run_together(objects: Objects, item: Item, waiting: Sequence[Run]) -> list[Run]:
+    """The first of some waiting runs that may be computed together (F1).
+
+    Args:
+        waiting: in the order of their Ts, none left out; at least one.
+    """
+    if objects.gateway.read_only or not by_row(objects.in_force(item, waiting[0].time)[1]):
+        return []
+    found: list[Run] = []
+    for run in waiting[:RUNS_MAX]:
+        if run.revision != waiting[0].revision or not _only_inserts(objects, run):
+            break
+        found.append(run)
+    return found
+
+
+def _only_inserts(objects: Objects, run: Run) -> bool:
+    """Did one input only insert rows?"""
+    if len(run.movements) != 1:
+        return False
+    ((object_id, movement),) = run.movements
+    is_snapshot = movement.version == SNAPSHOT
+    item = objects.item(object_id)
+    return not is_snapshot and objects.change_of(item, movement) is Change.APPEND
+
+
+def stage_together(
+    objects: Objects, item: Item, staging: Staging, runs: Sequence[Run]
+) -> list[int] | None:
+    """Compute and stage what the body proposes at each; gives the Ts that have rows.
+
+    None when the rows of the Ts cannot be told apart, and nothing was done.
+    """
+    plan = objects.in_force(item, runs[0].time)[1]
+    ((object_id, _),) = runs[0].movements
+    table = objects.table(objects.item(object_id))
+    rows = numbered_rows(table, [m for r in runs for _, m in r.movements], NUMBER)
+    if rows is None:
+        return None
+    session = objects.gateway.session
+    context = Context(session, _Numbered(objects, rows=rows), runs[0].time)
+    with ExitStack() as stack:
+        stack.enter_context(converted())
+        stack.enter_context(unadaptive(session))
+        made = lower_inserts(numbered(plan.transaction), context, NUMBER)
+        held = few(made)
+        kept = stack.enter_context(persisted(made)) if held is None else held
+        found = kept.select(NUMBER) if held is not None else kept.select(NUMBER).distinct()
+        numbers = sorted({row[0] for row in found.collect()})
+        if not numbers:
+            return []
+        # Spark writes a file for its first partition even where that has no row.
+        place = F.array_position(F.array(*map(F.lit, numbers)), F.col(NUMBER)) - 1
+        placed = kept.repartitionById(len(numbers), place.cast("int")).drop(NUMBER)
+        return staging.stage_shared(placed, [runs[number].time for number in numbers])

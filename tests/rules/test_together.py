@@ -1,0 +1,98 @@
+"""Which bodies take inserted rows one by one: told from their text, and never wrongly yes."""
+
+import pytest
+
+from ctsql.catalog.schemas import Column
+from ctsql.planner.nodes import Insert, InsertsInput, Query, TaskWrite
+from ctsql.planner.syntax import rewrite
+from ctsql.planner.together import NUMBER, by_row, numbered
+from tests.rules.fakes import FakeAnalyst, bind
+
+YES = [
+    "SELECT * FROM feed",
+    "SELECT key, val FROM feed",
+    "SELECT f.key, upper(trim(f.val)) FROM feed AS f WHERE f.key > 3 AND f.val LIKE 'a%'",
+    "SELECT key * 2, CASE WHEN (key) IN (1, 2) THEN 'x' ELSE val END FROM feed",
+    "select cast(key AS INT), coalesce(val, ' from ') from feed where (key + 1) * 2 < 9",
+    "SELECT (key), val FROM feed -- GROUP BY",
+]
+NO = [
+    "SELECT key, count(*) FROM feed GROUP BY key",
+    "SELECT max(key), 'a' FROM feed",
+    "SELECT `max`(key), 'a' FROM feed",
+    "SELECT any_value(key), 'a' FROM feed",
+    "SELECT my_function(key), val FROM feed",
+    "SELECT DISTINCT key, val FROM feed",
+    "SELECT key, val FROM feed ORDER BY key LIMIT 1",
+    "SELECT key, row_number() OVER (ORDER BY key) FROM feed",
+    "SELECT feed.key, title FROM feed JOIN pages ON key = id",
+    "SELECT key, val FROM feed, range(3)",
+    "SELECT key, val FROM feed UNION ALL SELECT key, val FROM feed",
+    "SELECT key, val FROM feed WHERE key NOT IN (SELECT id FROM pages)",
+    "SELECT key, val FROM feed WHERE key NOT IN (SELECT k FROM t)",
+    "SELECT key, val FROM (SELECT key, val FROM feed)",
+    "WITH f AS (SELECT * FROM feed) SELECT key, val FROM f",
+    "SELECT key, explode(array(val)) FROM feed",
+    "SELECT key, val FROM feed LATERAL VIEW explode(array(1)) AS e",
+    "SELECT *, 1 FROM feed",
+    "SELECT feed.* FROM feed",
+    "SELECT key, CAST(now() AS STRING) FROM feed",
+    "SELECT key, CAST(current_date AS STRING) FROM feed",
+    "SELECT key, val FROM contents(feed)",
+    "SELECT key, val FROM deletes(feed)",
+    "SELECT key, val FROM changes(feed)",
+    "SELECT 1, 'a'",
+]
+
+
+class AsDeclared(FakeAnalyst):
+    """Whatever a query computes is of the output's types."""
+
+    def columns(self, query: Query) -> tuple[Column, ...]:
+        """The output's."""
+        return (Column("k", "int"), Column("v", "string"))
+
+
+def task(query: str, *, more: str = "", options: str = "") -> TaskWrite:
+    """A task with an INSERT of a query."""
+    plan = bind(
+        f"CREATE CONTINUAL TASK t (k INT, v STRING) ON INPUT feed {options} AS ("
+        f"INSERT INTO t {query}\n; {more})",
+        AsDeclared(),
+    ).plan
+    assert isinstance(plan, TaskWrite)
+    return plan
+
+
+@pytest.mark.parametrize("query", YES)
+def test_row_by_row(query: str) -> None:
+    """What looks at one row at a time."""
+    assert by_row(task(query))
+
+
+@pytest.mark.parametrize("query", NO)
+def test_not_row_by_row(query: str) -> None:
+    """What combines rows, reads something else, or may."""
+    assert not by_row(task(query))
+
+
+def test_other_statements() -> None:
+    """One statement of another kind, or a second run, and it is not."""
+    assert by_row(task(YES[0], more=f"INSERT INTO t {YES[1]}"))
+    assert not by_row(task(YES[0], more="DELETE FROM t WHERE k = 1"))
+    assert not by_row(task(YES[0], more=f"INSERT INTO t {NO[0]}"))
+    assert not by_row(task(YES[0], options="WITH (ITERATIONS = 2)"))
+
+
+@pytest.mark.parametrize("query", YES)
+def test_the_number_is_carried(query: str) -> None:
+    """The input has one more column, and the query gives it last."""
+    (insert,) = numbered(task(query).transaction).statements
+    assert isinstance(insert, Insert)
+    (relation,) = insert.query.relations
+    assert isinstance(relation, InsertsInput)
+    assert relation.columns[-1] == NUMBER
+    text = rewrite(insert.query.sql, relation=lambda _: "r").text
+    assert ("*" in query and "WHERE" not in query and NUMBER not in text) or (
+        f", {NUMBER} " in text.lower().split("from r")[0]
+    )

@@ -1,0 +1,184 @@
+"""Commits that wait are worked off in their order, with the result of one by one."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime import clock
+from ctsql.runtime.sinks import together
+from tests.runtime.disk import folder, log, transaction
+from tests.scenarios.play import assert_rows
+
+pytestmark = pytest.mark.spark
+
+SET_UP = """
+    CREATE TABLE feed (k INT, v INT);
+    CREATE CONTINUAL TASK audit (k INT, w STRING) ON INPUT feed AS (
+        INSERT INTO audit SELECT k, concat('v', CAST(v AS STRING)) FROM feed WHERE v > 0;
+        INSERT INTO audit SELECT -k, 'all' FROM feed WHERE k <> 3);
+    CREATE CONTINUAL TASK second (k INT) ON INPUT audit AS (
+        INSERT INTO second SELECT k FROM audit WHERE w = 'all');
+"""
+ONE_BY_ONE = """
+    CREATE CONTINUAL TASK follower (k INT, n INT8) ON INPUT audit AS (
+        INSERT INTO follower SELECT k, count(*) FROM audit GROUP BY k);
+    CREATE CONTINUAL TASK latest (k INT, v INT) ON INPUT feed AS (
+        DELETE FROM latest WHERE k IN (SELECT k FROM feed);
+        INSERT INTO latest SELECT k, max(v) FROM feed GROUP BY k);
+"""
+Row = tuple[object, ...]
+
+
+def commit(con: Connection, rows: list[tuple[int, int]]) -> None:
+    """A commit to ``feed`` that nobody has looked at."""
+    table = con._opened().gateway.table(f"file:{folder(con, 'feed')}")
+    frame = con._opened().session.createDataFrame(rows, "k INT, v INT").coalesce(1)
+    txn = table.begin()
+    txn.add_files(txn.stage(frame))
+    txn.commit(label="a test", epoch=0, metadata="{}")
+
+
+def foreign_commits(con: Connection, count: int) -> list[list[tuple[int, int]]]:
+    """Commits of a few rows; gives the rows of each."""
+    chance = random.Random(5)
+    made = []
+    for i in range(count):
+        made.append([(chance.randrange(5), chance.randrange(-2, 9)) for _ in range(1 + i % 3)])
+        commit(con, made[-1])
+    return made
+
+
+def audited(rows: list[tuple[int, int]]) -> list[Row]:
+    """What the body of ``audit`` makes of the rows of one commit."""
+    return [(k, f"v{v}") for k, v in rows if v > 0] + [(-k, "all") for k, _ in rows if k != 3]
+
+
+def rows_of(con: Connection, sql: str) -> list[Row]:
+    """All rows of a query."""
+    return con.execute(sql).fetchall()
+
+
+def written(con: Connection, name: str) -> int:
+    """How many commits have moved the upper of an output."""
+    return sum(transaction(c) is not None for c in log(folder(con, name)))
+
+
+def check_together(con: Connection, commits: list[list[tuple[int, int]]], looked_at: int) -> None:
+    """The tasks whose Ts share commits hold, at every T, what one by one would have given."""
+    count = len(commits)
+    made = [audited(rows) for rows in commits]
+    everything = [row for rows in made for row in rows]
+    assert_rows(
+        rows_of(con, "SELECT * FROM second"), [(k,) for k, w in everything if w == "all"], "second"
+    )
+    assert written(con, "audit") <= 1 + -(-count // together.RUNS_MAX)
+    assert written(con, "second") <= 1 + -(-count // together.RUNS_MAX)
+    assert_rows(rows_of(con, "SELECT * FROM audit"), everything, "audit")
+    engine = con._opened()
+    feed = next(i for i in engine.refresh_catalog() if i.name.name == "feed")
+    times = [b.time for b in engine.timeline.moves(feed.id, -1, engine.timeline.now)][-count:]
+    assert len(times) == count
+    told = [(t, d, *r) for t, d, *r in rows_of(con, "SUBSCRIBE TO audit FROM 0 UP TO NOW")]
+    wanted = [
+        (time, n, *row)
+        for time, rows in zip(times, made, strict=True)
+        for row, n in Counter(rows).items()
+    ]
+    assert_rows([row[:4] for row in told], wanted, "each change at its T")
+    for i in random.Random(1).sample(range(count), looked_at):
+        seen = rows_of(con, f"SELECT * FROM audit AS OF {times[i]}")
+        assert_rows(seen, [row for rows in made[: i + 1] for row in rows], f"as of {i}")
+
+
+def check_one_by_one(con: Connection, commits: list[list[tuple[int, int]]]) -> None:
+    """The tasks that run at each T by itself, one of them behind a commit of many Ts."""
+    latest: dict[int, int] = {}
+    follower = Counter[Row]()
+    for rows in commits:
+        latest |= {k: max(v for j, v in rows if j == k) for k, _ in rows}
+        follower.update(Counter(k for k, _ in audited(rows)).items())
+    assert_rows(rows_of(con, "SELECT * FROM follower"), follower.elements(), "follower")
+    assert_rows(rows_of(con, "SELECT * FROM latest"), latest.items(), "latest")
+
+
+def test_a_backlog(con: Connection) -> None:
+    """Some commits wait, of inserts alone: one commit of each task that looks at one row."""
+    con.execute(SET_UP + ONE_BY_ONE)
+    commits = foreign_commits(con, 9)
+    check_together(con, commits, looked_at=3)
+    check_one_by_one(con, commits)
+    explained = rows_of(con, "EXPLAIN CONTINUAL TASK audit")
+    assert "Ts that wait share a job and a commit" in str(explained[0])
+
+
+@pytest.mark.slow
+def test_a_long_backlog(con: Connection) -> None:
+    """A thousand wait."""
+    con.execute(SET_UP)
+    check_together(con, foreign_commits(con, 1_000), looked_at=20)
+
+
+@pytest.mark.slow
+def test_a_long_backlog_one_by_one(con: Connection) -> None:
+    """A thousand wait for bodies that run at each T by itself."""
+    con.execute(SET_UP + ONE_BY_ONE)
+    check_one_by_one(con, foreign_commits(con, 1_000))
+
+
+def test_an_error_stops_at_its_time(con: Connection) -> None:
+    """Computed together or not, the T at fault is the one that fails; those before are in."""
+    con.execute(
+        """
+        CREATE TABLE feed (k INT, v INT);
+        CREATE CONTINUAL TASK part (k INT) ON INPUT feed AS (
+            INSERT INTO part SELECT 10 % v FROM feed WHERE k > 0)"""
+    )
+    for k, v in ((1, 3), (2, 4), (3, 0), (4, 6)):
+        commit(con, [(k, v)])
+    with pytest.raises(CtsqlError, match="TASK_FAILED"):
+        con.execute("SELECT * FROM part")
+    con.execute("ALTER CONTINUAL TASK part SKIP")
+    assert_rows(rows_of(con, "SELECT * FROM part"), [(1,), (2,), (4,)], "10 % v")
+
+
+def test_a_tick_shares_a_time(con: Connection) -> None:
+    """With a tick interval the commits of the same interval are one T."""
+    con.execute("CREATE TABLE feed (k INT, v INT); SET tick_interval = '1 day'")
+    con.execute("""CREATE CONTINUAL TASK runs (n INT8) ON INPUT feed AS (
+        INSERT INTO runs SELECT count(*) FROM feed)""")
+    con.execute("SELECT * FROM runs")
+    for n in range(4):
+        commit(con, [(n, n)] * (n + 1))
+    found = rows_of(con, "SELECT * FROM runs")
+    assert sum(int(str(n)) for (n,) in found) == 10
+    assert len(found) <= 2, "two when midnight came in between"
+
+
+def test_coalesced(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """COALESCE: one run at the end of each interval, with its net change."""
+    real, ahead = clock.now_ms, 0
+    monkeypatch.setattr(clock, "now_ms", lambda: real() + ahead)
+    con.execute(SET_UP)
+    con.execute("""
+        CREATE CONTINUAL TASK daily (n INT8, total INT8) ON INPUT feed
+            WITH (COALESCE = '1 day', SNAPSHOT = false) AS (
+            INSERT INTO daily SELECT count(*), sum(v) FROM feed);
+        CREATE CONTINUAL TASK heard (n INT8) ON INPUT audit WITH (COALESCE = '1 day') AS (
+            INSERT INTO heard SELECT count(*) FROM audit);
+        CREATE CONTINUAL TASK after (n INT8) ON INPUT daily AS (
+            INSERT INTO after SELECT n FROM daily)""")
+    con.execute("INSERT INTO feed VALUES (1, 1), (2, 2)")
+    con.execute("DELETE FROM feed WHERE k = 2")
+    for v in (3, 4, 5):
+        commit(con, [(3, v)])
+    assert rows_of(con, "SELECT * FROM daily") == [], "it waits"
+    assert len(rows_of(con, "SELECT * FROM audit")) == 7
+    con.execute("SELECT * FROM heard")
+    ahead = 86_400_000
+    assert rows_of(con, "SELECT * FROM daily") == [(4, 13)], "net: the deleted row is none"
+    assert rows_of(con, "SELECT * FROM after") == [(4,)]
+    assert rows_of(con, "SELECT n FROM heard WHERE n > 0") == [(7,)], "out of a shared commit"
+    assert rows_of(con, "SELECT * FROM daily") == [(4, 13)], "once"

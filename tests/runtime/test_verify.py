@@ -1,0 +1,64 @@
+"""VERIFY and EXPLAIN of views, as a person sees them."""
+
+import pytest
+
+from ctsql.api import Connection
+from tests.runtime.following import rows
+from tests.scenarios.play import expect_error
+
+pytestmark = pytest.mark.spark
+
+SET_UP = """
+CREATE TABLE t (k INT, v INT);
+INSERT INTO t VALUES (1, 10), (1, 20), (2, NULL), (NULL, 5);
+CREATE MATERIALIZED VIEW sums WITH (REFRESH POLICY = incremental) AS
+  SELECT k, sum(v) AS s FROM t GROUP BY k;
+"""
+
+
+def lines(con: Connection, statement: str) -> str:
+    """What EXPLAIN prints."""
+    return "\n".join(str(row[0]) for row in con.execute(statement).fetchall())
+
+
+def test_verify_shows_and_repairs(con: Connection) -> None:
+    """Rows too many with -, rows missing with +; the repair is one correction."""
+    con.execute(SET_UP)
+    good = rows(con, "SELECT * FROM sums")
+    clean = con.execute("VERIFY sums")
+    assert clean.columns == ["change", "k", "s"]
+    assert clean.fetchall() == []
+    assert clean.status == "VERIFY 0"
+    assert con._engine is not None
+    (item,) = (i for i in con._engine.objects.catalog if i.name.name == "sums")
+    wrong = con.spark.createDataFrame([(7, 7), (7, 7)], "k INT, s BIGINT")
+    wrong.write.format("delta").mode("append").save(item.location)
+    con.spark.sql(f"DELETE FROM delta.`{item.location}` WHERE k = 1")
+    found = con.execute("VERIFY MATERIALIZED VIEW sums")
+    wanted = [("+", 1, 30), ("-", 7, 7), ("-", 7, 7)]
+    assert sorted(found.fetchall()) == wanted
+    assert found.status == "VERIFY 3"
+    assert sorted(con.execute("VERIFY sums REPAIR").fetchall()) == wanted
+    assert rows(con, "SELECT * FROM sums") == good
+    assert con.execute("VERIFY sums REPAIR").fetchall() == []
+    expect_error(con, "VERIFY t", "WRONG_OBJECT_KIND")
+
+
+def test_explain_tells_how_and_what_was_done(con: Connection) -> None:
+    """The rule of each operator, the code and the place where there is none, the last refresh."""
+    con.execute(SET_UP)
+    con.execute("CREATE MATERIALIZED VIEW some AS SELECT k, v\nFROM t LIMIT 2")
+    plan = lines(con, "EXPLAIN MATERIALIZED VIEW sums")
+    assert "Refresh policy incremental: by changes wherever that is possible" in plan
+    assert "Group by k: sum(v)  [affected keys]" in plan
+    plan = lines(con, "EXPLAIN MATERIALIZED VIEW some")
+    assert "recompute and compare: LIMIT_WITHOUT_ORDER: which rows LIMIT keeps" in plan
+    assert plan.endswith("at line 2, column 8")
+    con.execute("INSERT INTO t VALUES (3, 1)")
+    con.execute("SELECT * FROM sums").fetchall()
+    done = lines(con, "EXPLAIN ANALYZE sums")
+    assert ": affected keys\n  changed: t\n" in done
+    assert "inserted 1 and deleted 0 rows, in 1 new file(s)" in done
+    assert "Spark job(s)" in done
+    done = lines(con, "EXPLAIN ANALYZE MATERIALIZED VIEW some")
+    assert "recompute and diff\n  because FIRST_WRITE" in done
