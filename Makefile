@@ -103,6 +103,7 @@ slow: java venv
 bench: java venv
 	@"$(BIN)/python" -m benchmarks.tick
 	@"$(BIN)/python" -m benchmarks.replicas
+	@"$(BIN)/python" -m benchmarks.tasks
 	@"$(BIN)/python" -m benchmarks.views
 	@"$(BIN)/python" -m benchmarks.views --groups
 

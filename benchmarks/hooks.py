@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from ctsql.runtime import delta_log, objects, timeline, write_handle
+from ctsql.runtime import objects, timeline, write_handle
 from ctsql.runtime.delta_catalog import DeltaCatalog
-from ctsql.runtime.sinks import ct, staging
+from ctsql.runtime.sinks import ct, runs, staging
 
 
 class Clock:
@@ -67,10 +67,10 @@ def tick_clock() -> Clock:
     clock.wrap(objects.Objects, "bound", "bind the body")
     clock.wrap(objects.Objects, "movements", "find the changes")
     clock.wrap(objects.Objects, "change_of", "find the changes")
-    clock.wrap(objects.Objects, "inserts_of", "read the change (lazy)")
+    clock.wrap(objects.Objects, "added_by", "read the change (lazy)")
     clock.wrap(objects.Objects, "contents", "read the output (lazy)")
-    clock.wrap(ct, "lower_transaction", "plan the body")
-    clock.wrap(delta_log.Gateway, "local", "run: read the change")
+    clock.wrap(ct, "propose", "plan the body")
+    clock.wrap(runs, "few", "run: read the change")
     clock.wrap(staging, "_collected", "run: body and stored rows")
     clock.wrap(ct, "stage", "stage, rest")
     clock.wrap(write_handle.Output, "fetch_recent_upper", "read the upper")

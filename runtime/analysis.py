@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.schemas import Column
+from ctsql.planner.lookup import KeyLookup
 from ctsql.planner.lowering import (
     Context,
     Held,
@@ -56,6 +57,10 @@ class EmptySources:
     def stored(self, object_id: str) -> DataFrame | None:
         """Nothing is stored."""
         return None
+
+    def stored_with_keys(self, lookup: KeyLookup, at: int) -> None:
+        """Nothing is looked up."""
+        return
 
 
 def empty(session: SparkSession, columns: Sequence[Column]) -> DataFrame:

@@ -21,15 +21,17 @@ Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum Fi
 import os
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.runtime.commits import Commit, FileAction, Unreadable, parse_checksum, parse_commit
+from ctsql.runtime.commits import Commit, Unreadable, parse_checksum, parse_commit
 from ctsql.runtime.delta_transaction import Transaction
-from ctsql.runtime.delta_vectors import scala_items
+from ctsql.runtime.delta_vectors import VectorClasses, scala_items
 from ctsql.runtime.locks import local_path
 from ctsql.runtime.movements import added_files
 from ctsql.runtime.spark_errors import converted, damaged_file
@@ -56,7 +58,17 @@ class Gateway:
         self.jsession: Any = session._jsparkSession
         self.delta: Any = self.jvm.org.apache.spark.sql.delta
         self._to_seq: Any = self.jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        # A name below ``jvm`` costs a call for each dot: those of every commit are kept.
+        self.path: Any = self.jvm.org.apache.hadoop.fs.Path
+        self.parse_action: Any = self.delta.actions.Action.fromJson
+        self.update_mode: Any = self.jvm.org.apache.spark.sql.streaming.OutputMode.Update()
+        self.streaming_update: Any = getattr(self.delta, "DeltaOperations$StreamingUpdate")
         self._tables: dict[str, DeltaTable] = {}
+
+    @cached_property
+    def vector_classes(self) -> VectorClasses:
+        """The classes that deletion vectors are made with."""
+        return VectorClasses(self)
 
     def table(self, location: str) -> "DeltaTable":
         """The table at a location; the same object for the same location."""
@@ -84,12 +96,12 @@ class Gateway:
         with converted():
             path, store = self._place(location)
             if store.getScheme() == "file" and not path.isAbsolute():
-                path = self.jvm.org.apache.hadoop.fs.Path(os.path.abspath(location))
+                path = self.path(os.path.abspath(location))
             return str(store.makeQualified(path).toString())
 
     def _place(self, location: str) -> tuple[Any, Any]:
         """The path of a location, and the file system it is on."""
-        path = self.jvm.org.apache.hadoop.fs.Path(location)
+        path = self.path(location)
         return path, path.getFileSystem(self.jsession.sessionState().newHadoopConf())
 
     def cancel(self, group: str) -> None:
@@ -151,15 +163,19 @@ class DeltaTable:
     def __init__(self, gateway: Gateway, location: str) -> None:
         self.gateway = gateway
         self.location = location.rstrip("/")
-        self.jpath = gateway.jvm.org.apache.hadoop.fs.Path(self.location)
+        self.jpath = gateway.path(self.location)
         with converted():
             self.log = gateway.delta.DeltaLog.forTable(gateway.jsession, self.location)
             self._hadoop = self.log.newDeltaHadoopConf()
-            self._fs = self.log.logPath().getFileSystem(self._hadoop)
+            self._log_path = self.log.logPath()
+            self._fs = self._log_path.getFileSystem(self._hadoop)
         self._names = gateway.delta.util.FileNames
+        self._commit_file = self._names.unsafeDeltaFile
+        self._checksum_file = self._names.checksumFile
         self._commits: dict[int, Commit] = {}
         self._files: dict[int, dict[str, Any]] = {}
         self._snapshot: Any = None
+        self._schema: tuple[str, StructType] | None = None
         self.oldest_seen: int | None = None  # the oldest version that was last found in the log
 
     # ---- versions and commits
@@ -167,7 +183,7 @@ class DeltaTable:
     def has(self, version: int) -> bool:
         """Is this version committed? One look at the store, whatever the length of the log."""
         with converted():
-            return bool(self._fs.exists(self._names.unsafeDeltaFile(self.log.logPath(), version)))
+            return bool(self._fs.exists(self._commit_file(self._log_path, version)))
 
     def update(self) -> Any:
         """The newest snapshot; lists the log when something may have changed."""
@@ -197,9 +213,9 @@ class DeltaTable:
     def _check_last_file(self) -> None:
         """Say so if it is the last commit's file that keeps Delta from reading the table."""
         with converted():
-            if not self._fs.exists(self.log.logPath()):
+            if not self._fs.exists(self._log_path):
                 return
-            names = [str(s.getPath().getName()) for s in self._fs.listStatus(self.log.logPath())]
+            names = [str(s.getPath().getName()) for s in self._fs.listStatus(self._log_path)]
         versions = [int(n.removesuffix(".json")) for n in names if _COMMIT_NAME.fullmatch(n)]
         if versions:
             self.commit_at(max(versions))
@@ -217,7 +233,7 @@ class DeltaTable:
         """
         found = self._commits.get(version)
         if found is None:
-            path = self._names.unsafeDeltaFile(self.log.logPath(), version)
+            path = self._commit_file(self._log_path, version)
             with converted():
                 if not self._fs.exists(path):
                     raise error(
@@ -241,7 +257,7 @@ class DeltaTable:
 
     def checksum(self, version: int) -> dict[str, Any] | None:
         """The version checksum file's contents, or None when there is none (yet)."""
-        path = self._names.checksumFile(self.log.logPath(), version)
+        path = self._checksum_file(self._log_path, version)
         try:
             with converted():
                 if not self._fs.exists(path):
@@ -337,15 +353,13 @@ class DeltaTable:
     def _roll(self, files: dict[str, Any], commit: Commit) -> None:
         for removed in commit.removes:
             files.pop(removed.path, None)
-        from_json = self.gateway.delta.actions.Action.fromJson
         for added in commit.adds:
-            files[added.path] = from_json(added.line)
+            files[added.path] = self.gateway.parse_action(added.line)
 
     def _files_from_log(self, version: int) -> dict[str, Any]:
-        from_json = self.gateway.delta.actions.Action.fromJson
         known = self.checksum(version)
         if known is not None and known["files"] is not None:
-            return {path: from_json(line) for path, line in known["files"]}
+            return {path: self.gateway.parse_action(line) for path, line in known["files"]}
         snapshot = self.update()
         with converted():
             if snapshot.version() != version:
@@ -367,11 +381,32 @@ class DeltaTable:
 
     def located(self, version: int) -> DataFrame:
         """The rows at a version with where each is stored (``FILE_COLUMN``, ``ROW_COLUMN``)."""
-        return self.frame(version).select(
+        return self.placed(self.frame(version))
+
+    def placed(self, rows: DataFrame) -> DataFrame:
+        """Rows as read from files with where each is stored."""
+        return rows.select(
             "*",
             F.col("_metadata.file_path").alias(FILE_COLUMN),
             F.col("_metadata.row_index").alias(ROW_COLUMN),
         )
+
+    def is_stored(self, version: int) -> bool:
+        """Do the files of a version, with their deletion vectors, hold all of its rows?"""
+        return True
+
+    @property
+    def schema(self) -> StructType:
+        """The newest schema, as rows are read."""
+        text = self.schema_text()
+        if self._schema is None or self._schema[0] != text:
+            self._schema = (text, self.frame_of(()).schema)
+        return self._schema[1]
+
+    @property
+    def maps_columns(self) -> bool:
+        """Do files and statistics know columns by other names?"""
+        return self.configuration().get("delta.columnMapping.mode", "none") != "none"
 
     def added_rows(self, versions: Sequence[int], times: range | None = None) -> DataFrame:
         """The rows of the files added by commits that do nothing else.
@@ -380,30 +415,35 @@ class DeltaTable:
             times: of the last version, which several Ts share, only those of these; None for all.
         """
         adds = list(added_files(self, versions, times))
-        plain = self._plain_files(adds)
-        if plain is not None:
-            schema = self.frame_of(()).schema
-            reader = self.gateway.session.read.schema(schema).option("__globPaths__", "false")
-            return reader.parquet(*plain)
-        from_json = self.gateway.delta.actions.Action.fromJson
-        return self.frame_of([from_json(a.line) for a in adds])
+        paths = None
+        if not any(a.deleted_count for a in adds):
+            paths = self.plain_paths([a.path for a in adds])
+        if paths is not None:
+            return self.plain_rows(paths)
+        return self.frame_of(self.gateway.parse_action(a.line) for a in adds)
 
-    def _plain_files(self, adds: Sequence[FileAction]) -> list[str] | None:
-        """The paths of added files that plain Parquet reads as Delta would; None if it would not.
+    def plain_paths(self, paths: Sequence[str]) -> list[str] | None:
+        """The full paths of files that plain Parquet reads as Delta would; None if it would not.
 
         Delta plans every scan of given files with a query over the files themselves, which for
-        a few small files takes longer than the scan.
+        a few small files takes longer than the scan. Deletion vectors are not looked at.
+
+        Args:
+            paths: as the log has them.
         """
-        metadata = self.update().metadata()
-        mapping = self.configuration().get("delta.columnMapping.mode", "none")
         if (
-            not 0 < len(adds) <= PLAIN_FILES_MAX
-            or mapping != "none"
-            or metadata.partitionColumns().nonEmpty()
-            or any(a.deleted_count or "://" in a.path or a.path.startswith("/") for a in adds)
+            not 0 < len(paths) <= PLAIN_FILES_MAX
+            or self.maps_columns
+            or self.update().metadata().partitionColumns().nonEmpty()
+            or any("://" in p or p.startswith("/") for p in paths)
         ):
             return None
-        return [f"{self.location}/{unquote(a.path)}" for a in adds]
+        return [f"{self.location}/{unquote(p)}" for p in paths]
+
+    def plain_rows(self, paths: Sequence[str]) -> DataFrame:
+        """The rows of files, read as plain Parquet."""
+        reader = self.gateway.session.read.schema(self.schema).option("__globPaths__", "false")
+        return reader.parquet(*paths)
 
     def change_rows(self, first: int, last: int) -> DataFrame:
         """Rows changed by the commits first..last, both inclusive, with ``_change_type``.
@@ -437,16 +477,15 @@ class DeltaTable:
 
     def discard(self, paths: Iterable[str]) -> None:
         """Delete files by path below the table; those that are gone already are no error."""
-        path_class = self.gateway.jvm.org.apache.hadoop.fs.Path
         with converted():
             for path in paths:
-                self._fs.delete(path_class(self.jpath, path), False)
+                self._fs.delete(self.gateway.path(self.jpath, path), False)
 
     def missing(self, paths: Iterable[str]) -> list[str]:
         """Which files, by path below the table, are not there (any more)."""
-        path_class = self.gateway.jvm.org.apache.hadoop.fs.Path
+        path = self.gateway.path
         with converted():
-            return [p for p in sorted(paths) if not self._fs.exists(path_class(self.jpath, p))]
+            return [p for p in sorted(paths) if not self._fs.exists(path(self.jpath, p))]
 
     def begin(self) -> Transaction:
         """Start an optimistic transaction on the newest version."""

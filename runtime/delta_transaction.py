@@ -62,8 +62,7 @@ class Transaction:
 
     def add_files(self, staged: Iterable[StagedFile]) -> None:
         """Add staged files."""
-        from_json = self.gateway.delta.actions.Action.fromJson
-        self._actions.extend(from_json(file.action) for file in staged)
+        self._actions.extend(self.gateway.parse_action(file.action) for file in staged)
 
     def stage_deletes(self, victims: Iterable[tuple[str, bytes]]) -> list[StagedDelete]:
         """Write down rows of the version read to delete, as deletion vectors in one new file.
@@ -133,14 +132,13 @@ class Transaction:
         self, vectors: VectorFile, add: Any, deletes: Sequence[StagedDelete]
     ) -> StagedDelete:
         """One deletion for several of a file, or for one that was made from another state of it."""
-        from_json = self.gateway.delta.actions.Action.fromJson
         bitmap = vectors.deleted_rows(add)
         rows_count = sum(one.rows_count for one in deletes)
         wanted = bitmap.cardinality() + rows_count
         for one in deletes:
             if one.action is None:
                 raise RowsGone(one.path)  # it takes every row that was left, and some are gone
-            vectors.join(bitmap, vectors.deleted_rows(from_json(one.action)))
+            vectors.join(bitmap, vectors.deleted_rows(self.gateway.parse_action(one.action)))
         if bitmap.cardinality() != wanted:
             raise RowsGone(add.path())
         return StagedDelete(
@@ -152,11 +150,11 @@ class Transaction:
 
     def _replace(self, add: Any, by: StagedDelete) -> None:
         """Remove a file and, unless all of its rows go, add it with another vector."""
-        now_ms = int(self.gateway.jvm.java.lang.System.currentTimeMillis())
         if by.action is None:
+            now_ms = int(self.gateway.jvm.java.lang.System.currentTimeMillis())
             self._actions.append(add.removeWithTimestamp(now_ms, True))
             return
-        vector = self.gateway.delta.actions.Action.fromJson(by.action).deletionVector()
+        vector = self.gateway.parse_action(by.action).deletionVector()
         pair = add.removeRows(vector, True, True)
         self._actions += [pair._1(), pair._2()]
 
@@ -192,12 +190,9 @@ class Transaction:
         Raises:
             Conflict: another commit came first; nothing of this one is in.
         """
-        delta = self.gateway.delta
-        operation = getattr(delta, "DeltaOperations$StreamingUpdate")(
-            self.gateway.jvm.org.apache.spark.sql.streaming.OutputMode.Update(),
-            label,
-            epoch,
-            self.gateway.option(metadata),
+        gateway = self.gateway
+        operation = gateway.streaming_update(
+            gateway.update_mode, label, epoch, gateway.option(metadata)
         )
         return self._commit(operation)
 

@@ -12,7 +12,22 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from ctsql.runtime.delta_log import DeltaTable
+    from ctsql.runtime.delta_log import DeltaTable, Gateway
+
+
+class VectorClasses:
+    """The JVM classes that vectors are made with, looked up once: by name each costs a call."""
+
+    def __init__(self, gateway: "Gateway") -> None:
+        """Look them up."""
+        delta = gateway.delta
+        self.stores = gateway.singleton(delta.storage.dv, "DeletionVectorStore")
+        self.descriptors = gateway.singleton(delta.actions, "DeletionVectorDescriptor")
+        self.bitmap = delta.deletionvectors.RoaringBitmapArray
+        self.portable = delta.deletionvectors.RoaringBitmapArrayFormat.Portable()
+        self.buffers = gateway.jvm.java.nio.ByteBuffer
+        self.sequence = gateway.jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray
+        self.long = gateway.jvm.long
 
 
 class VectorFile:
@@ -24,14 +39,14 @@ class VectorFile:
     def __init__(self, table: "DeltaTable") -> None:
         """No file yet."""
         self._table = table
-        gateway, delta = table.gateway, table.gateway.delta
-        self._gateway = gateway
-        store = gateway.singleton(delta.storage.dv, "DeletionVectorStore")
-        self._store = store.createInstance(table._hadoop)
+        self._gateway = table.gateway
+        self._classes = table.gateway.vector_classes
+        self._store = self._classes.stores.createInstance(table._hadoop)
         self._data_path = table.log.dataPath()
-        self._id = gateway.jvm.java.util.UUID.fromString(str(uuid.uuid4()))
+        number = str(uuid.uuid4())
+        self._id = self._gateway.jvm.java.util.UUID.fromString(number)
         self._writer: Any = None
-        self.name = f"deletion_vector_{self._id.toString()}.bin"
+        self.name = f"deletion_vector_{number}.bin"
 
     def __enter__(self) -> Self:
         return self
@@ -53,14 +68,26 @@ class VectorFile:
         vector = add.deletionVector()
         if vector is not None:
             return self._store.read(vector, self._data_path)
-        return self._gateway.delta.deletionvectors.RoaringBitmapArray()
+        return self._classes.bitmap()
+
+    def already_deleted(self, add: Any, packed: bytes) -> bytes:
+        """Which of some rows of a file count as deleted; all as big-endian 64-bit integers."""
+        if add.deletionVector() is None:
+            return b""
+        bitmap = self._classes.bitmap()
+        self.add_rows(bitmap, packed)
+        getattr(bitmap, "and")(self.deleted_rows(add))
+        rows = bitmap.values()
+        buffer = self._classes.buffers.allocate(8 * len(rows))
+        buffer.asLongBuffer().put(rows)
+        return bytes(buffer.array())
 
     def add_rows(self, bitmap: Any, packed: bytes) -> None:
         """Add row indexes, as big-endian 64-bit integers; one call for any number of rows."""
-        jvm = self._gateway.jvm
-        longs = self._gateway.py4j.new_array(jvm.long, len(packed) // 8)
-        jvm.java.nio.ByteBuffer.wrap(packed).asLongBuffer().get(longs)
-        bitmap.addAll(jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(longs))
+        classes = self._classes
+        longs = self._gateway.py4j.new_array(classes.long, len(packed) // 8)
+        classes.buffers.wrap(packed).asLongBuffer().get(longs)
+        bitmap.addAll(classes.sequence(longs))
 
     def join(self, bitmap: Any, other: Any) -> None:
         """Add the rows of another bitmap."""
@@ -68,15 +95,14 @@ class VectorFile:
 
     def write(self, bitmap: Any) -> Any:
         """Write a bitmap; gives its descriptor."""
-        gateway, delta = self._gateway, self._gateway.delta
+        gateway, classes = self._gateway, self._classes
         if self._writer is None:
             folder = self._store.pathWithFileSystem(self._data_path)
             target = self._store.generateFileNameInTable(folder, self._id, "")
             self._writer = self._store.createWriter(target)
-        portable = delta.deletionvectors.RoaringBitmapArrayFormat.Portable()
-        data = bitmap.serializeAsByteArray(portable)
+        data = bitmap.serializeAsByteArray(classes.portable)
         placed = self._writer.write(data)
-        return gateway.singleton(delta.actions, "DeletionVectorDescriptor").onDiskWithRelativePath(
+        return classes.descriptors.onDiskWithRelativePath(
             self._id,
             "",
             len(data),

@@ -24,12 +24,14 @@ class InputChange:
 
     Attributes:
         added: the rows of a change that only inserts; None for another one.
+        held: the same, if they are few and the driver has them.
         changed: the net change of another one: rows with ``COPIES``.
         nothing: gives a table like the input without rows.
     """
 
     nothing: Callable[[], DataFrame]
     added: DataFrame | None = None
+    held: DataFrame | None = None
     changed: DataFrame | None = None
 
     @cached_property

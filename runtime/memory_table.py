@@ -188,6 +188,10 @@ class MemoryTable(DeltaTable):
             rows = rows.unionAll(part.rows)
         return self._without(rows, step.victims)
 
+    def is_stored(self, version: int) -> bool:
+        """Not what commits in memory add and delete."""
+        return self.step(version) is None
+
     def _stored_rows(self, version: int) -> DataFrame:
         return super().located(version)
 

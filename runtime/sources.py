@@ -9,10 +9,13 @@ from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.spans import Span
-from ctsql.planner.lowering import EMPTY, Context, lower_view
-from ctsql.planner.nodes import ViewWrite
+from ctsql.planner.lookup import KeyLookup
+from ctsql.planner.lowering import EMPTY, Context, Found, lower_view
+from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput, ViewWrite
 from ctsql.runtime.input_changes import InputChange
+from ctsql.runtime.key_lookup import key_columns, stored_with_keys
 from ctsql.runtime.objects import Objects
+from ctsql.runtime.sinks.few import few
 
 
 @dataclass
@@ -23,6 +26,7 @@ class StoredSources:
         inputs: for a task's run, the changes of its inputs at T by object id.
         outputs: for a task's run, the outputs' items by id, each with the version of it that is
             read; None for a time before it had one.
+        are_small: few rows are expected of these changes.
         span: where the user asked for the time, for errors.
         copies: where an open transaction has written tables, by object id.
     """
@@ -30,6 +34,7 @@ class StoredSources:
     objects: Objects
     inputs: Mapping[str, InputChange] = field(default_factory=dict)
     outputs: Mapping[str, tuple[Item, int | None]] = field(default_factory=dict)
+    are_small: bool = False
     span: Span | None = None
     copies: Mapping[str, str] = field(default_factory=dict)
 
@@ -119,6 +124,29 @@ class StoredSources:
             return None
         table = self.objects.table(item)
         return table.located(version) if table.files(version) else None
+
+    def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found | None:
+        """What the output holds of the keys of a change, if they are few."""
+        item, version = self.outputs.get(lookup.output.object_id, (None, None))
+        if item is None or version is None or not self.are_small:
+            return None
+        change = self.inputs[lookup.of.object_id]
+        match lookup.of:
+            case InsertsInput() if change.held is not None:
+                rows = change.held
+            case InsertsInput():
+                rows = change.inserts
+            case DeletesInput():
+                rows = change.deletes
+            case ChangesInput():
+                rows = change.changes
+        keys = key_columns(rows, lookup.keys)
+        if rows is not change.held:
+            few_keys = few(keys)
+            if few_keys is None:
+                return None
+            keys = few_keys
+        return stored_with_keys(self.objects.table(item), version, lookup.columns, keys)
 
 
 class ExplainedSources(StoredSources):

@@ -1,6 +1,6 @@
 """From frozen plan nodes to lazy DataFrames; the only part of the planner that knows Spark."""
 
-from ctsql.planner.lowering.context import EMPTY, Context, Sources
+from ctsql.planner.lowering.context import EMPTY, Context, Found, Sources
 from ctsql.planner.lowering.failures import Failures
 from ctsql.planner.lowering.held import Held, View, together
 from ctsql.planner.lowering.merge import assigned
@@ -19,6 +19,7 @@ __all__ = [
     "EMPTY",
     "Context",
     "Failures",
+    "Found",
     "Held",
     "Proposal",
     "Sources",

@@ -8,10 +8,18 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ctsql.planner.lookup import KeyLookup
 from ctsql.planner.syntax.statements import ClockCall, ClockKind
 
 EMPTY = -1
 """The time before all times: every object is empty as of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Stored rows, with the columns that locate each; ``rows`` is None when there are none."""
+
+    rows: DataFrame | None
 
 
 class Sources(Protocol):
@@ -31,6 +39,12 @@ class Sources(Protocol):
 
     def stored(self, object_id: str) -> DataFrame | None:
         """What an output holds, with the columns that locate each row; None when it is empty."""
+
+    def stored_with_keys(self, lookup: KeyLookup, at: int) -> "Found | None":
+        """The stored rows that a lookup is after; a key that is NULL finds nothing.
+
+        None when that is better asked of Spark, over :meth:`stored`.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from functools import singledispatch
 
 from pyspark.sql import DataFrame, functions as F
 
+from ctsql.planner.lookup import key_lookup
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.held import Held, View, together
 from ctsql.planner.lowering.merge import lower_merge
@@ -48,15 +49,40 @@ class Proposal:
 
 def lower_transaction(node: Transaction, context: Context) -> dict[str, Proposal]:
     """What one run of the statements proposes at ``context.at``, for each output it writes."""
-    after = lower_statements(node, context, base(node, context))
+    after = lower_statements(node, context, base(node, context, by_key=True))
     return {o: Proposal(held.inserts, held.victims) for o, held in after.items()}
 
 
-def base(node: Transaction, context: Context) -> dict[str, Held]:
-    """What each output that is written or read holds as of T - 1, if any statement looks at it."""
+def base(node: Transaction, context: Context, *, by_key: bool = False) -> dict[str, Held]:
+    """What each output that is written or read holds as of T - 1, if any statement looks at it.
+
+    Args:
+        by_key: for one run, an output's stored rows may be left out where all that looks at them
+            is a DELETE by key, whose victims are then there from the start.
+    """
     looked = {n.object_id for s in node.statements for n in _looks(s)}
     outputs = looked | {_written(s) for s in node.statements}
-    return {o: Held(context.sources.stored(o) if o in looked else None) for o in sorted(outputs)}
+    held = {}
+    for o in sorted(outputs):
+        found = _found_by_key(node, o, context) if by_key else None
+        held[o] = found or Held(context.sources.stored(o) if o in looked else None)
+    return held
+
+
+def _found_by_key(node: Transaction, output: str, context: Context) -> Held | None:
+    """An output when a DELETE by key is all that looks at it, and its rows were found by key.
+
+    They are victims from the start, as it does not matter what earlier statements proposed; no
+    statement sees another stored row.
+    """
+    looking = [s for s in node.statements if any(n.object_id == output for n in _looks(s))]
+    if len(looking) != 1 or not isinstance(looking[0], Delete):
+        return None
+    lookup = key_lookup(looking[0])
+    if lookup is None or lookup.output.object_id != output:
+        return None
+    found = context.sources.stored_with_keys(lookup, context.at)
+    return None if found is None else Held(None, None, found.rows)
 
 
 def lower_statements(

@@ -282,7 +282,8 @@ class TaskSink:
         with converted(), inputs.opened() as changes:
             if changes is None:
                 return False
-            sources = StoredSources(self.objects, changes, attempts.read)
+            small = inputs.are_small
+            sources = StoredSources(self.objects, changes, attempts.read, are_small=small)
             session = self.objects.gateway.session
             context = Context(session, sources, run.time, clock_at=run.time)
             columns = {o.object_id: [c.name for c in o.columns] for o in plan.written}
@@ -295,7 +296,7 @@ class TaskSink:
                         made.inserts,
                         made.victims,
                         columns[attempt.object_id],
-                        small=inputs.are_small,
+                        small=small,
                     )
             return attempts.has_rows
 

@@ -133,12 +133,13 @@ class RunInputs:
                 changed = only_inserts(changed)
             changed = self._kept(changed, stack)
             return None if changed.isEmpty() else InputChange(nothing, changed=changed)
+        held = None
         if counted is not None and counted <= DRIVER_ROWS_MAX:
             # Read once however often the body names its input; and one partition spares few
             # rows the exchanges of a body's aggregates.
             held = few(rows)
             rows = rows if held is None else held.coalesce(1)
-        return InputChange(nothing, added=rows)
+        return InputChange(nothing, added=rows, held=held)
 
     def _kept(self, rows: DataFrame, stack: ExitStack) -> DataFrame:
         kept = stack.enter_context(persisted(rows))

@@ -4,7 +4,8 @@ Small: desired and stored rows come to the driver together, in one job, as Arrow
 cancel there; what is left is staged as one file. With more or wider rows than
 :mod:`ctsql.runtime.sinks.few` allows the large way is taken: Spark groups equal rows, keeps the
 result in its own memory or on its disks while it is counted and staged, and only row numbers,
-one file's at a time, come to the driver: 8 bytes for each row that goes from that file.
+one file's at a time, come to the driver: 8 bytes for each row that goes from that file. Where
+nothing stored goes there is nothing to cancel with, and either way new rows are staged as they are.
 """
 
 from array import array
@@ -41,15 +42,30 @@ def stage(
             them. columns: the output's, in order. small: few rows are expected; if it turns
             out otherwise the large way is taken.
     """
-    frame = desired if desired is not None else stored
-    if frame is None:
+    if desired is None and stored is None:
         return False
+    found = _stage_few(staging, desired, stored, columns) if small else None
+    return _stage_large(staging, desired, stored, columns) if found is None else found
+
+
+def _stage_few(
+    staging: Staging, desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
+) -> bool | None:
+    """Stage the difference by the driver; None when that is not for the driver."""
+    if desired is not None and stored is None:
+        # With nothing to cancel, the rows need not leave the JVM.
+        held = few(desired.select(*(column_name(c) for c in columns)))
+        if held is None:
+            return None
+        has_rows = not held.isEmpty()
+        if has_rows:
+            staging.stage(held.coalesce(1))
+        return has_rows
+    frame = desired if desired is not None else stored
+    assert frame is not None  # the caller looked
     schema = T.StructType([frame.schema[c] for c in columns])
-    if small and fits_arrow(schema):
-        rows = _collected(desired, stored, columns)
-        if rows is not None:
-            return _stage_small(staging, rows, schema, frame.sparkSession)
-    return _stage_large(staging, difference(desired, stored, columns), columns)
+    rows = _collected(desired, stored, columns) if fits_arrow(schema) else None
+    return None if rows is None else _stage_small(staging, rows, schema, frame.sparkSession)
 
 
 def _collected(
@@ -99,8 +115,17 @@ def _stage_small(
     return bool(inserts or victims)
 
 
-def _stage_large(staging: Staging, change: DataFrame, columns: list[str]) -> bool:
-    with persisted(change) as kept:
+def _stage_large(
+    staging: Staging, desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
+) -> bool:
+    # Equal rows are grouped to cancel: new rows, however many, have nothing to cancel with.
+    if desired is not None and (stored is None or stored.isEmpty()):
+        with persisted(desired.select(*(column_name(c) for c in columns))) as kept:
+            if kept.isEmpty():
+                return False
+            staging.stage(kept)
+            return True
+    with persisted(difference(desired, stored, columns)) as kept:
         return stage_counted(staging, kept, copied(kept.where(F.col(COPIES) > 0), columns))
 
 

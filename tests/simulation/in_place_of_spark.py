@@ -33,7 +33,9 @@ def _failed() -> Exception:
 class Inserts:
     """An input's change of which the bodies here see the inserts only."""
 
-    def __init__(self, _nothing: object, added: Any = None, changed: Any = None) -> None:
+    def __init__(
+        self, _nothing: object, added: Any = None, held: Any = None, changed: Any = None
+    ) -> None:
         self.inserts = added if added is not None else changed
 
 

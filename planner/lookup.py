@@ -1,0 +1,115 @@
+"""Which DELETEs find their rows by key: ``DELETE ... WHERE k IN (SELECT a FROM t)``, no more.
+
+Told from the text alone. Such a DELETE takes away the stored rows whose key columns equal those
+of some row of ``t``: nothing is computed that could fail on a row, so it does not matter in which
+order rows are looked at, nor whether rows are looked at that turn out to be deleted already. Any
+other predicate is given to Spark as it is written.
+
+    k IN (SELECT a FROM t)         (k, l) IN (SELECT a, b FROM t AS u)         u.k IN (...)
+
+where the left side names columns of the output, each once, the right side columns of ``t``, and
+``t`` is what changed of an input. A whole table has more keys than a lookup is for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ctsql.catalog.names import fold
+from ctsql.planner.nodes import ChangesInput, Delete, DeletesInput, InsertsInput, SelfReference
+from ctsql.planner.syntax.tokens import Token, Tokens, tokenise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyLookup:
+    """The output's ``columns`` must equal, in order, the ``keys`` of some row of ``of``."""
+
+    output: SelfReference
+    columns: tuple[str, ...]
+    of: InsertsInput | DeletesInput | ChangesInput
+    keys: tuple[str, ...]
+
+
+def key_lookup(delete: Delete) -> KeyLookup | None:
+    """How a DELETE finds its rows, if it is by key."""
+    where, output = delete.where, delete.of
+    if where is None or delete.ctes is not None or not isinstance(output, SelfReference):
+        return None
+    if len(where.relations) != 1 or where.sql.edits or where.sql.parameters:
+        return None
+    (of,) = where.relations
+    if not isinstance(of, InsertsInput | DeletesInput | ChangesInput):
+        return None
+    tokens = tokenise(where.sql.span)
+    split = _split(tokens)
+    if split is None:
+        return None
+    left, selected, behind = split
+    (ref,) = where.sql.relations
+    alias = _alias(behind, ref.span.start, ref.span.stop, ref.parts[-1])
+    if alias is None:
+        return None
+    columns = _columns(left, output.columns, _bare(delete.alias))
+    keys = _columns(selected, of.columns, alias)
+    if columns is None or keys is None or len(columns) != len(keys):
+        return None
+    if len(set(columns)) < len(columns):
+        return None
+    return KeyLookup(output=output, columns=columns, of=of, keys=keys)
+
+
+def _split(tokens: Tokens) -> tuple[Tokens, Tokens, Tokens] | None:
+    """The columns on the left of IN, those that are selected, and what stands behind FROM."""
+    words = [t.upper for t in tokens]
+    if words.count("IN") != 1 or words.count("SELECT") != 1 or words.count("FROM") != 1:
+        return None
+    at, source = words.index("IN"), words.index("FROM")
+    if words[at + 1 : at + 3] != ["(", "SELECT"] or source < at or words[-1:] != [")"]:
+        return None
+    left = tokens[:at]
+    if words[:1] == ["("]:
+        if words[at - 1] != ")":
+            return None
+        left = tokens[1 : at - 1]
+    return left, tokens[at + 3 : source], tokens[source + 1 : -1]
+
+
+def _alias(behind: Tokens, start: int, stop: int, name: str) -> str | None:
+    """What columns of the relation are qualified with; None if more than it stands there."""
+    if not behind or behind[0].start != start:
+        return None
+    rest = [t for t in behind if t.start >= stop]
+    if rest and rest[0].upper == "AS":
+        rest = rest[1:]
+        if not rest:
+            return None
+    if not rest:
+        return name
+    return rest[0].text if len(rest) == 1 and rest[0].is_name else None
+
+
+def _columns(tokens: Tokens, known: Sequence[str], alias: str) -> tuple[str, ...] | None:
+    """Names of known columns with commas between them, each perhaps behind ``alias`` and a dot."""
+    by_name = {fold(name): name for name in known}
+    found = []
+    for item in _listed(tokens):
+        if len(item) == 3 and item[1].upper == "." and fold(item[0].text) == fold(alias):
+            item = item[2:]
+        if len(item) != 1 or not item[0].is_name or fold(item[0].text) not in by_name:
+            return None
+        found.append(by_name[fold(item[0].text)])
+    return tuple(found) if found else None
+
+
+def _listed(tokens: Tokens) -> list[list[Token]]:
+    items: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.upper == ",":
+            items.append([])
+        else:
+            items[-1].append(token)
+    return items
+
+
+def _bare(alias: str) -> str:
+    """A quoted name without its quotes."""
+    return alias.removeprefix("`").removesuffix("`").replace("``", "`")

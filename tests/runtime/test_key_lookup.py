@@ -1,0 +1,118 @@
+"""Rows found by key are those that Spark would find: after many ticks, of every type."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.planner.lowering import Found
+from ctsql.runtime import delta_log, key_lookup, sources
+from tests.scenarios.play import assert_rows
+
+pytestmark = pytest.mark.spark
+
+KEYS = {
+    "INT": ["NULL", "-1", "0", "7", "2147483647"],
+    "STRING": ["NULL", "''", "'a'", "'A'", "'a '", "'é'", f"'{'x' * 40}y'", f"'{'x' * 40}z'"],
+    "DECIMAL(20, 2)": ["NULL", "0.10", "-1.00", "999999999999999999.99"],
+    "DATE": ["NULL", "DATE'1582-10-04'", "DATE'2024-02-29'", "DATE'9999-12-31'"],
+    "TIMESTAMP": [
+        "NULL",
+        "TIMESTAMP'1899-12-31 23:59:59.999999'",
+        "TIMESTAMP'2024-03-31 02:30:00'",
+    ],
+}
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[Found | None]:
+    """What every lookup gave."""
+    given: list[Found | None] = []
+    original: Callable[..., Found | None] = key_lookup.stored_with_keys
+
+    def noted(*args: object) -> Found | None:
+        given.append(original(*args))
+        return given[-1]
+
+    monkeypatch.setattr(sources, "stored_with_keys", noted)
+    return given
+
+
+def test_lookups_of_every_type(con: Connection, found: list[Found | None]) -> None:
+    """Upserts of duplicate and NULL keys, whose older versions stay under deletion vectors."""
+    rng = random.Random(5)
+    for i, key in enumerate(KEYS):
+        con.execute(
+            f"CREATE TABLE f{i} (k {key}, v INT);"
+            f"CREATE CONTINUAL TASK u{i} (k {key}, v INT) ON INPUT f{i} AS ("
+            f" DELETE FROM u{i} WHERE k IN (SELECT k FROM f{i});"
+            f" INSERT INTO u{i} SELECT * FROM f{i})"
+        )
+    held: dict[int, list[tuple[str, int]]] = {i: [] for i in range(len(KEYS))}
+    for turn in range(3):
+        for i, values in enumerate(KEYS.values()):
+            rows = [(rng.choice(values), rng.randrange(3)) for _ in range(rng.randint(1, 6))]
+            listed = ", ".join(f"({k}, {v})" for k, v in rows)
+            con.execute(f"INSERT INTO f{i} VALUES {listed}")
+            gone = {k for k, _ in rows} - {"NULL"}
+            held[i] = [row for row in held[i] if row[0] not in gone] + rows
+        con.run(once=True)
+        for i, key in enumerate(KEYS):
+            typed = (f"(CAST({k} AS {key}), {v})" for k, v in held[i])
+            wanted = con.execute(f"SELECT * FROM VALUES {', '.join(typed)}").fetchall()
+            stored = con.execute(f"SELECT * FROM u{i}").fetchall()
+            assert_rows(stored, wanted, f"{key}, turn {turn}")
+    assert None not in found
+    assert any(f is not None and f.rows is not None for f in found)
+
+
+def test_lookups_that_spark_does(con: Connection, found: list[Found | None]) -> None:
+    """Other types than the column's, and fractions, are compared as Spark compares them."""
+    con.execute(
+        "CREATE TABLE f (k BIGINT, d DOUBLE);"
+        "CREATE CONTINUAL TASK n (k INT) ON INPUT f AS ("
+        " DELETE FROM n WHERE k IN (SELECT k FROM f); INSERT INTO n SELECT CAST(k AS INT) FROM f);"
+        "CREATE CONTINUAL TASK d (d DOUBLE) ON INPUT f AS ("
+        " DELETE FROM d WHERE d IN (SELECT d FROM f); INSERT INTO d SELECT d FROM f);"
+        "INSERT INTO f VALUES (1, 0.0), (2, double('NaN'));"
+        "INSERT INTO f VALUES (1, double('-0.0')), (3, double('NaN'))"
+    )
+    con.run(once=True)
+    assert_rows(con.execute("SELECT * FROM n").fetchall(), [(1,), (2,), (3,)], "n")
+    stored = con.execute("SELECT string(d) FROM d").fetchall()
+    assert_rows(stored, [("-0.0",), ("NaN",)], "d")
+    assert found == [None] * len(found)
+
+
+@pytest.mark.parametrize("plain_files", [32, 0])
+def test_rows_that_are_gone_are_not_found(
+    con: Connection,
+    found: list[Found | None],
+    monkeypatch: pytest.MonkeyPatch,
+    plain_files: int,
+) -> None:
+    """A key that was deleted is not there, and rows of the same file that are stay.
+
+    So it is when the files are read by Delta, as many or partitioned ones are.
+    """
+    monkeypatch.setattr(delta_log, "PLAIN_FILES_MAX", plain_files)
+    con.execute(
+        "CREATE TABLE f (k INT, l INT, v INT);"
+        "CREATE CONTINUAL TASK u (k INT, l INT, v INT) ON INPUT f AS ("
+        " DELETE FROM u WHERE (l, k) IN (SELECT l, k FROM f);"
+        " INSERT INTO u SELECT * FROM f WHERE v > 0);"
+        "CREATE CONTINUAL TASK none (k INT, l INT, v INT) ON INPUT f AS ("
+        " INSERT INTO none SELECT * FROM f;"
+        " DELETE FROM none WHERE k IN (SELECT k FROM f))"
+    )
+    con.execute("INSERT INTO f VALUES (1, 1, 5), (1, 2, 6), (2, 1, 7), (3, 3, 8)")
+    for _ in range(2):
+        con.execute("INSERT INTO f VALUES (1, 2, 0), (9, 9, 0)")
+        assert_rows(
+            con.execute("SELECT * FROM u").fetchall(), [(1, 1, 5), (2, 1, 7), (3, 3, 8)], "u"
+        )
+    assert con.execute("SELECT * FROM none").fetchall() == []
+    con.execute("INSERT INTO f VALUES (70, 70, 0)")
+    assert con.execute("SELECT count(*) FROM u").fetchall() == [(3,)]
+    assert found[-1] == Found(None)
