@@ -1,6 +1,7 @@
 """Random queries: stored plus change equals recomputation, whatever is nested in what."""
 
 import random
+import re
 
 import pytest
 
@@ -43,6 +44,9 @@ def _changed(duck: Duck, seed: random.Random) -> list[str]:
     return [table for table in TABLES if duck.finish(table)]
 
 
+_UNEQUAL_OR = re.compile(r"EXISTS \(.*<> q\.n\) OR ")
+
+
 def check(number: int) -> bool:
     """One seed; was there a plan?"""
     seed = random.Random(number)
@@ -50,6 +54,8 @@ def check(number: int) -> bool:
     sql = Maker(number).statement()
     if "JOIN LATERAL" in sql and "LIMIT" in sql:
         return False  # DuckDB chooses the first rows below LATERAL anew for each row around it
+    if _UNEQUAL_OR.search(sql):
+        return False  # behind OR, DuckDB takes EXISTS over a comparison with NULL for true
     plan = change_plan(sql, TABLES)
     if isinstance(plan, NoChangePlan):
         assert plan.reason.code in UNCLEAR, f"{plan.reason} in {sql}"
