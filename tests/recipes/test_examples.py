@@ -31,7 +31,7 @@ TESTED = {
     "stream_table_join.sql",
     "view.sql",
     "change_data_capture.sql",
-    "several_outputs.sql",
+    "dead_letters.sql",
 }
 
 
@@ -260,7 +260,7 @@ def test_change_data_capture(loaded: str) -> None:
     assert {(a, c, _utc(s), e and _utc(e)) for a, c, s, e in rows} == history
 
 
-def test_several_outputs(loaded: str) -> None:
+def test_dead_letters(loaded: str) -> None:
     """Every flight of two months is in one of the outputs, and the view counts each once."""
     expected: Counter[tuple[int, str]] = Counter()
     with zipfile.ZipFile(data_folder() / "flights.csv.zip") as archive:
@@ -272,7 +272,7 @@ def test_several_outputs(loaded: str) -> None:
                     state = "never left"
                 is_sent_again = (line["month"], line["day"]) == ("1", "1")
                 expected[int(line["month"]), "clean" if is_sent_again else state] += 1
-    with run(loaded, "several_outputs.sql") as con:
+    with run(loaded, "dead_letters.sql") as con:
         rows = con.execute("SELECT * FROM routed").fetchall()
         looked_up = con.execute("SELECT count(*) FROM clean WHERE tailnum = 'looked up'").fetchall()
         left = con.execute("SELECT * FROM dead_letters WHERE month = 1 AND day = 1").fetchall()

@@ -1,4 +1,4 @@
--- Several outputs: rows that can be used, and dead letters with what is wrong with them.
+-- Dead letters: rows that can be used, and those that cannot with what is wrong with them.
 --
 -- Begins from the table `flights` (python -m examples.load). Everything it makes is in the
 -- schema `letters`; it begins anew on every run.
