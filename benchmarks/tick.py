@@ -22,8 +22,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 import ctsql
 from benchmarks.hooks import Clock, tick_clock

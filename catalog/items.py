@@ -25,6 +25,7 @@ class ObjectKind(Enum):
     VIEW = "view"
     MATERIALIZED_VIEW = "materialized view"
     CONTINUAL_TASK = "continual task"
+    TASK_OUTPUT = "task output"
     SCHEMA = "schema"
 
     @property
@@ -73,6 +74,9 @@ class Item:
             force at a time is bound by the timeline.
         earlier: definitions that may still have to run.
         own_reads: what this definition itself reads, where that is less than ``reads``.
+        outputs: the ids of a task's outputs, where they are objects of their own: the task then
+            holds no rows, and each output reads the task and nothing else. The first one leads:
+            its log says how far the task is.
     """
 
     id: str
@@ -89,6 +93,7 @@ class Item:
     revision: int = 0
     earlier: tuple[Revision, ...] = ()
     own_reads: tuple[Reading, ...] | None = None
+    outputs: tuple[str, ...] = ()
 
     def at_revision(self, number: int) -> "Item":
         """The item as that definition has it; the oldest known one stands for older ones."""
@@ -129,8 +134,21 @@ class Item:
 
     @property
     def is_output(self) -> bool:
-        """Is it written by ctsql alone?"""
+        """Has it a table that is written by ctsql alone?"""
+        if self.kind is ObjectKind.CONTINUAL_TASK:
+            return not self.outputs
+        return self.kind in (ObjectKind.MATERIALIZED_VIEW, ObjectKind.TASK_OUTPUT)
+
+    @property
+    def is_run(self) -> bool:
+        """Is it what ctsql runs to bring outputs up: a task or a materialized view?"""
         return self.kind in (ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK)
+
+    @property
+    def owner(self) -> str:
+        """The id of the task that writes this output."""
+        (reading,) = self.reads
+        return reading.object_id
 
     @property
     def app(self) -> str:
@@ -149,6 +167,8 @@ class Item:
             }
             if self.own_reads is not None:
                 kept["own_reads"] = _readings_json(self.own_reads)
+        if self.outputs:
+            kept["outputs"] = self.outputs
         return json.dumps(
             {
                 **kept,
@@ -190,6 +210,7 @@ class Item:
                     for n, d, r in raw.get("earlier", ())
                 ),
                 own_reads=_readings(raw["own_reads"]) if "own_reads" in raw else None,
+                outputs=tuple(raw.get("outputs", ())),
             )
         except (ValueError, KeyError, TypeError) as problem:
             raise error(
@@ -267,6 +288,28 @@ class Catalog:
                     queue.append(item.id)
         return list(found.values())
 
+    def outputs_of(self, task: Item) -> list[Item]:
+        """The outputs of a task that are objects of their own, in order; none for others."""
+        return [self.items[object_id] for object_id in task.outputs]
+
+    def going_with(self, object_ids: Iterable[str]) -> list[Item]:
+        """The objects and all that goes when they are dropped, each once.
+
+        What reads them goes, directly or through others; with an output its task and the other
+        outputs of that; with a task its outputs, which read it.
+        """
+        found: dict[str, Item] = {}
+        queue = [self.items[object_id] for object_id in object_ids]
+        while queue:
+            item = queue.pop(0)
+            if item.id in found:
+                continue
+            found[item.id] = item
+            queue += self.readers(item.id)
+            if item.kind is ObjectKind.TASK_OUTPUT:
+                queue.append(self.items[item.owner])
+        return list(found.values())
+
     def closure(self, object_ids: Iterable[str]) -> list[Item]:
         """The objects and all they read, each after what it reads (a topological order)."""
         done: dict[str, Item] = {}
@@ -304,6 +347,10 @@ class Catalog:
     def with_item(self, item: Item) -> "Catalog":
         """The catalog with an item added or replaced."""
         return replace(self, items={**self.items, item.id: item})
+
+    def with_items(self, items: Iterable[Item]) -> "Catalog":
+        """The catalog with items added or replaced."""
+        return replace(self, items={**self.items, **{i.id: i for i in items}})
 
     def without(self, object_ids: Iterable[str]) -> "Catalog":
         """The catalog without some items, and without the readers that followed them."""

@@ -18,8 +18,7 @@ from ctsql.catalog.errors import InterfaceError, error
 from ctsql.catalog.spans import Source, Span
 from ctsql.cursor import Cursor
 from ctsql.literals import literals
-from ctsql.planner.syntax import parse, split
-from ctsql.planner.syntax import statements as st
+from ctsql.planner.syntax import parse, split, statements as st
 from ctsql.result import Result
 from ctsql.sorts import as_of, is_transactional, writes
 from ctsql.subscription import Subscription

@@ -85,8 +85,8 @@ class Demo:
         """What each output of the schema in use holds, in words."""
         found = []
         for item in self.con.objects():
-            is_output = item.kind in ("continual task", "materialized view")
-            if is_output and item.schema == self.con.search_schema:
+            is_output = item.kind in ("continual task", "task output", "materialized view")
+            if is_output and item.columns and item.schema == self.con.search_schema:
                 ((count,),) = self.con.execute(f"SELECT count(*) FROM {item.name}").fetchall()
                 found.append(f"{item.name} has {count:,} row{'' if count == 1 else 's'}")
         return found

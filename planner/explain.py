@@ -3,9 +3,11 @@
 No ids, no addresses, nothing that differs between two runs.
 """
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from ctsql.catalog.refreshes import refresh_text
+from ctsql.catalog.schemas import Column
 from ctsql.planner.nodes import (
     Assign,
     ChangesInput,
@@ -20,6 +22,7 @@ from ctsql.planner.nodes import (
     NormalReference,
     Query,
     SelfReference,
+    TaskOutput,
     TaskWrite,
     TimesExtract,
     TimesReduce,
@@ -69,7 +72,8 @@ def line(node: Node) -> str:
         case Assign():
             return f"Assign {node.column}" + (" NULL" if node.value is None else "")
         case Insert():
-            return f"Insert ({', '.join(node.into)})"
+            into = f" into {node.name}" if node.name else ""
+            return f"Insert{into} ({', '.join(node.into)})"
         case Delete():
             condition = "" if node.where is None else f" where it is true, as {node.alias}"
             return f"Delete{condition}"
@@ -87,19 +91,27 @@ def line(node: Node) -> str:
             return f"TimesExtract: the times at which {_what_changes(node)}"
         case TimesReduce():
             return "TimesReduce: one update a time"
+        case TaskOutput():
+            return f"TaskOutput {node.name} ({_columns(node.columns)})"
         case TaskWrite():
-            columns = ", ".join(f"{c.name} {c.type}" for c in node.columns)
             trim = f", and {node.trim.text}" if node.trim else ""
             at = f"each due T, {node.coalesce.text} at most" if node.coalesce else "each due T"
+            if node.outputs:
+                return f"TaskWrite {node.name}: all outputs or none at {at}{trim}"
+            columns = _columns(node.columns)
             jobs = "; Ts that wait share a job and a commit" if by_row(node) else ""
             return f"TaskWrite {node.name} ({columns}): one commit at {at}{trim}{jobs}"
         case ViewWrite():
-            columns = ", ".join(f"{c.name} {c.type}" for c in node.columns)
+            columns = _columns(node.columns)
             at = "T" if node.refresh is None else f"the times of {refresh_text(node.refresh)}"
             checks = f"; an error if NULL: {', '.join(node.not_null)}" if node.not_null else ""
             return f"ViewWrite {node.name} ({columns}): commit desired - stored at {at}{checks}"
         case _:
             assert_never(node)
+
+
+def _columns(columns: Sequence[Column]) -> str:
+    return ", ".join(f"{c.name} {c.type}" for c in columns)
 
 
 def _repeated(node: Transaction) -> str:

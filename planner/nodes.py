@@ -121,9 +121,12 @@ class ViewReference:
 class Insert:
     """Propose the query's rows; ``into`` says which output column each of its columns fills.
 
-    Of the other columns those in ``defaults`` get a value, the rest NULL.
+    Of the other columns those in ``defaults`` get a value, the rest NULL. ``object_id`` is the
+    output's, ``name`` what it is called where there are several.
     """
 
+    object_id: str
+    name: Name | None = None
     query: Query
     into: tuple[str, ...]
     target: tuple[Column, ...]
@@ -223,12 +226,25 @@ class TimesReduce:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskWrite:
-    """Run the transaction at each due time; one commit each, or none when nothing is proposed."""
+class TaskOutput:
+    """One of the outputs that a task writes."""
 
     object_id: str
     name: Name
     columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskWrite:
+    """Run the transaction at each due time; one commit each, or none when nothing is proposed.
+
+    With ``outputs`` the task writes those, all or none at a time, and has no columns itself.
+    """
+
+    object_id: str
+    name: Name
+    columns: tuple[Column, ...]
+    outputs: tuple[TaskOutput, ...] = ()
     inputs: tuple["Node", ...]
     times: "Node | None"
     transaction: Transaction
@@ -236,6 +252,12 @@ class TaskWrite:
     skip_errors: bool = False  # ON ERROR = 'skip'
     trim: Every | None = None  # TRIM EVERY: the body also runs so often, with nothing inserted
     coalesce: Every | None = None  # COALESCE: changes are due together, at the end of an interval
+
+    @property
+    def written(self) -> tuple[TaskOutput, ...]:
+        """What the body writes: the outputs, or the task itself."""
+        own = TaskOutput(object_id=self.object_id, name=self.name, columns=self.columns)
+        return self.outputs or (own,)
 
 
 POLICY_AUTO = "auto"
@@ -277,6 +299,7 @@ Node = (
     | Transaction
     | TimesExtract
     | TimesReduce
+    | TaskOutput
     | TaskWrite
     | ViewWrite
 )

@@ -55,6 +55,7 @@ def by_row(plan: TaskWrite) -> bool:
     return (
         transaction.iterations == 1
         and plan.trim is None
+        and not plan.outputs
         and len(inputs) == 1
         and all(isinstance(node, InsertsInput) for node in plan.inputs)
         and all(isinstance(s, Insert) and _is_by_row(s) for s in transaction.statements)

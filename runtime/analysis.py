@@ -6,9 +6,7 @@ definition costs no job and does not depend on data.
 
 from collections.abc import Callable, Sequence
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.schemas import Column
@@ -35,12 +33,12 @@ class EmptySources:
     def __init__(self, session: SparkSession, columns_of: ColumnsOf) -> None:
         self._session = session
         self._columns_of = columns_of
-        self.own: tuple[str, Sequence[Column]] | None = None
+        self.own: dict[str, Sequence[Column]] = {}
 
     def contents(self, object_id: str, at: int) -> DataFrame:
         """An empty table like the object."""
-        if self.own is not None and self.own[0] == object_id:
-            return empty(self._session, self.own[1])
+        if object_id in self.own:
+            return empty(self._session, self.own[object_id])
         return empty(self._session, self._columns_of(object_id))
 
     def inserts(self, object_id: str, at: int) -> DataFrame:
@@ -101,17 +99,17 @@ class SparkAnalyst:
         }
 
     def _like(self, node: Get) -> DataFrame:
-        if self._sources.own is None:
+        if node.object_id not in self._sources.own:
             raise error(
                 "INTERNAL_ERROR",
                 invariant="a task's columns are known before its body is analysed",
                 detail=str(node.name),
             )
-        return empty(self._session, self._sources.own[1])
+        return empty(self._session, self._sources.own[node.object_id])
 
     def set_own(self, object_id: str, columns: Sequence[Column]) -> None:
-        """Say what the output being defined looks like."""
-        self._sources.own = (object_id, tuple(columns))
+        """Say what an output being defined looks like."""
+        self._sources.own[object_id] = tuple(columns)
 
     def check_predicate(self, delete: Delete, columns: Sequence[Column]) -> None:
         """A DELETE's predicate must be a condition over the output's columns."""

@@ -24,8 +24,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.commits import Commit, FileAction, Unreadable, parse_checksum, parse_commit

@@ -14,8 +14,7 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.spans import Span
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_query
-from ctsql.planner.nodes import Node, Query, descend
-from ctsql.planner.nodes import NormalReference as Reference
+from ctsql.planner.nodes import Node, NormalReference as Reference, Query, descend
 from ctsql.runtime import clock
 from ctsql.runtime.delta_catalog import DeltaCatalog
 from ctsql.runtime.delta_log import Gateway
@@ -307,7 +306,7 @@ class Engine:
 
     def failure(self, item: Item) -> Failure | None:
         """Why an output stands still, by its log; None when it does not, or is none."""
-        if not item.is_output:
+        if not item.is_run:
             return None
         output = self.objects.output(item)
         output.fetch_recent_upper()
@@ -419,10 +418,12 @@ class Engine:
         return min((self._complete(i) for i in items), default=self.timeline.now)
 
     def _complete(self, item: Item) -> int:
+        if item.kind is ObjectKind.TASK_OUTPUT:
+            item = self.objects.item(item.owner)  # all its outputs, or none, hold a T
         now = self.timeline.now
         below = [self._complete(i) for i in self.objects.followed(item)]
         through = min(below, default=now)
-        if not item.is_output:
+        if not item.is_run:
             return through
         written = self.objects.stored_upper(item) - 1
         failure = recorded(self.objects.output(item))

@@ -19,6 +19,8 @@ PROMISES = {
     "timeline_committed": "Ts are bound (and what ALTER changes of a task), the outputs catch up",
     "output_staged": "files exist, the upper is unchanged: they are unseen; the T is run again",
     "output_committed": "the output holds T: it is not run again",
+    "outputs_halfway": "all outputs of a task hold T but the first: T is read of none of them; "
+    "it is run again, and only the first is written",
     "mv_advanced_upper": "the upper is a batch's lower, its rows are unseen: written again",
     "catalog_table_made": "a folder exists that no object owns: nobody sees it",
     "catalog_committed": "the object exists, its first contents are written on first use; "

@@ -6,16 +6,16 @@ back changes nothing. A commit that only adds files needs no netting.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.runtime.delta_log import FILE_COLUMN, DeltaTable
 from ctsql.runtime.movements import Movement, numbered_files
 from ctsql.runtime.sinks.correction import COPIES, column_name, copied, net
 
 DIFF = "diff"
+CHANGE_TYPE = "_change_type"
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,28 @@ class InputChange:
             rows = self.nothing() if self.added is None else self.added
             changed = net(rows.select(*names, F.lit(1).alias(COPIES)), self._columns)
         return changed.select(*names, F.col(COPIES).cast("bigint").alias(DIFF))
+
+
+def added_rows(table: DeltaTable, movement: Movement) -> DataFrame:
+    """The rows that a movement of kind APPEND inserts."""
+    parts = movement.parts or (movement,)
+    return reduce(DataFrame.unionByName, (table.added_rows(m.versions, m.times) for m in parts))
+
+
+def change_rows(table: DeltaTable, movement: Movement) -> DataFrame:
+    """The rows that a movement changes, with ``_change_type`` as Delta's change feed has it."""
+    first, last = movement.before + 1, movement.version
+    if movement.parts:
+        names = [*table.frame_of(()).columns, CHANGE_TYPE]
+        columns = [F.col(column_name(n)) for n in names]
+        parts = (change_rows(table, m).select(*columns) for m in movement.parts)
+        return reduce(DataFrame.unionAll, parts)
+    if not movement.is_shared:
+        return table.change_rows(first, last)
+    rows = table.added_rows([last], movement.times).withColumn(CHANGE_TYPE, F.lit("insert"))
+    if first == last:
+        return rows
+    return rows.unionByName(table.change_rows(first, last - 1).select(*rows.columns))
 
 
 def numbered_rows(

@@ -10,7 +10,7 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import refresh_text
 from ctsql.catalog.spans import Span
-from ctsql.planner.binding import definition_span, qualify
+from ctsql.planner.binding import check_holds_rows, definition_span, qualify
 from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import parse, splice
 from ctsql.planner.syntax.statements import (
@@ -39,6 +39,7 @@ _KINDS = {
     "views": (ObjectKind.VIEW,),
     "materialized views": (ObjectKind.MATERIALIZED_VIEW,),
     "continual tasks": (ObjectKind.CONTINUAL_TASK,),
+    "task outputs": (ObjectKind.TASK_OUTPUT,),
     "objects": tuple(k for k in ObjectKind if k is not ObjectKind.SCHEMA),
 }
 
@@ -52,6 +53,7 @@ def show_objects(engine: Engine, statement: ShowObjects, search_schema: str) -> 
     if statement.relation is not None:
         ref = statement.relation
         item = catalog.get(qualify(ref, search_schema), span=ref.span)
+        check_holds_rows(catalog, item, ref.span)
         return ["column", "type"], [(c.name, c.type) for c in item.columns]
     wanted = fold(statement.schema) if statement.schema else None
     if wanted is not None and wanted not in catalog.schemas:
@@ -67,6 +69,12 @@ def show_objects(engine: Engine, statement: ShowObjects, search_schema: str) -> 
     if statement.what == "continual tasks":
         with engine.as_stored():
             return _tasks(engine, found)
+    if statement.what == "task outputs":
+        tasks = [catalog.items[i.owner].name.qualified() for i in found]
+        return (
+            ["schema", "name", "task", "comment"],
+            [(i.name.schema, i.name.name, t, i.comment) for i, t in zip(found, tasks, strict=True)],
+        )
     return (
         ["schema", "name", "kind", "comment"],
         [(i.name.schema, i.name.name, i.kind.value, i.comment) for i in found],
@@ -118,8 +126,13 @@ def describe(engine: Engine, statement: Describe, search_schema: str) -> Rows:
     """DESCRIBE [EXTENDED] name."""
     ref = statement.target
     item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span)
+    outputs = engine.catalog.outputs_of(item)
     rows: list[tuple[object, ...]] = [
-        (c.name, c.type, "" if c.nullable else "NOT NULL", c.comment) for c in item.columns
+        (f"{o.name}.{c.name}", c.type, "" if c.nullable else "NOT NULL", c.comment)
+        if outputs
+        else (c.name, c.type, "" if c.nullable else "NOT NULL", c.comment)
+        for o in outputs or [item]
+        for c in o.columns
     ]
     if statement.extended:
         details: list[tuple[str, object]] = [
@@ -128,12 +141,15 @@ def describe(engine: Engine, statement: Describe, search_schema: str) -> Rows:
             ("location", item.location),
             ("comment", item.comment),
             (
-                "reads",
+                "written by" if item.kind is ObjectKind.TASK_OUTPUT else "reads",
                 ", ".join(engine.catalog.items[r.object_id].name.qualified() for r in item.reads),
             ),
-            ("read by", ", ".join(r.name.qualified() for r in engine.catalog.readers(item.id))),
+            (
+                "writes" if outputs else "read by",
+                ", ".join(r.name.qualified() for r in outputs or engine.catalog.readers(item.id)),
+            ),
         ]
-        if item.is_output:
+        if item.is_output or outputs:
             details.append(("created at T", item.created))
             upper = engine.objects.stored_upper(item)
             details.append(("upper", "closed" if upper == times.CLOSED else upper))
@@ -192,18 +208,23 @@ def current_definition(engine: Engine, item: Item) -> str:
     statement = parse(span)
     texts: list[SqlText] = []
     targets: list[RelationRef] = []
+    meaning: dict[Name, Item] = {}
     match statement:
         case CreateView() | CreateMaterializedView():
             texts, targets = [statement.query], [statement.target]
         case CreateContinualTask():
-            targets = [statement.target, *statement.inputs, *(p.target for p in statement.body)]
+            outputs = [o.target for o in statement.outputs]
+            for ref, output in zip(outputs, engine.catalog.outputs_of(item), strict=True):
+                meaning[qualify(ref, item.search_schema)] = output
+            written = [p.target for p in statement.body]
+            targets = [statement.target, *outputs, *statement.inputs, *written]
             texts = [text for part in statement.body for text in texts_of(part)]
         case CreateTable():
             targets = [statement.target]
         case _:
             return item.definition
     own = qualify(targets[0], item.search_schema) if targets else item.name
-    meaning: dict[Name, Item] = {own: item}
+    meaning[own] = item
     for reading in item.reads:
         meaning[reading.name] = engine.catalog.items[reading.object_id]
     edits = [

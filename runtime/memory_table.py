@@ -25,8 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from ctsql.catalog.errors import error
 from ctsql.runtime.batches import StagedDelete, StagedFile

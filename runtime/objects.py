@@ -9,11 +9,10 @@ query as of the newest refresh time R <= T, whether or not anything was written 
 
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial, reduce
+from functools import partial
 from itertools import groupby
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
@@ -25,9 +24,10 @@ from ctsql.planner.nodes import TaskWrite, ViewWrite
 from ctsql.runtime import movements as moved
 from ctsql.runtime.commits import Change
 from ctsql.runtime.delta_log import DeltaTable, Gateway
+from ctsql.runtime.input_changes import added_rows, change_rows
 from ctsql.runtime.movements import Movement, Stored, due_changes
 from ctsql.runtime.refresh import Schedule
-from ctsql.runtime.sinks.correction import column_name, net_change
+from ctsql.runtime.sinks.correction import net_change
 from ctsql.runtime.sinks.failure import Failure, held_at
 from ctsql.runtime.timeline import Timeline
 from ctsql.runtime.write_handle import Entry, Output
@@ -72,7 +72,8 @@ class Objects:
         return self.catalog.items[object_id]
 
     def table(self, item: Item) -> DeltaTable:
-        """The Delta table of an object that has one."""
+        """The Delta table of an object that has one; of a task with outputs the first one's."""
+        item = self.lead(item)
         if item.location is None:
             raise error(
                 "INTERNAL_ERROR",
@@ -83,8 +84,13 @@ class Objects:
             return self.gateway.output_table(item.location)
         return self.gateway.table(item.location)
 
+    def lead(self, item: Item) -> Item:
+        """Whose log says how far an object is: of a task with outputs that of the first one."""
+        return self.item(item.outputs[0]) if item.outputs else item
+
     def output(self, item: Item) -> Output:
-        """The write handle of an output."""
+        """The write handle of an output; of a task with outputs the first one's."""
+        item = self.lead(item)
         found = self._outputs.get(item.id)
         if found is None:
             found = self._outputs[item.id] = Output(
@@ -112,7 +118,9 @@ class Objects:
         return found
 
     def current(self, item: Item) -> Item:
-        """An object with the definition that is in force now."""
+        """An object with the definition that is in force now; an output is its task."""
+        if item.kind is ObjectKind.TASK_OUTPUT:
+            item = self.item(item.owner)
         if item.kind is not ObjectKind.CONTINUAL_TASK:
             return item
         if self.timeline.read_to < 0:
@@ -239,7 +247,7 @@ class Objects:
 
     def followed(self, item: Item) -> list[Item]:
         """What an object must keep up with: a task its inputs, any other all that it reads."""
-        if item.kind is ObjectKind.CONTINUAL_TASK:
+        if item.kind in (ObjectKind.CONTINUAL_TASK, ObjectKind.TASK_OUTPUT):
             plan = self.bound(item).plan
             assert isinstance(plan, TaskWrite)
             return [self.item(object_id) for object_id in due_changes(plan)]
@@ -422,9 +430,7 @@ class Objects:
 
     def added_by(self, item: Item, movement: Movement) -> DataFrame:
         """The rows a movement of kind APPEND inserts."""
-        table = self.table(item)
-        parts = movement.parts or (movement,)
-        return reduce(DataFrame.unionByName, (table.added_rows(m.versions, m.times) for m in parts))
+        return added_rows(self.table(item), movement)
 
     def changed_by(self, item: Item, movement: Movement, columns: list[str]) -> DataFrame:
         """What a movement changes of these columns, net: each row once, with ``COPIES``.
@@ -439,20 +445,7 @@ class Objects:
 
     def change_rows(self, item: Item, movement: Movement) -> DataFrame:
         """The rows that a movement changes, with ``_change_type`` as Delta's change feed has it."""
-        table = self.table(item)
-        first, last = movement.before + 1, movement.version
-        if movement.parts:
-            names = [*table.frame_of(()).columns, "_change_type"]
-            parts = (self.change_rows(item, m) for m in movement.parts)
-            columns = [F.col(column_name(n)) for n in names]
-            return reduce(DataFrame.unionAll, (part.select(*columns) for part in parts))
-        if not movement.is_shared:
-            return table.change_rows(first, last)
-        added = table.added_rows([last], movement.times)
-        rows = added.withColumn("_change_type", F.lit("insert"))
-        if first == last:
-            return rows
-        return rows.unionByName(table.change_rows(first, last - 1).select(*rows.columns))
+        return change_rows(self.table(item), movement)
 
     def held_error(self, item: Item, version: int) -> Failure | None:
         """The error that a view holds since a commit that moved its upper."""

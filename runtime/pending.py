@@ -75,7 +75,7 @@ def pending(engine: Engine) -> list[Pending]:
         below = [r.object_id for r in item.reads if r.object_id in problems]
         if below:
             problems[item.id] = problems[below[0]]
-        elif item.is_output:
+        elif item.is_run:
             try:
                 engine.advance_one(item, now)
             except DataError as problem:

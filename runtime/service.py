@@ -180,7 +180,7 @@ class Service:
                     read = {r.object_id for r in item.reads} & known.keys() - {item.id}
                     if not read <= done:
                         continue
-                    if item.is_output and not read & held and self._is_to_try(engine, item, now):
+                    if item.is_run and not read & held and self._is_to_try(engine, item, now):
                         if len(running) == self.workers:
                             continue
                         waiting.remove(item)
@@ -190,7 +190,7 @@ class Service:
                         continue
                     waiting.remove(item)
                     done.add(item.id)
-                    if read & held or item.is_output:
+                    if read & held or item.is_run:
                         held.add(item.id)
                 for ended in wait(running, return_when=FIRST_COMPLETED).done if running else ():
                     item = running.pop(ended)

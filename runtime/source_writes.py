@@ -147,6 +147,8 @@ def _target(engine: Engine, statement: Dml, search_schema: str) -> Item:
         return item
     hints = {
         ObjectKind.CONTINUAL_TASK: "Write into its input; its body decides what that does here.",
+        ObjectKind.TASK_OUTPUT: "Write into the input of its task; the body decides what that "
+        "does here.",
         ObjectKind.MATERIALIZED_VIEW: "Write into the tables that its query reads.",
         ObjectKind.VIEW: "Write into the tables that its query reads.",
     }

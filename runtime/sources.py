@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, error
@@ -22,14 +21,15 @@ class StoredSources:
 
     Attributes:
         inputs: for a task's run, the changes of its inputs at T by object id.
-        output: for a task's run, the output's item and the version of it that is read.
+        outputs: for a task's run, the outputs' items by id, each with the version of it that is
+            read; None for a time before it had one.
         span: where the user asked for the time, for errors.
         copies: where an open transaction has written tables, by object id.
     """
 
     objects: Objects
     inputs: Mapping[str, InputChange] = field(default_factory=dict)
-    output: tuple[Item, int] | None = None
+    outputs: Mapping[str, tuple[Item, int | None]] = field(default_factory=dict)
     span: Span | None = None
     copies: Mapping[str, str] = field(default_factory=dict)
 
@@ -113,9 +113,10 @@ class StoredSources:
         return self.inputs[object_id].changes
 
     def stored(self, object_id: str) -> DataFrame | None:
-        """What the output holds, located; None when it holds no file."""
-        assert self.output is not None  # only a task's body reads its own output
-        item, version = self.output
+        """What an output holds, located; None when it holds no file."""
+        item, version = self.outputs[object_id]
+        if version is None:
+            return None
         table = self.objects.table(item)
         return table.located(version) if table.files(version) else None
 

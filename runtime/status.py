@@ -127,7 +127,7 @@ def status(engine: Engine) -> list[Status]:
     with engine.as_stored():
         catalog = engine.refresh_catalog()
         engine.timeline.refresh()
-        outputs = [i for i in catalog if i.is_output]
+        outputs = [i for i in catalog if i.is_run]
         return [status_of(engine, i) for i in sorted(outputs, key=lambda i: i.name.key)]
 
 

@@ -44,10 +44,12 @@ from pyspark.sql import functions as F
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.times import TIME_MAX
 from ctsql.runtime import clock, faults
-from ctsql.runtime.assigning import Binding as Binding
-from ctsql.runtime.assigning import Candidate as Candidate
-from ctsql.runtime.assigning import assign as assign
-from ctsql.runtime.assigning import candidates_of
+from ctsql.runtime.assigning import (
+    Binding as Binding,
+    Candidate as Candidate,
+    assign as assign,
+    candidates_of,
+)
 from ctsql.runtime.delta_log import DeltaTable, Gateway
 from ctsql.runtime.write_handle import Attempt, Committed, Output
 

@@ -79,8 +79,8 @@ STATEMENTS: tuple[Condition, ...] = (
         "42809",
         StatementError,
         'the body of continual task "{task}" writes "{name}"',
-        "A body may write the task's own output and nothing else.",
-        'Write "{task}" here, or make a second task for "{name}".',
+        "A body may write what the task owns and nothing else.",
+        'Write {outputs} here, or make a second task for "{name}".',
     ),
     Condition(
         "TIME_OUT_OF_RANGE",

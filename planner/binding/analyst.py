@@ -31,7 +31,7 @@ class Analyst(Protocol):
         """The types of values that read no relation."""
 
     def set_own(self, object_id: str, columns: Sequence[Column]) -> None:
-        """What the output being defined looks like, for a body that reads it."""
+        """What an output being defined looks like, for a body that reads it."""
 
     def assignable(self, given: str, declared: str) -> bool:
         """May a value of a type be stored in a column of another (ANSI store assignment)?"""

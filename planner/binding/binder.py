@@ -10,7 +10,7 @@ from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.schemas import Column
 from ctsql.planner.assertions import not_null_columns, refuse_nondeterministic
 from ctsql.planner.binding.analyst import Analyst
-from ctsql.planner.binding.checks import check_storable, named_columns
+from ctsql.planner.binding.checks import check_holds_rows, check_storable, named_columns
 from ctsql.planner.binding.names import definition_span, qualify
 from ctsql.planner.nodes import POLICY_AUTO, Get, Node, Query, Role, ViewReference, ViewWrite
 from ctsql.planner.rules import transform
@@ -67,8 +67,7 @@ class Binder:
         self.search_schema = search_schema
         self.analyst = analyst
         self.columns_of = columns_of
-        self.own: Item | None = None  # the output being defined,
-        self.own_name: Name | None = None  # and what its definition calls it
+        self.own: dict[Name, Item] = {}  # the outputs being defined, by what the definition says
         self._stored = {r.name: r for r in reads}
         self.reads: dict[str, Reading] = {}
 
@@ -80,12 +79,14 @@ class Binder:
         stored = self._stored.get(name)
         if stored is not None:
             return self.catalog.items[stored.object_id]
-        return self.catalog.get(name, span=ref.span)
+        item = self.catalog.get(name, span=ref.span)
+        check_holds_rows(self.catalog, item, ref.span)
+        return item
 
-    def is_own(self, ref: RelationRef) -> bool:
-        """Does a reference mean the output being defined?"""
+    def own_of(self, ref: RelationRef) -> Item | None:
+        """The output being defined that a reference means; None when it means another object."""
         name = qualify(ref, self.search_schema)
-        return name == self.own_name and name not in self._stored
+        return None if name in self._stored else self.own.get(name)
 
     def relation(self, ref: RelationRef, roles: dict[str, Role]) -> Node:
         """The node of a reference; ``roles`` gives the roles of the inputs and the output."""
@@ -99,7 +100,8 @@ class Binder:
                 detail="Elsewhere there is no change at hand, only contents.",
                 hint=f"Type {ref.name_span.text} to read what it holds.",
             )
-        if self.own is not None and self.is_own(ref):
+        own = self.own_of(ref)
+        if own is not None:
             if not in_body:
                 raise error(
                     "RECURSIVE_DEFINITION",
@@ -109,8 +111,8 @@ class Binder:
                 )
             if ref.change in _CHANGE_ROLES:
                 raise _no_change_of(ref, "is the output")
-            columns = tuple(c.name for c in self.own.columns)
-            return Get(object_id=self.own.id, name=self.own.name, columns=columns, role=Role.SELF)
+            columns = tuple(c.name for c in own.columns)
+            return Get(object_id=own.id, name=own.name, columns=columns, role=Role.SELF)
         item = self.resolve(ref)
         stored = self._stored.get(name)
         columns = stored.columns if stored else tuple(c.name for c in self.columns_of(item))
@@ -170,7 +172,7 @@ class Binder:
 
     def bind_materialized_view(self, statement: CreateMaterializedView, own: Item) -> Bound:
         """CREATE MATERIALIZED VIEW; ``own`` is the item as far as it is known."""
-        self.own, self.own_name = own, qualify(statement.target, self.search_schema)
+        self.own = {qualify(statement.target, self.search_schema): own}
         query = self.query(statement.query)
         columns = own.columns
         if self.analyst is not None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.items import Catalog, Item
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Span
@@ -68,3 +69,21 @@ def check_storable(columns: Sequence[Column], span: Span) -> None:
                 hint=f'Column "{column.name}" cannot be stored as an interval; store a number of '
                 "seconds or days.",
             )
+
+
+def check_holds_rows(catalog: Catalog, item: Item, span: Span | None) -> None:
+    """Refuse a task with several outputs where a relation is wanted: its outputs hold the rows.
+
+    Raises:
+        WRONG_OBJECT_KIND: it is one.
+    """
+    if item.outputs:
+        names = ", ".join(str(o.name) for o in catalog.outputs_of(item))
+        raise error(
+            "WRONG_OBJECT_KIND",
+            span=span,
+            name=str(item.name),
+            found="continual task with outputs",
+            wanted="relation",
+            hint=f"Read what it writes: {names}.",
+        )

@@ -19,7 +19,7 @@ def bind_stored(item: Item, catalog: Catalog) -> Bound:
     statement = parse(definition_span(item))
     match statement:
         case CreateContinualTask():
-            return bind_task(binder, statement, item)
+            return bind_task(binder, statement, item, catalog.outputs_of(item))
         case CreateMaterializedView():
             return binder.bind_materialized_view(statement, item)
         case CreateView():

@@ -1,10 +1,11 @@
-"""Binding of a continual task: its inputs, its columns, its body."""
+"""Binding of a continual task: its inputs, its outputs and their columns, its body."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import Every
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.planner.assertions import refuse_nondeterministic
@@ -12,47 +13,58 @@ from ctsql.planner.binding.binder import Binder, Bound
 from ctsql.planner.binding.checks import check_storable
 from ctsql.planner.binding.names import qualify
 from ctsql.planner.binding.writes import BodyBinder
-from ctsql.planner.nodes import Get, Node, Role, TaskWrite, Transaction, descend
+from ctsql.planner.nodes import Get, Node, Role, TaskOutput, TaskWrite, Transaction, descend
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax.options import FIXPOINT, ITERATIONS_MAX
 from ctsql.planner.syntax.statements import (
     ColumnDef,
     CreateContinualTask,
     InsertStatement,
+    RelationRef,
     texts_of,
 )
 
 
-def bind_task(binder: Binder, statement: CreateContinualTask, own: Item) -> Bound:
+def bind_task(
+    binder: Binder, statement: CreateContinualTask, own: Item, outputs: Sequence[Item] = ()
+) -> Bound:
     """CREATE CONTINUAL TASK; ``own`` is the item as far as it is known.
 
     With an analyst and columns it is a task that is there, under a definition to come.
+
+    Args:
+        outputs: the items of OUTPUTS (...), as far as they are known, in the definition's order.
     """
-    binder.own_name = qualify(statement.target, binder.search_schema)
+    task_name = qualify(statement.target, binder.search_schema)
+    declared = {task_name: statement.columns}
+    written = [own]
+    if statement.outputs:
+        declared = _declared_outputs(binder, statement, task_name)
+        written = list(outputs)
+    binder.own = dict(zip(declared, written, strict=True))
     inputs = _inputs(binder, statement, own)
-    binder.own = own
-    roles = {**{i.id: Role.INPUT for i in inputs}, own.id: Role.SELF}
-    if binder.analyst is not None and own.columns:
-        binder.analyst.set_own(own.id, own.columns)  # it exists: ALTER changes no column
-    elif binder.analyst is not None:
-        columns = tuple(_declared(c) for c in statement.columns)
-        check_unique(columns, [c.span for c in statement.columns])
-        columns = columns or _inferred(binder, statement, roles)
-        check_storable(columns, statement.span)
-        binder.own = own = replace(own, columns=columns)
-        binder.analyst.set_own(own.id, columns)
-    body = BodyBinder(binder, own, roles, statement.columns)
-    statements = tuple(body.bind(s) for s in statement.body)
+    roles = {i.id: Role.INPUT for i in inputs} | {o.id: Role.SELF for o in written}
+    for name, output in binder.own.items():
+        binder.own[name] = _with_columns(binder, statement, output, declared[name], roles)
+    written = list(binder.own.values())
+    bodies = {o.id: BodyBinder(binder, o, roles, declared[n]) for n, o in binder.own.items()}
+    statements = tuple(bodies[_target(binder, s.target, own).id].bind(s) for s in statement.body)
     iterations = _iterations(statement)
     transaction = Transaction(
         statements=statements,
         iterations=ITERATIONS_MAX if iterations is None else iterations,
         fixpoint=iterations is None,
     )
+    columns = () if statement.outputs else written[0].columns
     plan = TaskWrite(
         object_id=own.id,
         name=own.name,
-        columns=own.columns,
+        columns=columns,
+        outputs=tuple(
+            TaskOutput(object_id=o.id, name=o.name, columns=o.columns)
+            for o in written
+            if statement.outputs
+        ),
         inputs=_followed([binder.relation(ref, roles) for ref in statement.inputs], transaction),
         times=None,
         transaction=transaction,
@@ -65,7 +77,62 @@ def bind_task(binder: Binder, statement: CreateContinualTask, own: Item) -> Boun
         refuse_nondeterministic(
             plan, "continual task", binder.analyst.is_deterministic, clocks=False
         )
-    return Bound(transform(plan), own.columns, tuple(binder.reads.values()))
+    return Bound(transform(plan), columns, tuple(binder.reads.values()))
+
+
+def _declared_outputs(
+    binder: Binder, statement: CreateContinualTask, task_name: Name
+) -> dict[Name, tuple[ColumnDef, ...]]:
+    """The column lists of OUTPUTS (...), by what the definition calls each output."""
+    found: dict[Name, tuple[ColumnDef, ...]] = {}
+    for output in statement.outputs:
+        name = qualify(output.target, binder.search_schema)
+        if name in found or name == task_name:
+            raise error(
+                "INVALID_STATEMENT",
+                span=output.target.span,
+                message=f'output "{name}" has the name of '
+                + ("another output" if name in found else "the task"),
+                detail="Each is an object of its own.",
+                hint="",
+            )
+        found[name] = output.columns
+    return found
+
+
+def _with_columns(
+    binder: Binder,
+    statement: CreateContinualTask,
+    output: Item,
+    given: Sequence[ColumnDef],
+    roles: dict[str, Role],
+) -> Item:
+    """An output with its columns, where they are not known yet."""
+    if binder.analyst is None:
+        return output
+    if not output.columns:  # or else it exists: ALTER changes no column
+        columns = tuple(_declared(c) for c in given)
+        check_unique(columns, [c.span for c in given])
+        columns = columns or _inferred(binder, statement, roles)
+        check_storable(columns, statement.span)
+        output = replace(output, columns=columns)
+    binder.analyst.set_own(output.id, output.columns)
+    return output
+
+
+def _target(binder: Binder, ref: RelationRef, own: Item) -> Item:
+    """The output that a statement of the body writes."""
+    name = qualify(ref, binder.search_schema)
+    found = binder.own.get(name)
+    if found is None:
+        raise error(
+            "TASK_WRITES_FOREIGN_TABLE",
+            span=ref.span,
+            task=str(own.name),
+            name=str(name),
+            outputs=" or ".join(f'"{n}"' for n in binder.own),
+        )
+    return found
 
 
 def _every(statement: CreateContinualTask, name: str) -> Every | None:
@@ -78,7 +145,7 @@ def _inputs(binder: Binder, statement: CreateContinualTask, own: Item) -> list[I
     """The objects a task follows."""
     found: list[Item] = []
     for ref in statement.inputs:
-        if binder.is_own(ref):
+        if binder.own_of(ref) is not None:
             raise error("TASK_INPUT_IS_OUTPUT", span=ref.span, name=str(own.name))
         source = binder.resolve(ref)
         if source.kind is ObjectKind.VIEW:
@@ -128,7 +195,7 @@ def _inferred(
             detail="Its columns cannot be told from another statement.",
             hint=hint,
         )
-    if any(binder.is_own(r) for t in texts_of(first) for r in t.relations):
+    if any(binder.own_of(r) for t in texts_of(first) for r in t.relations):
         raise error(
             "INVALID_STATEMENT",
             span=first.query.span,

@@ -1,16 +1,15 @@
-"""Binding of the statements of a task's body, which write the task's output."""
+"""Binding of the statements of a task's body that write one output."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Item
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import did_you_mean, fold, quote
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.planner.assertions import refuse_nondeterministic
 from ctsql.planner.binding.binder import Binder
-from ctsql.planner.binding.names import qualify
 from ctsql.planner.nodes import (
     Assign,
     Delete,
@@ -38,10 +37,10 @@ from ctsql.planner.syntax.statements import (
 
 
 class BodyBinder:
-    """Binds statements of one body.
+    """Binds the statements of one body that write one output.
 
     Args:
-        own: the output, with its columns. roles: of the inputs and the output.
+        own: the output, with its columns. roles: of the inputs and the outputs.
         declared: the output's column list, for the defaults; empty without one.
     """
 
@@ -66,17 +65,9 @@ class BodyBinder:
         """One statement.
 
         Raises:
-            TASK_WRITES_FOREIGN_TABLE, UNKNOWN_COLUMN, DUPLICATE_COLUMN, COLUMN_COUNT_MISMATCH,
-            TYPE_MISMATCH and what Spark's analysis finds.
+            UNKNOWN_COLUMN, DUPLICATE_COLUMN, COLUMN_COUNT_MISMATCH, TYPE_MISMATCH and what
+            Spark's analysis finds.
         """
-        target = qualify(statement.target, self.binder.search_schema)
-        if target != self.binder.own_name:
-            raise error(
-                "TASK_WRITES_FOREIGN_TABLE",
-                span=statement.target.span,
-                task=str(self.own.name),
-                name=str(target),
-            )
         match statement:
             case InsertStatement():
                 return self._insert(statement)
@@ -170,6 +161,8 @@ class BodyBinder:
         into = into or list(self.own.columns)
         query = self.binder.query(self._with_defaults(statement, into), self.roles)
         insert = Insert(
+            object_id=self.own.id,
+            name=self.own.name if self.own.kind is ObjectKind.TASK_OUTPUT else None,
             query=query,
             into=tuple(c.name for c in into),
             target=self.own.columns,

@@ -1,14 +1,15 @@
-"""What a task's output holds while its body runs, and how a statement sees it.
+"""What a task's outputs hold while its body runs, and how a statement sees them.
 
     C_i = base - victims + inserts
 
 after i statements: the base is what is stored as of T - 1, the victims are rows of it, and the
-inserts were proposed. Kept are the two parts that add up to C_i, and the victims.
+inserts were proposed. Kept are the two parts that add up to C_i, and the victims. With several
+outputs this is so of each, by its object id.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
@@ -58,19 +59,26 @@ def together(*frames: DataFrame | None) -> DataFrame | None:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How the texts of one statement see relations: the output as the statement found it.
+    """How the texts of one statement see relations: the outputs as the statement found them.
 
-    ``ctes`` is the WITH clause in front of all of them.
+    Attributes:
+        held: the output that is written. ctes: the WITH clause in front of all texts.
+        others: every output by its id, where there are several.
     """
 
     held: Held
     context: Context
     ctes: Query | None = None
+    others: Mapping[str, Held] = field(default_factory=dict)
+
+    def contents(self, own: SelfReference) -> DataFrame:
+        """All rows of an output."""
+        return self.others.get(own.object_id, self.held).contents(own, self.context)
 
     def given(self, relations: Sequence[Node]) -> dict[int, DataFrame]:
-        """Rows for the places where the output itself is read."""
+        """Rows for the places where an output is read."""
         return {
-            i: self.held.contents(relation, self.context)
+            i: self.contents(relation)
             for i, relation in enumerate(relations)
             if isinstance(relation, SelfReference)
         }
@@ -78,7 +86,7 @@ class View:
     def frame(self, node: Node) -> DataFrame:
         """The rows of one relation."""
         if isinstance(node, SelfReference):
-            return self.held.contents(node, self.context)
+            return self.contents(node)
         return lower_relation(node, self.context)
 
     @contextmanager

@@ -12,8 +12,7 @@ rows are told apart by where they are stored, proposed ones by a number given wi
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, Window, functions as F
 
 from ctsql.planner.lowering.held import Held, View, together
 from ctsql.planner.lowering.queries import lower_query, quoted

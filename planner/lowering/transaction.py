@@ -1,18 +1,19 @@
 """Lowering of a task's body: a fold over its statements.
 
-A statement sees stored rows that are still there and proposed rows (:class:`Held`). A DELETE
-takes away from both; a row that two DELETEs match is deleted once, because the first takes it
-out of what the second sees. An UPDATE and a MERGE take rows away and propose others.
+A statement writes one output and may read all of them. It sees stored rows that are still there
+and proposed rows (:class:`Held`). A DELETE takes away from both; a row that two DELETEs match is
+deleted once, because the first takes it out of what the second sees. An UPDATE and a MERGE take
+rows away and propose others.
 
-Limit: everything is one lazy plan; a body of n statements that take rows away reads the output's
-files n times at most.
+Limit: everything is one lazy plan for each output; a body of n statements that take rows away
+reads the output's files n times at most.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import singledispatch
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.held import Held, View, together
@@ -34,7 +35,7 @@ from ctsql.planner.nodes import (
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a body proposes, before it is consolidated.
+    """What a body proposes for one output, before it is consolidated.
 
     Attributes:
         inserts: rows to insert; None when no row can be.
@@ -45,36 +46,48 @@ class Proposal:
     victims: DataFrame | None
 
 
-def lower_transaction(node: Transaction, context: Context) -> Proposal:
-    """What one run of the statements proposes at ``context.at``."""
-    held = lower_statements(node, context, Held(base(node, context)))
-    return Proposal(held.inserts, held.victims)
+def lower_transaction(node: Transaction, context: Context) -> dict[str, Proposal]:
+    """What one run of the statements proposes at ``context.at``, for each output it writes."""
+    after = lower_statements(node, context, base(node, context))
+    return {o: Proposal(held.inserts, held.victims) for o, held in after.items()}
 
 
-def base(node: Transaction, context: Context) -> DataFrame | None:
-    """What the output holds as of T - 1, if any statement looks at it."""
-    own = next((n for s in node.statements for n in _looks(s)), None)
-    return None if own is None else context.sources.stored(own.object_id)
+def base(node: Transaction, context: Context) -> dict[str, Held]:
+    """What each output that is written or read holds as of T - 1, if any statement looks at it."""
+    looked = {n.object_id for s in node.statements for n in _looks(s)}
+    outputs = looked | {_written(s) for s in node.statements}
+    return {o: Held(context.sources.stored(o) if o in looked else None) for o in sorted(outputs)}
 
 
 def lower_statements(
-    node: Transaction, context: Context, held: Held, *, keep: bool = False
-) -> Held:
-    """What the output holds after the statements.
+    node: Transaction, context: Context, held: Mapping[str, Held], *, keep: bool = False
+) -> dict[str, Held]:
+    """What the outputs hold after the statements.
 
     Args:
-        held: what it holds before. keep: what is left of the stored rows is wanted; without it,
+        held: what each holds before. keep: what is left of the stored rows is wanted; without it,
             it is told only as far as the statements themselves need it.
     """
+    found = dict(held)
     for i, statement in enumerate(node.statements):
-        later = keep or any(_looks(s) for s in node.statements[i + 1 :])
+        own = _written(statement)
+        behind = (n.object_id for s in node.statements[i + 1 :] for n in _looks(s))
         ctes = None if isinstance(statement, Insert | Merge) else statement.ctes
-        held = _step(statement, View(held, context, ctes), later)
-    return held
+        view = View(found[own], context, ctes, found)
+        found = {**found, own: _step(statement, view, keep or own in behind)}
+    return found
+
+
+def _written(statement: Insert | Delete | Update | Merge) -> str:
+    """The id of the output that a statement writes."""
+    if isinstance(statement, Insert):
+        return statement.object_id
+    assert isinstance(statement.of, SelfReference)  # the rules have run
+    return statement.of.object_id
 
 
 def _looks(statement: Node) -> list[SelfReference]:
-    """Where a statement looks at what the output holds."""
+    """Where a statement looks at what an output holds."""
     return [n for n in descend(statement) if isinstance(n, SelfReference)]
 
 

@@ -2,8 +2,7 @@
 
 import re
 
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import functions as F
+from pyspark.sql import Column as SparkColumn, functions as F
 
 from ctsql.catalog.schemas import Column
 from ctsql.planner.lowering.context import Context

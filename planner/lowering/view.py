@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
 from ctsql.catalog.schemas import Column
 from ctsql.planner.lowering.context import Context

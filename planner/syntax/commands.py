@@ -44,6 +44,7 @@ _LISTS = {
     ("VIEWS",): "views",
     ("MATERIALIZED", "VIEWS"): "materialized views",
     ("CONTINUAL", "TASKS"): "continual tasks",
+    ("TASK", "OUTPUTS"): "task outputs",
     ("SCHEMAS",): "schemas",
     ("DATABASES",): "schemas",
     ("NAMESPACES",): "schemas",

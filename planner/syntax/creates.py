@@ -19,6 +19,7 @@ from ctsql.planner.syntax.statements import (
     CreateTable,
     CreateView,
     Edit,
+    OutputDef,
     SqlText,
     Statement,
 )
@@ -258,6 +259,11 @@ def _task(tokens: Tokens) -> CreateContinualTask:
     columns: tuple[ColumnDef, ...] = ()
     if header.columns is not None:
         columns = read_columns(header.columns, header.target.span, typed=True, defaults=True)
+    outputs = tuple(
+        OutputDef(target=name, columns=read_columns(inside, name.span, typed=True, defaults=True))
+        for name, inside in header.outputs
+    )
+    written = (outputs[0].target if outputs else header.target).span.text
     options = task_options(header.options)
     last = tokens[-1]
     end = Span(last.source, last.stop, last.stop)
@@ -265,11 +271,12 @@ def _task(tokens: Tokens) -> CreateContinualTask:
         span=span_of(tokens),
         target=header.target,
         inputs=header.inputs,
-        body=read_body(tokens[header.stop :], end, header.target.span.text),
+        body=read_body(tokens[header.stop :], end, written),
         body_span=span_of(tokens[header.stop :]),
         as_span=tokens[header.stop - 1].span,
         options_span=header.options_span,
         columns=columns,
+        outputs=outputs,
         options=options,
         if_not_exists=header.if_not_exists,
     )

@@ -17,6 +17,7 @@ _KINDS: dict[tuple[str, ...], ObjectKind] = {
     ("VIEW",): ObjectKind.VIEW,
     ("MATERIALIZED", "VIEW"): ObjectKind.MATERIALIZED_VIEW,
     ("CONTINUAL", "TASK"): ObjectKind.CONTINUAL_TASK,
+    ("TASK", "OUTPUT"): ObjectKind.TASK_OUTPUT,
     ("SCHEMA",): ObjectKind.SCHEMA,
     ("DATABASE",): ObjectKind.SCHEMA,
 }

@@ -9,8 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NoReturn
 
-from lark import Lark, Tree
-from lark import Token as LarkToken
+from lark import Lark, Token as LarkToken, Tree
 from lark.exceptions import UnexpectedToken
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
@@ -33,6 +32,7 @@ _KEYWORDS = frozenset(
         "EXISTS",
         "ON",
         "INPUT",
+        "OUTPUTS",
         "AS",
         "WITH",
         "COMMENT",
@@ -45,7 +45,6 @@ _INPUT_HINT = (
     "Type: CREATE CONTINUAL TASK {name} ON INPUT <table> AS (INSERT INTO {name} SELECT ...)"
 )
 _LATER = {
-    ("OUTPUTS",): "OUTPUTS (several outputs of a task)",
     ("FROM", "TRANSFORM"): "FROM TRANSFORM",
     ("FROM", "RETAIN"): "FROM RETAIN",
     ("REFRESH",): "REFRESH outside of WITH (...)",
@@ -64,6 +63,7 @@ class Header:
         replace: the word REPLACE, if it is there.
         options: one entry for each WITH (...); options_span: the whole of the first.
         inputs: a task's inputs, as typed; a view has none.
+        outputs: of a task with OUTPUTS each output's name and its columns.
         stop: the index of the first token behind AS.
     """
 
@@ -74,6 +74,7 @@ class Header:
     options: tuple[Tokens, ...]
     options_span: Span | None
     inputs: tuple[RelationRef, ...]
+    outputs: tuple[tuple[RelationRef, Tokens], ...]
     comment: str | None
     stop: int
 
@@ -151,6 +152,12 @@ def _header(tree: Tree[LarkToken], tokens: Tokens, stop: int) -> Header:
             (span_of(_leaves(clause, tokens)) for clause in parts.get("options", [])), None
         ),
         inputs=tuple(inputs),
+        outputs=tuple(
+            _output(made, tokens)
+            for clause in parts.get("outputs", [])
+            for made in clause.children
+            if isinstance(made, Tree)
+        ),
         comment=_token(comment, tokens).text if isinstance(comment, LarkToken) else None,
         stop=stop,
     )
@@ -168,6 +175,11 @@ def _leaves(tree: Tree[LarkToken], tokens: Tokens) -> list[Token]:
 def _name(tree: Tree[LarkToken], tokens: Tokens) -> RelationRef:
     parts = [token for token in _leaves(tree, tokens) if token.is_name]
     return relation_ref(parts, aliased=True)
+
+
+def _output(tree: Tree[LarkToken], tokens: Tokens) -> tuple[RelationRef, Tokens]:
+    name, columns = (part for part in tree.children if isinstance(part, Tree))
+    return _name(name, tokens), _between(columns, tokens)
 
 
 def _between(tree: Tree[LarkToken], tokens: Tokens) -> Tokens:
@@ -193,6 +205,11 @@ def _refuse(
         name = _target_text(tokens)
         message = "ON INPUT is missing"
         raise syntax_error(place, message, hint=_INPUT_HINT.format(name=name), cause=cause)
+    if accepted == {"LPAR"} and tokens[index - 1].upper not in ("WITH", "OUTPUTS"):
+        name = tokens[index - 1].span.text
+        hint = f"Write its columns behind the name: {name} (k INT, ...)"
+        message = f"found {found_text(found)}, expected the columns of the output"
+        raise syntax_error(place, message, hint=hint, cause=cause)
     if "WORD" in accepted:
         wanted = ["a name"]
     else:

@@ -121,3 +121,11 @@ class Option:
     value: str | int | float | bool | RefreshPart
     span: Span
     value_span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputDef:
+    """One of the OUTPUTS of a task: its name and its columns."""
+
+    target: RelationRef
+    columns: tuple[ColumnDef, ...]

@@ -12,59 +12,26 @@ from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.body_statements import (
     Assignment as Assignment,
-)
-from ctsql.planner.syntax.body_statements import (
     BodyStatement as BodyStatement,
-)
-from ctsql.planner.syntax.body_statements import (
     DeleteStatement as DeleteStatement,
-)
-from ctsql.planner.syntax.body_statements import (
     InsertStatement as InsertStatement,
-)
-from ctsql.planner.syntax.body_statements import (
     MergeAction as MergeAction,
-)
-from ctsql.planner.syntax.body_statements import (
     MergeStatement as MergeStatement,
-)
-from ctsql.planner.syntax.body_statements import (
     MergeWhen as MergeWhen,
-)
-from ctsql.planner.syntax.body_statements import (
     UpdateStatement as UpdateStatement,
-)
-from ctsql.planner.syntax.body_statements import (
     WhenClause as WhenClause,
-)
-from ctsql.planner.syntax.body_statements import (
     texts_of as texts_of,
 )
 from ctsql.planner.syntax.pieces import (
     ChangeKind as ChangeKind,
-)
-from ctsql.planner.syntax.pieces import (
     ClockCall as ClockCall,
-)
-from ctsql.planner.syntax.pieces import (
     ClockKind as ClockKind,
-)
-from ctsql.planner.syntax.pieces import (
     ColumnDef as ColumnDef,
-)
-from ctsql.planner.syntax.pieces import (
     Edit as Edit,
-)
-from ctsql.planner.syntax.pieces import (
     FunctionRef as FunctionRef,
-)
-from ctsql.planner.syntax.pieces import (
     Option as Option,
-)
-from ctsql.planner.syntax.pieces import (
+    OutputDef as OutputDef,
     RelationRef as RelationRef,
-)
-from ctsql.planner.syntax.pieces import (
     SqlText as SqlText,
 )
 
@@ -141,6 +108,7 @@ class CreateContinualTask:
     """CREATE CONTINUAL TASK ... ON INPUT ... AS ( statements ).
 
     Attributes:
+        outputs: those of OUTPUTS (...); none where the task is its own output.
         body_span: the body with its parentheses. options_span: WITH (...) if there is one.
         as_span: the word AS in front of the body.
     """
@@ -152,6 +120,7 @@ class CreateContinualTask:
     body_span: Span
     as_span: Span
     columns: tuple[ColumnDef, ...] = ()
+    outputs: tuple[OutputDef, ...] = ()
     options: tuple[Option, ...] = ()
     options_span: Span | None = None
     if_not_exists: bool = False

@@ -18,8 +18,7 @@ from enum import Enum
 
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
-from sqlglot.tokenizer_core import Token as SqlglotToken
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token as SqlglotToken, TokenType
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.spans import Source, Span

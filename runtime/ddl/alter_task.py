@@ -118,7 +118,7 @@ class TaskAlteration:
             engine.session, lambda object_id: columns_of(catalog.items[object_id])
         )
         binder = Binder(catalog, item.search_schema, analyst, columns_of=columns_of)
-        return bind_task(binder, statement, item)
+        return bind_task(binder, statement, item, catalog.outputs_of(item))
 
     def _check_cycle(self, item: Item, bound: Bound, span: Span) -> None:
         """What the new body reads may not read the task."""
@@ -195,7 +195,7 @@ def _parsed(text: str, item: Item) -> CreateContinualTask:
 
 def _column_list(item: Item, old: CreateContinualTask) -> Sequence[Edit]:
     """The columns, where they were told from the first INSERT: they stay what they are."""
-    if old.columns:
+    if old.columns or old.outputs:
         return ()
     place = Span(old.span.source, old.target.span.stop, old.target.span.stop)
     return (Edit(span=place, text=f" ({', '.join(c.ddl() for c in item.columns)})"),)

@@ -6,9 +6,10 @@ Order of a drop: commit the catalog, then delete the folders.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold
+from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax.statements import (
     CommentOn,
@@ -37,30 +38,38 @@ class Alteration:
         if statement.if_exists and catalog.find(name) is None:
             return f"DROP {keyword} (did not exist)"
         item = self.names.of_kind(statement.target, statement.kind)
+        if item.kind is ObjectKind.TASK_OUTPUT:
+            raise self._output_alone(item, statement.target.span)
         dropped: list[Item] = []
 
         def without(current: Catalog) -> Catalog:
-            readers = current.all_readers(item.id)
-            if (readers or current.subscribers(item.id)) and not statement.cascade:
+            readers = _readers_of(current, item)
+            if readers and not statement.cascade:
                 raise error(
                     "DEPENDENT_OBJECTS",
                     span=statement.target.span,
                     kind=item.kind.value,
                     name=str(item.name),
                     keyword=keyword,
-                    dependants="It is read by "
-                    + ", ".join(
-                        [f"{i.kind.value} {i.name}" for i in current.readers(item.id)]
-                        + [f"subscription '{s.name}'" for s in current.subscribers(item.id)]
-                    )
-                    + ".",
+                    dependants=f"It is read by {', '.join(readers)}.",
                 )
-            dropped[:] = [item, *readers]
+            dropped[:] = current.going_with([item.id])
             return current.without(i.id for i in dropped)
 
         self.engine.catalog_store.change(without)
         self._delete_folders(dropped)
         return f"DROP {keyword}"
+
+    def _output_alone(self, output: Item, span: Span) -> CtsqlError:
+        task = self.engine.catalog.items[output.owner]
+        return error(
+            "NOT_SUPPORTED",
+            span=span,
+            what="dropping one output of a task",
+            why=f'"{output.name}" is written by continual task "{task.name}", at the same T as '
+            "its other outputs.",
+            hint=f"Drop all of it: DROP CONTINUAL TASK {task.name}",
+        )
 
     def _drop_schema(self, statement: DropObject) -> str:
         schema = statement.target.parts[-1]
@@ -89,8 +98,7 @@ class Alteration:
                     name=schema,
                     objects=f"It holds {listed}.",
                 )
-            outside = [r for i in inside for r in current.all_readers(i.id)]
-            dropped[:] = list({i.id: i for i in [*inside, *outside]}.values())
+            dropped[:] = current.going_with(i.id for i in inside)
             return current.without(i.id for i in dropped).without_schema(schema)
 
         self.engine.catalog_store.change(without)
@@ -161,3 +169,14 @@ class Alteration:
         item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW)
         self.engine.refresh_view(item, full=statement.full)
         return "REFRESH MATERIALIZED VIEW"
+
+
+def _readers_of(catalog: Catalog, item: Item) -> list[str]:
+    """What reads an object, or an output of it, in words."""
+    parts = [item, *catalog.outputs_of(item)]
+    own = {p.id for p in parts}
+    readers = {r.id: r for p in parts for r in catalog.readers(p.id) if r.id not in own}
+    followers = [s for p in parts for s in catalog.subscribers(p.id)]
+    return [f"{i.kind.value} {i.name}" for i in readers.values()] + [
+        f"subscription '{s.name}'" for s in followers
+    ]

@@ -5,16 +5,17 @@ contents into it; commit the catalog. Until that commit the object does not exis
 that fails or is killed leaves no object (a kill may leave a folder that nobody reads).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
 from ctsql.catalog.names import fold
 from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
-from ctsql.planner.nodes import ViewWrite
+from ctsql.planner.nodes import TaskWrite, ViewWrite
 from ctsql.planner.syntax.statements import (
     CreateContinualTask,
     CreateMaterializedView,
@@ -24,7 +25,7 @@ from ctsql.planner.syntax.statements import (
     RelationRef,
 )
 from ctsql.runtime import clock, faults
-from ctsql.runtime.ddl.namespace import Namespace, check_free
+from ctsql.runtime.ddl.namespace import Namespace, check_free, drop_text
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.incremental.plans import check_strict
 from ctsql.runtime.source_writes import run_on_table
@@ -141,7 +142,7 @@ class Creation:
                 name=str(found.name),
                 found=found.kind.value,
                 wanted=kind.value,
-                hint=f"Drop it first: DROP {found.kind.keyword} {found.name}",
+                hint=f"Drop it first: {drop_text(self.engine.catalog, found)}",
             )
         return found
 
@@ -222,12 +223,17 @@ class Creation:
         if name is None:
             return "CREATE CONTINUAL TASK (exists already)"
         item = self.names.new(name, kind, statement.span, None)
-        bound = bind_task(self.names.binder(), statement, item)
-        self._create_output(item, bound)
+        for output in statement.outputs:
+            self.names.free(output.target, ObjectKind.TASK_OUTPUT, quiet=False)
+        outputs = self.names.new_outputs(statement)
+        if outputs:
+            item = replace(item, location=None, outputs=tuple(o.id for o in outputs))
+        bound = bind_task(self.names.binder(), statement, item, outputs)
+        self._create_output(item, bound, outputs)
         return "CREATE CONTINUAL TASK"
 
-    def _create_output(self, item: Item, bound: Bound) -> None:
-        """Make the table, bring it to now, and only then let the object exist."""
+    def _create_output(self, item: Item, bound: Bound, outputs: Sequence[Item] = ()) -> None:
+        """Make the table, or those of the outputs, bring it to now, and only then let it exist."""
         engine = self.engine
         reads = [engine.objects.item(r.object_id) for r in bound.reads]
         engine.mint()
@@ -243,51 +249,71 @@ class Creation:
             if all(upper <= now + 1 or upper == times.CLOSED for upper in uppers):
                 break
         item = replace(item, columns=bound.columns, reads=bound.reads, created=now)
-        with self._undone_on_failure(item):
-            with converted():
-                engine.session.sql(_create_table_text(item))
+        made = [item, *_completed(outputs, item, bound)]
+        with self._undone_on_failure(*made):
+            for output in made:
+                if output.location is not None:
+                    with converted():
+                        engine.session.sql(_create_table_text(output))
             faults.point("catalog_table_made")
-            engine.objects.use(engine.catalog.with_item(item))
+            engine.objects.use(engine.catalog.with_items(made))
             engine.advance([item], now)
-            self._register(item)
+            self._register(*made)
 
-    def _register(self, item: Item) -> None:
-        def with_item(current: Catalog) -> Catalog:
-            check_free(current, item.name, None, quiet=False)
-            gone = [r for r in item.reads if r.object_id not in current.items]
-            if gone:
-                raise error(
-                    "UNKNOWN_RELATION",
-                    kind="relation",
-                    name=str(gone[0].name),
-                    hint="It was dropped while this object was being created.",
-                )
-            return current.with_item(item)
+    def _register(self, *items: Item) -> None:
+        """Let objects exist, all at once; they may read each other."""
 
-        self.engine.catalog_store.change(with_item)
+        def with_items(current: Catalog) -> Catalog:
+            made = current.with_items(items)
+            for item in items:
+                check_free(current, item.name, None, quiet=False)
+                gone = [r for r in item.reads if r.object_id not in made.items]
+                if gone:
+                    raise error(
+                        "UNKNOWN_RELATION",
+                        kind="relation",
+                        name=str(gone[0].name),
+                        hint="It was dropped while this object was being created.",
+                    )
+            return made
+
+        self.engine.catalog_store.change(with_items)
         self.engine.refresh_catalog()
 
-    def _undone_on_failure(self, item: Item) -> "_Undone":
-        return _Undone(self.engine, item)
+    def _undone_on_failure(self, *items: Item) -> "_Undone":
+        return _Undone(self.engine, items)
 
 
 class _Undone:
-    """Deletes a new object's folder when its creation fails."""
+    """Deletes the folders of new objects when their creation fails."""
 
-    def __init__(self, engine: Engine, item: Item) -> None:
+    def __init__(self, engine: Engine, items: Sequence[Item]) -> None:
         self.engine = engine
-        self.item = item
+        self.items = items
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None or self.item.location is None:
+        if kind is None:
             return
         self.engine.refresh_catalog()
-        if self.item.id not in self.engine.catalog.items:
-            self.engine.gateway.forget(self.item.location)
-            self.engine.gateway.delete_tree(self.item.location)
+        for item in self.items:
+            if item.location is not None and item.id not in self.engine.catalog.items:
+                self.engine.gateway.forget(item.location)
+                self.engine.gateway.delete_tree(item.location)
+
+
+def _completed(outputs: Sequence[Item], task: Item, bound: Bound) -> list[Item]:
+    """The outputs of a task with all that is known of them once it is bound."""
+    if not outputs:
+        return []
+    assert isinstance(bound.plan, TaskWrite)  # nothing else has outputs
+    columns = {o.object_id: o.columns for o in bound.plan.outputs}
+    owner = Reading(name=task.name, object_id=task.id, columns=())
+    return [
+        replace(o, columns=columns[o.id], reads=(owner,), created=task.created) for o in outputs
+    ]
 
 
 def check_refresh_times(statement: CreateMaterializedView, now_ms: int) -> None:
@@ -318,7 +344,7 @@ def _signature(item: Item) -> list[tuple[str, str]]:
 def _create_table_text(item: Item) -> str:
     """The output's table. Its name for Spark is its folder."""
     # What a view's query says of NOT NULL may change with its inputs; a task's is declared.
-    keep_not_null = item.kind is ObjectKind.CONTINUAL_TASK
+    keep_not_null = item.kind is not ObjectKind.MATERIALIZED_VIEW
     columns = [replace(c, nullable=c.nullable or not keep_not_null).ddl() for c in item.columns]
     return (
         f"CREATE TABLE delta.`{item.location}` ({', '.join(columns)}) USING delta "

@@ -1,10 +1,12 @@
 """EXPLAIN: the plan of a statement or of a stored object, the very value that is run."""
 
+from pyspark.sql import DataFrame
+
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding import bind_task, qualify
-from ctsql.planner.lowering import Context, lower_query, lower_transaction, lower_view
+from ctsql.planner.lowering import Context, Proposal, lower_query, lower_transaction, lower_view
 from ctsql.planner.nodes import Node, Query, TaskWrite, ViewWrite
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import parse
@@ -52,7 +54,8 @@ class Explanation:
             name = qualify(inner.target, self.names.search_schema)
             item = self.names.new(name, kinds[type(inner)], inner.span, None)
             if isinstance(inner, CreateContinualTask):
-                return bind_task(self.names.binder(), inner, item).plan
+                outputs = self.names.new_outputs(inner)
+                return bind_task(self.names.binder(), inner, item, outputs).plan
             return self.names.binder().bind_materialized_view(inner, item).plan
         raise error(
             "NOT_SUPPORTED",
@@ -84,8 +87,13 @@ class Explanation:
                 case ViewWrite():
                     frames = [lower_view(plan, context)]
                 case TaskWrite():
-                    proposal = lower_transaction(plan.transaction, context)
-                    frames = [f for f in (proposal.victims, proposal.inserts) if f is not None]
+                    made = lower_transaction(plan.transaction, context)
+                    both = [f for o in plan.written for f in _frames(made.get(o.object_id))]
+                    frames = [f for f in both if f is not None]
                 case _:
                     raise TypeError(f"{type(plan).__name__} is no root of a plan")
             return "\n".join(f._jdf.queryExecution().toString() for f in frames)
+
+
+def _frames(proposal: Proposal | None) -> tuple[DataFrame | None, ...]:
+    return () if proposal is None else (proposal.victims, proposal.inserts)

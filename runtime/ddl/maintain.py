@@ -12,8 +12,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax.statements import Maintain, ShowRetention
-from ctsql.runtime import clock
-from ctsql.runtime import delta_maintenance as adapter
+from ctsql.runtime import clock, delta_maintenance as adapter
 from ctsql.runtime.ddl.namespace import Namespace
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_maintenance import Compacted
@@ -97,7 +96,8 @@ class Maintenance:
     def _works(self, statement: Maintain) -> Iterator[_Work]:
         catalog = self.engine.refresh_catalog()
         if statement.target is not None:
-            yield self._work(self._stored(statement))
+            for item in self._stored(statement):
+                yield self._work(item)
             return
         for item in sorted(catalog, key=lambda i: i.name.key):
             if item.is_output or (statement.everything and item.managed and item.location):
@@ -112,11 +112,14 @@ class Maintenance:
         name = (item.name.schema, item.name.name, item.kind.value)
         return _Work(table=self.engine.objects.table(item), name=name, item=item)
 
-    def _stored(self, statement: Maintain | ShowRetention) -> Item:
+    def _stored(self, statement: Maintain | ShowRetention) -> list[Item]:
+        """The object that is named; of a task with outputs those."""
         ref = statement.target
         assert ref is not None  # the caller looked
         catalog = self.engine.refresh_catalog()
         item = catalog.get(qualify(ref, self.names.search_schema), span=ref.span)
+        if item.outputs:
+            return catalog.outputs_of(item)
         if item.location is None:
             raise error(
                 "WRONG_OBJECT_KIND",
@@ -126,7 +129,7 @@ class Maintenance:
                 wanted="stored object",
                 hint="A view keeps no rows. Name the tables that it reads.",
             )
-        return item
+        return [item]
 
     def _compact(self, work: _Work, *, dry: bool) -> Compacted:
         """Compact a table; when another commit comes first, the next MAINTAIN does it."""
@@ -190,7 +193,7 @@ class Maintenance:
         catalog = engine.refresh_catalog()
         stored = [i for i in catalog if i.location is not None]
         if statement.target is not None:
-            stored = [self._stored(statement)]
+            stored = self._stored(statement)
         known = needs(engine, keep_from=now_ms)
         unnamed = now_ms - retention.UNNAMED_AGE_MS
         rows: list[tuple[object, ...]] = []

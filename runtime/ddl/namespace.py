@@ -2,13 +2,14 @@
 
 import re
 import uuid
+from dataclasses import replace
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Binder, qualify
-from ctsql.planner.syntax.statements import RelationRef
+from ctsql.planner.syntax.statements import CreateContinualTask, RelationRef
 from ctsql.runtime.analysis import SparkAnalyst
 from ctsql.runtime.engine import Engine
 
@@ -38,13 +39,16 @@ class Namespace:
         catalog = self.engine.refresh_catalog()
         item = catalog.get(qualify(ref, self.search_schema), span=ref.span, kind=kind.value)
         if item.kind is not kind:
+            hint = f"Write {item.kind.keyword} instead of {kind.keyword}."
+            if kind is ObjectKind.CONTINUAL_TASK and item.kind is ObjectKind.TASK_OUTPUT:
+                hint = f"It is written by continual task {catalog.items[item.owner].name}: name it."
             raise error(
                 "WRONG_OBJECT_KIND",
                 span=ref.span,
                 name=str(item.name),
                 found=item.kind.value,
                 wanted=kind.value,
-                hint=f"Write {item.kind.keyword} instead of {kind.keyword}.",
+                hint=hint,
             )
         return item
 
@@ -84,6 +88,15 @@ class Namespace:
             comment=comment,
         )
 
+    def new_outputs(self, statement: CreateContinualTask) -> list[Item]:
+        """Items for the OUTPUTS (...) of a task that is made, in order; none without them."""
+        found = []
+        for output in statement.outputs:
+            name = qualify(output.target, self.search_schema)
+            made = self.new(name, ObjectKind.TASK_OUTPUT, output.target.span, None)
+            found.append(replace(made, definition=""))
+        return found
+
 
 def _folder(part: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]", "_", part)
@@ -93,9 +106,15 @@ def check_free(catalog: Catalog, name: Name, span: Span | None, *, quiet: bool) 
     """A name must not be taken."""
     found = catalog.find(name)
     if found is not None:
-        hint = f"Drop it first (DROP {found.kind.keyword} {found.name}), or choose another name."
+        hint = f"Drop it first ({drop_text(catalog, found)}), or choose another name."
         if quiet:
             hint = "IF NOT EXISTS skips only an object of the same kind."
         raise error(
             "OBJECT_EXISTS", span=span, kind=found.kind.value, name=str(found.name), hint=hint
         )
+
+
+def drop_text(catalog: Catalog, item: Item) -> str:
+    """The statement that drops an object: of an output, the one that drops all of its task."""
+    dropped = catalog.items[item.owner] if item.kind is ObjectKind.TASK_OUTPUT else item
+    return f"DROP {dropped.kind.keyword} {dropped.name}"

@@ -1,7 +1,6 @@
 """VERIFY: a view's stored rows beside those of its query, on what it was made from."""
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import DataError, StatementError, error
 from ctsql.catalog.items import Item, ObjectKind

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind

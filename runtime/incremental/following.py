@@ -14,8 +14,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import DataError, EnvironmentProblem, StatementError
 from ctsql.catalog.items import Item
@@ -205,8 +204,8 @@ class _Texts:
     def _stored(self) -> DataFrame | None:
         """The view's rows, with where they are."""
         following = self.following
-        output = (following.item, following.batch.version_read)
-        return StoredSources(following.objects, output=output).stored(following.item.id)
+        outputs = {following.item.id: (following.item, following.batch.version_read)}
+        return StoredSources(following.objects, outputs=outputs).stored(following.item.id)
 
     def _run(self, steps: Sequence[StepText], stack: ExitStack) -> None:
         """Compute the steps in order, each under its name."""

@@ -11,10 +11,7 @@ from functools import reduce
 from operator import and_, or_
 from typing import Any
 
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
 from ctsql.runtime.sinks.correction import column_name
 

@@ -15,8 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ctsql.catalog.items import Catalog
-from ctsql.runtime import clock
-from ctsql.runtime import delta_maintenance as adapter
+from ctsql.runtime import clock, delta_maintenance as adapter
 from ctsql.runtime.commits import Commit
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_maintenance import Folder

@@ -6,6 +6,9 @@ pinned by it. A task that failed is complete through the T before. A plain view 
 reads it reads through it. A view that nobody follows and that was not written at its last refresh
 is computed from its sources as of that refresh, so it needs them from there.
 
+Of a task with several outputs some may hold a T that the task has not come to; what they held
+before is what is read of them until it has, and what the body reads when T is run again.
+
 A named reader needs what it reads from its position; see
 :mod:`ctsql.runtime.subscriptions.retention`.
 
@@ -57,9 +60,9 @@ def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
         need = _need(engine, item, keep_from, READS)
         rows[item.id].append(need)
         logs[item.id].append(_version_at(engine, item, keep_from))
-        if not item.is_output:
-            continue
-        logs[item.id].append(_last_write(engine, item))
+        if item.is_output:
+            logs[item.id].append(_last_write(engine, item))
+    for item in (i for i in catalog if i.is_run):
         for read, through, seen in _reads(engine, item, keep_from):
             rows[read.id].append(_need(engine, read, through, consumer_name(item)))
             logs[read.id].append(_version_at(engine, read, seen))
@@ -71,7 +74,7 @@ def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
 
 
 def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, int, int]]:
-    """What an output reads: (stored object, T from which rows are needed, T for the log)."""
+    """What is read for an output: (stored object, T from which rows are needed, T for the log)."""
     objects = engine.objects
     try:
         if objects.is_closed(item):
@@ -85,7 +88,7 @@ def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, i
         if problem.condition not in _LOST:
             raise
         through = seen = 0  # it cannot say what it needs, so all that there is is kept for it
-    for read in _stored_reads(engine, item):
+    for read in [*_stored_reads(engine, item), *engine.catalog.outputs_of(item)]:
         yield read, through, min(seen, through)
 
 

@@ -7,10 +7,7 @@ stored rows of which k must go, the first k by file and row number go.
 :mod:`ctsql.runtime.sinks.cancel` does the same on the driver for few rows.
 """
 
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN
 

@@ -1,4 +1,7 @@
-"""The continual-task sink: writes the output of a task, one commit at each due T.
+"""The continual-task sink: writes what a task proposes, one commit at each due T.
+
+With several outputs there is one for each (:mod:`ctsql.runtime.sinks.outputs`); the handle here is
+that of the one that leads.
 
     inputs' logs --> times (TimesExtract, TimesReduce) --+
                                                         +--> SinkState.decide() --> one commit
@@ -44,6 +47,7 @@ from ctsql.runtime.sinks.failure import (
     recorded,
 )
 from ctsql.runtime.sinks.iterations import propose
+from ctsql.runtime.sinks.outputs import Attempts
 from ctsql.runtime.sinks.runs import Run, RunInputs, due_runs
 from ctsql.runtime.sinks.staging import stage
 from ctsql.runtime.sinks.together import (
@@ -64,7 +68,7 @@ SNAPSHOT = -1
 
 
 class TaskSink:
-    """Keeps one task's output."""
+    """Keeps one task's output, or its outputs."""
 
     def __init__(self, objects: Objects, item: Item) -> None:
         self.objects = objects
@@ -163,22 +167,22 @@ class TaskSink:
         for _ in range(DISTURBED_TRIES_MAX):
             if self.output.upper > time:
                 return self.output.upper, True  # a rival wrote it
-            attempt = self.output.open(self.output.upper)
-            if isinstance(attempt, UpperMismatch):
+            attempts = Attempts.open(self.objects, self.item, time)
+            if attempts is None:
                 continue
             try:
-                wrote = self._stage(attempt, run)
+                wrote = self._stage(attempts, run)
                 if not wrote:
-                    attempt.abandon()
+                    attempts.abandon()
                     return time + 1, False
-                outcome = attempt.commit(time + 1, self.objects.reads_at(self.item, time))
+                outcome = attempts.commit(time + 1, self.objects.reads_at(self.item, time))
             except (DataError, StatementError) as problem:
-                attempt.abandon()
+                attempts.abandon()
                 if not is_final(problem):
                     raise
                 return self._failed(run, problem), True
             except EnvironmentProblem as problem:
-                attempt.abandon()
+                attempts.abandon()
                 if problem.message != FILE_MISSING:
                     raise
                 if missed:
@@ -186,7 +190,7 @@ class TaskSink:
                 missed = True  # it may have been compacted and removed while it was being read
                 continue
             except BaseException:
-                attempt.abandon()
+                attempts.abandon()
                 raise
             match outcome:
                 case Committed():
@@ -271,21 +275,29 @@ class TaskSink:
             f"{self.item.name}, then CREATE it; with SNAPSHOT it starts from what is there.",
         )
 
-    def _stage(self, attempt: Attempt, run: Run) -> bool:
+    def _stage(self, attempts: Attempts, run: Run) -> bool:
         """Compute and stage what the body proposes; False when that is nothing."""
         _, plan = self.objects.in_force(self.item, run.time)
         inputs = RunInputs(self.objects, plan, run)
         with converted(), inputs.opened() as changes:
             if changes is None:
                 return False
-            sources = StoredSources(self.objects, changes, (self.item, attempt.version_read))
+            sources = StoredSources(self.objects, changes, attempts.read)
             session = self.objects.gateway.session
             context = Context(session, sources, run.time, clock_at=run.time)
-            columns = [c.name for c in plan.columns]
-            proposal = propose(plan.transaction, context, columns)
-            return stage(
-                attempt, proposal.inserts, proposal.victims, columns, small=inputs.are_small
-            )
+            columns = {o.object_id: [c.name for c in o.columns] for o in plan.written}
+            proposals = propose(plan.transaction, context, columns)
+            for attempt in attempts.waiting:
+                made = proposals.get(attempt.object_id)
+                if made is not None:
+                    attempt.has_rows = stage(
+                        attempt.handle,
+                        made.inserts,
+                        made.victims,
+                        columns[attempt.object_id],
+                        small=inputs.are_small,
+                    )
+            return attempts.has_rows
 
     def settle(self, through: int) -> None:
         """Note in the log that the task has run through a time, after which it need not look."""

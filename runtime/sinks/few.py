@@ -15,10 +15,7 @@ from contextlib import contextmanager
 from functools import reduce
 from operator import add
 
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta_log import FILE_COLUMN

@@ -5,12 +5,14 @@ pass builds on rows and not on a plan that grows. Nothing changes when, as multi
 
     (inserts - victims) after the pass = (inserts - victims) before it
 
-which is compared by Spark in one job. A body that goes on changing its output, in a circle or
-without an end, is cut off by the limit: FIXPOINT then fails, a number of iterations is enough.
+of each output, which is compared by Spark in one job. A body that goes on changing its outputs, in
+a circle or without an end, is cut off by the limit: FIXPOINT then fails, a number of iterations is
+enough.
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import error
 from ctsql.planner.lowering import (
@@ -27,26 +29,36 @@ from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.sinks.correction import COPIES, column_name, net
 
 
-def propose(transaction: Transaction, context: Context, columns: list[str]) -> Proposal:
-    """What a body proposes at ``context.at``.
+def propose(
+    transaction: Transaction, context: Context, columns: Mapping[str, list[str]]
+) -> dict[str, Proposal]:
+    """What the body proposes at ``context.at``, for each output that it writes.
+
+    Args:
+        columns: of each output, by its id.
 
     Raises:
-        STEP_LIMIT_REACHED: it should run until nothing changes, and something always does.
+        STEP_LIMIT_REACHED: with FIXPOINT, something still changes after the last pass.
+        DATA_ERROR: a row cannot be computed. It is raised here or when the rows are staged;
+            a body that runs more than once raises it here.
     """
     if transaction.iterations == 1:
         return lower_transaction(transaction, context)
     stored = base(transaction, context)
-    held = Held(stored)
+    held = stored
     for _ in range(transaction.iterations):
         after = lower_statements(transaction, context, held, keep=True)
-        made = Held(None, _computed(after.inserts), _computed(after.victims))
-        if not _differ(held, made, columns):
+        made = {o: Held(None, _computed(h.inserts), _computed(h.victims)) for o, h in after.items()}
+        if not any(_differ(held[o], made[o], columns[o]) for o in made):
             break
-        held = Held(_left(stored, made.victims), made.inserts, made.victims)
+        held = {
+            o: Held(_left(stored[o].stored, h.victims), h.inserts, h.victims)
+            for o, h in made.items()
+        }
     else:
         if transaction.fixpoint:
             raise error("STEP_LIMIT_REACHED", limit=transaction.iterations)
-    return Proposal(held.inserts, held.victims)
+    return {o: Proposal(h.inserts, h.victims) for o, h in held.items()}
 
 
 def _computed(frame: DataFrame | None) -> DataFrame | None:

@@ -175,7 +175,9 @@ class ViewSink:
         try:
             with discarded_on_error([batch]), converted():
                 context = Context(self.objects.gateway.session, StoredSources(self.objects), at)
-                sources = StoredSources(self.objects, output=(self.item, batch.version_read))
+                sources = StoredSources(
+                    self.objects, outputs={self.item.id: (self.item, batch.version_read)}
+                )
                 columns = [c.name for c in self.plan.columns]
                 desired = lower_view(self.plan, context)
                 stored = sources.stored(self.item.id)

@@ -9,8 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.items import Item
 from ctsql.planner.nodes import InsertsInput, TaskWrite

@@ -16,10 +16,7 @@ from functools import reduce
 from operator import and_
 
 import pyarrow as pa
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.incremental.skipping import may_equal

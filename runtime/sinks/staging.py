@@ -13,16 +13,16 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.sinks.cancel import cancel, keys
 from ctsql.runtime.sinks.correction import COPIES, PLACES, column_name, copied, difference
-from ctsql.runtime.sinks.few import DRIVER_ROWS_MAX as DRIVER_ROWS_MAX
-from ctsql.runtime.sinks.few import few
-from ctsql.runtime.sinks.few import unadaptive as unadaptive
+from ctsql.runtime.sinks.few import (
+    DRIVER_ROWS_MAX as DRIVER_ROWS_MAX,
+    few,
+    unadaptive as unadaptive,
+)
 from ctsql.runtime.staged import Staging
 
 

@@ -12,10 +12,10 @@ F2: where the body cannot be computed over all of them nothing is kept, and fewe
 """
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.items import Item
 from ctsql.planner.lowering import Context, lower_inserts
@@ -23,8 +23,9 @@ from ctsql.planner.together import NUMBER, by_row, numbered
 from ctsql.runtime.commits import Change
 from ctsql.runtime.input_changes import numbered_rows
 from ctsql.runtime.objects import Objects
-from ctsql.runtime.sinks.few import unadaptive
+from ctsql.runtime.sinks.few import few, unadaptive
 from ctsql.runtime.sinks.runs import SNAPSHOT, Run
+from ctsql.runtime.sinks.staging import persisted
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import converted
 from ctsql.runtime.staged import Staging
@@ -87,7 +88,17 @@ def stage_together(
         return None
     session = objects.gateway.session
     context = Context(session, _Numbered(objects, rows=rows), runs[0].time)
-    with converted(), unadaptive(session):
+    with ExitStack() as stack:
+        stack.enter_context(converted())
+        stack.enter_context(unadaptive(session))
         made = lower_inserts(numbered(plan.transaction), context, NUMBER)
-        placed = made.repartitionById(len(runs), F.col(NUMBER)).drop(NUMBER)
-        return staging.stage_shared(placed, [run.time for run in runs])
+        held = few(made)
+        kept = stack.enter_context(persisted(made)) if held is None else held
+        found = kept.select(NUMBER) if held is not None else kept.select(NUMBER).distinct()
+        numbers = sorted({row[0] for row in found.collect()})
+        if not numbers:
+            return []
+        # Spark writes a file for its first partition even where that has no row.
+        place = F.array_position(F.array(*map(F.lit, numbers)), F.col(NUMBER)) - 1
+        placed = kept.repartitionById(len(numbers), place.cast("int")).drop(NUMBER)
+        return staging.stage_shared(placed, [runs[number].time for number in numbers])

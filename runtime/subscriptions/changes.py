@@ -17,8 +17,7 @@ Limits: a plain view is computed twice for each T at which anything it reads cha
 from collections.abc import Iterator, Sequence
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.times import CLOSED

@@ -16,22 +16,20 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import DataError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.planner.assertions import refuse_nondeterministic
-from ctsql.planner.binding import qualify
+from ctsql.planner.binding import check_holds_rows, qualify
 from ctsql.planner.syntax.statements import Subscribe
 from ctsql.runtime.ddl.namespace import Namespace
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.sinks.correction import COPIES, column_name
 from ctsql.runtime.spark_errors import converted
-from ctsql.runtime.subscriptions.changes import TIME as CHANGES_TIME
-from ctsql.runtime.subscriptions.changes import Changes
+from ctsql.runtime.subscriptions.changes import TIME as CHANGES_TIME, Changes
 from ctsql.runtime.subscriptions.position import Position
 from ctsql.runtime.subscriptions.readers import Place, Readers, definition_of, outdated
 
@@ -147,7 +145,9 @@ class Feed:
         """Of what is below the object the sources; for a passive subscription the outputs too."""
         found = [engine.catalog_store.table, engine.timeline.table]
         for one in engine.catalog.closure([item.id]):
-            if one.kind is ObjectKind.TABLE or (one.location is not None and self.passive):
+            # An output is complete as its task is, which the log of the first output says.
+            is_stored = one.location is not None or one.outputs
+            if one.kind is ObjectKind.TABLE or (is_stored and self.passive):
                 found.append(engine.objects.table(one))
         return found
 
@@ -258,6 +258,7 @@ def _opened_feed(names: Namespace, statement: Subscribe, *, passive: bool) -> Fe
     catalog = engine.refresh_catalog()
     ref = statement.target
     item = catalog.get(qualify(ref, names.search_schema), span=ref.span)
+    check_holds_rows(catalog, item, ref.span)
     if item.kind is ObjectKind.VIEW:
         analyst = names.binder().analyst
         assert analyst is not None  # a namespace's binder has one

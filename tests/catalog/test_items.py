@@ -2,7 +2,9 @@
 
 import dataclasses
 
-from ctsql.catalog.items import Item, ObjectKind, Reading, Revision
+import pytest
+
+from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading, Revision
 from ctsql.catalog.names import Name
 from ctsql.catalog.schemas import Column
 
@@ -52,3 +54,57 @@ def test_forgotten_definitions() -> None:
     assert kept.at_revision(0).definition == "second"
     third = dataclasses.replace(SECOND, number=2, definition="third")
     assert kept.with_revisions(third, kept.revisions).at_revision(0).definition == "second"
+
+
+def _item(name: str, kind: ObjectKind, *reads: str, outputs: tuple[str, ...] = ()) -> Item:
+    return Item(
+        id=name,
+        kind=kind,
+        name=Name("default", name),
+        columns=(),
+        reads=tuple(_reading(r) for r in reads),
+        outputs=outputs,
+    )
+
+
+SEVERAL = Catalog.of(
+    [
+        _item("f", ObjectKind.TABLE),
+        _item("x", ObjectKind.CONTINUAL_TASK, "f", outputs=("a", "b")),
+        _item("a", ObjectKind.TASK_OUTPUT, "x"),
+        _item("b", ObjectKind.TASK_OUTPUT, "x"),
+        _item("v", ObjectKind.VIEW, "b"),
+        _item("m", ObjectKind.MATERIALIZED_VIEW, "f"),
+    ]
+)
+
+
+def test_a_task_with_outputs() -> None:
+    """The outputs are stored as objects; a task without them as before."""
+    task, output = SEVERAL.items["x"], SEVERAL.items["a"]
+    assert "outputs" not in TASK.to_json()
+    assert Item.from_json(task.to_json()) == task
+    assert Item.from_json(output.to_json()) == output
+    assert [i.id for i in SEVERAL.outputs_of(task)] == ["a", "b"]
+    assert SEVERAL.outputs_of(TASK) == []
+    assert output.owner == "x"
+    assert [(i.is_output, i.is_run) for i in (task, output, TASK)] == [
+        (False, True),
+        (True, False),
+        (True, True),
+    ]
+    assert [i.id for i in SEVERAL.closure(["v", "a"])] == ["f", "x", "b", "v", "a"]
+
+
+@pytest.mark.parametrize(
+    ("dropped", "gone"),
+    [
+        ("v", "v"),
+        ("x", "x a b v"),
+        ("b", "b v x a"),
+        ("f", "f m x a b v"),
+    ],
+)
+def test_what_goes_together(dropped: str, gone: str) -> None:
+    """What reads it, and of a task with several outputs all of it."""
+    assert [i.id for i in SEVERAL.going_with([dropped])] == gone.split()

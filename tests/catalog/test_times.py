@@ -3,8 +3,7 @@
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.times import (

@@ -6,7 +6,8 @@ and what feed holds then. The body is run for a change of an input that inserts 
 deletes rows if the body reads deletes, and for no other. A body is a list of statements; each
 sees what the earlier ones proposed, and of its inputs what this change does and nothing else.
 With iterations the whole body is run again, with the same change, until nothing changes or it
-was run that often.
+was run that often. A task with two outputs is the same with two multisets: each statement writes
+one of them and may read both.
 """
 
 from collections import Counter
@@ -48,6 +49,20 @@ class Statement:
         return "deletes(feed)" in self.sql or "changes(feed)" in self.sql
 
 
+@dataclass(frozen=True)
+class Crossing:
+    """A statement that writes one of two outputs and reads the other (``{other}``).
+
+    ``run`` takes what its output holds, what the other one holds, and the input's change.
+    """
+
+    sql: str
+    run: Callable[[Rows, Rows, Change], Rows]
+
+    reads_side = False
+    reads_deletes = False
+
+
 def task(
     body: Iterable[Statement],
     changes: Iterable[Change],
@@ -56,23 +71,38 @@ def task(
     follows_side: bool = False,
 ) -> Rows:
     """What the output holds after all changes; feed is an input, side may be."""
-    held: Rows = Counter()
+    placed = [(0, statement) for statement in body]
+    return outputs(placed, changes, iterations=iterations, follows_side=follows_side)[0]
+
+
+def outputs(
+    body: Iterable[tuple[int, Statement | Crossing]],
+    changes: Iterable[Change],
+    *,
+    iterations: int = 1,
+    follows_side: bool = False,
+) -> tuple[Rows, Rows]:
+    """What two outputs of one task hold; each statement with the number of the one it writes."""
+    both: list[Rows] = [Counter(), Counter()]
     statements = list(body)
     for change in changes:
         is_due = bool(
             change.inserted
-            or (change.deleted and any(s.reads_deletes for s in statements))
+            or (change.deleted and any(s.reads_deletes for _, s in statements))
             or (change.side and follows_side)
         )
         if not is_due:
             continue
         for _ in range(iterations):
-            before = +held
-            for statement in statements:
-                held = statement.run(held, change)
-            if +held == before:
+            before = [+held for held in both]
+            for place, statement in statements:
+                if isinstance(statement, Crossing):
+                    both[place] = statement.run(both[place], both[1 - place], change)
+                else:
+                    both[place] = statement.run(both[place], change)
+            if [+held for held in both] == before:
                 break
-    return held
+    return both[0], both[1]
 
 
 def _keep(held: Rows, leave: Callable[[Row], bool]) -> Rows:
@@ -252,3 +282,33 @@ STATEMENTS = (
         _swept,
     ),
 )
+CROSSINGS = (
+    Crossing(
+        "INSERT INTO {task} SELECT k, v FROM {other} WHERE k IN (SELECT k FROM feed)",
+        lambda held, other, new: held + _keep(other, lambda row: _in(row[0], _keys(new.inserted))),
+    ),
+    Crossing(
+        "DELETE FROM {task} WHERE k IN (SELECT k FROM {other})",
+        lambda held, other, _: _keep(held, lambda row: not _in(row[0], _keys(other))),
+    ),
+    Crossing(
+        "UPDATE {task} SET v = (SELECT max(v) FROM {other}) WHERE v IS NULL",
+        lambda held, other, _: _mapped(
+            held,
+            lambda row: (
+                (row[0], max((v for _, v in +other if v is not None), default=None))
+                if row[1] is None
+                else row
+            ),
+        ),
+    ),
+    Crossing(
+        "MERGE INTO {task} AS t USING (SELECT DISTINCT k FROM {other}) AS s ON t.k = s.k"
+        " WHEN MATCHED THEN UPDATE SET v = 0 WHEN NOT MATCHED THEN INSERT (k) VALUES (s.k)",
+        lambda held, other, _: (
+            _mapped(held, lambda row: (row[0], 0) if _in(row[0], _keys(+other)) else row)
+            + Counter({(k, None): 1 for k in _keys(+other) if not _in(k, _keys(+held))})
+        ),
+    ),
+)
+"""Statements that tie two outputs of a task together."""

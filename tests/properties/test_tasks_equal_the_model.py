@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ctsql.api import Connection
-from tests.properties.model import STATEMENTS, Change, Row, Rows, task
+from tests.properties.model import CROSSINGS, STATEMENTS, Change, Row, Rows, outputs, task
 from tests.scenarios.play import assert_rows
 
 pytestmark = pytest.mark.spark
@@ -16,6 +16,7 @@ FIXED_SEEDS = (1,)
 TASKS_PER_SEED = 4
 CHANGES = 5
 SLOW_SEEDS = range(100, 140)
+SLOW_SEEDS_OF_OUTPUTS = range(200, 212)
 
 
 def _rows(chance: random.Random) -> list[Row]:
@@ -120,3 +121,35 @@ def test_a_fresh_seed(connect: Callable[[], Connection]) -> None:
 def test_many_seeds(seed: int, connect: Callable[[], Connection]) -> None:
     """The slow lane."""
     _play(seed, connect)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SLOW_SEEDS_OF_OUTPUTS)
+def test_two_outputs(seed: int, connect: Callable[[], Connection]) -> None:
+    """A body over two outputs, some statements of which read the one and write the other."""
+    chance = random.Random(seed)
+    con = connect()
+    con.execute("CREATE TABLE feed (k INT, v INT); CREATE TABLE side (k INT, v INT)")
+    body = [
+        (0, STATEMENTS[0]),
+        *((chance.randrange(2), s) for s in chance.sample(STATEMENTS, 2)),
+        *((chance.randrange(2), s) for s in chance.sample(CROSSINGS, 2)),
+    ]
+    chance.shuffle(body)
+    iterations = chance.choice((1, 1, 3))
+    text = "; ".join(s.sql.format(task="ab"[i], other="ba"[i]) for i, s in body)
+    con.execute(
+        "CREATE CONTINUAL TASK task OUTPUTS (a (k INT, v INT), b (k INT, v INT))"
+        f" ON INPUT feed, side WITH (ITERATIONS = {iterations}) AS ({text})"
+    )
+    held: Rows = Counter()
+    changes = []
+    for turn in range(CHANGES):
+        changes.append(_change(con, chance, held))
+        if turn < CHANGES // 2:
+            con.execute(f"SELECT * FROM {chance.choice('ab')}")
+    wanted = outputs(body, changes, iterations=iterations, follows_side=True)
+    for name, rows in zip("ab", wanted, strict=True):
+        found = con.execute(f"SELECT * FROM {name}").fetchall()
+        said = f"seed {seed}, {iterations} iterations, {name}: {text} over {changes}"
+        assert_rows(found, rows.elements(), said)

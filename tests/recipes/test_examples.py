@@ -31,6 +31,7 @@ TESTED = {
     "stream_table_join.sql",
     "view.sql",
     "change_data_capture.sql",
+    "several_outputs.sql",
 }
 
 
@@ -257,6 +258,27 @@ def test_change_data_capture(loaded: str) -> None:
         rows = con.execute("SELECT * FROM history").fetchall()
     assert len(rows) == len(history)
     assert {(a, c, _utc(s), e and _utc(e)) for a, c, s, e in rows} == history
+
+
+def test_several_outputs(loaded: str) -> None:
+    """Every flight of two months is in one of the outputs, and the view counts each once."""
+    expected: Counter[tuple[int, str]] = Counter()
+    with zipfile.ZipFile(data_folder() / "flights.csv.zip") as archive:
+        text = io.TextIOWrapper(archive.open("flights.csv"), encoding="utf-8")
+        for line in csv.DictReader(text):
+            if line["month"] in ("1", "2"):
+                state = "no aircraft" if line["tailnum"] == "NA" else "clean"
+                if state == "clean" and line["dep_delay"] == "NA":
+                    state = "never left"
+                is_sent_again = (line["month"], line["day"]) == ("1", "1")
+                expected[int(line["month"]), "clean" if is_sent_again else state] += 1
+    with run(loaded, "several_outputs.sql") as con:
+        rows = con.execute("SELECT * FROM routed").fetchall()
+        looked_up = con.execute("SELECT count(*) FROM clean WHERE tailnum = 'looked up'").fetchall()
+        left = con.execute("SELECT * FROM dead_letters WHERE month = 1 AND day = 1").fetchall()
+    assert Counter({(month, state): count for month, state, count in rows}) == expected
+    assert looked_up[0][0] > 0
+    assert left == []
 
 
 @pytest.mark.slow

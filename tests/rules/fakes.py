@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
@@ -58,19 +59,25 @@ RECENT = item(
     definition="CREATE VIEW recent AS SELECT key FROM feed",
     reads=[FEED],
 )
-CATALOG = Catalog.of([FEED, PAGES, OTHER, SUMMED, OLD, RECENT], ["other"])
+LOW, HIGH = (item(ObjectKind.TASK_OUTPUT, name, "key int") for name in ("low", "high"))
+SEVERAL = replace(
+    item(ObjectKind.CONTINUAL_TASK, "several", "", reads=[FEED]),
+    location=None,
+    outputs=(LOW.id, HIGH.id),
+)
+CATALOG = Catalog.of([FEED, PAGES, OTHER, SUMMED, OLD, RECENT, SEVERAL, LOW, HIGH], ["other"])
 
 
 class FakeAnalyst:
     """Types of ``SELECT column, literal, ... FROM relations``, by the catalog's columns."""
 
     def __init__(self) -> None:
-        self.own: tuple[str, tuple[Column, ...]] | None = None
+        self.own: dict[str, tuple[Column, ...]] = {}
         self.predicates: list[Delete] = []
 
     def set_own(self, object_id: str, columns: Sequence[Column]) -> None:
-        """Remember what the output looks like."""
-        self.own = (object_id, tuple(columns))
+        """Remember what an output looks like."""
+        self.own[object_id] = tuple(columns)
 
     def is_deterministic(self, query: Query) -> bool:
         """Every function it knows is."""
@@ -110,8 +117,8 @@ class FakeAnalyst:
 
     def _of(self, node: Node) -> tuple[Column, ...]:
         if isinstance(node, ViewReference | Get):
-            if self.own is not None and node.object_id == self.own[0]:
-                return self.own[1]
+            if node.object_id in self.own:
+                return self.own[node.object_id]
             return CATALOG.items[node.object_id].columns
         raise TypeError(type(node).__name__)
 
@@ -140,7 +147,10 @@ def bind(sql: str, analyst: FakeAnalyst | None = None, catalog: Catalog = CATALO
     binder = Binder(catalog, "default", analyst or FakeAnalyst())
     match statement:
         case CreateContinualTask():
-            return bind_task(binder, statement, _own(statement, ObjectKind.CONTINUAL_TASK))
+            names = [".".join(o.target.parts) for o in statement.outputs]
+            outputs = [item(ObjectKind.TASK_OUTPUT, name, "") for name in names]
+            own = _own(statement, ObjectKind.CONTINUAL_TASK)
+            return bind_task(binder, statement, own, outputs)
         case CreateMaterializedView():
             own = _own(statement, ObjectKind.MATERIALIZED_VIEW)
             return binder.bind_materialized_view(statement, own)

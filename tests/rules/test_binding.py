@@ -222,6 +222,9 @@ def test_view_columns_can_be_renamed() -> None:
 
 
 TASK = "CREATE CONTINUAL TASK t (k INT, v STRING) ON INPUT feed AS"
+SEVERAL = (
+    "CREATE CONTINUAL TASK x OUTPUTS (a (key INT), other.b (key INT, n BIGINT)) ON INPUT feed AS"
+)
 # statement, condition, the text pointed at, words of the hint
 REFUSED: dict[str, tuple[str, str, str, str]] = {
     "unknown input": (
@@ -254,6 +257,38 @@ REFUSED: dict[str, tuple[str, str, str, str]] = {
     ),
     "delete from the input": (
         f"{TASK} (DELETE FROM feed)", "TASK_WRITES_FOREIGN_TABLE", "feed", "a second task",
+    ),
+    "insert into the task with outputs": (
+        f"{SEVERAL} (INSERT INTO x SELECT key FROM feed)",
+        "TASK_WRITES_FOREIGN_TABLE", "x", 'Write "a" or "other.b" here',
+    ),
+    "an output as input": (
+        f"{SEVERAL.replace('feed', 'other.b')} (DELETE FROM a)",
+        "TASK_INPUT_IS_OUTPUT", "other.b", "Read it in the body",
+    ),
+    "outputs of one name": (
+        f"{SEVERAL.replace('other.b', 'A')} (DELETE FROM a)", "INVALID_STATEMENT", "A", "",
+    ),
+    "an output called like the task": (
+        f"{SEVERAL.replace('other.b', 'x')} (DELETE FROM a)", "INVALID_STATEMENT", "x", "",
+    ),
+    "another output's column": (
+        f"{SEVERAL} (UPDATE a SET n = 1)", "UNKNOWN_COLUMN", "n", "",
+    ),
+    "too many columns for this output": (
+        f"{SEVERAL} (INSERT INTO a SELECT key, 1 FROM feed)",
+        "COLUMN_COUNT_MISMATCH", "SELECT key, 1 FROM feed", "",
+    ),
+    "an output with a column twice": (
+        f"{SEVERAL.replace('n BIGINT', 'KEY BIGINT')} (DELETE FROM a)",
+        "DUPLICATE_COLUMN", "KEY", "",
+    ),
+    "a task that holds no rows": (
+        "CREATE VIEW v AS SELECT 1 FROM several", "WRONG_OBJECT_KIND", "several", "low, high",
+    ),
+    "a task that holds no rows as input": (
+        "CREATE CONTINUAL TASK t ON INPUT several AS (INSERT INTO t SELECT 1 AS a)",
+        "WRONG_OBJECT_KIND", "several", "low, high",
     ),
     "too few columns": (
         f"{TASK} (INSERT INTO t SELECT key FROM feed)",

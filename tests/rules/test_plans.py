@@ -62,7 +62,10 @@ def _query(sql: str, *relations: Node) -> Query:
 
 def _task(source: Node, *, snapshot: bool, times: Node | None = None) -> TaskWrite:
     insert = Insert(
-        query=_query("SELECT k FROM feed", source), into=("k",), target=(Column("k", "int"),)
+        object_id="log",
+        query=_query("SELECT k FROM feed", source),
+        into=("k",),
+        target=(Column("k", "int"),),
     )
     return TaskWrite(
         object_id="log",
@@ -213,6 +216,38 @@ def test_the_upsert_recipe() -> None:
     assert explain(bound.plan) == textwrap.dedent(wanted).rstrip("\n")
 
 
+def test_several_outputs() -> None:
+    """Each statement says what it writes; what the outputs hold are self-references."""
+    bound = bind(
+        "CREATE CONTINUAL TASK x OUTPUTS (a (key INT), other.b (key INT, n BIGINT))\n"
+        "ON INPUT feed WITH (SNAPSHOT = false) AS (\n"
+        "  INSERT INTO a SELECT key FROM feed;\n"
+        "  UPDATE other.b SET n = n + 1 WHERE key IN (SELECT key FROM a)\n)"
+    )
+    wanted = """\
+        TaskWrite x: all outputs or none at each due T
+          TaskOutput a (key INT)
+          TaskOutput other.b (key INT, n BIGINT)
+          InsertsInput feed: the rows inserted at T
+          TimesReduce: one update a time
+            TimesExtract: the times at which the input's inserts changed, from its log
+              InsertsInput feed: the rows inserted at T
+          Transaction: statements in order, consolidated
+            Insert into a (key)
+              Query SELECT key FROM feed
+                InsertsInput feed: the rows inserted at T
+            Update where the last condition is true, as b
+              SelfReference other.b: contents as of T - 1, stepped forward to T
+              Assign n
+                Query n + 1
+              Query key IN (SELECT key FROM a)
+                SelfReference a: contents as of T - 1, stepped forward to T
+        """
+    assert explain(bound.plan) == textwrap.dedent(wanted).rstrip("\n")
+    assert bound.columns == ()
+    assert [r.object_id for r in bound.reads] == ["id-feed"]
+
+
 def test_a_view_over_a_view() -> None:
     """The view's query stands in place."""
     bound = bind("CREATE MATERIALIZED VIEW m AS SELECT key FROM recent")
@@ -255,8 +290,12 @@ def test_children_and_descend_reach_everything() -> None:
     [
         lambda: Transaction(statements=()),
         lambda: _query("SELECT k FROM feed"),
-        lambda: Insert(query=_query("SELECT 1"), into=("x",), target=(Column("k", "int"),)),
-        lambda: Insert(query=_query("SELECT 1"), into=("k", "k"), target=(Column("k", "int"),)),
+        lambda: Insert(
+            object_id="x", query=_query("SELECT 1"), into=("x",), target=(Column("k", "int"),)
+        ),
+        lambda: Insert(
+            object_id="x", query=_query("SELECT 1"), into=("k", "k"), target=(Column("k", "int"),)
+        ),
     ],
     ids=["no statement", "a relation without a node", "unknown column", "column twice"],
 )

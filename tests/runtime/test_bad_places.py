@@ -14,8 +14,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from ctsql.api import Connection
-from ctsql.api import connect as open_connection
+from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.cli import main
 from ctsql.progress import Progress

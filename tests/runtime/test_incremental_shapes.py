@@ -11,8 +11,7 @@ import pytest
 from ctsql.api import Connection, connect
 from ctsql.runtime.incremental.choice import Strategy
 from tests.changes.duck import planned
-from tests.changes.test_constructs import CASES, INEXACT
-from tests.changes.test_constructs import TABLES as COLUMNS
+from tests.changes.test_constructs import CASES, INEXACT, TABLES as COLUMNS
 from tests.conftest import TEST_MASTER
 from tests.runtime.following import rows, said
 

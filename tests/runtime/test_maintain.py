@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ctsql.api import Connection
-from ctsql.api import connect as connect_to
+from ctsql.api import Connection, connect as connect_to
 from ctsql.runtime.maintenance import retention
 from tests.conftest import TEST_MASTER
 from tests.runtime.disk import data_files, folder, log, named_files, tree

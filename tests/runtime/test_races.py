@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ctsql.api import Connection
-from ctsql.api import connect as open_connection
+from ctsql.api import Connection, connect as open_connection
 from ctsql.runtime.locks import folder_lock
 from tests.runtime.disk import folder, log, orphans, transaction
 from tests.runtime.processes import Process

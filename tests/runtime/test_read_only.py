@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ctsql.api import Connection
-from ctsql.api import connect as open_connection
+from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
 from tests.conftest import TEST_MASTER
 from tests.scenarios.play import expect_error

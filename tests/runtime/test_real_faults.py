@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ctsql.api import Connection
-from ctsql.api import connect as open_connection
+from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime import clock
 from tests.runtime import kept

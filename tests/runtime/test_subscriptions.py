@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from ctsql.api import Connection
-from ctsql.api import connect as open_connection
+from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.subscription import Change
 from tests.conftest import TEST_MASTER

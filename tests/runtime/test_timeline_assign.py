@@ -3,8 +3,7 @@
 import json
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ctsql.runtime.assigning import candidates_of
 from ctsql.runtime.commits import Commit, FileAction

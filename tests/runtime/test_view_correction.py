@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from ctsql.api import Connection
-from ctsql.api import connect as open_connection
+from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.items import Item
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.engine import Engine

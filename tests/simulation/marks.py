@@ -14,6 +14,8 @@ MARKS = {
     "a commit arrived too late": "its version was taken",
     "killed between staging and commit": "files that nobody names are left",
     "killed between a commit and its answer": "it is in, and nobody was told",
+    "killed between the commits of two outputs": "one holds T, and the one that leads does not",
+    "what one process began another one finished": "two wrote the outputs of a task at one T",
     "old commits were cleaned up": "an upper or a binding comes from the table's state",
     "old commits went while somebody looked at them": "told as HISTORY_LOST, once",
     "a failure was recorded": "a body failed at T",

@@ -7,7 +7,8 @@ W1: uppers only go up. W2: Ts strictly increase, and each commit of a source tha
 bound exactly once, in the order of the sources' times. W3: an output's commit at T holds what the
 object is at T, and no T at which it changed was left out or written twice. W4: nothing is written
 where a body fails, except that a T is skipped, and a recorded failure is a real one. W5: no file
-goes that a commit names.
+goes that a commit names. W6: of a task with several outputs the one that leads is written at T
+when all others hold T, and no other is written beyond the next T at which any of them changes.
 """
 
 import json
@@ -19,8 +20,20 @@ from ctsql.runtime.commits import Commit
 from ctsql.runtime.timeline import APP
 from ctsql.runtime.uppers import SHARED_BY
 from ctsql.runtime.write_handle import FAILURE
-from tests.simulation.memory_store import Bag, File, Folder, Sent, Store
-from tests.simulation.world import DEFINED, SOURCES, Fails, Task, View, reads_of
+from tests.simulation.memory_store import Bag, File, Folder, Row, Sent, Store
+from tests.simulation.world import (
+    DEFINED,
+    SEVERAL,
+    SOURCES,
+    Fails,
+    Part,
+    Several,
+    Task,
+    View,
+    is_task,
+    reads_of,
+    task_of,
+)
 
 TIMELINE, CATALOG = "timeline", "catalog"
 
@@ -73,6 +86,7 @@ class Model:
     foreign: dict[str, int] = field(default_factory=dict)
     marks: set[str] = field(default_factory=set)
     _known: dict[tuple[str, int], Bag] = field(default_factory=dict)
+    _last: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     # ---- what objects are at T
 
@@ -89,10 +103,10 @@ class Model:
         found = self._known.get((name, at))
         if found is None:
             defined = DEFINED[name]
-            if isinstance(defined, Task):
-                found = self._folded(defined, at)
-            else:
+            if isinstance(defined, View):
                 found = self._queried(defined, at)
+            else:
+                found = self._folded(name, at)
             self._known[name, at] = found
         return Counter(found)
 
@@ -129,27 +143,32 @@ class Model:
                 raise
             raise Blocked(view.name, at, (view.name, *blocked.why)) from None
 
-    def _folded(self, task: Task, at: int) -> Bag:
-        created = self.created[task.name]
-        held: Bag = Counter()
+    def _folded(self, name: str, at: int) -> Bag:
+        defined, created = DEFINED[name], self.created[name]
+        task = defined.task if isinstance(defined, Part) else defined
+        assert isinstance(task, Task | Several)
+        outputs = task.outputs if isinstance(task, Several) else (task.name,)
+        held = [Counter[Row]() for _ in outputs]
         last: Bag | tuple[str, ...] = Counter()
         if at > created:
             before = max([t for t in self.times if created < t < at], default=created)
-            held = self.contents(task.name, before)
+            held = [self.contents(o, before) for o in outputs]
             last = self.state(task.reads, before)
+        own = held[outputs.index(name)]
         read = self.state(task.reads, at)
         if at in self.skipped.get(task.name, ()) or read == last:
-            return held
+            return own
         if not isinstance(read, Counter):
             raise Blocked(task.name, at, read)
         new = read - self.stored(task.reads, before) if at > created else read
         if not new:
-            return held
+            return own
         try:
-            deletes, inserts = task.body(held, new)
+            made = task.body(held, new) if isinstance(task, Several) else [task.body(own, new)]
         except Fails:
             raise Blocked(task.name, at, (task.name,)) from None
-        return held - deletes + inserts
+        deletes, inserts = made[outputs.index(name)]
+        return own - deletes + inserts
 
     # ---- what comes in and goes
 
@@ -205,7 +224,7 @@ class Model:
         if "skipped" in commit.metadata:
             require(commit.metadata["skipped"] == [at], "W4: skips another T", name, at)
             require(self._fails(name, at), "W4: skips a T that does not fail", name, at)
-            self.skipped.setdefault(name, set()).add(at)
+            self.skipped.setdefault(task_of(name), set()).add(at)
             self.marks.add("a failed T was skipped")
         if "failed" in commit.metadata:
             require(self._fails(name, at), "W4: an error that is none", name, at)
@@ -222,6 +241,8 @@ class Model:
             self._shared(folder, commit, lower)
         else:
             self._nothing_left_out(name, lower, at)
+        self._all_or_none(name, at, sent)
+        self._last[name] = (upper, sent.by)
         foreign = self.disturbed.get(name)
         # A batch may have been staged against an older version than the one it is committed on.
         version_read = commit.metadata["version_read"]
@@ -251,7 +272,7 @@ class Model:
 
     def _nothing_left_out(self, name: str, lower: int, at: int) -> None:
         """An output that is written at every T did not change between its last write and T."""
-        if not isinstance(DEFINED[name], Task) and not self.is_followed(name):
+        if not is_task(name) and not self.is_followed(name):
             return
         if lower > self.created[name]:
             before = self.state(name, lower - 1)
@@ -262,12 +283,57 @@ class Model:
         reached = self.state(name, at - 1)
         require(reached == before, "W3: a T was left out", name, lower, at, before, reached)
 
+    def _all_or_none(self, name: str, at: int, sent: Sent) -> None:
+        """W6, where an output of several is written at T."""
+        part = DEFINED[name]
+        if not isinstance(part, Part):
+            return
+        lead, *others = part.task.outputs
+        if name == lead:
+            for other in others:
+                upper, by = self._last.get(other, (0, ""))
+                if upper == at + 1 and by != sent.by:
+                    self.marks.add("what one process began another one finished")
+                held = self._held_at(other, at)
+                wanted = self.contents(other, at)
+                require(held == wanted, "W6: not all hold T", name, other, at, held, wanted)
+            return
+        reached = self.uppers.get(f"ctsql:{lead}", 0)
+        require(reached <= at, "W6: written at a T that was passed", name, at, reached)
+        if at == self.created[name]:
+            return
+        for one in part.task.outputs:
+            begun = reached > self.created[one]
+            before = self.contents(one, reached - 1) if begun else Counter()
+            now = self.contents(one, at - 1)
+            require(now == before, "W6: further ahead than one T", name, one, reached, at)
+
+    def is_halfway(self, by: str) -> bool:
+        """Has a process written an output of a task, and not yet the one that leads?"""
+        for task in SEVERAL:
+            lead, *others = task.outputs
+            reached, _ = self._last.get(lead, (0, ""))
+            last = [self._last.get(o, (0, "")) for o in others]
+            if any(upper > reached and writer == by for upper, writer in last):
+                return True
+        return False
+
+    def _held_at(self, name: str, at: int) -> Bag:
+        """What an output's log says that it holds as of T."""
+        folder = self.store.folders[name]
+        app = f"ctsql:{name}"
+        uppers = ((c.transaction(app), c.version) for c in folder.parsed)
+        version = max((v for u, v in uppers if u is not None and u <= at + 1), default=-1)
+        return folder.contents(version)
+
     def _fails(self, name: str, at: int) -> bool:
+        """Does a task or a view fail at T?"""
+        defined = DEFINED[name]
         try:
-            self.contents(name, at)
+            self.contents(defined.outputs[0] if isinstance(defined, Several) else name, at)
         except Blocked as blocked:
-            at_this_time = blocked.time == at or isinstance(DEFINED[name], View)
-            return blocked.name == name and at_this_time
+            at_this_time = blocked.time == at or isinstance(defined, View)
+            return blocked.name == task_of(name) and at_this_time
         return False
 
     def _failure(self, name: str, commit: Commit) -> None:
@@ -281,11 +347,7 @@ class Model:
 
     def is_followed(self, name: str) -> bool:
         """Does a task among the objects read it, directly or through others?"""
-        return any(
-            isinstance(DEFINED[o], Task) or self.is_followed(o)
-            for o in self.created
-            if name in reads_of(o)
-        )
+        return any(is_task(o) or self.is_followed(o) for o in self.created if name in reads_of(o))
 
     # ---- what is asked
 

@@ -104,6 +104,8 @@ class Process:
     def _die(self, call: str) -> None:
         self.dead = True
         self.simulation.note(self.name, "killed at", call)
+        if self.simulation.model.is_halfway(self.name):
+            self.simulation.mark("killed between the commits of two outputs")
         if call == "answer":
             self.simulation.mark("killed between a commit and its answer")
         elif any(f.owners.get(u) == self.name for f, u in self.simulation.unnamed()):
@@ -153,9 +155,12 @@ class Process:
     def statement(self, engine: MemoryEngine) -> None:
         """Run one statement."""
         rng = self.simulation.rng
-        what: Callable[[MemoryEngine], None] = rng.choices(
-            (self.tick, self.read, self.past, self.full, self.mend), (8, 4, 2, 3, 2)
-        )[0]
+        statements = [self.tick, self.read, self.past, self.full, self.mend]
+        weights = [8, 4, 2, 3, 2]
+        if any(i.outputs for i in engine.catalog_store.load()):
+            statements.append(self.read_stored)
+            weights.append(4)
+        what: Callable[[MemoryEngine], None] = rng.choices(statements, weights)[0]
         self.doing = what.__name__
         what(engine)
 
@@ -178,7 +183,7 @@ class Process:
         model = self.simulation.model
         since = model.newest_moves()
         engine.refresh_catalog()
-        item = self._any(engine, lambda _: True)
+        item = self._any(engine, lambda i: i.location is not None)
         assert item is not None
         foreign = model.foreign.get(item.id)
         at = engine.read_time([item])
@@ -189,7 +194,7 @@ class Process:
         """A read of a task's output AS OF a T at which it was complete."""
         engine.timeline.refresh()
         engine.refresh_catalog()
-        item = self._any(engine, lambda i: i.kind is ObjectKind.CONTINUAL_TASK)
+        item = self._any(engine, lambda i: i.kind is ObjectKind.CONTINUAL_TASK and not i.outputs)
         if item is None:
             return
         complete = min(engine.objects.stored_upper(item) - 1, engine.timeline.now)
@@ -204,6 +209,20 @@ class Process:
                 raise
             return  # its log was cleaned up
         self.simulation.model.check_past(item.id, at, rows.bag())
+
+    def read_stored(self, engine: MemoryEngine) -> None:
+        """A read of what is stored of all outputs of a task, at one T, without waiting."""
+        engine.refresh_catalog()
+        task = self._any(engine, lambda i: bool(i.outputs))
+        # A task is written before it exists; here it exists first.
+        if task is None or engine.objects.output(task).fetch_recent_upper() <= task.created:
+            return
+        outputs = engine.catalog.outputs_of(task)
+        at = engine.read_time(outputs, strict=False)
+        if at >= task.created:
+            for item in outputs:
+                rows: Any = StoredSources(engine.objects).contents(item.id, at)
+                self.simulation.model.check_read(item.id, at, rows.bag(), {}, None)
 
     def full(self, engine: MemoryEngine) -> None:
         """REFRESH MATERIALIZED VIEW ... FULL."""

@@ -32,6 +32,8 @@ from tests.simulation.scheduler import Scheduler
 
 ARCHIVE_ROWS_MAX = 3
 TRACE_MAX = 400
+SEVERAL_EVERY = 5
+"""One seed of so many also has tasks with several outputs."""
 
 
 class Simulation:
@@ -117,15 +119,22 @@ class Simulation:
             store.make(source)
         process = Process(self, 99)
         engine = process.start()
-        for name in world.chosen(self.rng):
+        names = world.chosen(self.rng)
+        if self.seed % SEVERAL_EVERY == SEVERAL_EVERY - 1:
+            names += world.chosen_of_several(self.rng)
+        for name in names:
+            if isinstance(world.DEFINED.get(name), world.Part):
+                continue  # made with its task
             for _ in range(self.rng.randint(0, 3)):
                 environment.insert()
-            created = 0
-            if name not in world.SOURCES:
-                store.make(name)
-                created = model.created[name] = engine.mint()
-            item = world.item(name, created)
-            engine.catalog_store.change(lambda c, i=item: c.with_item(i))  # type: ignore[misc]
+            created = 0 if name in world.SOURCES else engine.mint()
+            items = [world.item(name, created)]
+            items += [world.item(output, created) for output in items[0].outputs]
+            for item in items:
+                if item.is_output and item.location is not None:
+                    store.make(item.id)
+                    model.created[item.id] = created
+            engine.catalog_store.change(lambda c, i=items: c.with_items(i))  # type: ignore[misc]
         environment.outputs = list(model.created)
         environment.unread_views = [
             n

@@ -6,7 +6,7 @@ Python function of the same meaning runs instead: :func:`without_spark` puts it 
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -19,7 +19,8 @@ from ctsql.catalog.schemas import Column
 from ctsql.planner.binding import Bound, bind_stored
 from ctsql.planner.lowering import Context, Proposal
 from ctsql.planner.nodes import Transaction, ViewWrite
-from ctsql.runtime import objects, sources, timeline
+from ctsql.runtime import input_changes, objects, sources, timeline
+from ctsql.runtime.incremental import plans
 from ctsql.runtime.movements import tagged
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks import ct, mv, runs
@@ -52,6 +53,36 @@ class Task:
     def definition(self) -> str:
         """The statement that makes it."""
         return f"CREATE CONTINUAL TASK {self.name} (k INT, v INT) ON INPUT {self.reads} {self.text}"
+
+
+@dataclass(frozen=True)
+class Several:
+    """A task with several outputs, the first of which leads.
+
+    ``body`` gives what it deletes from each and inserts into each, from what they hold and what is
+    new.
+    """
+
+    name: str
+    reads: str
+    outputs: tuple[str, ...]
+    text: str
+    body: Callable[[Sequence[Bag], Bag], Sequence[tuple[Bag, Bag]]]
+
+    @property
+    def definition(self) -> str:
+        """The statement that makes it."""
+        listed = ", ".join(f"{o} (k INT, v INT)" for o in self.outputs)
+        made = f"CREATE CONTINUAL TASK {self.name} OUTPUTS ({listed})"
+        return f"{made} ON INPUT {self.reads} {self.text}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One output of a task with several."""
+
+    name: str
+    task: Several
 
 
 @dataclass(frozen=True)
@@ -114,6 +145,21 @@ def _all(a: Bag, b: Bag) -> Bag:
     return a + b
 
 
+def _split(held: Sequence[Bag], new: Bag) -> Sequence[tuple[Bag, Bag]]:
+    low, high = (
+        Counter({r: n for r, n in new.items() if (r[1] > 5) is up}) for up in (False, True)
+    )
+    return (Counter(), low), (Counter(), high)
+
+
+def _ledger(held: Sequence[Bag], new: Bag) -> Sequence[tuple[Bag, Bag]]:
+    _, newest = held
+    gone, fresh = _upsert(newest, new)
+    if any(v == BAD for _, v in new):
+        raise Fails
+    return (Counter(), gone), (gone, fresh)
+
+
 TASKS = (
     Task("audit", "s0", "AS (INSERT INTO audit SELECT k, v FROM s0)", _append),
     Task(
@@ -158,54 +204,127 @@ VIEWS = (
     View("over", ("audit",), "SELECT DISTINCT k, v FROM audit", _distinct),
     View("tops", ("best",), "SELECT DISTINCT k, v FROM best", _distinct),
 )
+SEVERAL = (
+    Several(
+        "split",
+        "s0",
+        ("low", "high"),
+        "AS (INSERT INTO low SELECT k, v FROM s0 WHERE v <= 5;"
+        " INSERT INTO high SELECT k, v FROM s0 WHERE v > 5)",
+        _split,
+    ),
+    # The one that leads is made from what the other one held before T.
+    Several(
+        "ledger",
+        "s1",
+        ("replaced", "newest"),
+        "AS (INSERT INTO replaced SELECT k, v FROM newest WHERE k IN (SELECT k FROM s1);"
+        " DELETE FROM newest WHERE k IN (SELECT k FROM s1);"
+        " INSERT INTO newest SELECT k, max(v) FROM s1 GROUP BY k)",
+        _ledger,
+    ),
+)
+PARTS = tuple(Part(o, t) for t in SEVERAL for o in t.outputs)
+OF_SEVERAL = (
+    Task("lows", "low", "AS (INSERT INTO lows SELECT k, v FROM low)", _append),
+    Task("behind", "newest", "AS (INSERT INTO behind SELECT k, v FROM newest)", _append),
+    View(
+        "united",
+        ("low", "high"),
+        "SELECT k, v FROM low UNION ALL SELECT k, v FROM high",
+        _all,
+    ),
+    View(
+        "accounts",
+        ("replaced", "newest"),
+        "SELECT k, v FROM replaced UNION ALL SELECT k, v FROM newest",
+        _all,
+    ),
+)
 SOURCES = ("s0", "s1")
-DEFINED: dict[str, Task | View] = {d.name: d for d in (*TASKS, *VIEWS)}
+Defined = Task | View | Several | Part
+DEFINED: dict[str, Defined] = {d.name: d for d in (*TASKS, *VIEWS, *SEVERAL, *PARTS, *OF_SEVERAL)}
 
 
 def reads_of(name: str) -> tuple[str, ...]:
-    """The names of what an object reads, its own left out."""
+    """The names of what an object reads, its own left out; of an output what its task reads."""
     if name in SOURCES:
         return ()
     defined = DEFINED[name]
-    return (defined.reads,) if isinstance(defined, Task) else defined.reads
+    if isinstance(defined, View):
+        return defined.reads
+    return (defined.task.reads,) if isinstance(defined, Part) else (defined.reads,)
+
+
+def task_of(name: str) -> str:
+    """Whose body writes an object: of an output its task."""
+    defined = DEFINED[name]
+    return defined.task.name if isinstance(defined, Part) else name
+
+
+def is_task(name: str) -> bool:
+    """Is it written by a body, at every T at which that proposes something?"""
+    return not isinstance(DEFINED[name], View)
 
 
 def chosen(rng: random.Random) -> list[str]:
     """A few objects with all they read, each after what it reads."""
+    singles = sorted(d.name for d in (*TASKS, *VIEWS))
+    return with_reads(rng.sample(singles, rng.randint(1, 3)))
+
+
+def chosen_of_several(rng: random.Random) -> list[str]:
+    """Tasks with several outputs, and what reads those."""
+    wanted = with_reads(
+        rng.sample(sorted(d.name for d in (*PARTS, *OF_SEVERAL)), rng.randint(1, 3))
+    )
+    return [name for name in wanted if name not in SOURCES]
+
+
+def with_reads(names: Sequence[str]) -> list[str]:
+    """Objects with all they read, each after that; a task with several outputs with all those."""
     wanted = list(SOURCES)
 
     def add(name: str) -> None:
         for read in reads_of(name):
             add(read)
-        if name not in wanted:
-            wanted.append(name)
+        defined = DEFINED.get(name)
+        group = [name]
+        if isinstance(defined, Part):
+            group = [defined.task.name, *defined.task.outputs]
+        wanted.extend(n for n in group if n not in wanted)
 
-    for name in rng.sample(sorted(DEFINED), rng.randint(1, 3)):
+    for name in names:
         add(name)
     return wanted
 
 
 def item(name: str, created: int) -> Item:
     """The catalog's entry of an object; its id and its folder are its name."""
-    kind, definition = ObjectKind.TABLE, ""
+    kind, definition, outputs = ObjectKind.TABLE, "", ()
     read = list(reads_of(name))
-    if name in DEFINED:
-        definition = DEFINED[name].definition
-        kind = ObjectKind.MATERIALIZED_VIEW
-        if isinstance(DEFINED[name], Task):
-            kind = ObjectKind.CONTINUAL_TASK
+    match DEFINED.get(name):
+        case View() as view:
+            kind, definition = ObjectKind.MATERIALIZED_VIEW, view.definition
+        case Task() as task:
+            kind, definition = ObjectKind.CONTINUAL_TASK, task.definition
             read.append(name)
+        case Several() as task:
+            kind, definition, outputs = ObjectKind.CONTINUAL_TASK, task.definition, task.outputs
+        case Part() as part:
+            kind, read = ObjectKind.TASK_OUTPUT, [part.task.name]
     return Item(
         id=name,
         kind=kind,
         name=Name(DEFAULT_SCHEMA, name),
-        columns=COLUMNS,
+        columns=() if outputs else COLUMNS,
         definition=definition,
         reads=tuple(
             Reading(name=Name(DEFAULT_SCHEMA, r), object_id=r, columns=("k", "v")) for r in read
         ),
-        location=name,
+        location=None if outputs else name,
         created=created,
+        outputs=outputs,
     )
 
 
@@ -223,22 +342,28 @@ class Inserts:
         self.inserts = added if added is not None else changed
 
 
-def lower_transaction(node: Transaction, context: Context) -> Proposal:
+def lower_transaction(node: Transaction, context: Context) -> dict[str, Proposal]:
     """What a body proposes, by its Python function."""
     found: Any = context.sources
-    owner, _ = found.output
-    task = DEFINED[owner.id]
-    assert isinstance(task, Task)
+    first = DEFINED[next(iter(found.outputs))]
+    task = first.task if isinstance(first, Part) else first
+    assert isinstance(task, Task | Several)
+    outputs = task.outputs if isinstance(task, Several) else (task.name,)
     new = found.inserts(task.reads, context.at).bag()
-    stored: Rows = found.stored(owner.id) or Rows(())
+    stored: list[Rows] = [found.stored(o) or Rows(()) for o in outputs]
+    held = [s.bag() for s in stored]
     try:
-        deletes, inserts = task.body(stored.bag(), new)
+        made = task.body(held, new) if isinstance(task, Several) else [task.body(held[0], new)]
     except Fails:
         raise _failed() from None
-    victims, places = [], []
+    return {o: _proposal(s, *m) for o, s, m in zip(outputs, stored, made, strict=True)}
+
+
+def _proposal(stored: Rows, deletes: Bag, inserts: Bag) -> Proposal:
+    victims, places, left = [], [], Counter(deletes)
     for row, place in zip(stored.rows, stored.places, strict=True):
-        if deletes[row] > 0:
-            deletes[row] -= 1
+        if left[row] > 0:
+            left[row] -= 1
             victims.append(row)
             places.append(place)
     proposal: Any = Proposal
@@ -329,8 +454,10 @@ def without_spark() -> Iterator[None]:
             (sources, "lower_view", lower_view),
             (timeline, "F", Functions),
             (objects, "bind_stored", bind),
-            (objects, "F", Functions),
+            (input_changes, "F", Functions),
+            (input_changes, "DataFrame", Rows),
             (objects, "net_change", lambda rows, _: rows),
+            (plans.Prepared, "refusal", lambda _: "ROUND_TRIP"),
             (objects.Objects, "stored_columns", lambda *_: COLUMNS),
         ):
             stack.enter_context(mock.patch.object(module, name, function))

@@ -1,8 +1,7 @@
 """Which files are rewritten: the decision, by tables."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ctsql.runtime.maintenance.compaction import (
     MEBIBYTE,

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ctsql.planner.rules.inserts_input import inserts_input
 from ctsql.runtime.sinks.ct_state import Decision, SinkState

@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ctsql.runtime.sinks.mv_append import Append, Drop, decide
 from ctsql.runtime.sinks.mv_mint import Description, Mint

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart, parse_every, refresh_text
 from ctsql.catalog.times import CLOSED, from_datetime

@@ -1,8 +1,7 @@
 """Scripts are cut into statements at the right places."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source

@@ -1,8 +1,7 @@
 """Relations and other places are found in all of Spark SQL, and replaced in the user's text."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source

@@ -1,0 +1,131 @@
+"""One try to write all outputs of a task at one T.
+
+    stage b, stage c, stage a  -->  commit b, commit c  -->  commit a
+    (all before any commit)         (where there are rows)   (the first output: it leads)
+
+Each output is a table of its own, so there are as many commits. The first output *leads*: the
+task is at T when its upper is past T, and whoever reads any of the outputs reads none at a T that
+the task has not come to. So it is committed last, and with that commit T is in, for all.
+
+O1: at a T that the task has come to every output holds what the body proposed there. At one that
+    it has not come to no output is read, though some may hold it.
+O2: nothing is committed before all of it is staged: a body that cannot be computed leaves no
+    output changed.
+O3: an output whose upper is past T holds its part of T: the body runs with what it held before T,
+    its proposal for this output is left out. As the outcome at T is definite, the parts of two
+    runs fit together, whichever process made them.
+O4: an output for which nothing is proposed is not committed, but the one that leads is, without
+    rows, where another one has rows: that moves the task past T.
+
+On a crash between the commits some outputs hold T and the first does not: T is run again, by
+whoever comes next, and what is missing is written. What the others held before T is kept until
+then (:mod:`ctsql.runtime.maintenance.needs`). When a rival commits a part first, it is in (O3);
+when it commits the last one, ours loses it and is deleted.
+
+A task that is its own output is the case of one: it leads, and nothing else is written.
+
+Tests: tests/simulation (kills between the commits, and races), tests/runtime/test_several_outputs.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ctsql.catalog.items import Item
+from ctsql.runtime import faults
+from ctsql.runtime.objects import Objects
+from ctsql.runtime.write_handle import Attempt, Committed, Outcome, UpperMismatch
+
+
+@dataclass(slots=True)
+class Part:
+    """An output that does not hold T yet. ``has_rows``: something is staged for it."""
+
+    object_id: str
+    handle: Attempt
+    has_rows: bool = False
+
+
+class Attempts:
+    """The attempts on the outputs of one task at one T.
+
+    Attributes:
+        read: each output by its id, with the version that the body reads; None before it had one.
+    """
+
+    def __init__(
+        self, lead: Part, others: list[Part], read: Mapping[str, tuple[Item, int | None]]
+    ) -> None:
+        """Nothing is staged yet; outputs that are not among the parts hold T already."""
+        self._lead = lead
+        self._others = others
+        self.read = read
+
+    @staticmethod
+    def open(objects: Objects, task: Item, time: int) -> "Attempts | None":
+        """Begin at a T that the task has not come to; None when it is worth another look."""
+        lead, *others = objects.catalog.outputs_of(task) or [task]
+        first = _opened(objects, lead)
+        if first is None:
+            return None
+        read: dict[str, tuple[Item, int | None]] = {lead.id: (lead, first.handle.version_read)}
+        parts: list[Part] = []
+        for item in others:
+            if objects.output(item).fetch_recent_upper() > time:
+                version = objects.version_at(item, time - 1)
+                if version is not None:
+                    version = objects.settled(objects.table(item), version)
+                read[item.id] = (item, version)
+                continue
+            part = _opened(objects, item)
+            if part is None:
+                return None
+            read[item.id] = (item, part.handle.version_read)
+            parts.append(part)
+        return Attempts(first, parts, read)
+
+    @property
+    def waiting(self) -> Iterator[Part]:
+        """The outputs that do not hold T, the leading one last."""
+        yield from self._others
+        yield self._lead
+
+    @property
+    def has_rows(self) -> bool:
+        """Is there anything to write at T, or is any of it in already?"""
+        return len(self._others) + 1 < len(self.read) or any(p.has_rows for p in self.waiting)
+
+    def abandon(self) -> None:
+        """Give up: delete what was staged, unless it is in or may be."""
+        for part in self.waiting:
+            part.handle.abandon()
+
+    def commit(self, new: int, metadata: Mapping[str, Any]) -> Outcome:
+        """Commit all, the leading output last; gives what became of that one.
+
+        UpperMismatch or Disturbed may also be that of another output: then it is to be computed
+        again, and what was committed is in.
+
+        Args:
+            new: the upper (exclusive) after it, T + 1.
+
+        Raises:
+            COMMIT_UNKNOWN: a commit failed and the log cannot be read to find out.
+        """
+        for part in self._others:
+            if not part.has_rows:
+                continue
+            outcome = part.handle.commit(new, metadata)
+            if isinstance(outcome, Committed) or part.handle.output.upper >= new:
+                continue  # ours is in, or a rival's of the same T (O3)
+            self.abandon()
+            return outcome
+        if len(self.read) > 1:
+            faults.point("outputs_halfway")
+        return self._lead.handle.commit(new, metadata)
+
+
+def _opened(objects: Objects, item: Item) -> Part | None:
+    output = objects.output(item)
+    attempt = output.open(output.upper)
+    return None if isinstance(attempt, UpperMismatch) else Part(item.id, attempt)
