@@ -103,6 +103,8 @@ slow: java venv
 bench: java venv
 	@"$(BIN)/python" -m benchmarks.tick
 	@"$(BIN)/python" -m benchmarks.replicas
+	@"$(BIN)/python" -m benchmarks.views
+	@"$(BIN)/python" -m benchmarks.views --groups
 
 clean:
 	rm -rf "$(VENV)" build dist ctsql.egg-info demo-warehouse spark-warehouse metastore_db derby.log

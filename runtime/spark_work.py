@@ -42,10 +42,13 @@ class Meter:
     def _started(self) -> int:
         return int(self._context.dagScheduler().numTotalJobs())
 
+    def ms(self) -> int:
+        """Milliseconds since."""
+        return int((time.monotonic() - self._begun) * 1000)
+
     def work(self) -> Work:
         """What was done since."""
-        last = self._started()
-        ms = int((time.monotonic() - self._begun) * 1000)
+        last, ms = self._started(), self.ms()
         if last == self._first:
             return Work(ms)
         self._context.listenerBus().waitUntilEmpty(LISTENER_MS)

@@ -66,6 +66,8 @@ class _Applied:
 
 
 def _headline(plan: ChangePlan, told: Telling) -> str:
+    if plan.adds_groups:
+        return "change of the view, added to the groups it holds where these are certain"
     if plan.inexact is None:
         return "change of the view"
     how = "the first rows" if limit_top(plan.query) is not None else "the stored rows of its keys"

@@ -18,6 +18,7 @@ import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ctsql.planner.changes.added_groups import added_rows, can_add
 from ctsql.planner.changes.columns import descend, free, tables
 from ctsql.planner.changes.exactness import inexact
 from ctsql.planner.changes.nodes import (
@@ -215,8 +216,20 @@ class ChangePlan:
         sql = self._final(printer, found, signed=True)
         return ChangeTexts(steps=_steps(changes, printer), sql=sql, states=texts)
 
-    def keyed(self, changed: Collection[str], naming: Naming) -> KeyedTexts | None:
+    @property
+    def adds_groups(self) -> bool:
+        """Can a change be added to groups that the view holds (see :meth:`keyed`)?"""
+        top = keyed_top(self.query)
+        return self.inexact is None and top is not None and can_add(top, self.query)
+
+    def keyed(
+        self, changed: Collection[str], naming: Naming, *, add: bool = True
+    ) -> KeyedTexts | None:
         """The texts by which the affected keys of the view are replaced.
+
+        Args:
+            add: where the view shows what it takes, add the change to the groups it holds; the
+                texts then read the view. Sums must be of a type that holds sums of sums.
 
         Returns:
             None if the topmost operator has no key that the view shows, or nothing changed.
@@ -225,7 +238,10 @@ class ChangePlan:
         if top is None or (self.inexact is None and None in top.places):
             return None  # the signed change knows the keys better
         changes = self._changes(changed)
-        found = desired_rows(top, changes)
+        found = None
+        if add and self.inexact is None:
+            found = added_rows(top, self.query, self.columns, changes)
+        found = found or desired_rows(top, changes)
         if found is None:
             return None
         node, step, places = found

@@ -176,6 +176,9 @@ class Printer:
         below = node.child
         parts = [part for item in node.items for part in item.expr.parts]
         is_flat = isinstance(below, Aggregate) and below.sets is None
+        if isinstance(below, Aggregate) and not below.keys:
+            # Without one of its calls it would be no aggregate any more, but all rows.
+            is_flat = is_flat and any(call.col in parts for call in below.calls)
         if not is_flat or any(isinstance(part, Subquery) for part in parts):
             listed = [f"{self.expr(i.expr)} AS {i.col.sql}" for i in node.items]
             return f"SELECT {_list(listed)} FROM {self._from(node.child)}"

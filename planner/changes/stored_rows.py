@@ -77,13 +77,14 @@ def keyed_top(node: Node) -> KeyedTop | None:
             shown = operator.columns
         case _:
             return None
-    places = tuple(_place(col, above, node) for col in shown)
+    places = tuple(place_of(col, above, node) for col in shown)
     if all(place is None for place in places):
         return None
     return KeyedTop(operator, tuple(above), places)
 
 
-def _place(col: Col, above: Sequence[Filter | Project], top: Node) -> int | None:
+def place_of(col: Col, above: Sequence[Filter | Project], top: Node) -> int | None:
+    """Which column of the view an operator's column is, through what is above; None if none."""
     here: Col | None = col
     for node in reversed(above):
         if isinstance(node, Project):

@@ -9,19 +9,25 @@ The ways, from the cheapest:
     recompute and diff   the whole query, compared with the stored rows
 
 Any of them leaves the same rows behind, so the choice is about cost only. What is known of cost
-are numbers of rows, from the tables' logs.
-
-The bounds are estimates until a benchmark sets them: on two cores the planning, log reads and small
-jobs of an incremental refresh cost about as much as scanning and grouping a million rows.
+are numbers of rows, from the tables' logs, and how long this view's refreshes took, which each
+commit hands on to the next (:class:`Costs`): what was measured goes before what is estimated. The
+way that lost is tried again now and then, since tables grow.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 
 RECOMPUTED_ROWS_MAX = 1_000_000
 """Below so many rows in all tables that a view reads, recomputing costs less than following."""
 CHANGED_PART_MAX = 0.2
 """When more than this part of a table changed, most of what was computed is computed again."""
+WORTH_MS = 2_000
+"""A query over small tables that took as long as this is followed once, to know what that costs."""
+SLOWER_MAX = 1.2
+"""Following may take so many times as long as recomputing before it is left."""
+UNTRIED_MAX = 20
+"""After so many refreshes the way that was slower is tried again."""
 
 
 class Policy(Enum):
@@ -58,6 +64,7 @@ WHY = {
     "ROWS_DIFFER": "the stored rows are not those of the last refresh",
     "ROWS_MOVED_UP": "rows that were not stored have moved up among the first ones",
     "SCHEMA_CHANGED": "the columns of a table changed",
+    "SLOWER_BEFORE": "following took longer than recomputing when it was tried last",
     "SMALL_TABLES": "the tables are so small that recomputing costs less",
     "TEXTS_FAILED": "a query of the change plan failed",
 }
@@ -76,11 +83,52 @@ class Sizes:
     changed: tuple[int | None, ...]
 
 
-def recompute_why(policy: Policy, sizes: Sizes) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What refreshes of a view took, in milliseconds; None for a way that was not taken yet.
+
+    Attributes:
+        full_ms: recomputing. follow_ms: any other way. untried: refreshes since the last time
+            that the changes were followed.
+    """
+
+    full_ms: int | None = None
+    follow_ms: int | None = None
+    untried: int = 0
+
+    @staticmethod
+    def of(said: object) -> "Costs":
+        """From the metadata of a commit; nothing is known where there is none."""
+        if not isinstance(said, Mapping):
+            return Costs()
+        found = {name: said.get(name) for name in ("full_ms", "follow_ms")}
+        return Costs(**found, untried=int(said.get("untried", 0)))
+
+    def said(self) -> dict[str, int | None]:
+        """For the metadata of a commit."""
+        return asdict(self)
+
+    def after(self, strategy: Strategy, ms: int) -> "Costs":
+        """With one more refresh; the newest counts for half."""
+        match strategy:
+            case Strategy.NO_CHANGE:
+                return self
+            case Strategy.RECOMPUTE:
+                return replace(self, full_ms=_mixed(self.full_ms, ms), untried=self.untried + 1)
+            case _:
+                return replace(self, follow_ms=_mixed(self.follow_ms, ms), untried=0)
+
+
+def _mixed(before: int | None, now: int) -> int:
+    return now if before is None else (before + now) // 2
+
+
+def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
     """A code of :data:`WHY` if recomputing is the better way; None if following is.
 
     A table whose log does not say its rows is a large one. A change of which nothing is known
     is followed: it is looked at before anything else is read, and may be found too large then.
+    A view over small tables is recomputed until it is known that following is cheaper.
     """
     match policy:
         case Policy.FULL:
@@ -88,10 +136,19 @@ def recompute_why(policy: Policy, sizes: Sizes) -> str | None:
         case Policy.INCREMENTAL | Policy.STRICT:
             return None
         case Policy.AUTO:
-            known = [rows for rows in sizes.tables if rows is not None]
-            if len(known) == len(sizes.tables) and sum(known) < RECOMPUTED_ROWS_MAX:
-                return "SMALL_TABLES"
+            small = _are_small(sizes)
             for rows, changed in zip(sizes.tables, sizes.changed, strict=True):
                 if rows is not None and changed is not None and changed > CHANGED_PART_MAX * rows:
-                    return "LARGE_CHANGE"
-            return None
+                    return "SMALL_TABLES" if small else "LARGE_CHANGE"
+            if costs.follow_ms is None:
+                is_cheap = costs.full_ms is None or costs.full_ms < WORTH_MS
+                return "SMALL_TABLES" if small and is_cheap else None
+            if costs.full_ms is None or costs.untried >= UNTRIED_MAX:
+                return None
+            return "SLOWER_BEFORE" if costs.follow_ms > SLOWER_MAX * costs.full_ms else None
+
+
+def _are_small(sizes: Sizes) -> bool:
+    """Are all tables together small, as far as the logs say?"""
+    known = [rows for rows in sizes.tables if rows is not None]
+    return len(known) == len(sizes.tables) and sum(known) < RECOMPUTED_ROWS_MAX

@@ -190,8 +190,8 @@ def opened(
         made = Relations(objects, tables, at, names, moves, stack)
         for name, one in moves.items():
             columns = list(reads[name])
-            rows, _ = held(_change(objects, one, columns), stack)
-            if not rows.isEmpty():
+            rows, local = held(_change(objects, one, columns), stack)
+            if not (rows if local is None else local).isEmpty():
                 made.changes[name] = rows
         yield made
 

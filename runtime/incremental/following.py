@@ -5,6 +5,8 @@ the query as of the last write; where that is not certain the view is recomputed
 A change plan whose texts fail is not what decides on an error: the query itself is run then.
 """
 
+import re
+import time
 import uuid
 from collections import Counter
 from collections.abc import Sequence
@@ -22,7 +24,7 @@ from ctsql.planner.changes import ChangePlan, Naming, StepText
 from ctsql.planner.changes.rules.context import StepRole
 from ctsql.planner.lowering import checked, stored_types
 from ctsql.planner.nodes import ViewWrite
-from ctsql.runtime.incremental.choice import Policy, Sizes, Strategy, recompute_why
+from ctsql.runtime.incremental.choice import Costs, Policy, Sizes, Strategy, recompute_why
 from ctsql.runtime.incremental.deltas import Moved, Relations, Unusable, held, moved, opened
 from ctsql.runtime.incremental.plans import Prepared, prepared
 from ctsql.runtime.incremental.skipping import may_equal
@@ -64,6 +66,23 @@ class Refreshed:
         return told
 
 
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+_DIGITS_MAX = 36
+_PLACES_MAX = 6
+
+
+def adds_exactly(data_type: str) -> bool:
+    """Are two values of a type, if it is one of numbers, added without rounding? As Spark does it.
+
+    >>> [adds_exactly(t) for t in ("bigint", "decimal(38,6)", "decimal(37,7)", "interval day")]
+    [True, True, False, False]
+    """
+    found = _DECIMAL.fullmatch(data_type.lower())
+    if found is not None:
+        return int(found[1]) <= _DIGITS_MAX or int(found[2]) <= _PLACES_MAX
+    return not data_type.lower().startswith("interval")
+
+
 class Following:
     """One refresh of one view.
 
@@ -82,6 +101,8 @@ class Following:
         self.time = time
         self.full = full
         self.policy = Policy(plan.policy)
+        self.costs = Costs()  # as the last commit has them
+        self.preparing_ms = 0  # what is done once in a process is no cost of a refresh
 
     def run(self) -> Refreshed:
         """Stage what changed; with RECOMPUTE nothing is staged, and the caller is to do it."""
@@ -92,7 +113,7 @@ class Following:
         except (DataError, StatementError) as problem:
             why, detail = "TEXTS_FAILED", problem.message
         except EnvironmentProblem as problem:
-            if problem.message == FILE_MISSING:
+            if problem.condition == "HISTORY_LOST" or problem.message == FILE_MISSING:
                 why, detail = "HISTORY_LOST", problem.detail or ""
             elif problem.condition == "SPARK_ERROR" and not is_lost(problem):
                 # Spark's optimizer has queries that it fails on; the whole one may be none.
@@ -108,28 +129,23 @@ class Following:
         moves = self._moves(made, before, at)
         if not moves:
             return Refreshed(strategy=Strategy.NO_CHANGE)
-        why = recompute_why(self.policy, self._sizes(made, moves, at))
+        why = recompute_why(self.policy, self._sizes(made, moves, at), self.costs)
         if why is not None:
             raise Unusable(why)
+        begun = time.monotonic()
         refusal = made.refusal()
+        self.preparing_ms = int((time.monotonic() - begun) * 1000)
         if refusal is not None:
             raise Unusable(refusal)
         plan = made.found
         assert isinstance(plan, ChangePlan)  # otherwise it was refused
         moves = {name: one for name, one in moves.items() if name in plan.reads}
-        with converted(), opened(self.objects, made.tables, moves, plan.reads, at) as relations:
-            changed = tuple(sorted(relations.changes))
-            if not changed:
-                return Refreshed(strategy=Strategy.NO_CHANGE)
-            strategy = _Texts(self, plan, relations).stage(changed)
-            return Refreshed(strategy=strategy, changed=changed)
+        return stage_change(self, made, plan, moves, at)
 
     def _span(self) -> tuple[int, int]:
         """The time whose contents are stored, and the one to be reached."""
         if self.policy is Policy.FULL:
             raise Unusable("POLICY_FULL")
-        if self.full:
-            raise Unusable("FULL_ASKED")
         output = self.objects.output(self.item)
         entries = output.entries(since=output.fetch_recent_upper())
         if not entries or output.upper <= self.item.created:
@@ -139,6 +155,9 @@ class Following:
         said = table.commit_at(last.version).metadata if table.has(last.version) else {}
         if said.get(DEFINITION) != self.objects.catalog.fingerprint(self.item):
             raise Unusable("REDEFINED")
+        self.costs = Costs.of(said.get("costs"))
+        if self.full:
+            raise Unusable("FULL_ASKED")
         if self.objects.held_error(self.item, last.version) is not None:
             raise Unusable("ERROR_HELD")
         if output.has_foreign_rows():
@@ -166,6 +185,19 @@ class Following:
             rows.append(self.objects.rows_count(self.objects.item(table.object_id), at))
             changed.append(moves[name].rows if name in moves else 0)
         return Sizes(tuple(rows), tuple(changed))
+
+
+def stage_change(
+    following: Following, made: Prepared, plan: ChangePlan, moves: dict[str, Moved], at: int
+) -> Refreshed:
+    """Stage what changed in the view, by its plan, from what changed in its tables."""
+    objects = following.objects
+    with converted(), opened(objects, made.tables, moves, plan.reads, at) as relations:
+        changed = tuple(sorted(relations.changes))
+        if not changed:
+            return Refreshed(strategy=Strategy.NO_CHANGE)
+        strategy = _Texts(following, plan, relations).stage(changed)
+        return Refreshed(strategy=strategy, changed=changed)
 
 
 class _Texts:
@@ -240,11 +272,17 @@ class _Texts:
         return True
 
     def _keyed(self, changed: Sequence[str], stack: ExitStack) -> bool:
-        texts = self.plan.keyed(changed, self.naming)
+        add = self._adds()
+        texts = self.plan.keyed(changed, self.naming, add=add)
         if texts is None:
             return False
-        self._run(texts.steps, stack)
         stored = self._stored
+        if add:
+            objects, item = self.following.objects, self.following.item
+            held = objects.contents(item, None) if stored is None else stored
+            held = held.select(*(column_name(c) for c in self.columns))
+            self._name(self.naming.view, held, stack)
+        self._run(texts.steps, stack)
         if stored is not None:
             wanted = self.session.table(self._called(texts.keys))
             pairs = [(column_name(mine), F.col(column_name(key))) for mine, key in texts.pairs]
@@ -258,6 +296,15 @@ class _Texts:
             stored = stored.join(keys, equal, "left_semi")
         self._compare(self.session.sql(texts.sql), stored)
         return True
+
+    def _adds(self) -> bool:
+        """Can the change be added to groups that the view holds, whatever the sums come to?
+
+        A sum of two sums must keep all digits, and one that is too large must be an error.
+        """
+        if not self.plan.adds_groups or self.session.conf.get("spark.sql.ansi.enabled") != "true":
+            return False
+        return all(adds_exactly(c.type) for c in self.following.plan.columns)
 
     def _compare(self, rows: DataFrame, stored: DataFrame | None) -> None:
         """Stage the difference of rows wanted and stored."""

@@ -7,12 +7,12 @@ from ctsql.catalog.times import CLOSED, to_iso
 from ctsql.planner.changes.explaining import explain
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.commits import Commit, rows_changed
-from ctsql.runtime.incremental.choice import RECOMPUTED_ROWS_MAX, WHY, Policy, Strategy
+from ctsql.runtime.incremental.choice import WHY, Policy, Strategy
 from ctsql.runtime.incremental.plans import prepared_for
 from ctsql.runtime.objects import Objects
 
 _POLICIES = {
-    Policy.AUTO: f"by changes where the tables hold {RECOMPUTED_ROWS_MAX:,} rows or more",
+    Policy.AUTO: "by what costs less, as far as it is known",
     Policy.INCREMENTAL: "by changes wherever that is possible",
     Policy.STRICT: "by changes wherever that is possible; refused without a change plan",
     Policy.FULL: "always recompute and compare",
@@ -26,7 +26,15 @@ def refresh_plan(objects: Objects, plan: ViewWrite) -> list[str]:
     lines = ["", f"Refresh policy {policy.value}: {_POLICIES[policy]}"]
     if made.refusal() == "ROUND_TRIP":
         return [*lines, f"recompute and compare: ROUND_TRIP: {WHY['ROUND_TRIP']}"]
-    return lines + explain(made.found, made.told).splitlines()
+    told = explain(made.found, made.told).splitlines()
+    lines += [line for line in told if not line.startswith("state ")]  # none is kept beside it
+    for name, table in made.tables.items():
+        stored = objects.table(objects.item(table.object_id))
+        version = stored.version()
+        rows = stored.rows_count(version)
+        counted = "rows not counted" if rows is None else f"{rows:,} rows"
+        lines.append(f"{name} holds {counted} in {len(stored.files(version))} file(s)")
+    return lines
 
 
 def last_refresh(objects: Objects, item: Item) -> list[str]:

@@ -163,11 +163,17 @@ class ViewSink:
         assert at is not None  # a view is written from its first refresh on
         batch = self.output.batch(description.lower, description.upper)
         meter = Meter(self.objects.gateway.session)
+        following = Following(self.objects, self.item, self.plan, batch, time, full=self._full)
         with discarded_on_error([batch]):
-            done = Following(self.objects, self.item, self.plan, batch, time, full=self._full).run()
+            done = following.run()
+        ms = meter.ms() - following.preparing_ms
         if done.strategy is Strategy.RECOMPUTE:
+            begun = meter.ms()
             self._recompute(batch, time, at)
-        self._said = {batch.text.batch_id: {**done.said(), "work": meter.work().said()}}
+            ms = meter.ms() - begun
+        costs = following.costs.after(done.strategy, ms).said()
+        said = {**done.said(), "work": meter.work().said(), "costs": costs}
+        self._said = {batch.text.batch_id: said}
         return batch
 
     def _recompute(self, batch: Batch, time: int, at: int) -> None:

@@ -61,16 +61,18 @@ def stage_signed(
     with ExitStack() as stack:
         change = net(signed, columns)
         local = few(change)
-        change = stack.enter_context(persisted(change)) if local is None else local.coalesce(1)
-        if change.isEmpty():
+        # What the driver holds is looked at without a job.
+        seen = stack.enter_context(persisted(change)) if local is None else local
+        if seen.isEmpty():
             return Staged.NOTHING
-        if refused is not None and not change.where((F.col(COPIES) > 0) & refused).isEmpty():
+        if refused is not None and not seen.where((F.col(COPIES) > 0) & refused).isEmpty():
             return Staged.REFUSED
+        change = seen if local is None else local.coalesce(1)
         names = [column_name(c) for c in columns]
         nowhere = change.select(*names, COPIES, *_nowhere())
         gone = change.where(F.col(COPIES) < 0).select(*names)
         both = nowhere
-        if not gone.isEmpty():
+        if not seen.where(F.col(COPIES) < 0).isEmpty():
             if stored is None:
                 return Staged.ROWS_DIFFER
             if local is not None:

@@ -73,6 +73,10 @@ CASES = {
         "SELECT t.k, l.m FROM t JOIN LATERAL (SELECT max(w) AS m FROM u WHERE u.k = t.k) l",
         LEFT,
     ),
+    "lateral, nothing of it": (
+        "SELECT t.k FROM t JOIN LATERAL (SELECT max(w) AS m FROM u WHERE u.k = t.k) l",
+        LINEAR,
+    ),
     # keys
     "group": ("SELECT k, count(*), min(s), max(v), count(DISTINCT v) FROM t GROUP BY k", KEYS),
     "group by alias": ("SELECT k % 2 AS p, sum(v) FROM t GROUP BY p", KEYS),
@@ -192,6 +196,7 @@ def follow(view: View) -> None:
     duck, sql = view.duck, view.sql
     moved = 0
     for number in range(len(CHANGES)):
+        view.keep_rows()
         changed = play(duck, number)
         wanted = duck.current(sql)
         assert view.refresh_keyed(changed) in (None, wanted), f"round {number}"
@@ -199,6 +204,46 @@ def follow(view: View) -> None:
         moved += wanted != view.stored
         view.stored = wanted
     assert moved >= 2, "the rounds do not exercise this query"
+
+
+ADDED = {
+    "all counted": "SELECT k, sum(v) AS s, count(v) AS m, count(*) AS n FROM t GROUP BY k",
+    "rows counted": "SELECT count(*) AS n, k, sum(v) AS s FROM t GROUP BY k",
+    "nothing counted": "SELECT k % 2 AS p, s, sum(v) AS n FROM t GROUP BY p, s",
+    "values counted": "SELECT s, count(v) AS m FROM t GROUP BY s",
+    "over a join": "SELECT t.k, sum(w * 2) AS n, count(*) AS m FROM t JOIN u ON t.k = u.k "
+    "GROUP BY t.k",
+    "decimals": "SELECT k, sum(d) AS d, count(*) AS n FROM u GROUP BY k",
+    "under a projection": "SELECT n + 1 AS more, k, n, s FROM "
+    "(SELECT k, count(*) AS n, sum(v) AS s FROM t GROUP BY k)",
+}
+
+
+@pytest.mark.parametrize("name", ADDED)
+def test_groups_of_the_view_are_added_to(name: str) -> None:
+    """What a group comes to is known from its stored row, or it is recomputed."""
+    view = View(filled(), ADDED[name])
+    assert view.plan.adds_groups
+    follow(view)
+
+
+@pytest.mark.parametrize("name", ["having", "float sum", "groups of groups", "no groups"])
+def test_groups_that_are_not_added_to(name: str) -> None:
+    """Groups that the view hides, inexact sums, and groups that the view does not show."""
+    sql = INEXACT[name] if name in INEXACT else CASES[name][0]
+    assert planned(sql, TABLES).adds_groups is (name == "groups of groups")
+
+
+def test_a_certain_group_reads_no_table() -> None:
+    """Rows that are added to a group that is there come from the change and the view alone."""
+    view = View(filled(), ADDED["rows counted"])
+    view.keep_rows()
+    view.duck.uses.clear()
+    texts = view.plan.keyed(["t"], view.duck.naming)
+    assert texts is not None
+    wide = {use.version.value: use.keys for use in view.duck.uses}
+    (keys,) = wide["new"]
+    assert keys[0] != texts.keys  # not by all touched keys, but by the doubtful ones
 
 
 INEXACT = {

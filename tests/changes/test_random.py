@@ -48,6 +48,8 @@ def check(number: int) -> bool:
     seed = random.Random(number)
     duck = _filled(seed)
     sql = Maker(number).statement()
+    if "JOIN LATERAL" in sql and "LIMIT" in sql:
+        return False  # DuckDB chooses the first rows below LATERAL anew for each row around it
     plan = change_plan(sql, TABLES)
     if isinstance(plan, NoChangePlan):
         assert plan.reason.code in UNCLEAR, f"{plan.reason} in {sql}"
@@ -56,6 +58,7 @@ def check(number: int) -> bool:
     if number % 2:
         view.keep_state()
     for _ in range(2):
+        view.keep_rows()
         changed = _changed(duck, seed)
         wanted = duck.current(sql)
         printed = duck.rows(plan.normal_text(Naming(table=lambda use: use.table)))

@@ -11,7 +11,7 @@ from tests.changes.duck import Duck
 
 SCALE = 0.01
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
-_KEYS = {
+KEYS = {
     "customer": "c_custkey",
     "lineitem": "l_orderkey",
     "nation": "n_nationkey",
@@ -21,7 +21,7 @@ _KEYS = {
     "region": "r_regionkey",
     "supplier": "s_suppkey",
 }
-_UPDATES = {
+UPDATES = {
     "customer": "c_acctbal = -c_acctbal, c_mktsegment = 'BUILDING'",
     "lineitem": "l_quantity = l_quantity + 1, l_extendedprice = l_extendedprice * 2",
     "nation": "n_regionkey = (n_regionkey + 1) % 5",
@@ -31,6 +31,8 @@ _UPDATES = {
     "region": "r_comment = 'changed'",
     "supplier": "s_acctbal = s_acctbal + 1, s_nationkey = (s_nationkey + 1) % 25",
 }
+PARTS = {"nation": 7, "region": 4}
+"""Of how many rows one is deleted, doubled and updated, where it is not 37."""
 
 
 def loaded() -> Duck:
@@ -62,9 +64,9 @@ def change(duck: Duck, number: int, tables: tuple[str, ...] = TABLES) -> list[st
     for name in TABLES:
         duck.begin(name)
     for name in tables:
-        key = _KEYS[name]
-        of = {"nation": 7, "region": 4}.get(name, 37)
+        key = KEYS[name]
+        of = PARTS.get(name, 37)
         run(f"DELETE FROM {name} WHERE hash({key} + {number}) % {of} = 1")
         run(f"INSERT INTO {name} FROM {name}__old WHERE hash({key} + {number}) % {of} = 2")
-        run(f"UPDATE {name} SET {_UPDATES[name]} WHERE hash({key} + {number}) % {of} = 3")
+        run(f"UPDATE {name} SET {UPDATES[name]} WHERE hash({key} + {number}) % {of} = 3")
     return [name for name in TABLES if duck.finish(name)]

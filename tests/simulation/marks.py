@@ -27,4 +27,7 @@ MARKS = {
     "an object stands at a failed T": "at the end of a run",
     "foreign rows came between a view's read and its commit": "the commit has not seen them",
     "foreign rows were taken out of a view": "by the next commit",
+    "a view followed what changed": "only the difference of its tables was looked at",
+    "a view had nothing to follow": "commits that it reads changed nothing for it",
+    "a view that follows was recomputed": "what was stored was not certain",
 }

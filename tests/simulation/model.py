@@ -38,6 +38,13 @@ from tests.simulation.world import (
 TIMELINE, CATALOG = "timeline", "catalog"
 
 
+_WAYS = {
+    "incremental": "a view followed what changed",
+    "no change": "a view had nothing to follow",
+    "recompute and diff": "a view that follows was recomputed",
+}
+
+
 class Blocked(Exception):
     """An object has no contents at a time: a body or query fails at ``time``.
 
@@ -256,6 +263,9 @@ class Model:
         )
         if self.disturbed.pop(name, None) is not None:
             self.marks.add("foreign rows were taken out of a view")
+        done = commit.metadata.get("strategy")
+        if done is not None and DEFINED[name].policy == "incremental":
+            self.marks.add(_WAYS[done])
 
     def _shared(self, folder: Folder, commit: Commit, lower: int) -> None:
         """A commit of several Ts: the files up to each are what the output is then."""

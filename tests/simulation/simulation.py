@@ -24,6 +24,7 @@ from ctsql.runtime.delta_catalog import FORMAT, FORMAT_PROPERTY
 from ctsql.runtime.timeline import ARCHIVED
 from tests.simulation import world
 from tests.simulation.environment import Environment
+from tests.simulation.in_place_of_spark import without_spark
 from tests.simulation.marks import MARKS
 from tests.simulation.memory_store import Folder, Sent, Store
 from tests.simulation.model import CATALOG, TIMELINE, Model, require
@@ -200,7 +201,7 @@ class Simulation:
     @contextmanager
     def _patched(self) -> Iterator[None]:
         with ExitStack() as stack:
-            stack.enter_context(world.without_spark())
+            stack.enter_context(without_spark())
             stack.enter_context(mock.patch.object(clock, "now_ms", self._now_ms))
             stack.enter_context(
                 mock.patch.object(timeline, "ARCHIVE_EVERY_COMMITS", self.archive_every)

@@ -1,34 +1,17 @@
 """What is simulated: sources, tasks and views, with what their definitions mean in plain Python.
 
 The engine binds the definitions as it always does. Only where it would hand a plan to Spark, the
-Python function of the same meaning runs instead: :func:`without_spark` puts it there.
+Python function of the same meaning runs instead (:mod:`tests.simulation.in_place_of_spark`).
 """
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
-from unittest import mock
 
-from ctsql.catalog.errors import error
-from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
+from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name
 from ctsql.catalog.schemas import Column
-from ctsql.planner.binding import Bound, bind_stored
-from ctsql.planner.lowering import Context, Proposal
-from ctsql.planner.nodes import Transaction, ViewWrite
-from ctsql.runtime import input_changes, objects, sources, timeline
-from ctsql.runtime.incremental import plans
-from ctsql.runtime.movements import tagged
-from ctsql.runtime.objects import Objects
-from ctsql.runtime.sinks import ct, mv, runs
-from ctsql.runtime.sinks.cancel import cancel
-from ctsql.runtime.sinks.runs import Run
-from ctsql.runtime.spark_work import Work
-from ctsql.runtime.write_handle import Attempt
-from tests.simulation.memory_log import Functions, Rows
 from tests.simulation.memory_store import Bag
 
 BAD = 13
@@ -93,11 +76,13 @@ class View:
     reads: tuple[str, ...]
     text: str
     query: Callable[..., Bag]
+    policy: str = "incremental"
 
     @property
     def definition(self) -> str:
         """The statement that makes it."""
-        return f"CREATE MATERIALIZED VIEW {self.name} AS {self.text}"
+        policy = f"WITH (REFRESH POLICY = {self.policy})"
+        return f"CREATE MATERIALIZED VIEW {self.name} {policy} AS {self.text}"
 
 
 def _append(held: Bag, new: Bag) -> tuple[Bag, Bag]:
@@ -202,7 +187,7 @@ VIEWS = (
     View("checked", ("s1",), "SELECT k, v FROM s1", _checked),
     View("both", ("checked", "s0"), "SELECT k, v FROM checked UNION ALL SELECT k, v FROM s0", _all),
     View("over", ("audit",), "SELECT DISTINCT k, v FROM audit", _distinct),
-    View("tops", ("best",), "SELECT DISTINCT k, v FROM best", _distinct),
+    View("tops", ("best",), "SELECT DISTINCT k, v FROM best", _distinct, policy="auto"),
 )
 SEVERAL = (
     Several(
@@ -326,139 +311,3 @@ def item(name: str, created: int) -> Item:
         created=created,
         outputs=outputs,
     )
-
-
-# ---- in the place of Spark
-
-
-def _failed() -> Exception:
-    return error("DATA_ERROR", message="division by zero", detail="", hint="")
-
-
-class Inserts:
-    """An input's change of which the bodies here see the inserts only."""
-
-    def __init__(self, _nothing: object, added: Any = None, changed: Any = None) -> None:
-        self.inserts = added if added is not None else changed
-
-
-def lower_transaction(node: Transaction, context: Context) -> dict[str, Proposal]:
-    """What a body proposes, by its Python function."""
-    found: Any = context.sources
-    first = DEFINED[next(iter(found.outputs))]
-    task = first.task if isinstance(first, Part) else first
-    assert isinstance(task, Task | Several)
-    outputs = task.outputs if isinstance(task, Several) else (task.name,)
-    new = found.inserts(task.reads, context.at).bag()
-    stored: list[Rows] = [found.stored(o) or Rows(()) for o in outputs]
-    held = [s.bag() for s in stored]
-    try:
-        made = task.body(held, new) if isinstance(task, Several) else [task.body(held[0], new)]
-    except Fails:
-        raise _failed() from None
-    return {o: _proposal(s, *m) for o, s, m in zip(outputs, stored, made, strict=True)}
-
-
-def _proposal(stored: Rows, deletes: Bag, inserts: Bag) -> Proposal:
-    victims, places, left = [], [], Counter(deletes)
-    for row, place in zip(stored.rows, stored.places, strict=True):
-        if left[row] > 0:
-            left[row] -= 1
-            victims.append(row)
-            places.append(place)
-    proposal: Any = Proposal
-    return proposal(inserts=Rows(inserts.elements()), victims=Rows(victims, places))  # type: ignore[no-any-return]
-
-
-def lower_view(plan: ViewWrite, context: Context) -> Rows:
-    """A view's rows, by its Python function."""
-    view = DEFINED[plan.object_id]
-    assert isinstance(view, View)
-    found: Any = context.sources
-    read = [found.contents(name, context.at).bag() for name in view.reads]
-    try:
-        return Rows(view.query(*read).elements())
-    except Fails:
-        raise _failed() from None
-
-
-def stage(
-    attempt: Attempt, desired: Rows | None, stored: Rows | None, columns: list[str], *, small: bool
-) -> bool:
-    """Stage the difference as the engine's small way does, with the same cancelling."""
-    wanted, held = desired or Rows(()), stored or Rows(())
-    left = cancel(wanted.rows, held.rows)
-    handle: Any = attempt
-    if left.inserts:
-        handle.stage(Rows(wanted.rows[i] for i in left.inserts))
-    victims: dict[str, set[int]] = {}
-    for i in left.deletes:
-        path, number = held.places[i]
-        victims.setdefault(path, set()).add(number)
-    if victims:
-        handle.delete_rows([(path, frozenset(at)) for path, at in victims.items()])
-    return bool(left.inserts or victims)
-
-
-def stage_together(objects: Objects, item: Item, attempt: Attempt, runs: list[Run]) -> list[int]:
-    """Stage what the body inserts at each of several Ts, by its Python function."""
-    task, handle = DEFINED[item.id], cast("Any", attempt)
-    assert isinstance(task, Task)
-    found = []
-    for run in runs:
-        ((object_id, movement),) = run.movements
-        rows: Any = objects.added_by(objects.item(object_id), movement)
-        try:
-            _, inserts = task.body(Counter(), rows.bag())
-        except Fails:
-            raise _failed() from None
-        if inserts:
-            staged = handle._txn.stage(Rows(inserts.elements()))
-            handle._inserts += [tagged(file, run.time) for file in staged]
-            found.append(run.time)
-    return found
-
-
-class Idle:
-    """Counts what Spark does where there is none."""
-
-    def work(self) -> Work:
-        """Nothing."""
-        return Work()
-
-
-_bound: dict[Item, Bound] = {}
-
-
-def bind(wanted: Item, catalog: Catalog) -> Bound:
-    """What the engine's binder makes of a definition, bound once for all runs."""
-    if wanted not in _bound:
-        _bound[wanted] = bind_stored(wanted, catalog)
-    return _bound[wanted]
-
-
-@contextmanager
-def without_spark() -> Iterator[None]:
-    """The functions above in the place of those that build DataFrames."""
-    with ExitStack() as stack:
-        for module, name, function in (
-            (ct, "propose", lambda node, context, _: lower_transaction(node, context)),
-            (ct, "stage", stage),
-            (ct, "stage_together", stage_together),
-            (runs, "few", lambda rows: rows),
-            (runs, "only_inserts", lambda rows: rows),
-            (runs, "InputChange", Inserts),
-            (mv, "lower_view", lower_view),
-            (mv, "Meter", lambda _: Idle()),
-            (mv, "stage", stage),
-            (sources, "lower_view", lower_view),
-            (timeline, "F", Functions),
-            (objects, "bind_stored", bind),
-            (input_changes, "F", Functions),
-            (input_changes, "DataFrame", Rows),
-            (objects, "net_change", lambda rows, _: rows),
-            (plans.Prepared, "refusal", lambda _: "ROUND_TRIP"),
-            (objects.Objects, "stored_columns", lambda *_: COLUMNS),
-        ):
-            stack.enter_context(mock.patch.object(module, name, function))
-        yield

@@ -1,12 +1,18 @@
 """Which way a view is refreshed, by sizes alone."""
 
+import json
+
 import pytest
 
 from ctsql.runtime.incremental.choice import (
     RECOMPUTED_ROWS_MAX,
+    UNTRIED_MAX,
     WHY,
+    WORTH_MS,
+    Costs,
     Policy,
     Sizes,
+    Strategy,
     recompute_why,
 )
 
@@ -32,7 +38,42 @@ def test_the_choice(
     policy: Policy, tables: tuple[int | None, ...], changed: tuple[int | None, ...], why: str | None
 ) -> None:
     """What a policy asks for, then small tables, then large changes."""
-    assert recompute_why(policy, Sizes(tables, changed)) == why
+    assert recompute_why(policy, Sizes(tables, changed), Costs()) == why
+
+
+SMALL, LARGE = Sizes((10,), (1,)), Sizes((BIG,), (1,))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "costs", "why"),
+    [
+        (SMALL, Costs(full_ms=WORTH_MS - 1), "SMALL_TABLES"),
+        (SMALL, Costs(full_ms=WORTH_MS), None),  # tried once, to know
+        (SMALL, Costs(full_ms=1000, follow_ms=900), None),
+        (SMALL, Costs(full_ms=1000, follow_ms=1200), None),
+        (SMALL, Costs(full_ms=1000, follow_ms=1201), "SLOWER_BEFORE"),
+        (LARGE, Costs(full_ms=1000, follow_ms=1201), "SLOWER_BEFORE"),
+        (LARGE, Costs(full_ms=1000, follow_ms=9000, untried=UNTRIED_MAX), None),
+        (LARGE, Costs(follow_ms=9000), None),
+        (Sizes((BIG,), (BIG,)), Costs(full_ms=1000, follow_ms=10), "LARGE_CHANGE"),
+    ],
+)
+def test_what_was_measured_goes_before_what_is_estimated(
+    sizes: Sizes, costs: Costs, why: str | None
+) -> None:
+    """The way that took longer is left, and tried again now and then."""
+    assert recompute_why(Policy.AUTO, sizes, costs) == why
+    assert recompute_why(Policy.INCREMENTAL, sizes, costs) is None
+
+
+def test_costs_are_handed_on() -> None:
+    """From commit to commit, as JSON; the newest counts for half."""
+    known = Costs().after(Strategy.RECOMPUTE, 400).after(Strategy.NO_CHANGE, 7)
+    assert known == Costs(full_ms=400, untried=1)
+    known = known.after(Strategy.AFFECTED_KEYS, 100).after(Strategy.RECOMPUTE, 200)
+    assert known == Costs(full_ms=300, follow_ms=100, untried=1)
+    assert Costs.of(json.loads(json.dumps(known.said()))) == known
+    assert Costs.of(None) == Costs.of("?") == Costs()
 
 
 def test_every_code_is_listed_in_order() -> None:

@@ -180,8 +180,11 @@ def _groups(node: Aggregate, changes: Changes) -> tuple[State, Node, Node] | Non
     return state, known, stored
 
 
-def _merged(node: Aggregate, state: State, delta: Node, stored: Node, changes: Changes) -> Node:
-    """The stored groups and the change's, added up: keys, n, then n_x and s of each argument."""
+def change_groups(node: Aggregate, state: State, delta: Node, changes: Changes) -> Aggregate:
+    """The change by group: keys, n, then of each argument n_x, and what is added and taken away.
+
+    The last two are of summed arguments only, and NULL where no such row is.
+    """
     unit = changes.fresh("unit", "int")
     copies = ("explode", "(", "sequence", "(", "1", ",", "CAST", "(", "abs", "(", WEIGHT, ")")
     each = Generate(
@@ -193,20 +196,25 @@ def _merged(node: Aggregate, state: State, delta: Node, stored: Node, changes: C
     sign = Expr.of("CASE", "WHEN", WEIGHT, ">", "0", "THEN", "1", "ELSE", "-1", "END")
     rows = Project(child=each, items=(*passed(delta.columns), Item(sign, unit)))
     calls = [_sum(changes, unit)]
-    mine = [Item(Expr.of(c), changes.fresh("")) for c in stored.columns[: len(node.keys) + 1]]
-    places = state.places(len(node.keys) + 1)
-    for argument, (count, total) in places.items():
+    for argument, is_summed in state.arguments:
         value = ("(", *argument.parts, ")")
         test = ("CASE", "WHEN", *value, "IS", "NOT", "NULL", "THEN", unit, "ELSE", "0", "END")
         calls.append(_sum(changes, *test))
+        for sign_is in (">", "<") if is_summed else ():
+            part = ("CASE", "WHEN", unit, sign_is, "0", "THEN", *value, "END")
+            calls.append(_sum(changes, *part))
+    return Aggregate(child=rows, keys=_fresh_keys(node.keys, changes), calls=tuple(calls))
+
+
+def _merged(node: Aggregate, state: State, delta: Node, stored: Node, changes: Changes) -> Node:
+    """The stored groups and the change's, added up: keys, n, then n_x and s of each argument."""
+    change = change_groups(node, state, delta, changes)
+    mine = [Item(Expr.of(c), changes.fresh("")) for c in stored.columns[: len(node.keys) + 1]]
+    for count, total in state.places(len(node.keys) + 1).values():
         mine.append(Item(Expr.of(stored.columns[count]), changes.fresh("")))
         if total is not None:
-            for sign_is in (">", "<"):
-                part = ("CASE", "WHEN", unit, sign_is, "0", "THEN", *value, "END")
-                calls.append(_sum(changes, *part))
             mine.append(Item(Expr.of(stored.columns[total]), changes.fresh("")))
             mine.append(Item(Expr.of("NULL"), changes.fresh("")))
-    change = Aggregate(child=rows, keys=_fresh_keys(node.keys, changes), calls=tuple(calls))
     before = Project(child=stored, items=tuple(mine))
     both = UnionAll(
         branches=(

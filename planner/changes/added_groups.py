@@ -1,0 +1,212 @@
+"""Groups of the view's own rows with the change added: no table is read but for its change.
+
+Where the view shows the keys and every COUNT and SUM of its topmost GROUP BY, the stored row of a
+group says nearly all that a state table would (rules/algebraic.py): with the change by group,
+
+    COUNT(*)' = COUNT(*) + n     COUNT(x)' = COUNT(x) + n_x     SUM(x)' = SUM(x) + s
+
+What a view may not show is whether a group, or the non-NULL values under a sum, have come to an
+end. A group is *certain* where that cannot be:
+
+- it was not stored, and rows were added: then the change is all of it;
+- it was stored, COUNT(*) is shown, or it did not lose rows;
+- of each sum, COUNT(x) is shown, or it did not lose values that are not NULL; a sum that was NULL
+  had none.
+
+The other groups are recomputed from all their rows. A sum of floating-point numbers is never added
+to: the order of addition counts.
+"""
+
+from ctsql.planner.changes.columns import passed
+from ctsql.planner.changes.nodes import (
+    Aggregate,
+    Branch,
+    Call,
+    Col,
+    Distinct,
+    Expr,
+    Filter,
+    Item,
+    JoinKind,
+    Node,
+    Part,
+    Project,
+    SideJoin,
+    StateRows,
+    Step,
+    UnionAll,
+)
+from ctsql.planner.changes.restricting import restricted
+from ctsql.planner.changes.rules.algebraic import State, change_groups, state_of
+from ctsql.planner.changes.rules.context import Changes, StepRole
+from ctsql.planner.changes.stored_rows import VIEW, KeyedTop, place_of
+
+_ADDED = ("count", "sum")
+
+
+def can_add(top: KeyedTop, query: Node) -> bool:
+    """Can groups of the view be added to?"""
+    return _shown(top, query) is not None
+
+
+def added_rows(
+    top: KeyedTop, query: Node, names: tuple[str, ...], changes: Changes
+) -> tuple[Node, Step, tuple[tuple[int, Col], ...]] | None:
+    """The rows that the view should hold for the touched groups.
+
+    Args:
+        names: of the view's columns.
+
+    Returns:
+        as :func:`~ctsql.planner.changes.stored_rows.desired_rows`; None if nothing changed, or
+        groups cannot be added to.
+    """
+    node, shown = top.operator, _shown(top, query)
+    if shown is None or not isinstance(node, Aggregate):
+        return None
+    state, delta = state_of(node, 1), changes.of(node.child)
+    if state is None or delta is None:
+        return None
+    step = changes.step(StepRole.CHANGE, delta)
+    keys, key_names = changes.keys(step, [k.source for k in node.keys])
+    change = change_groups(node, state, step, changes)
+    stored = StateRows(
+        number=VIEW,
+        names=tuple(names[place] for place in shown),
+        columns=tuple(changes.fresh(names[place]) for place in shown),
+    )
+    there = changes.fresh("there", "int")
+    marked = Project(
+        child=restricted(stored, keys, tuple(zip(stored.columns, key_names, strict=False))),
+        items=(*passed(stored.columns), Item(Expr.of("1"), there)),
+    )
+    equal = zip(change.columns, stored.columns[: len(node.keys)], strict=False)
+    both = SideJoin(
+        kind=JoinKind.LEFT,
+        left=change,
+        right=marked,
+        conditions=tuple(Expr.of(a, "<=>", b) for a, b in equal),
+    )
+    groups = _Groups(node, state, change, stored, there)
+    flag = changes.fresh("doubtful", "int")
+    flagged = Project(child=both, items=(*passed(both.columns), Item(groups.is_doubtful(), flag)))
+    rows = changes.step(StepRole.ROWS, flagged, must_be_stored=True)
+    found = _together(groups, rows, flag, changes)
+    for one in reversed(top.above):
+        found = _over(one, found)
+    places = [place for place in top.places if place is not None]
+    return found, keys, tuple(zip(places, key_names, strict=True))
+
+
+def _over(one: Node, below: Node) -> Node:
+    assert isinstance(one, Project)  # _shown asked
+    return Project(child=below, items=one.items)
+
+
+def _shown(top: KeyedTop, query: Node) -> tuple[int, ...] | None:
+    """Where the view shows the keys and the calls; None if it does not show them all."""
+    node = top.operator
+    if not isinstance(node, Aggregate) or not node.keys or state_of(node, 1) is None:
+        return None
+    if any(isinstance(one, Filter) for one in top.above):
+        return None  # a group that is not stored may be there all the same
+    if any(call.function not in _ADDED for call in node.calls):
+        return None
+    found = [place_of(col, top.above, query) for col in node.columns]
+    return None if None in found else tuple(place for place in found if place is not None)
+
+
+class _Groups:
+    """The touched groups: the change of each, and what was stored."""
+
+    def __init__(
+        self, node: Aggregate, state: State, change: Aggregate, stored: StateRows, there: Col
+    ) -> None:
+        at = len(node.keys)
+        self.node = node
+        self.there = there
+        self.keys = change.columns[:at]
+        self.rows = change.columns[at]
+        self.parts: dict[Expr, tuple[Col, ...]] = {}
+        waiting = iter(change.columns[at + 1 :])
+        for argument, is_summed in state.arguments:
+            self.parts[argument] = tuple(next(waiting) for _ in range(3 if is_summed else 1))
+        self.stored = dict(zip(node.calls, stored.columns[at:], strict=True))
+
+    def _known(self, argument: Expr | None) -> Col | None:
+        """The stored COUNT of an argument (None: of rows), if the view shows it."""
+        return next(
+            (c for k, c in self.stored.items() if k.function == "count" and k.argument == argument),
+            None,
+        )
+
+    def is_doubtful(self) -> Expr:
+        """1 where the group has to be recomputed, else 0."""
+        there: tuple[Part, ...] = (self.there, "IS", "NOT", "NULL", "AND")
+        cases: list[tuple[Part, ...]] = [(self.there, "IS", "NULL", "AND", self.rows, "<=", "0")]
+        counted: list[tuple[Expr | None, Col]] = [(None, self.rows)]
+        counted += [(argument, parts[0]) for argument, parts in self.parts.items()]
+        for argument, change in counted:
+            known = self._known(argument)
+            if known is None:
+                cases.append((*there, change, "<", "0"))
+            else:
+                cases.append((*there, known, "+", change, "<", "0"))
+        parts: list[Part] = ["CASE"]
+        for case in cases:
+            parts += ["WHEN", *case, "THEN", "1"]
+        return Expr.of(*parts, "ELSE", "0", "END")
+
+    def _count(self, argument: Expr | None, change: Col) -> tuple[Part, ...] | None:
+        known = self._known(argument)
+        return None if known is None else ("coalesce", "(", known, ",", "0", ")", "+", change)
+
+    def values(self) -> list[Item]:
+        """The keys and calls of a certain group."""
+        items = [Item(Expr.of(c), k.col) for c, k in zip(self.keys, self.node.keys, strict=True)]
+        return items + [Item(self._value(call), call.col) for call in self.node.calls]
+
+    def _value(self, call: Call) -> Expr:
+        if call.argument is None:
+            return Expr.of(*(self._count(None, self.rows) or ()))
+        many, *moved = self.parts[call.argument]
+        count = self._count(call.argument, many)
+        if call.function == "count":
+            return Expr.of(*(count or ()))
+        plus, minus = moved
+        was = self.stored[call]
+        total: tuple[Part, ...] = (
+            *("coalesce", "(", was, ",", "0", ")", "+", "coalesce", "(", plus, ",", "0", ")"),
+            *("-", "coalesce", "(", minus, ",", "0", ")"),
+        )
+        if count is not None:
+            return Expr.of("CASE", "WHEN", *count, ">", "0", "THEN", *total, "END")
+        some = (was, "IS", "NOT", "NULL", "OR", many, ">", "0")
+        return Expr.of("CASE", "WHEN", *some, "THEN", *total, "END")
+
+    def remains(self) -> tuple[Expr, ...]:
+        """Is a certain group still there? Where that is not counted, it is."""
+        count = self._count(None, self.rows)
+        return () if count is None else (Expr.of(*count, ">", "0"),)
+
+
+def _together(groups: _Groups, rows: Step, flag: Col, changes: Changes) -> Node:
+    """The certain groups by addition, the doubtful ones from all their rows."""
+    node = groups.node
+    certain = Filter(child=rows, predicates=(Expr.of(flag, "=", "0"), *groups.remains()))
+    added = Project(child=certain, items=tuple(groups.values()))
+    doubtful = Filter(child=rows, predicates=(Expr.of(flag, "=", "1"),))
+    names = tuple(changes.fresh("key") for _ in node.keys)
+    listed = tuple(Item(Expr.of(c), n) for c, n in zip(groups.keys, names, strict=True))
+    step = changes.step(StepRole.KEYS, Distinct(child=Project(child=doubtful, items=listed)))
+    pairs = tuple((k.source, n) for k, n in zip(node.keys, names, strict=True))
+    again = Aggregate(
+        child=restricted(node.child, step, pairs), keys=node.keys, calls=node.calls, sets=None
+    )
+    return UnionAll(
+        branches=(
+            Branch(node=added, cols=node.columns),
+            Branch(node=again, cols=node.columns),
+        ),
+        columns=node.columns,
+    )
