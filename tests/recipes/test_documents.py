@@ -19,6 +19,7 @@ RUN = [
     for name in DOCUMENTS
     if any(b.kind in ("sql", "python") for b in blocks((ROOT / name).read_text()))
 ]
+LONG = {"docs/recipes/fixpoint.md", "docs/recipes/retention.md", "docs/recipes/audit-log.md"}
 FOLDERS = (
     "benchmarks", "catalog", "ctsql", "docs", "examples", "planner", "runtime", "tests", ".ci",
 )  # fmt: skip
@@ -32,7 +33,9 @@ def test_there_are_documents_to_run() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", RUN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in LONG else []) for n in RUN]
+)
 def test_blocks_run(
     name: str,
     connect: Callable[[], Connection],

@@ -165,6 +165,7 @@ def test_retention(warehouse: Path) -> None:
     assert {path: tuple(rest) for path, *rest in errors} == counts
 
 
+@pytest.mark.slow
 def test_fixpoint(warehouse: Path) -> None:
     """After each commit the line is what a walk down from every teacher meets."""
     with run(str(warehouse), "fixpoint.sql") as con:

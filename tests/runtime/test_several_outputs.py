@@ -117,6 +117,7 @@ def test_refused(con: Connection) -> None:
     assert con.execute("SHOW OBJECTS").fetchall() == [("default", "feed", "table", None)]
 
 
+@pytest.mark.slow
 def test_killed_between_the_commits(warehouse: Path, connect: Callable[[], Connection]) -> None:
     """A killed process leaves a T of which nothing is read; the next one finishes it."""
     con = connect()
