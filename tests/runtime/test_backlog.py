@@ -4,10 +4,12 @@ import random
 from collections import Counter
 
 import pytest
+from pyspark.sql import functions as F
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime import clock
+from ctsql.runtime.movements import partition
 from ctsql.runtime.sinks import together
 from tests.runtime.disk import folder, log, transaction
 from tests.scenarios.play import assert_rows
@@ -42,12 +44,22 @@ def commit(con: Connection, rows: list[tuple[int, int]]) -> None:
 
 
 def foreign_commits(con: Connection, count: int) -> list[list[tuple[int, int]]]:
-    """Commits of a few rows; gives the rows of each."""
+    """Commits of a few rows, written in one job; gives the rows of each."""
     chance = random.Random(5)
-    made = []
-    for i in range(count):
-        made.append([(chance.randrange(5), chance.randrange(-2, 9)) for _ in range(1 + i % 3)])
-        commit(con, made[-1])
+    made = [
+        [(chance.randrange(5), chance.randrange(-2, 9)) for _ in range(1 + i % 3)]
+        for i in range(count)
+    ]
+    table = con._opened().gateway.table(f"file:{folder(con, 'feed')}")
+    frame = con._opened().session.createDataFrame(
+        [(i, *row) for i, rows in enumerate(made) for row in rows], "i INT, k INT, v INT"
+    )
+    staged = table.begin().stage(frame.repartitionById(count, F.col("i")).drop("i"))
+    for file in sorted(staged, key=partition):
+        txn = table.begin()
+        txn.add_files([file])
+        txn.commit(label="a test", epoch=0, metadata="{}")
+    assert len(staged) == count
     return made
 
 
