@@ -12,9 +12,9 @@ from typing import Any
 
 from ctsql.catalog.errors import error
 from ctsql.runtime.batches import StagedDelete, StagedFile
+from ctsql.runtime.data_files import DataFile
 from ctsql.runtime.delta_log import DeltaTable, Gateway
-from ctsql.runtime.delta_transaction import relative_path, whole_file
-from ctsql.runtime.delta_vectors import vector_id
+from ctsql.runtime.delta_transaction import files_by_name, relative_path, whole_file
 from ctsql.runtime.spark_errors import converted
 
 FOLDER = "txn-"
@@ -78,42 +78,36 @@ class Clone:
                 hint="Run the statement by itself.",
             )
         before, after = mine.files(0), mine.files(newest)
-        stored = {
-            relative_path(path, self.origin.location): (path, add)
-            for path, add in self.origin.files(self.version).items()
-        }
-        inserts = [self._inserted(path, add) for path, add in after.items() if path not in before]
+        stored = files_by_name(self.origin, self.version)
+        inserts = [self._inserted(file) for path, file in after.items() if path not in before]
         deletes = [
-            self._deleted(*stored[relative_path(path, self.origin.location)], after.get(path))
-            for path, add in before.items()
-            if path not in after or vector_id(after[path]) != vector_id(add)
+            self._deleted(stored[relative_path(path, self.origin.location)], after.get(path))
+            for path, file in before.items()
+            if path not in after or after[path].vector_id != file.vector_id
         ]
         return tuple(inserts), tuple(deletes)
 
-    def _inserted(self, path: str, add: Any) -> StagedFile:
+    def _inserted(self, file: DataFile) -> StagedFile:
         """A file that a statement made."""
-        action = json.loads(add.json())["add"]
-        action = {k: v for k, v in action.items() if k not in _GIVEN_BY_COPY}
-        action |= {"path": f"{self.folder}/{path}", "dataChange": True}
+        action = {k: v for k, v in file.action.items() if k not in _GIVEN_BY_COPY}
+        action |= {"path": f"{self.folder}/{file.path}", "dataChange": True}
         if "deletionVector" in action:
             action["deletionVector"] = self._vector(action["deletionVector"])
         return StagedFile(action["path"], json.dumps({"add": action}))
 
-    def _deleted(self, path: str, old: Any, now: Any) -> StagedDelete:
+    def _deleted(self, old: DataFile, now: DataFile | None) -> StagedDelete:
         """A file of the table that lost rows; ``now`` is what the copy has of it, or None."""
         if now is None:
-            return whole_file(path, old)
-        made = json.loads(now.json())["add"]
-        action = {**json.loads(old.json())["add"], "dataChange": True, "stats": made.get("stats")}
-        action["deletionVector"] = self._vector(made["deletionVector"])
-        vector, before = now.deletionVector(), old.deletionVector()
-        known_count = 0 if before is None else int(before.cardinality())
+            return whole_file(old)
+        assert now.vector is not None  # the file is there with another vector
+        action = {**old.action, "dataChange": True, "stats": now.statistics}
+        action["deletionVector"] = self._vector(now.vector)
         return StagedDelete(
-            path=path,
-            rows_count=int(vector.cardinality()) - known_count,
-            known_vector=vector_id(old),
+            path=old.path,
+            rows_count=now.deleted_count - old.deleted_count,
+            known_vector=old.vector_id,
             action=json.dumps({"add": action}),
-            vector_file=self._vector_file(vector),
+            vector_file=self._vector_file(now),
         )
 
     def _vector(self, vector: dict[str, Any]) -> dict[str, Any]:
@@ -124,7 +118,8 @@ class Clone:
         folder = "/".join(p for p in (self.folder, named[:-_ID_LENGTH]) if p)
         return {**vector, "pathOrInlineDv": folder + named[-_ID_LENGTH:]}
 
-    def _vector_file(self, vector: Any) -> str | None:
+    def _vector_file(self, file: DataFile) -> str | None:
+        vector = self.gateway.add_file(file).deletionVector()
         if vector.storageType() != "u":
             return None
         mine = self.gateway.table(self.location)

@@ -7,7 +7,7 @@ live files is rolled forward on the driver, and a commit is one optimistic trans
 
 What is relied on (``tests/runtime`` uses every one): ``DeltaLog.forTable/update/createDataFrame/
 startTransaction/store/getSnapshotAt``, ``OptimisticTransaction.writeFiles/readTxn/
-updateSetTransaction/trackFilesRead/commit``, ``Action.fromJson``, ``AddFile.removeRows``, the
+updateSetTransaction/trackFilesRead/commit``, ``Action.fromJson``, ``AddFile.remove``, the
 deletion vector store, ``CDCReader.changesToBatchDF``. All are internal to Delta and pinned to
 delta-spark 4.4.
 
@@ -22,16 +22,19 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.commits import Commit, Unreadable, parse_checksum, parse_commit
-from ctsql.runtime.delta_transaction import Transaction
-from ctsql.runtime.delta_vectors import VectorClasses, scala_items
+from ctsql.runtime.data_files import DataFile
+from ctsql.runtime.delta_transaction import Transaction, scala_items
+from ctsql.runtime.delta_vectors import VectorClasses, Vectors
 from ctsql.runtime.locks import local_path
 from ctsql.runtime.movements import added_files
 from ctsql.runtime.spark_errors import converted, damaged_file
@@ -43,6 +46,8 @@ VERSIONS_CACHED_MAX = 8
 FILES_COUNTED_MAX = 500
 PLAIN_FILES_MAX = 32
 ENTRIES_MAX = 100
+ANSWER_CHARS_MAX = 4_000
+"""Of a text; each may become two bytes on the way, and a packet holds 8 KB."""
 _COMMIT_NAME = re.compile(r"\d{20}\.json")
 
 
@@ -61,9 +66,15 @@ class Gateway:
         # A name below ``jvm`` costs a call for each dot: those of every commit are kept.
         self.path: Any = self.jvm.org.apache.hadoop.fs.Path
         self.parse_action: Any = self.delta.actions.Action.fromJson
+        self.option: Any = self.jvm.scala.Option.apply
+        """A Scala Option; None becomes the empty one."""
+        self.none: Any = self.option(None)
+        self._list: Any = self.jvm.java.util.ArrayList
+        self._text: Any = self.jvm.scala.collection.mutable.StringBuilder
         self.update_mode: Any = self.jvm.org.apache.spark.sql.streaming.OutputMode.Update()
         self.streaming_update: Any = getattr(self.delta, "DeltaOperations$StreamingUpdate")
         self._tables: dict[str, DeltaTable] = {}
+        self._adds: WeakKeyDictionary[DataFile, Any] = WeakKeyDictionary()
 
     @cached_property
     def vector_classes(self) -> VectorClasses:
@@ -110,14 +121,28 @@ class Gateway:
 
     def seq(self, items: Iterable[Any]) -> Any:
         """A Scala Seq of JVM objects."""
-        java_list = self.jvm.java.util.ArrayList()
+        java_list = self._list()
         for item in items:
             java_list.add(item)
         return self._to_seq(java_list)
 
-    def option(self, item: Any) -> Any:
-        """A Scala Option; None becomes the empty one."""
-        return self.jvm.scala.Option.apply(item)
+    def add_file(self, file: DataFile) -> Any:
+        """Delta's own object (AddFile) for a file."""
+        found = self._adds.get(file)
+        if found is None:
+            found = self._adds[file] = self.parse_action(file.line)
+        return found
+
+    def joined_lines(self, lines: Any) -> str:
+        """The lines of a Scala collection as one text.
+
+        In pieces: a longer answer leaves the JVM in two packets, the second of which waits 40 ms
+        for the first one to be acknowledged.
+        """
+        text = lines.addString(self._text(), "\n")
+        length = text.length()
+        pieces = range(0, length, ANSWER_CHARS_MAX)
+        return "".join(text.substring(i, min(i + ANSWER_CHARS_MAX, length)) for i in pieces)
 
     def singleton(self, package: Any, name: str) -> Any:
         """The instance of a Scala object."""
@@ -173,7 +198,8 @@ class DeltaTable:
         self._commit_file = self._names.unsafeDeltaFile
         self._checksum_file = self._names.checksumFile
         self._commits: dict[int, Commit] = {}
-        self._files: dict[int, dict[str, Any]] = {}
+        self._files: dict[int, dict[str, DataFile]] = {}
+        self.vectors = Vectors(self)
         self._snapshot: Any = None
         self._schema: tuple[str, StructType] | None = None
         self.oldest_seen: int | None = None  # the oldest version that was last found in the log
@@ -188,7 +214,7 @@ class DeltaTable:
     def update(self) -> Any:
         """The newest snapshot; lists the log when something may have changed."""
         if self._snapshot is None or self.has(self._snapshot.version() + 1):
-            none = self.gateway.option(None)
+            none = self.gateway.none
             try:
                 with converted():
                     newest = self.log.update(False, none, none)
@@ -243,7 +269,7 @@ class DeltaTable:
                         hint="Keep history longer with delta.logRetentionDuration on the table, "
                         "and create anew the objects that still needed it.",
                     )
-                text = self.log.store().read(path, self._hadoop).mkString("\n")
+                text = self._read(path)
                 modified = int(self._fs.getFileStatus(path).getModificationTime())
             try:
                 found = parse_commit(version, text, modified_ms=modified)
@@ -255,6 +281,9 @@ class DeltaTable:
             self._commits[version] = found
         return found
 
+    def _read(self, path: Any) -> str:
+        return self.gateway.joined_lines(self.log.store().read(path, self._hadoop))
+
     def checksum(self, version: int) -> dict[str, Any] | None:
         """The version checksum file's contents, or None when there is none (yet)."""
         path = self._checksum_file(self._log_path, version)
@@ -262,7 +291,7 @@ class DeltaTable:
             with converted():
                 if not self._fs.exists(path):
                     return None
-                text = self.log.store().read(path, self._hadoop).mkString("\n")
+                text = self._read(path)
             return parse_checksum(text)
         except (CtsqlError, ValueError, KeyError, TypeError) as problem:
             if isinstance(problem, CtsqlError) and problem.condition != "STORED_DATA_INVALID":
@@ -325,8 +354,8 @@ class DeltaTable:
 
     # ---- rows
 
-    def files(self, version: int) -> dict[str, Any]:
-        """The live files (path to AddFile) at a version."""
+    def files(self, version: int) -> dict[str, DataFile]:
+        """The live files at a version, by path as the log writes it."""
         found = self._files.get(version)
         if found is not None:
             return found
@@ -347,36 +376,38 @@ class DeltaTable:
         files = self.files(version)
         if len(files) > FILES_COUNTED_MAX:
             return None
-        counts = [a.numLogicalRecords() for a in files.values()]
-        return sum(int(c.get()) for c in counts) if all(c.isDefined() for c in counts) else None
+        counts = [file.rows_count for file in files.values()]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
 
-    def _roll(self, files: dict[str, Any], commit: Commit) -> None:
+    def _roll(self, files: dict[str, DataFile], commit: Commit) -> None:
         for removed in commit.removes:
             files.pop(removed.path, None)
         for added in commit.adds:
-            files[added.path] = self.gateway.parse_action(added.line)
+            files[added.path] = DataFile(added.line)
 
-    def _files_from_log(self, version: int) -> dict[str, Any]:
+    def _files_from_log(self, version: int) -> dict[str, DataFile]:
         known = self.checksum(version)
         if known is not None and known["files"] is not None:
-            return {path: self.gateway.parse_action(line) for path, line in known["files"]}
+            return {path: DataFile(line) for path, line in known["files"]}
         snapshot = self.update()
         with converted():
             if snapshot.version() != version:
-                none = self.gateway.option(None)
+                none = self.gateway.none
                 snapshot = self.log.getSnapshotAt(version, none, none, False)
-            return {a.path(): a for a in snapshot.allFiles().collectAsList()}
+            files = [DataFile(add.json()) for add in snapshot.allFiles().collectAsList()]
+        return {file.path: file for file in files}
 
     def frame(self, version: int) -> DataFrame:
         """The rows at a version, lazily."""
         return self.frame_of(self.files(version).values())
 
-    def frame_of(self, files: Iterable[Any]) -> DataFrame:
-        """The rows of some files (AddFile objects), lazily."""
+    def frame_of(self, files: Iterable[DataFile]) -> DataFrame:
+        """The rows of some files, lazily."""
+        gateway = self.gateway
         with converted():
-            jdf = self.log.createDataFrame(
-                self.update(), self.gateway.seq(files), False, self.gateway.option(None)
-            )
+            adds = gateway.seq(gateway.add_file(file) for file in files)
+            jdf = self.log.createDataFrame(self.update(), adds, False, gateway.none)
         return self.gateway.frame(jdf)
 
     def located(self, version: int) -> DataFrame:
@@ -420,7 +451,7 @@ class DeltaTable:
             paths = self.plain_paths([a.path for a in adds])
         if paths is not None:
             return self.plain_rows(paths)
-        return self.frame_of(self.gateway.parse_action(a.line) for a in adds)
+        return self.frame_of(DataFile(a.line) for a in adds)
 
     def plain_paths(self, paths: Sequence[str]) -> list[str] | None:
         """The full paths of files that plain Parquet reads as Delta would; None if it would not.
@@ -431,14 +462,25 @@ class DeltaTable:
         Args:
             paths: as the log has them.
         """
-        if (
-            not 0 < len(paths) <= PLAIN_FILES_MAX
-            or self.maps_columns
-            or self.update().metadata().partitionColumns().nonEmpty()
-            or any("://" in p or p.startswith("/") for p in paths)
-        ):
+        if not 0 < len(paths) <= PLAIN_FILES_MAX or not self._are_plain(paths):
             return None
         return [f"{self.location}/{unquote(p)}" for p in paths]
+
+    def local_paths(self, files: Iterable[DataFile]) -> list[Path] | None:
+        """Where files are on a local disk that plain Parquet reads as Delta would; else None."""
+        folder = local_path(self.location)
+        paths = [file.path for file in files]
+        if folder is None or not self._are_plain(paths):
+            return None
+        return [folder / unquote(p) for p in paths]
+
+    def _are_plain(self, paths: Iterable[str]) -> bool:
+        """Do the files hold all columns, by the table's names, and lie in its folder?"""
+        return (
+            not self.maps_columns
+            and self.update().metadata().partitionColumns().isEmpty()
+            and not any("://" in p or p.startswith("/") for p in paths)
+        )
 
     def plain_rows(self, paths: Sequence[str]) -> DataFrame:
         """The rows of files, read as plain Parquet."""
@@ -452,7 +494,7 @@ class DeltaTable:
         so equal rows may come once as deleted and once as inserted: consolidate.
         """
         coarse = any(not self._has_feed(self.commit_at(v)) for v in range(first, last + 1))
-        none = self.gateway.option(None)
+        none = self.gateway.none
         snapshot = self.update()
         reader = self.gateway.singleton(self.gateway.delta.commands.cdc, "CDCReader")
         with converted():

@@ -8,55 +8,38 @@ list of files. Who is after few rows of many does better to find them first, del
 to ask the vectors about those rows only.
 """
 
-import json
-from array import array
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
+from ctsql.runtime.data_files import DataFile
 from ctsql.runtime.delta_log import DeltaTable
-from ctsql.runtime.delta_transaction import relative_path
-from ctsql.runtime.delta_vectors import VectorFile
+from ctsql.runtime.delta_transaction import files_by_name, relative_path
 from ctsql.runtime.spark_errors import converted
 
 
-def rows_with_deleted(table: DeltaTable, files: Sequence[Any]) -> DataFrame:
-    """The rows of some files (AddFile objects) with where each is stored, deleted ones too."""
-    paths = table.plain_paths([str(add.path()) for add in files])
+def rows_with_deleted(table: DeltaTable, files: Sequence[DataFile]) -> DataFrame:
+    """The rows of some files with where each is stored, deleted ones too."""
+    paths = table.plain_paths([file.path for file in files])
     if paths is not None:
         return table.placed(table.plain_rows(paths))
     with converted():
-        return table.placed(table.frame_of(_without_vector(table, add) for add in files))
-
-
-def _without_vector(table: DeltaTable, add: Any) -> Any:
-    if add.deletionVector() is None:
-        return add
-    action = json.loads(add.json())
-    del action["add"]["deletionVector"]
-    return table.gateway.parse_action(json.dumps(action))
+        return table.placed(table.frame_of(file.without_vector() for file in files))
 
 
 def deleted_among(
-    table: DeltaTable, version: int, places: "Mapping[str, array[int]]"
-) -> dict[str, set[int]]:
+    table: DeltaTable, version: int, places: Mapping[str, Sequence[int]]
+) -> dict[str, BitMap64]:
     """Which of some rows count as deleted at a version.
 
     Args:
         places: full path of a file, as ``_metadata.file_path`` gives it, to row numbers.
     """
-    by_name = {
-        relative_path(path, table.location): add for path, add in table.files(version).items()
-    }
+    by_name = files_by_name(table, version)
     found = {}
     with converted():
-        vectors = VectorFile(table)
-        for file, rows in places.items():
-            add = by_name[relative_path(file, table.location)]
-            packed = array("q", rows)
-            packed.byteswap()
-            gone = array("q", vectors.already_deleted(add, packed.tobytes()))
-            gone.byteswap()
-            found[file] = set(gone)
+        for path, rows in places.items():
+            file = by_name[relative_path(path, table.location)]
+            found[path] = table.vectors.deleted_rows(file) & BitMap64(rows)
     return found

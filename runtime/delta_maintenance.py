@@ -10,12 +10,12 @@ VACUUM is not asked: it cannot be told what a consumer needs, and for three file
 seconds of Spark jobs (19 the first time).
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ctsql.runtime.batches import StagedFile
+from ctsql.runtime.data_files import DataFile
 from ctsql.runtime.delta_log import DeltaTable, Gateway
 from ctsql.runtime.locks import commit_lock
 from ctsql.runtime.log import Conflict
@@ -40,27 +40,22 @@ class Compacted:
 
 def file_stats(table: DeltaTable, version: int) -> dict[str, FileStat]:
     """What the log says of the live files at a version, by path."""
-    with converted():
-        return {path: _stat(add.json()) for path, add in table.files(version).items()}
+    return {path: _stat(file) for path, file in table.files(version).items()}
 
 
-def _stat(line: str) -> FileStat:
-    add = json.loads(line)["add"]
-    stats = json.loads(add["stats"]) if add.get("stats") else {}
-    records = stats.get("numRecords")
+def _stat(file: DataFile) -> FileStat:
     return FileStat(
-        path=add["path"],
-        size=int(add["size"]),
-        rows=None if records is None else int(records),
-        deleted=int((add.get("deletionVector") or {}).get("cardinality", 0)),
-        partition=tuple(sorted((add.get("partitionValues") or {}).items())),
+        path=file.path,
+        size=int(file.action["size"]),
+        rows=file.records_count,
+        deleted=file.deleted_count,
+        partition=tuple(sorted((file.action.get("partitionValues") or {}).items())),
     )
 
 
 def live_lines(table: DeltaTable, version: int) -> list[str]:
     """The add actions of a version's live files, as JSON."""
-    with converted():
-        return [str(add.json()) for add in table.files(version).values()]
+    return [file.line for file in table.files(version).values()]
 
 
 def compact(
@@ -183,11 +178,13 @@ def _live_places(table: DeltaTable) -> set[str]:
         table.gateway.jvm.java.net.URI,
     )
     found: set[str] = set()
-    for add in table.files(table.version()).values():
-        path = path_class(uri_class(add.path()))
+    for file in table.files(table.version()).values():
+        path = path_class(uri_class(file.path))
         found.add(table._fs.makeQualified(path_class(table.jpath, path)).toString())
-        vector = add.deletionVector()
-        if vector is not None and vector.isOnDisk():
+        if file.vector is None:
+            continue
+        vector = table.gateway.add_file(file).deletionVector()
+        if vector.isOnDisk():
             found.add(table._fs.makeQualified(vector.absolutePath(table.jpath)).toString())
     return found
 

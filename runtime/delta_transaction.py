@@ -7,14 +7,17 @@ Source: the Delta protocol, "Deletion Vectors", "Transaction Identifiers", "Doma
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
+from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
+from ctsql.runtime import clock
 from ctsql.runtime.batches import StagedDelete, StagedFile
-from ctsql.runtime.delta_vectors import VectorFile, scala_items, vector_id
+from ctsql.runtime.data_files import DataFile
+from ctsql.runtime.delta_vectors import VectorFile
 from ctsql.runtime.locks import commit_lock
 from ctsql.runtime.log import Conflict, RowsGone
 from ctsql.runtime.spark_errors import conflicts, converted
@@ -64,41 +67,21 @@ class Transaction:
         """Add staged files."""
         self._actions.extend(self.gateway.parse_action(file.action) for file in staged)
 
-    def stage_deletes(self, victims: Iterable[tuple[str, bytes]]) -> list[StagedDelete]:
+    def stage_deletes(self, victims: Iterable[tuple[str, Collection[int]]]) -> list[StagedDelete]:
         """Write down rows of the version read to delete, as deletion vectors in one new file.
 
         Args:
-            victims: (file's full path as ``_metadata.file_path`` gives it, row indexes as
-                big-endian 64-bit integers), each file once.
+            victims: (file's full path as ``_metadata.file_path`` gives it, row indexes), each
+                file once.
         """
-        by_name = {
-            relative_path(path, self.table.location): add
-            for path, add in self.table.files(self.version_read).items()
-        }
+        by_name = files_by_name(self.table, self.version_read)
         staged = []
         with converted(), VectorFile(self.table) as vectors:
-            for file_path, packed in victims:
-                add = by_name[relative_path(file_path, self.table.location)]
-                bitmap = vectors.deleted_rows(add)
-                before = bitmap.cardinality()
-                vectors.add_rows(bitmap, packed)
-                staged.append(
-                    StagedDelete(
-                        path=add.path(),
-                        rows_count=bitmap.cardinality() - before,
-                        known_vector=vector_id(add),
-                        **self._written(vectors, add, bitmap),
-                    )
-                )
+            for path, rows in victims:
+                file = by_name[relative_path(path, self.table.location)]
+                deleted = self.table.vectors.deleted_rows(file) | BitMap64(rows)
+                staged.append(_without(vectors, file, deleted, len(deleted) - file.deleted_count))
         return staged
-
-    def _written(self, vectors: VectorFile, add: Any, bitmap: Any) -> dict[str, str | None]:
-        """What a file becomes by a bitmap of deleted rows."""
-        physical = add.numPhysicalRecords()
-        if physical.isDefined() and physical.get() == bitmap.cardinality():
-            return {"action": None, "vector_file": None}
-        action = add.removeRows(vectors.write(bitmap), True, True)._1().json()
-        return {"action": action, "vector_file": vectors.name}
 
     def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
         """Add staged deletions; gives the vector files that the commit will name.
@@ -113,50 +96,41 @@ class Transaction:
         for one in staged:
             by_file.setdefault(one.path, []).append(one)
         live = self.table.files(self.version_read)
+        now_ms = clock.now_ms()
         used: set[str] = set()
+        read: list[Any] = []
         with converted(), VectorFile(self.table) as vectors:
             for path, deletes in by_file.items():
-                add = live.get(path)
-                if add is None:
+                file = live.get(path)
+                if file is None:
                     raise RowsGone(path)
-                self.txn.trackFilesRead(self.gateway.seq([add]))
-                if len(deletes) > 1 or deletes[0].known_vector != vector_id(add):
-                    deletes = [self._joined(vectors, add, deletes)]
+                if len(deletes) > 1 or deletes[0].known_vector != file.vector_id:
+                    deletes = [self._joined(vectors, file, deletes)]
                 (one,) = deletes
                 if one.vector_file is not None:
                     used.add(one.vector_file)
-                self._replace(add, one)
+                add = self.gateway.add_file(file)
+                read.append(add)
+                self._actions.append(add.removeWithTimestamp(now_ms, True))
+                if one.action is not None:
+                    self._actions.append(self.gateway.parse_action(one.action))
+            self.txn.trackFilesRead(self.gateway.seq(read))
         return used
 
     def _joined(
-        self, vectors: VectorFile, add: Any, deletes: Sequence[StagedDelete]
+        self, vectors: VectorFile, file: DataFile, deletes: Sequence[StagedDelete]
     ) -> StagedDelete:
         """One deletion for several of a file, or for one that was made from another state of it."""
-        bitmap = vectors.deleted_rows(add)
+        bitmap = self.table.vectors.deleted_rows(file)
         rows_count = sum(one.rows_count for one in deletes)
-        wanted = bitmap.cardinality() + rows_count
+        wanted = len(bitmap) + rows_count
         for one in deletes:
             if one.action is None:
                 raise RowsGone(one.path)  # it takes every row that was left, and some are gone
-            vectors.join(bitmap, vectors.deleted_rows(self.gateway.parse_action(one.action)))
-        if bitmap.cardinality() != wanted:
-            raise RowsGone(add.path())
-        return StagedDelete(
-            path=add.path(),
-            rows_count=rows_count,
-            known_vector=vector_id(add),
-            **self._written(vectors, add, bitmap),
-        )
-
-    def _replace(self, add: Any, by: StagedDelete) -> None:
-        """Remove a file and, unless all of its rows go, add it with another vector."""
-        if by.action is None:
-            now_ms = int(self.gateway.jvm.java.lang.System.currentTimeMillis())
-            self._actions.append(add.removeWithTimestamp(now_ms, True))
-            return
-        vector = self.gateway.parse_action(by.action).deletionVector()
-        pair = add.removeRows(vector, True, True)
-        self._actions += [pair._1(), pair._2()]
+            bitmap = bitmap | self.table.vectors.deleted_rows(DataFile(one.action))
+        if len(bitmap) != wanted:
+            raise RowsGone(file.path)
+        return _without(vectors, file, bitmap, rows_count)
 
     def take_back(self, version: int) -> None:
         """Add the reverse of what a version did: its files go, what it removed comes back.
@@ -167,17 +141,17 @@ class Transaction:
         before, after = self.table.files(version - 1), self.table.files(version)
         live = self.table.files(self.version_read)
         made = [
-            (path, add)
-            for path, add in after.items()
-            if path not in before or vector_id(before[path]) != vector_id(add)
+            file
+            for path, file in after.items()
+            if path not in before or before[path].vector_id != file.vector_id
         ]
-        for path, add in made:
-            if path not in live or vector_id(live[path]) != vector_id(add):
-                raise RowsGone(path)
-        self.delete(whole_file(path, add) for path, add in made)
+        for file in made:
+            if file.path not in live or live[file.path].vector_id != file.vector_id:
+                raise RowsGone(file.path)
+        self.delete(whole_file(file) for file in made)
         for path, old in before.items():
-            if path not in after or vector_id(after[path]) != vector_id(old):
-                action = {**json.loads(old.json())["add"], "dataChange": True}
+            if path not in after or after[path].vector_id != old.vector_id:
+                action = {**old.action, "dataChange": True}
                 self.add_files([StagedFile(path, json.dumps({"add": action}))])
 
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:
@@ -203,25 +177,24 @@ class Transaction:
             except conflicts() as conflict:
                 raise Conflict(type(conflict).__name__) from conflict
 
-    def rewrite(self, files: Sequence[Any]) -> list[StagedFile]:
+    def rewrite(self, files: Sequence[DataFile]) -> list[StagedFile]:
         """Write the live rows of some files of one partition into one new file; no row changes.
 
         Gives the new file's action. It counts as part of this transaction; a commit that takes
         away one of the old files first makes this one fail, one that only adds files does not.
         """
         gateway = self.gateway
+        adds = [gateway.add_file(file) for file in files]
         with converted():
             rows = self.table.log.createDataFrame(
-                self.snapshot(), gateway.seq(files), False, gateway.option("Optimize")
+                self.snapshot(), gateway.seq(adds), False, gateway.option("Optimize")
             )
-            made = self.txn.writeFiles(
-                rows.coalesce(1), gateway.option(None), True, gateway.seq(())
-            )
+            made = self.txn.writeFiles(rows.coalesce(1), gateway.none, True, gateway.seq(()))
             staged = [StagedFile(a.path(), _unchanging(a.json())) for a in scala_items(made)]
-        self.txn.trackFilesRead(gateway.seq(files))
-        now_ms = int(gateway.jvm.java.lang.System.currentTimeMillis())
+        self.txn.trackFilesRead(gateway.seq(adds))
+        now_ms = clock.now_ms()
         self.add_files(staged)
-        self._actions += [file.removeWithTimestamp(now_ms, False) for file in files]
+        self._actions += [add.removeWithTimestamp(now_ms, False) for add in adds]
         return staged
 
     def commit_rewrites(self) -> int:
@@ -230,21 +203,34 @@ class Transaction:
         Raises:
             Conflict: another commit took away or changed a file first; nothing of this one is in.
         """
-        none = self.gateway.option(None)
+        none = self.gateway.none
         empty = self.gateway.seq(())
         optimize = getattr(self.gateway.delta, "DeltaOperations$Optimize")
         return self._commit(optimize(empty, empty, False, none, False))
 
 
-def whole_file(path: str, add: Any) -> StagedDelete:
-    """The deletion of all rows that a stored file (an AddFile) still holds."""
-    counted = add.numLogicalRecords()
+def whole_file(file: DataFile) -> StagedDelete:
+    """The deletion of all rows that a stored file still holds."""
     return StagedDelete(
-        path=path,
-        rows_count=int(counted.get()) if counted.isDefined() else 0,
-        known_vector=vector_id(add),
+        path=file.path,
+        rows_count=file.rows_count or 0,
+        known_vector=file.vector_id,
         action=None,
         vector_file=None,
+    )
+
+
+def _without(
+    vectors: VectorFile, file: DataFile, deleted: BitMap64, rows_count: int
+) -> StagedDelete:
+    """The deletion after which those rows of a file are gone; ``rows_count`` are new among them."""
+    is_empty = file.records_count == len(deleted)
+    return StagedDelete(
+        path=file.path,
+        rows_count=rows_count,
+        known_vector=file.vector_id,
+        action=None if is_empty else vectors.write(file, deleted).line,
+        vector_file=None if is_empty else vectors.name,
     )
 
 
@@ -255,6 +241,11 @@ def _unchanging(add: str) -> str:
     return json.dumps(action)
 
 
+def files_by_name(table: "DeltaTable", version: int) -> dict[str, DataFile]:
+    """The live files at a version, by :func:`relative_path`."""
+    return {relative_path(p, table.location): file for p, file in table.files(version).items()}
+
+
 def relative_path(path: str, location: str) -> str:
     """A data file's path relative to its table, decoded, however the path is written."""
     plain = unquote(urlparse(path).path) if "://" in path or path.startswith("file:") else None
@@ -263,3 +254,10 @@ def relative_path(path: str, location: str) -> str:
     root = unquote(urlparse(location).path) if ":" in location else location
     root = root.rstrip("/")
     return plain[len(root) :].lstrip("/") if plain.startswith(root) else plain
+
+
+def scala_items(scala: Any) -> Iterator[Any]:
+    """The items of a Scala collection."""
+    iterator = scala.iterator()
+    while iterator.hasNext():
+        yield iterator.next()

@@ -1,33 +1,72 @@
 """Deletion vectors: which rows of a data file count as deleted.
 
-Part of the adapter to Delta (:mod:`ctsql.runtime.delta_log`). Vectors are built on the driver, one
-file's row numbers at a time, and those of one staging lie in one file.
+Part of the adapter to Delta (:mod:`ctsql.runtime.delta_log`). Vectors are bitmaps of this process:
+a bitmap of the JVM costs a call for whatever is done with it. Delta's own store reads and writes
+their bytes, wherever they are kept. What was written or read lately is remembered, since the next
+commit to a file starts from its vector.
 
-Source: the Delta protocol, "Deletion Vectors".
+Source: the Delta protocol, "Deletion Vectors" and "Deletion Vector Format": a magic number, and a
+64-bit Roaring bitmap in the portable format.
 """
 
 import uuid
-from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+
+from pyroaring import BitMap64
+
+from ctsql.runtime.data_files import DataFile
 
 if TYPE_CHECKING:
     from ctsql.runtime.delta_log import DeltaTable, Gateway
 
+_MAGIC = (1681511377).to_bytes(4, "little")
+REMEMBERED_BYTES_MAX = 32 * 1024 * 1024
+
 
 class VectorClasses:
-    """The JVM classes that vectors are made with, looked up once: by name each costs a call."""
+    """The JVM classes that vectors are kept with, looked up once: by name each costs a call."""
 
     def __init__(self, gateway: "Gateway") -> None:
         """Look them up."""
         delta = gateway.delta
         self.stores = gateway.singleton(delta.storage.dv, "DeletionVectorStore")
         self.descriptors = gateway.singleton(delta.actions, "DeletionVectorDescriptor")
-        self.bitmap = delta.deletionvectors.RoaringBitmapArray
         self.portable = delta.deletionvectors.RoaringBitmapArrayFormat.Portable()
-        self.buffers = gateway.jvm.java.nio.ByteBuffer
-        self.sequence = gateway.jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray
-        self.long = gateway.jvm.long
+
+
+class Vectors:
+    """The deletion vectors of one table."""
+
+    def __init__(self, table: "DeltaTable") -> None:
+        """Nothing is remembered yet."""
+        self._table = table
+        self._remembered: dict[str, tuple[BitMap64, int]] = {}
+        self._remembered_bytes = 0
+
+    def deleted_rows(self, file: DataFile) -> BitMap64:
+        """The rows of a file that count as deleted; not to be changed."""
+        if file.vector is None:
+            return BitMap64()
+        known = self._remembered.get(file.vector_id)
+        if known is not None:
+            return known[0]
+        gateway = self._table.gateway
+        store = gateway.vector_classes.stores.createInstance(self._table._hadoop)
+        vector = gateway.add_file(file).deletionVector()
+        stored = store.read(vector, self._table.log.dataPath())
+        data = bytes(stored.serializeAsByteArray(gateway.vector_classes.portable))
+        bitmap = BitMap64.deserialize(data.removeprefix(_MAGIC))
+        self.remember(file.vector_id, bitmap, len(data))
+        return bitmap
+
+    def remember(self, vector_id: str, bitmap: BitMap64, size: int) -> None:
+        """Remember a vector of that many bytes; older ones make room."""
+        self._remembered[vector_id] = (bitmap, size)
+        self._remembered_bytes += size
+        while self._remembered_bytes > REMEMBERED_BYTES_MAX:
+            oldest = next(iter(self._remembered))
+            self._remembered_bytes -= self._remembered.pop(oldest)[1]
 
 
 class VectorFile:
@@ -39,14 +78,10 @@ class VectorFile:
     def __init__(self, table: "DeltaTable") -> None:
         """No file yet."""
         self._table = table
-        self._gateway = table.gateway
-        self._classes = table.gateway.vector_classes
-        self._store = self._classes.stores.createInstance(table._hadoop)
-        self._data_path = table.log.dataPath()
-        number = str(uuid.uuid4())
-        self._id = self._gateway.jvm.java.util.UUID.fromString(number)
+        self._number = str(uuid.uuid4())
+        self._id_in_log = ""
         self._writer: Any = None
-        self.name = f"deletion_vector_{number}.bin"
+        self.name = f"deletion_vector_{self._number}.bin"
 
     def __enter__(self) -> Self:
         return self
@@ -63,63 +98,29 @@ class VectorFile:
         if problem is not None:
             self._table.discard([self.name])
 
-    def deleted_rows(self, add: Any) -> Any:
-        """The rows of a file that count as deleted, as a bitmap of one's own."""
-        vector = add.deletionVector()
-        if vector is not None:
-            return self._store.read(vector, self._data_path)
-        return self._classes.bitmap()
-
-    def already_deleted(self, add: Any, packed: bytes) -> bytes:
-        """Which of some rows of a file count as deleted; all as big-endian 64-bit integers."""
-        if add.deletionVector() is None:
-            return b""
-        bitmap = self._classes.bitmap()
-        self.add_rows(bitmap, packed)
-        getattr(bitmap, "and")(self.deleted_rows(add))
-        rows = bitmap.values()
-        buffer = self._classes.buffers.allocate(8 * len(rows))
-        buffer.asLongBuffer().put(rows)
-        return bytes(buffer.array())
-
-    def add_rows(self, bitmap: Any, packed: bytes) -> None:
-        """Add row indexes, as big-endian 64-bit integers; one call for any number of rows."""
-        classes = self._classes
-        longs = self._gateway.py4j.new_array(classes.long, len(packed) // 8)
-        classes.buffers.wrap(packed).asLongBuffer().get(longs)
-        bitmap.addAll(classes.sequence(longs))
-
-    def join(self, bitmap: Any, other: Any) -> None:
-        """Add the rows of another bitmap."""
-        getattr(bitmap, "or")(other)
-
-    def write(self, bitmap: Any) -> Any:
-        """Write a bitmap; gives its descriptor."""
-        gateway, classes = self._gateway, self._classes
+    def write(self, file: DataFile, deleted_rows: BitMap64) -> DataFile:
+        """Write a vector of a file; gives the file with it."""
         if self._writer is None:
-            folder = self._store.pathWithFileSystem(self._data_path)
-            target = self._store.generateFileNameInTable(folder, self._id, "")
-            self._writer = self._store.createWriter(target)
-        data = bitmap.serializeAsByteArray(classes.portable)
-        placed = self._writer.write(data)
-        return classes.descriptors.onDiskWithRelativePath(
-            self._id,
-            "",
-            len(data),
-            bitmap.cardinality(),
-            gateway.option(placed.offset()),
-            gateway.option(None),
+            self._open()
+        data = _MAGIC + deleted_rows.serialize()
+        written = file.with_vector(
+            {
+                "storageType": "u",
+                "pathOrInlineDv": self._id_in_log,
+                "offset": int(self._writer.write(data).offset()),
+                "sizeInBytes": len(data),
+                "cardinality": len(deleted_rows),
+            }
         )
+        self._table.vectors.remember(written.vector_id, deleted_rows, len(data))
+        return written
 
-
-def vector_id(add: Any) -> str:
-    """The unique id of a file's deletion vector; empty when it has none."""
-    vector = add.deletionVector()
-    return "" if vector is None else str(vector.uniqueId())
-
-
-def scala_items(scala: Any) -> Iterator[Any]:
-    """The items of a Scala collection."""
-    iterator = scala.iterator()
-    while iterator.hasNext():
-        yield iterator.next()
+    def _open(self) -> None:
+        gateway, classes = self._table.gateway, self._table.gateway.vector_classes
+        number = gateway.jvm.java.util.UUID.fromString(self._number)
+        none = gateway.none
+        named = classes.descriptors.onDiskWithRelativePath(number, "", 0, 0, none, none)
+        self._id_in_log = str(named.pathOrInlineDv())
+        store = classes.stores.createInstance(self._table._hadoop)
+        folder = store.pathWithFileSystem(self._table.log.dataPath())
+        self._writer = store.createWriter(store.generateFileNameInTable(folder, number, ""))

@@ -15,7 +15,7 @@ L3: :class:`Conflict` means that nothing of the transaction is in, nor will be. 
     call returns or never.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctsql.runtime.batches import StagedDelete, StagedFile
@@ -42,7 +42,7 @@ class LogTransaction(Protocol):
         """Write rows into files of the table's folder, which nobody sees until committed."""
         ...
 
-    def stage_deletes(self, victims: Iterable[tuple[str, bytes]]) -> list[StagedDelete]:
+    def stage_deletes(self, victims: Iterable[tuple[str, Collection[int]]]) -> list[StagedDelete]:
         """Write down rows of the version read to delete, by file and position."""
         ...
 

@@ -20,7 +20,7 @@ not, since no output has any.
 import time
 import uuid
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -355,13 +355,11 @@ class MemoryTransaction(Transaction):
         """Add staged rows."""
         self.parts += [self.table.staged_rows[file.path] for file in staged]
 
-    def stage_deletes(self, victims: Iterable[tuple[str, bytes]]) -> list[StagedDelete]:
+    def stage_deletes(self, victims: Iterable[tuple[str, Collection[int]]]) -> list[StagedDelete]:
         """Write down rows of the version read to delete."""
         staged = []
-        for file, packed in victims:
-            numbers = array("q")
-            numbers.frombytes(packed)
-            numbers.byteswap()
+        for file, rows in victims:
+            numbers = array("q", rows)
             name = f"memory:{uuid.uuid4().hex}"
             self.table.staged_places[name] = numbers
             staged.append(

@@ -5,7 +5,7 @@ is released (they are in the table, or may be; or their description was handed o
 discarded, which deletes them. Both may be called again and then do nothing.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -56,12 +56,12 @@ class Staging:
         faults.point("output_staged")
         return sorted({time for time, _ in made})
 
-    def delete_rows(self, victims: Iterable[tuple[str, bytes]]) -> None:
+    def delete_rows(self, victims: Iterable[tuple[str, Collection[int]]]) -> None:
         """Delete stored rows by position.
 
         Args:
-            victims: (file's full path as ``_metadata.file_path`` gives it, row indexes as
-                big-endian 64-bit integers), each file once.
+            victims: (file's full path as ``_metadata.file_path`` gives it, row indexes), each
+                file once.
         """
         self._deletes += self._txn.stage_deletes(victims)
 

@@ -30,7 +30,7 @@ from ctsql.runtime.sinks.correction import (
     with_places,
 )
 from ctsql.runtime.sinks.few import few
-from ctsql.runtime.sinks.staging import fits_arrow, packed, persisted, stage_counted
+from ctsql.runtime.sinks.staging import fits_arrow, persisted, stage_counted
 from ctsql.runtime.staged import Staging
 
 
@@ -149,12 +149,12 @@ def _stage_few(staging: Staging, rows: DataFrame, schema: T.StructType) -> Stage
     for i in sorted(places, key=lambda i: (files[i], numbers[i])):
         if missing.get(key[i], 0) > 0:
             missing[key[i]] -= 1
-            victims.setdefault(files[i], array("q")).append(numbers[i])
+            victims.setdefault(files[i], array("Q")).append(numbers[i])
     if any(missing.values()):
         return Staged.ROWS_DIFFER
     if inserts:
         fresh = values.take(pa.array(inserts, pa.int64()))
         staging.stage(rows.sparkSession.createDataFrame(fresh, schema).coalesce(1))
     if victims:
-        staging.delete_rows((file, packed(at)) for file, at in victims.items())
+        staging.delete_rows(victims.items())
     return Staged.ROWS

@@ -9,7 +9,7 @@ nothing stored goes there is nothing to cancel with, and either way new rows are
 """
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -109,9 +109,9 @@ def _stage_small(
         staging.stage(session.createDataFrame(fresh, schema).coalesce(1))
     victims: dict[str, array[int]] = {}
     for i in deletes:
-        victims.setdefault(files[i], array("q")).append(numbers[i])
+        victims.setdefault(files[i], array("Q")).append(numbers[i])
     if victims:
-        staging.delete_rows((file, packed(at)) for file, at in victims.items())
+        staging.delete_rows(victims.items())
     return bool(inserts or victims)
 
 
@@ -145,15 +145,8 @@ def stage_counted(staging: Staging, change: DataFrame, inserts: DataFrame) -> bo
     if counted["d"]:
         gone = change.where(F.col(COPIES) < 0).select(F.explode(PLACES).alias("p"))
         by_file = gone.groupBy("p.file").agg(F.collect_list("p.row").alias("rows"))
-        staging.delete_rows((r["file"], packed(r["rows"])) for r in by_file.toLocalIterator())
+        staging.delete_rows((r["file"], r["rows"]) for r in by_file.toLocalIterator())
     return bool(counted["i"] or counted["d"])
-
-
-def packed(rows: Iterable[int]) -> bytes:
-    """Row numbers as big-endian 64-bit integers."""
-    numbers = array("q", rows)
-    numbers.byteswap()
-    return numbers.tobytes()
 
 
 @contextmanager

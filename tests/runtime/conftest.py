@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection, connect
-from ctsql.runtime import clock
+from ctsql.runtime.delta_transaction import whole_file
 from tests.conftest import TEST_MASTER
 from tests.runtime.disk import orphans
 from tests.runtime.letters import Letters
@@ -30,9 +30,7 @@ def table(shared: tuple[Connection, Letters]) -> Iterator[Letters]:
     emptied = made.handle()
     version = emptied.table.version()
     txn = emptied.table.begin()
-    now_ms = clock.now_ms()
-    for add in made.gateway.table(str(made.folder)).files(version).values():
-        txn._actions.append(add.removeWithTimestamp(now_ms, True))
+    txn.delete(whole_file(f) for f in made.gateway.table(str(made.folder)).files(version).values())
     txn.commit(label="test", epoch=0, metadata="{}")
     yield made
     assert not orphans(made.folder), "no test may leave a file that no commit knows"

@@ -7,7 +7,6 @@ from typing import Any
 
 from ctsql.api import Connection
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, Gateway
-from ctsql.runtime.sinks.staging import packed
 from ctsql.runtime.write_handle import Batch, Committed, Output, Rows
 
 APP = "test:output"
@@ -57,7 +56,7 @@ class Letters:
         table = self.gateway.table(str(self.folder))
         return Counter(row["k"] for row in table.frame(table.version()).collect())
 
-    def victims(self, output: Output, letters: str) -> list[tuple[str, bytes]]:
+    def victims(self, output: Output, letters: str) -> list[tuple[str, list[int]]]:
         """Where one row for each of some letters is stored, by file."""
         left = Counter(letters)
         found: dict[str, list[int]] = {}
@@ -67,7 +66,7 @@ class Letters:
                 left[row["k"]] -= 1
                 found.setdefault(row[FILE_COLUMN], []).append(row[ROW_COLUMN])
         assert not left.total(), left
-        return [(file, packed(rows)) for file, rows in found.items()]
+        return list(found.items())
 
 
 def at_upper(table: Letters, upper: int) -> Output:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.runtime.sinks.staging import packed
 from ctsql.runtime.write_handle import (
     Committed,
     Disturbed,
@@ -101,7 +100,6 @@ STAGE_ELSEWHERE = """
 import sys
 from ctsql.api import connect
 from ctsql.runtime.delta_log import Gateway
-from ctsql.runtime.sinks.staging import packed
 from ctsql.runtime.write_handle import Output
 con = connect(sys.argv[1], master="local[1]")
 con.start()
@@ -109,7 +107,7 @@ output = Output(Gateway(con.spark).table(sys.argv[2]), "test:output")
 batch = output.batch(3, 6)
 table = output.table
 (path,) = {r[0] for r in table.located(table.version()).select("__ct_file").collect()}
-batch.at(4).delete_rows([(path, packed([0]))])
+batch.at(4).delete_rows([(path, [0])])
 for time, letter in ((3, "c"), (5, "d")):
     batch.at(time).stage(con.spark.createDataFrame([(letter,)], "k STRING").coalesce(1))
 print(batch.describe(), flush=True)
@@ -148,10 +146,10 @@ def test_deletes_of_several_times_of_one_file(table: Letters) -> None:
     places = dict(table.victims(output, "aaabbc"))
     ((file, _),) = places.items()
     for time, row in ((1, 0), (2, 1), (3, 3)):
-        mine.at(time).delete_rows([(file, packed([row]))])
+        mine.at(time).delete_rows([(file, [row])])
     rival = table.handle()
     theirs = rival.batch(1, 2)
-    theirs.at(1).delete_rows([(file, packed([0]))])
+    theirs.at(1).delete_rows([(file, [0])])
     assert isinstance(rival.compare_and_append([theirs], expected=1, new=2), Committed)
     assert table.letters() == Counter("aabbc")
     assert isinstance(output.append([mine], lower=1, upper=4), Committed)

@@ -1,0 +1,81 @@
+"""A table's live data files, as its log describes them. Pure.
+
+Source: the Delta protocol, "Add File and Remove File", "Deletion Vectors", "Per-file Statistics".
+"""
+
+import json
+from functools import cached_property
+from typing import Any, Self
+
+
+class DataFile:
+    """A file that holds rows of a table.
+
+    Attributes:
+        line: the ``add`` action that describes it, as JSON.
+    """
+
+    def __init__(self, line: str) -> None:
+        """The file that an action describes."""
+        self.line = line
+
+    @cached_property
+    def action(self) -> dict[str, Any]:
+        """What the action says; not to be changed."""
+        found: dict[str, Any] = json.loads(self.line)["add"]
+        return found
+
+    @property
+    def path(self) -> str:
+        """Its path as the log writes it."""
+        return str(self.action["path"])
+
+    @property
+    def vector(self) -> dict[str, Any] | None:
+        """The descriptor of its deletion vector."""
+        return self.action.get("deletionVector")
+
+    @property
+    def vector_id(self) -> str:
+        """What tells its deletion vector from every other; empty when it has none."""
+        vector = self.vector
+        if vector is None:
+            return ""
+        offset = f"@{vector['offset']}" if vector.get("offset") is not None else ""
+        return f"{vector['storageType']}{vector['pathOrInlineDv']}{offset}"
+
+    @property
+    def deleted_count(self) -> int:
+        """How many of its rows count as deleted."""
+        return 0 if self.vector is None else int(self.vector["cardinality"])
+
+    @property
+    def statistics(self) -> str | None:
+        """What is known of its values, as JSON."""
+        return self.action.get("stats")
+
+    @cached_property
+    def records_count(self) -> int | None:
+        """How many rows it holds, deleted ones too; None when the log does not say."""
+        count = json.loads(self.statistics or "{}").get("numRecords")
+        return None if count is None else int(count)
+
+    @property
+    def rows_count(self) -> int | None:
+        """How many live rows it holds; None when the log does not say."""
+        return None if self.records_count is None else self.records_count - self.deleted_count
+
+    def with_vector(self, vector: dict[str, Any]) -> Self:
+        """The same file with another deletion vector, as a commit that changes rows adds it."""
+        action = {**self.action, "deletionVector": vector, "dataChange": True}
+        if self.statistics is not None:
+            # The least and the greatest value may be those of a deleted row.
+            action["stats"] = json.dumps({**json.loads(self.statistics), "tightBounds": False})
+        return type(self)(json.dumps({"add": action}))
+
+    def without_vector(self) -> Self:
+        """The same file with all of its rows."""
+        if self.vector is None:
+            return self
+        action = {k: v for k, v in self.action.items() if k != "deletionVector"}
+        return type(self)(json.dumps({"add": action}))

@@ -1,0 +1,168 @@
+"""Finds rows by key in Parquet files on a local disk, without Spark.
+
+A table on a local disk is read by the machine that the driver runs on, and what is asked for is a
+thousand rows of millions: a scan of the key columns by Arrow takes a quarter of a Spark job's time.
+All columns are read in small batches, a row group by each core, so that what is held is bounded by
+the rows found.
+
+Only for columns whose values Arrow gives as Spark would: no nested ones, and no dates or instants
+that an old calendar wrote.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
+
+FLAT = (
+    T.IntegralType, T.FloatType, T.DoubleType, T.DecimalType, T.BooleanType, T.BinaryType,
+    T.DateType, T.TimestampType, T.TimestampNTZType,
+)  # fmt: skip
+BATCH_ROWS = 1 << 17
+_OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """A file to look into.
+
+    Attributes:
+        name: what is told of the rows found in it. deleted: rows that are not to be found.
+    """
+
+    name: str
+    path: Path
+    deleted: BitMap64
+
+
+class OnlySpark(Exception):
+    """The files hold something that only Spark reads as Spark does, or are damaged."""
+
+
+class TooMany(Exception):
+    """More rows have the keys than were asked for."""
+
+
+def is_flat(schema: T.StructType) -> bool:
+    """Does Arrow give the values of all columns as Spark would?"""
+    return all(isinstance(f.dataType, FLAT) or f.dataType == T.StringType() for f in schema.fields)
+
+
+def find(
+    files: Sequence[LocalFile],
+    schema: T.StructType,
+    keys: Mapping[str, Sequence[Any]],
+    *,
+    places: tuple[str, str],
+    rows_max: int,
+) -> pa.Table:
+    """The rows whose columns equal those of a key; a key with a NULL is not found.
+
+    Args:
+        schema: of the rows; see :func:`is_flat`. keys: column to its value in each key; neither
+            fractions nor instants. places: two more columns, for the name of a row's file and its
+            number there. rows_max: how many rows are given.
+
+    Raises:
+        OnlySpark, TooMany.
+    """
+    wanted = _Wanted(to_arrow_schema(schema), keys, places)
+    try:
+        opened = [(file, pq.read_metadata(file.path)) for file in files]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            looking = [
+                pool.submit(_in_group, file, told, group, wanted, rows_max)
+                for file, told in opened
+                for group in range(told.num_row_groups)
+            ]
+            parts = [part.result() for part in looking]
+    except (OSError, pa.ArrowException) as problem:
+        raise OnlySpark(str(problem)) from problem
+    found = pa.concat_tables([wanted.located.empty_table(), *parts])
+    if found.num_rows > rows_max:
+        raise TooMany
+    return found
+
+
+class _Wanted:
+    """What is looked for, and the columns that are read.
+
+    Several key columns: a row that has some key's value in each may yet have it of different keys.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, keys: Mapping[str, Sequence[Any]], places: tuple[str, str]
+    ) -> None:
+        self.schema = schema
+        file, row = places
+        self.located = schema.append(pa.field(file, pa.string())).append(pa.field(row, pa.int64()))
+        self.tuples = {key for key in zip(*keys.values(), strict=True) if None not in key}
+        columns = zip(*self.tuples, strict=True) if self.tuples else ([] for _ in keys)
+        self.values = {
+            name: pa.array(set(values), schema.field(name).type)
+            for name, values in zip(keys, columns, strict=True)
+        }
+
+    def rows_in(self, batch: pa.RecordBatch) -> Any:
+        """The numbers of the rows in a batch of the file's own columns that have a key."""
+        matches = [self._matches(batch, name) for name in self.values]
+        numbers = pc.indices_nonzero(reduce(pc.and_, matches)).to_numpy()
+        if len(self.values) == 1 or not len(numbers):
+            return numbers
+        columns = [batch.column(name).take(pa.array(numbers)).to_pylist() for name in self.values]
+        is_key = [key in self.tuples for key in zip(*columns, strict=True)]
+        return numbers[np.array(is_key, bool)]
+
+    def _matches(self, batch: pa.RecordBatch, name: str) -> pa.BooleanArray:
+        values = self.values[name]
+        return pc.is_in(batch.column(name).cast(values.type), value_set=values)
+
+    def rows(self, batch: pa.RecordBatch, numbers: Any, file: LocalFile, first: int) -> pa.Table:
+        """Some rows of a batch, as the table has them; a column that the file lacks is NULL."""
+        chosen = batch.take(pa.array(numbers))
+        there = set(batch.schema.names)
+        values = [
+            chosen.column(f.name).cast(f.type) if f.name in there else pa.nulls(len(chosen), f.type)
+            for f in self.schema
+        ]
+        names = pa.array([file.name] * len(chosen), pa.string())
+        return pa.table([*values, names, pa.array(numbers + first, pa.int64())], self.located)
+
+
+def _in_group(
+    file: LocalFile, told: pq.FileMetaData, group: int, wanted: _Wanted, rows_max: int
+) -> pa.Table:
+    """What is found in a row group: all, or more than ``rows_max`` rows."""
+    if any(mark in (told.metadata or {}) for mark in _OLD_CALENDAR):
+        raise OnlySpark(f"{file.path} holds dates of another calendar")
+    found = [wanted.located.empty_table()]
+    count = 0
+    first = sum(told.row_group(i).num_rows for i in range(group))
+    with pq.ParquetFile(
+        file.path, metadata=told, memory_map=True, coerce_int96_timestamp_unit="us"
+    ) as stored:
+        there = set(stored.schema_arrow.names)
+        if not there.issuperset(wanted.values):
+            return found[0]  # the file is older than a key column: all NULL
+        columns = [name for name in wanted.schema.names if name in there]
+        for batch in stored.iter_batches(BATCH_ROWS, [group], columns, use_threads=False):
+            rows = wanted.rows_in(batch)
+            rows = rows[np.array([n + first not in file.deleted for n in rows.tolist()], bool)]
+            if len(rows):
+                found.append(wanted.rows(batch, rows, file, first))
+                count += len(rows)
+            if count > rows_max:
+                break
+            first += len(batch)
+    return pa.concat_tables(found)
