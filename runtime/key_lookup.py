@@ -27,7 +27,7 @@ from ctsql.runtime.delta_lookup import deleted_among, rows_with_deleted
 from ctsql.runtime.file_ranges import KeyRanges
 from ctsql.runtime.local_lookup import LocalFile, OnlySpark, TooMany, find, is_flat
 from ctsql.runtime.sinks.correction import column_name
-from ctsql.runtime.sinks.few import DRIVER_ROWS_MAX, few
+from ctsql.runtime.sinks.few import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX, at_hand, few
 from ctsql.runtime.spark_errors import converted
 
 _EXACT = (
@@ -109,6 +109,7 @@ def _found_locally(
         values,
         places=(FILE_COLUMN, ROW_COLUMN),
         rows_max=DRIVER_ROWS_MAX,
+        bytes_max=DRIVER_ROWS_MAX * DRIVER_ROW_BYTES_MAX,
     )
     if not rows.num_rows:
         return Found(None)
@@ -119,7 +120,7 @@ def _found_locally(
             T.StructField(ROW_COLUMN, T.LongType()),
         ]
     )
-    return Found(table.gateway.session.createDataFrame(rows, located))
+    return Found(at_hand(table.gateway.session, rows, located))
 
 
 def _name(place: int) -> str:
@@ -148,4 +149,4 @@ def _alive(table: DeltaTable, version: int, found: DataFrame) -> DataFrame | Non
     if all(alive):
         return found if alive else None
     left = found.toArrow().filter(pa.array(alive))
-    return found.sparkSession.createDataFrame(left, found.schema) if left.num_rows else None
+    return at_hand(found.sparkSession, left, found.schema) if left.num_rows else None

@@ -3,7 +3,7 @@
 A table on a local disk is read by the machine that the driver runs on, and what is asked for is a
 thousand rows of millions: a scan of the key columns by Arrow takes a quarter of a Spark job's time.
 All columns are read in small batches, a row group by each core, so that what is held is bounded by
-the rows found.
+what is found.
 
 Only for columns whose values Arrow gives as Spark would: no nested ones, and no dates or instants
 that an old calendar wrote.
@@ -29,7 +29,9 @@ FLAT = (
     T.IntegralType, T.FloatType, T.DoubleType, T.DecimalType, T.BooleanType, T.BinaryType,
     T.DateType, T.TimestampType, T.TimestampNTZType,
 )  # fmt: skip
-BATCH_ROWS = 1 << 17
+BATCH_ROWS = 1 << 15
+BATCH_BYTES = 32 * 1024 * 1024
+"""Of the values as the file says they are; a text that it holds once may be there often."""
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
@@ -66,23 +68,24 @@ def find(
     *,
     places: tuple[str, str],
     rows_max: int,
+    bytes_max: int,
 ) -> pa.Table:
     """The rows whose columns equal those of a key; a key with a NULL is not found.
 
     Args:
         schema: of the rows; see :func:`is_flat`. keys: column to its value in each key; neither
             fractions nor instants. places: two more columns, for the name of a row's file and its
-            number there. rows_max: how many rows are given.
+            number there. rows_max, bytes_max: how much is given at most.
 
     Raises:
         OnlySpark, TooMany.
     """
-    wanted = _Wanted(to_arrow_schema(schema), keys, places)
+    wanted = _Wanted(to_arrow_schema(schema), keys, places, rows_max, bytes_max)
     try:
         opened = [(file, pq.read_metadata(file.path)) for file in files]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             looking = [
-                pool.submit(_in_group, file, told, group, wanted, rows_max)
+                pool.submit(_in_group, file, told, group, wanted)
                 for file, told in opened
                 for group in range(told.num_row_groups)
             ]
@@ -90,8 +93,7 @@ def find(
     except (OSError, pa.ArrowException) as problem:
         raise OnlySpark(str(problem)) from problem
     found = pa.concat_tables([wanted.located.empty_table(), *parts])
-    if found.num_rows > rows_max:
-        raise TooMany
+    wanted.check(found.num_rows, found.nbytes)
     return found
 
 
@@ -102,9 +104,14 @@ class _Wanted:
     """
 
     def __init__(
-        self, schema: pa.Schema, keys: Mapping[str, Sequence[Any]], places: tuple[str, str]
+        self,
+        schema: pa.Schema,
+        keys: Mapping[str, Sequence[Any]],
+        places: tuple[str, str],
+        rows_max: int,
+        bytes_max: int,
     ) -> None:
-        self.schema = schema
+        self.schema, self.rows_max, self.bytes_max = schema, rows_max, bytes_max
         file, row = places
         self.located = schema.append(pa.field(file, pa.string())).append(pa.field(row, pa.int64()))
         self.tuples = {key for key in zip(*keys.values(), strict=True) if None not in key}
@@ -128,6 +135,11 @@ class _Wanted:
         values = self.values[name]
         return pc.is_in(batch.column(name).cast(values.type), value_set=values)
 
+    def check(self, rows_count: int, bytes_count: int) -> None:
+        """Raise TooMany when that is more than is wanted."""
+        if rows_count > self.rows_max or bytes_count > self.bytes_max:
+            raise TooMany
+
     def rows(self, batch: pa.RecordBatch, numbers: Any, file: LocalFile, first: int) -> pa.Table:
         """Some rows of a batch, as the table has them; a column that the file lacks is NULL."""
         chosen = batch.take(pa.array(numbers))
@@ -140,14 +152,14 @@ class _Wanted:
         return pa.table([*values, names, pa.array(numbers + first, pa.int64())], self.located)
 
 
-def _in_group(
-    file: LocalFile, told: pq.FileMetaData, group: int, wanted: _Wanted, rows_max: int
-) -> pa.Table:
-    """What is found in a row group: all, or more than ``rows_max`` rows."""
+def _in_group(file: LocalFile, told: pq.FileMetaData, group: int, wanted: _Wanted) -> pa.Table:
+    """What is found in a row group."""
     if any(mark in (told.metadata or {}) for mark in _OLD_CALENDAR):
         raise OnlySpark(f"{file.path} holds dates of another calendar")
     found = [wanted.located.empty_table()]
-    count = 0
+    rows_count = bytes_count = 0
+    row_bytes = told.row_group(group).total_byte_size // told.row_group(group).num_rows
+    batch_rows = max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, row_bytes)))
     first = sum(told.row_group(i).num_rows for i in range(group))
     with pq.ParquetFile(
         file.path, metadata=told, memory_map=True, coerce_int96_timestamp_unit="us"
@@ -156,13 +168,13 @@ def _in_group(
         if not there.issuperset(wanted.values):
             return found[0]  # the file is older than a key column: all NULL
         columns = [name for name in wanted.schema.names if name in there]
-        for batch in stored.iter_batches(BATCH_ROWS, [group], columns, use_threads=False):
+        for batch in stored.iter_batches(batch_rows, [group], columns, use_threads=False):
             rows = wanted.rows_in(batch)
             rows = rows[np.array([n + first not in file.deleted for n in rows.tolist()], bool)]
             if len(rows):
                 found.append(wanted.rows(batch, rows, file, first))
-                count += len(rows)
-            if count > rows_max:
-                break
+                rows_count += len(rows)
+                bytes_count += found[-1].nbytes
+                wanted.check(rows_count, bytes_count)
             first += len(batch)
     return pa.concat_tables(found)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from functools import reduce
 from operator import add
 
+import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.errors import CtsqlError
@@ -55,6 +56,14 @@ def few(rows: DataFrame) -> DataFrame | None:
             return held
         # Spark evaluates both on what it holds, without a job.
         return held.drop(_WIDE) if held.where(_WIDE).isEmpty() else None
+
+
+def at_hand(session: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
+    """Rows that the driver has, as a DataFrame.
+
+    In one chunk: Spark takes an empty one for the end, and rows behind it would be lost.
+    """
+    return session.createDataFrame(rows.combine_chunks(), schema)
 
 
 def _guarded(rows: DataFrame) -> DataFrame | None:

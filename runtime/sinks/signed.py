@@ -29,7 +29,7 @@ from ctsql.runtime.sinks.correction import (
     net,
     with_places,
 )
-from ctsql.runtime.sinks.few import few
+from ctsql.runtime.sinks.few import at_hand, few
 from ctsql.runtime.sinks.staging import fits_arrow, persisted, stage_counted
 from ctsql.runtime.staged import Staging
 
@@ -154,7 +154,7 @@ def _stage_few(staging: Staging, rows: DataFrame, schema: T.StructType) -> Stage
         return Staged.ROWS_DIFFER
     if inserts:
         fresh = values.take(pa.array(inserts, pa.int64()))
-        staging.stage(rows.sparkSession.createDataFrame(fresh, schema).coalesce(1))
+        staging.stage(at_hand(rows.sparkSession, fresh, schema).coalesce(1))
     if victims:
         staging.delete_rows(victims.items())
     return Staged.ROWS

@@ -21,6 +21,7 @@ from ctsql.runtime.sinks.cancel import cancel, keys
 from ctsql.runtime.sinks.correction import COPIES, PLACES, column_name, copied, difference
 from ctsql.runtime.sinks.few import (
     DRIVER_ROWS_MAX as DRIVER_ROWS_MAX,
+    at_hand,
     few,
     unadaptive as unadaptive,
 )
@@ -106,7 +107,7 @@ def _stage_small(
         deletes = [is_stored[i] for i in left.deletes]
     if inserts:
         fresh = values.take(pa.array(inserts, pa.int64()))
-        staging.stage(session.createDataFrame(fresh, schema).coalesce(1))
+        staging.stage(at_hand(session, fresh, schema).coalesce(1))
     victims: dict[str, array[int]] = {}
     for i in deletes:
         victims.setdefault(files[i], array("Q")).append(numbers[i])
