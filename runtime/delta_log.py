@@ -25,7 +25,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
-from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructType
@@ -33,7 +32,8 @@ from pyspark.sql.types import StructType
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.commits import Commit, Unreadable, parse_checksum, parse_commit
 from ctsql.runtime.data_files import DataFile
-from ctsql.runtime.delta_transaction import Transaction, scala_items
+from ctsql.runtime.delta_objects import JvmObjects, scala_items
+from ctsql.runtime.delta_transaction import Transaction
 from ctsql.runtime.delta_vectors import VectorClasses, Vectors
 from ctsql.runtime.locks import local_path
 from ctsql.runtime.movements import added_files
@@ -46,35 +46,16 @@ VERSIONS_CACHED_MAX = 8
 FILES_COUNTED_MAX = 500
 PLAIN_FILES_MAX = 32
 ENTRIES_MAX = 100
-ANSWER_CHARS_MAX = 4_000
-"""Of a text; each may become two bytes on the way, and a packet holds 8 KB."""
 _COMMIT_NAME = re.compile(r"\d{20}\.json")
 
 
-class Gateway:
+class Gateway(JvmObjects):
     """Handles on Delta's classes for one Spark session; makes :class:`DeltaTable` objects."""
 
     def __init__(self, session: SparkSession, *, read_only: bool = False) -> None:
-        self.session = session
+        super().__init__(session)
         self.read_only = read_only
-        self.jvm: Any = session._jvm
-        assert self.jvm is not None  # engine_session refuses Spark Connect
-        self.py4j: Any = session._sc._gateway
-        self.jsession: Any = session._jsparkSession
-        self.delta: Any = self.jvm.org.apache.spark.sql.delta
-        self._to_seq: Any = self.jvm.org.apache.spark.api.python.PythonUtils.toSeq
-        # A name below ``jvm`` costs a call for each dot: those of every commit are kept.
-        self.path: Any = self.jvm.org.apache.hadoop.fs.Path
-        self.parse_action: Any = self.delta.actions.Action.fromJson
-        self.option: Any = self.jvm.scala.Option.apply
-        """A Scala Option; None becomes the empty one."""
-        self.none: Any = self.option(None)
-        self._list: Any = self.jvm.java.util.ArrayList
-        self._text: Any = self.jvm.scala.collection.mutable.StringBuilder
-        self.update_mode: Any = self.jvm.org.apache.spark.sql.streaming.OutputMode.Update()
-        self.streaming_update: Any = getattr(self.delta, "DeltaOperations$StreamingUpdate")
         self._tables: dict[str, DeltaTable] = {}
-        self._adds: WeakKeyDictionary[DataFile, Any] = WeakKeyDictionary()
 
     @cached_property
     def vector_classes(self) -> VectorClasses:
@@ -118,39 +99,6 @@ class Gateway:
     def cancel(self, group: str) -> None:
         """Cancel the jobs of a group, those that run and those that would follow."""
         self.session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
-
-    def seq(self, items: Iterable[Any]) -> Any:
-        """A Scala Seq of JVM objects."""
-        java_list = self._list()
-        for item in items:
-            java_list.add(item)
-        return self._to_seq(java_list)
-
-    def add_file(self, file: DataFile) -> Any:
-        """Delta's own object (AddFile) for a file."""
-        found = self._adds.get(file)
-        if found is None:
-            found = self._adds[file] = self.parse_action(file.line)
-        return found
-
-    def joined_lines(self, lines: Any) -> str:
-        """The lines of a Scala collection as one text.
-
-        In pieces: a longer answer leaves the JVM in two packets, the second of which waits 40 ms
-        for the first one to be acknowledged.
-        """
-        text = lines.addString(self._text(), "\n")
-        length = text.length()
-        pieces = range(0, length, ANSWER_CHARS_MAX)
-        return "".join(text.substring(i, min(i + ANSWER_CHARS_MAX, length)) for i in pieces)
-
-    def singleton(self, package: Any, name: str) -> Any:
-        """The instance of a Scala object."""
-        return getattr(getattr(package, name + "$"), "MODULE$")
-
-    def frame(self, jdf: Any) -> DataFrame:
-        """A PySpark DataFrame around a JVM one, in this gateway's session."""
-        return DataFrame(jdf, self.session)
 
     def exists(self, location: str) -> bool:
         """Is there a Delta log at the location, or a folder that could hold one?"""

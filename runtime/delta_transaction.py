@@ -7,7 +7,7 @@ Source: the Delta protocol, "Deletion Vectors", "Transaction Identifiers", "Doma
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from ctsql.runtime import clock
 from ctsql.runtime.batches import StagedDelete, StagedFile
 from ctsql.runtime.data_files import DataFile
+from ctsql.runtime.delta_objects import scala_items
 from ctsql.runtime.delta_vectors import VectorFile
 from ctsql.runtime.locks import commit_lock
 from ctsql.runtime.log import Conflict, RowsGone
@@ -254,10 +255,3 @@ def relative_path(path: str, location: str) -> str:
     root = unquote(urlparse(location).path) if ":" in location else location
     root = root.rstrip("/")
     return plain[len(root) :].lstrip("/") if plain.startswith(root) else plain
-
-
-def scala_items(scala: Any) -> Iterator[Any]:
-    """The items of a Scala collection."""
-    iterator = scala.iterator()
-    while iterator.hasNext():
-        yield iterator.next()

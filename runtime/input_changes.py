@@ -8,10 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
+from ctsql.runtime.data_files import DataFile
 from ctsql.runtime.delta_log import FILE_COLUMN, DeltaTable
-from ctsql.runtime.movements import Movement, numbered_files
+from ctsql.runtime.delta_lookup import local_rows
+from ctsql.runtime.local_files import OnlySpark, TooMany
+from ctsql.runtime.movements import Movement, added_files, numbered_files
 from ctsql.runtime.sinks.correction import COPIES, column_name, copied, net
 
 DIFF = "diff"
@@ -24,7 +28,8 @@ class InputChange:
 
     Attributes:
         added: the rows of a change that only inserts; None for another one.
-        held: the same, if they are few and the driver has them.
+        held: the same, if they are few and the driver has them. values: the same, if this process
+            has read them.
         changed: the net change of another one: rows with ``COPIES``.
         nothing: gives a table like the input without rows.
     """
@@ -32,6 +37,7 @@ class InputChange:
     nothing: Callable[[], DataFrame]
     added: DataFrame | None = None
     held: DataFrame | None = None
+    values: pa.Table | None = None
     changed: DataFrame | None = None
 
     @cached_property
@@ -70,6 +76,22 @@ def added_rows(table: DeltaTable, movement: Movement) -> DataFrame:
     """The rows that a movement of kind APPEND inserts."""
     parts = movement.parts or (movement,)
     return reduce(DataFrame.unionByName, (table.added_rows(m.versions, m.times) for m in parts))
+
+
+def few_added(table: DeltaTable, movement: Movement) -> pa.Table | None:
+    """The few rows that a movement of kind APPEND inserts, read by this process.
+
+    None when they are not for it: not few, not on a local disk, or of a kind that only Spark reads.
+    """
+    parts = movement.parts or (movement,)
+    if not all(table.is_stored(v) for m in parts for v in m.versions):
+        return None
+    added = [file for m in parts for file in added_files(table, m.versions, m.times)]
+    try:
+        rows = local_rows(table, [DataFile(file.line) for file in added], {})
+    except (OnlySpark, TooMany):
+        return None
+    return rows.select(table.schema.names)
 
 
 def change_rows(table: DeltaTable, movement: Movement) -> DataFrame:

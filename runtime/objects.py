@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import groupby
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from ctsql.catalog.errors import error
@@ -24,7 +25,7 @@ from ctsql.planner.nodes import TaskWrite, ViewWrite
 from ctsql.runtime import movements as moved
 from ctsql.runtime.commits import Change
 from ctsql.runtime.delta_log import DeltaTable, Gateway
-from ctsql.runtime.input_changes import added_rows, change_rows
+from ctsql.runtime.input_changes import added_rows, change_rows, few_added
 from ctsql.runtime.movements import Movement, Stored, due_changes
 from ctsql.runtime.refresh import Schedule
 from ctsql.runtime.sinks.correction import net_change
@@ -431,6 +432,10 @@ class Objects:
     def added_by(self, item: Item, movement: Movement) -> DataFrame:
         """The rows a movement of kind APPEND inserts."""
         return added_rows(self.table(item), movement)
+
+    def few_added_by(self, item: Item, movement: Movement) -> pa.Table | None:
+        """The same, if they are few and this process may read them."""
+        return few_added(self.table(item), movement)
 
     def changed_by(self, item: Item, movement: Movement, columns: list[str]) -> DataFrame:
         """What a movement changes of these columns, net: each row once, with ``COPIES``.

@@ -13,7 +13,7 @@ from ctsql.planner.lookup import KeyLookup
 from ctsql.planner.lowering import EMPTY, Context, Found, lower_view
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput, ViewWrite
 from ctsql.runtime.input_changes import InputChange
-from ctsql.runtime.key_lookup import key_columns, stored_with_keys
+from ctsql.runtime.key_lookup import Keys, stored_with_keys
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks.few import few
 
@@ -140,12 +140,13 @@ class StoredSources:
                 rows = change.deletes
             case ChangesInput():
                 rows = change.changes
-        keys = key_columns(rows, lookup.keys)
-        if rows is not change.held:
-            few_keys = few(keys)
+        if rows is change.held:
+            keys = Keys(rows, lookup.keys, change.values)
+        else:
+            few_keys = few(Keys(rows, lookup.keys).frame)
             if few_keys is None:
                 return None
-            keys = few_keys
+            keys = Keys(few_keys, few_keys.columns)
         return stored_with_keys(self.objects.table(item), version, lookup.columns, keys)
 
 

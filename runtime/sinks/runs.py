@@ -18,7 +18,7 @@ from ctsql.runtime.input_changes import InputChange
 from ctsql.runtime.movements import Movement, due_changes
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks.correction import COPIES
-from ctsql.runtime.sinks.few import DRIVER_ROWS_MAX, few
+from ctsql.runtime.sinks.few import DRIVER_ROWS_MAX, at_hand, few
 from ctsql.runtime.sinks.staging import persisted, unadaptive
 from ctsql.runtime.sources import StoredSources
 
@@ -111,17 +111,26 @@ class RunInputs:
         return partial(self.objects.contents, self.objects.item(object_id), None)
 
     def _change(self, object_id: str, movement: Movement, stack: ExitStack) -> InputChange | None:
-        """The change of an input; None when it is empty."""
+        """The change of an input; None when it is empty.
+
+        What is few is read once however often the body names its input; and one partition spares
+        few rows the exchanges of a body's aggregates.
+        """
         objects, item = self.objects, self.objects.item(object_id)
         counted = self.counted(object_id, movement)
         if counted == 0:
             return None
         nothing = self._nothing(object_id)
+        is_small = counted is not None and counted <= DRIVER_ROWS_MAX
         if movement.version == SNAPSHOT:
             rows = StoredSources(objects).contents(object_id, movement.time)
             if counted is None and rows.isEmpty():
                 return None
         elif objects.change_of(item, movement) is Change.APPEND:
+            values = objects.few_added_by(item, movement) if is_small else None
+            if values is not None:
+                held = at_hand(objects.gateway.session, values, objects.table(item).schema)
+                return InputChange(nothing, held.coalesce(1), held, values)
             rows = objects.added_by(item, movement)
             if counted is None:
                 rows = self._kept(rows, stack)
@@ -133,13 +142,8 @@ class RunInputs:
                 changed = only_inserts(changed)
             changed = self._kept(changed, stack)
             return None if changed.isEmpty() else InputChange(nothing, changed=changed)
-        held = None
-        if counted is not None and counted <= DRIVER_ROWS_MAX:
-            # Read once however often the body names its input; and one partition spares few
-            # rows the exchanges of a body's aggregates.
-            held = few(rows)
-            rows = rows if held is None else held.coalesce(1)
-        return InputChange(nothing, added=rows, held=held)
+        found = few(rows) if is_small else None
+        return InputChange(nothing, rows if found is None else found.coalesce(1), found)
 
     def _kept(self, rows: DataFrame, stack: ExitStack) -> DataFrame:
         kept = stack.enter_context(persisted(rows))

@@ -60,7 +60,8 @@ def _stage_few(
             return None
         has_rows = not held.isEmpty()
         if has_rows:
-            staging.stage(held.coalesce(1))
+            with unadaptive(held.sparkSession):
+                staging.stage(held.coalesce(1))
         return has_rows
     frame = desired if desired is not None else stored
     assert frame is not None  # the caller looked
@@ -107,7 +108,8 @@ def _stage_small(
         deletes = [is_stored[i] for i in left.deletes]
     if inserts:
         fresh = values.take(pa.array(inserts, pa.int64()))
-        staging.stage(at_hand(session, fresh, schema).coalesce(1))
+        with unadaptive(session):
+            staging.stage(at_hand(session, fresh, schema).coalesce(1))
     victims: dict[str, array[int]] = {}
     for i in deletes:
         victims.setdefault(files[i], array("Q")).append(numbers[i])

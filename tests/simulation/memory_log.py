@@ -249,6 +249,10 @@ class MemoryTable:
         ]
         return Rows([row for row, _ in found], [place for _, place in found])
 
+    def is_stored(self, version: int) -> bool:
+        """Not in files."""
+        return False
+
     def added_rows(self, versions: Sequence[int], times: range | None = None) -> Rows:
         """The rows of the files added by commits that do nothing else."""
         table: Any = self

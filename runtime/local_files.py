@@ -1,8 +1,8 @@
-"""Finds rows by key in Parquet files on a local disk, without Spark.
+"""Reads few rows of Parquet files on a local disk, without Spark: all of them, or those with a key.
 
 A table on a local disk is read by the machine that the driver runs on, and what is asked for is a
-thousand rows of millions: a scan of the key columns by Arrow takes a quarter of a Spark job's time.
-All columns are read in small batches, a row group by each core, so that what is held is bounded by
+thousand rows, of millions or in a new file: Arrow takes a quarter of the time of a Spark job. All
+columns are read in small batches, a row group by each core, so that what is held is bounded by
 what is found.
 
 Only for columns whose values Arrow gives as Spark would: no nested ones, and no dates or instants
@@ -73,14 +73,16 @@ def find(
     """The rows whose columns equal those of a key; a key with a NULL is not found.
 
     Args:
-        schema: of the rows; see :func:`is_flat`. keys: column to its value in each key; neither
-            fractions nor instants. places: two more columns, for the name of a row's file and its
-            number there. rows_max, bytes_max: how much is given at most.
+        schema: of the rows; see :func:`is_flat`.
+        keys: column to its value in each key; neither fractions nor instants; without a column,
+            all rows are wanted.
+        places: two more columns, for the name of a row's file and its number there.
+        rows_max, bytes_max: how much is given at most.
 
     Raises:
         OnlySpark, TooMany.
     """
-    wanted = _Wanted(to_arrow_schema(schema), keys, places, rows_max, bytes_max)
+    wanted = _Wanted(to_arrow_schema(schema, timezone="UTC"), keys, places, rows_max, bytes_max)
     try:
         opened = [(file, pq.read_metadata(file.path)) for file in files]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -123,6 +125,8 @@ class _Wanted:
 
     def rows_in(self, batch: pa.RecordBatch) -> Any:
         """The numbers of the rows in a batch of the file's own columns that have a key."""
+        if not self.values:
+            return np.arange(len(batch))
         matches = [self._matches(batch, name) for name in self.values]
         numbers = pc.indices_nonzero(reduce(pc.and_, matches)).to_numpy()
         if len(self.values) == 1 or not len(numbers):

@@ -1,0 +1,79 @@
+"""What Delta's side of the JVM gives and takes, seen from Python.
+
+Part of the adapter to Delta (:mod:`ctsql.runtime.delta_log`). A name below ``jvm`` costs a call for
+each dot, a tenth of a millisecond or more: those that every commit needs are looked up once.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ctsql.runtime.data_files import DataFile
+
+ANSWER_CHARS_MAX = 4_000
+"""Of a text; each may become two bytes on the way, and a packet holds 8 KB."""
+
+
+class JvmObjects:
+    """The classes and objects of the JVM that one Spark session's commits need."""
+
+    def __init__(self, session: SparkSession) -> None:
+        """Look them up."""
+        self.session = session
+        self.jvm: Any = session._jvm
+        assert self.jvm is not None  # engine_session refuses Spark Connect
+        self.jsession: Any = session._jsparkSession
+        self.delta: Any = self.jvm.org.apache.spark.sql.delta
+        self.path: Any = self.jvm.org.apache.hadoop.fs.Path
+        self.parse_action: Any = self.delta.actions.Action.fromJson
+        self.option: Any = self.jvm.scala.Option.apply
+        """A Scala Option; None becomes the empty one."""
+        self.none: Any = self.option(None)
+        self.update_mode: Any = self.jvm.org.apache.spark.sql.streaming.OutputMode.Update()
+        self.streaming_update: Any = getattr(self.delta, "DeltaOperations$StreamingUpdate")
+        self._to_seq: Any = self.jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        self._list: Any = self.jvm.java.util.ArrayList
+        self._text: Any = self.jvm.scala.collection.mutable.StringBuilder
+        self._adds: WeakKeyDictionary[DataFile, Any] = WeakKeyDictionary()
+
+    def seq(self, items: Iterable[Any]) -> Any:
+        """A Scala Seq of JVM objects."""
+        java_list = self._list()
+        for item in items:
+            java_list.add(item)
+        return self._to_seq(java_list)
+
+    def add_file(self, file: DataFile) -> Any:
+        """Delta's own object (AddFile) for a file."""
+        found = self._adds.get(file)
+        if found is None:
+            found = self._adds[file] = self.parse_action(file.line)
+        return found
+
+    def joined_lines(self, lines: Any) -> str:
+        """The lines of a Scala collection as one text.
+
+        In pieces: a longer answer leaves the JVM in two packets, the second of which waits 40 ms
+        for the first one to be acknowledged.
+        """
+        text = lines.addString(self._text(), "\n")
+        length = text.length()
+        pieces = range(0, length, ANSWER_CHARS_MAX)
+        return "".join(text.substring(i, min(i + ANSWER_CHARS_MAX, length)) for i in pieces)
+
+    def singleton(self, package: Any, name: str) -> Any:
+        """The instance of a Scala object."""
+        return getattr(getattr(package, name + "$"), "MODULE$")
+
+    def frame(self, jdf: Any) -> DataFrame:
+        """A PySpark DataFrame around a JVM one, in this gateway's session."""
+        return DataFrame(jdf, self.session)
+
+
+def scala_items(scala: Any) -> Iterator[Any]:
+    """The items of a Scala collection."""
+    iterator = scala.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
