@@ -2,7 +2,8 @@
 
 A body of INSERTs that take the input's inserted rows one by one gives for each T rows that depend
 on the rows inserted at T and on nothing else. So the body may be run once over the rows of many Ts,
-each with the number of its T beside it, and what comes out be told apart by that number.
+each with its T beside it, and what comes out be told apart by that, which is also what a call of
+the clock means.
 
 A query is taken to be row by row when it is ``SELECT ... FROM input [WHERE ...]`` with no other
 word in it that could combine rows, and no function but those known to look at one row. That is
@@ -16,8 +17,8 @@ from ctsql.planner.nodes import Insert, InsertsInput, Query, TaskWrite, Transact
 from ctsql.planner.syntax.statements import Edit
 from ctsql.planner.syntax.tokens import Kind, Token, Tokens, at_depth_0, tokenise
 
-NUMBER = "__ct_number"
-"""The column that tells which of the times a row is of."""
+TIME = "__ct_time"
+"""The column that tells of which T a row is."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -31,16 +32,17 @@ _COMBINING = _words(
 )
 _BY_ROW = _words(
     """ABS ACOS ADD_MONTHS ASCII ASIN ATAN BIGINT BOOLEAN BTRIM CAST CEIL CEILING CHAR CHAR_LENGTH
-    COALESCE CONCAT CONCAT_WS CONTAINS COS CRC32 DATE DATEADD DATEDIFF DATE_ADD DATE_DIFF
-    DATE_FORMAT DATE_SUB DATE_TRUNC DAY DAYOFMONTH DAYOFWEEK DAYOFYEAR DECIMAL DOUBLE ENDSWITH EXP
-    EXTRACT FLOAT FLOOR FORMAT_NUMBER FORMAT_STRING GET_JSON_OBJECT GREATEST HASH HEX HOUR IF
-    IFNULL INITCAP INSTR INT ISNAN ISNOTNULL ISNULL LAST_DAY LCASE LEAST LEFT LENGTH LN LOCATE LOG
-    LOG10 LOG2 LOWER LPAD LTRIM MAKE_DATE MD5 MINUTE MOD MONTH NAMED_STRUCT NEGATIVE NULLIF NVL
-    NVL2 OVERLAY PMOD POSITION POW POWER QUARTER REGEXP_EXTRACT REGEXP_REPLACE REPEAT REPLACE
-    REVERSE RIGHT ROUND RPAD RTRIM SECOND SHA SHA1 SHA2 SIGN SIN SMALLINT SPLIT_PART SQRT
-    STARTSWITH STRING STRUCT SUBSTR SUBSTRING SUBSTRING_INDEX TAN TIMESTAMP TIMESTAMP_MILLIS
-    TINYINT TO_DATE TO_TIMESTAMP TRANSLATE TRIM TRUNC TRY_ADD TRY_CAST TRY_DIVIDE TRY_MULTIPLY
-    TRY_SUBTRACT UCASE UNHEX UPPER VARCHAR WEEKOFYEAR XXHASH64 YEAR"""
+    COALESCE CONCAT CONCAT_WS CONTAINS COS CRC32 CURDATE CURRENT_DATE CURRENT_TIMESTAMP DATE DATEADD
+    DATEDIFF DATE_ADD DATE_DIFF DATE_FORMAT DATE_SUB DATE_TRUNC DAY DAYOFMONTH DAYOFWEEK DAYOFYEAR
+    DECIMAL DOUBLE ENDSWITH EXP EXTRACT FLOAT FLOOR FORMAT_NUMBER FORMAT_STRING GET_JSON_OBJECT
+    GREATEST HASH HEX HOUR IF IFNULL INITCAP INSTR INT ISNAN ISNOTNULL ISNULL LAST_DAY LCASE LEAST
+    LEFT LENGTH LN LOCALTIMESTAMP LOCATE LOG LOG10 LOG2 LOWER LPAD LTRIM MAKE_DATE MD5 MINUTE MOD
+    MONTH NAMED_STRUCT NEGATIVE NOW NULLIF NVL NVL2 OVERLAY PMOD POSITION POW POWER QUARTER
+    REGEXP_EXTRACT REGEXP_REPLACE REPEAT REPLACE REVERSE RIGHT ROUND RPAD RTRIM SECOND SHA SHA1 SHA2
+    SIGN SIN SMALLINT SPLIT_PART SQRT STARTSWITH STRING STRUCT SUBSTR SUBSTRING SUBSTRING_INDEX TAN
+    TIMESTAMP TIMESTAMP_MILLIS TINYINT TO_DATE TO_TIMESTAMP TRANSLATE TRIM TRUNC TRY_ADD TRY_CAST
+    TRY_DIVIDE TRY_MULTIPLY TRY_SUBTRACT UCASE UNHEX UNIX_TIMESTAMP UPPER VARCHAR WEEKOFYEAR
+    XXHASH64 YEAR"""
 )
 # Words that may stand in front of a parenthesis and are no functions.
 _BEFORE_PARENTHESIS = _words(
@@ -62,15 +64,13 @@ def by_row(plan: TaskWrite) -> bool:
     )
 
 
-def numbered(transaction: Transaction) -> Transaction:
-    """The same body with the column :data:`NUMBER` carried from the input to what it inserts.
+def timed(transaction: Transaction) -> Transaction:
+    """The same body with the column :data:`TIME` carried from the input to what it inserts.
 
-    To be used only where :func:`by_row` holds.
+    To be used only where :func:`by_row` holds, with ``now()`` meaning that column.
     """
     statements = [
-        replace(s, query=_numbered(s.query))
-        for s in transaction.statements
-        if isinstance(s, Insert)
+        replace(s, query=_timed(s.query)) for s in transaction.statements if isinstance(s, Insert)
     ]
     return replace(transaction, statements=tuple(statements))
 
@@ -79,7 +79,7 @@ def _is_by_row(statement: Insert) -> bool:
     query = statement.query
     others = [n for d in statement.defaults for n in descend(d) if isinstance(n, Query)]
     texts = [query.sql, *(q.sql for q in others)]
-    if any(t.clocks or t.nondeterministic or t.parameters for t in texts):
+    if any(t.nondeterministic or t.parameters for t in texts):
         return False
     if any(q.relations for q in others):
         return False
@@ -94,8 +94,8 @@ def _takes_rows_one_by_one(tokens: Tokens) -> bool:
         return False
     if not _COMBINING.isdisjoint(words) or _from(tokens) is None:
         return False
-    if _has_star(tokens) and not _is_star(tokens):
-        return False  # the number would stand between the columns
+    if _has_qualified_star(tokens):
+        return False
     calls = [
         t
         for t, following in pairwise(tokens)
@@ -108,26 +108,26 @@ def _from(tokens: Tokens) -> Token | None:
     return next((t for _, t in at_depth_0(tokens) if t.upper == "FROM"), None)
 
 
-def _has_star(tokens: Tokens) -> bool:
-    """Does ``*`` stand for columns anywhere?"""
+def _has_qualified_star(tokens: Tokens) -> bool:
+    """Does ``t.*`` stand for columns anywhere?"""
+    return any(b.upper == "*" and a.upper == "." for a, b in pairwise(tokens))
+
+
+def _stars(tokens: Tokens) -> list[Token]:
+    """Where ``*`` by itself stands for all columns of the input."""
     pairs = pairwise(tokens)
-    return any(b.upper == "*" and a.upper in ("SELECT", ",", ".", "(") for a, b in pairs)
+    return [b for a, b in pairs if b.upper == "*" and a.upper in ("SELECT", ",")]
 
 
-def _is_star(tokens: Tokens) -> bool:
-    """Is it ``SELECT * FROM``, and there is no other star?"""
-    return tokens[1].upper == "*" and tokens[2].upper == "FROM" and not _has_star(tokens[2:])
-
-
-def _numbered(query: Query) -> Query:
+def _timed(query: Query) -> Query:
     (relation,) = query.relations
     assert isinstance(relation, InsertsInput)  # by_row() saw to it
     tokens = tokenise(query.sql.span)
-    sql = query.sql
-    if not _is_star(tokens):
-        place = _from(tokens)
-        assert place is not None
-        edit = Edit(span=replace(place.span, stop=place.start), text=f", {NUMBER} ")
-        sql = replace(sql, edits=(*sql.edits, edit))
-    carried = replace(relation, columns=(*relation.columns, NUMBER))
+    last = _from(tokens)
+    assert last is not None
+    columns = ", ".join("`" + c.replace("`", "``") + "`" for c in relation.columns)
+    edits = [Edit(span=star.span, text=columns) for star in _stars(tokens)]
+    edits.append(Edit(span=replace(last.span, stop=last.start), text=f", {TIME} "))
+    sql = replace(query.sql, edits=(*query.sql.edits, *edits))
+    carried = replace(relation, columns=(*relation.columns, TIME))
     return replace(query, sql=sql, relations=(carried,))

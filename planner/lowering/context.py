@@ -53,13 +53,13 @@ class Context:
 
     Attributes:
         session: where the user's SQL is evaluated. sources: the rows. at: T.
-        clock_at: the time that now() means; None for the real clock.
+        clock_at: the time that now() means, or the column that holds it; None for the real clock.
     """
 
     session: SparkSession
     sources: Sources
     at: int
-    clock_at: int | None = None
+    clock_at: int | str | None = None
 
     def clock(self, call: ClockCall) -> str:
         """What a clock call is replaced by: the time T of this run."""
@@ -72,5 +72,4 @@ class Context:
             case ClockKind.LOCAL_TIMESTAMP:
                 return f"CAST({instant} AS TIMESTAMP_NTZ)"
             case ClockKind.UNIX:
-                assert self.clock_at is not None
-                return f"CAST({self.clock_at // 1000} AS BIGINT)"
+                return f"CAST(floor({self.clock_at} / 1000) AS BIGINT)"

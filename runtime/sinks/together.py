@@ -1,7 +1,7 @@
 """Waiting runs of a task, computed in one Spark job and written in one commit.
 
 Where the planner says that a body takes the inserted rows one by one (:mod:`planner.together`), the
-rows of all the Ts that wait go through it at once, each with the number of its T, and what comes
+rows of all the Ts that wait go through it at once, each with its T, and what comes
 out is written with a file for each T that has rows. The commit tells the Ts (:mod:`movements`), so
 who reads the output, as of any of them, or follows it cannot tell the difference.
 
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.items import Item
 from ctsql.planner.lowering import Context, lower_inserts
-from ctsql.planner.together import NUMBER, by_row, numbered
+from ctsql.planner.together import TIME, by_row, timed
 from ctsql.runtime.commits import Change
 from ctsql.runtime.input_changes import numbered_rows
 from ctsql.runtime.objects import Objects
@@ -36,8 +36,8 @@ RUNS_MAX = 256
 
 
 @dataclass
-class _Numbered(StoredSources):
-    """The rows that many Ts inserted into one input, with the numbers of the Ts."""
+class _Timed(StoredSources):
+    """The rows that many Ts inserted into one input, with the Ts."""
 
     rows: DataFrame | None = None
 
@@ -83,22 +83,24 @@ def stage_together(
     plan = objects.in_force(item, runs[0].time)[1]
     ((object_id, _),) = runs[0].movements
     table = objects.table(objects.item(object_id))
-    rows = numbered_rows(table, [m for r in runs for _, m in r.movements], NUMBER)
+    rows = numbered_rows(table, [m for r in runs for _, m in r.movements], TIME)
     if rows is None:
         return None
+    times = F.array(*(F.lit(run.time) for run in runs))
+    rows = rows.withColumn(TIME, F.element_at(times, F.col(TIME) + 1))
     session = objects.gateway.session
-    context = Context(session, _Numbered(objects, rows=rows), runs[0].time)
+    context = Context(session, _Timed(objects, rows=rows), runs[0].time, clock_at=TIME)
     with ExitStack() as stack:
         stack.enter_context(converted())
         stack.enter_context(unadaptive(session))
-        made = lower_inserts(numbered(plan.transaction), context, NUMBER)
+        made = lower_inserts(timed(plan.transaction), context, TIME)
         held = few(made)
         kept = stack.enter_context(persisted(made)) if held is None else held
-        found = kept.select(NUMBER) if held is not None else kept.select(NUMBER).distinct()
-        numbers = sorted({row[0] for row in found.collect()})
-        if not numbers:
+        found = kept.select(TIME) if held is not None else kept.select(TIME).distinct()
+        told = sorted({row[0] for row in found.collect()})
+        if not told:
             return []
         # Spark writes a file for its first partition even where that has no row.
-        place = F.array_position(F.array(*map(F.lit, numbers)), F.col(NUMBER)) - 1
-        placed = kept.repartitionById(len(numbers), place.cast("int")).drop(NUMBER)
-        return staging.stage_shared(placed, [runs[number].time for number in numbers])
+        place = F.array_position(F.array(*map(F.lit, told)), F.col(TIME)) - 1
+        placed = kept.repartitionById(len(told), place.cast("int")).drop(TIME)
+        return staging.stage_shared(placed, told)

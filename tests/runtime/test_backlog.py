@@ -23,6 +23,8 @@ SET_UP = """
         INSERT INTO audit SELECT -k, 'all' FROM feed WHERE k <> 3);
     CREATE CONTINUAL TASK second (k INT) ON INPUT audit AS (
         INSERT INTO second SELECT k FROM audit WHERE w = 'all');
+    CREATE CONTINUAL TASK timed (k INT, v INT, at TIMESTAMP, second INT8) ON INPUT feed AS (
+        INSERT INTO timed SELECT *, now(), unix_timestamp() FROM feed);
 """
 ONE_BY_ONE = """
     CREATE CONTINUAL TASK follower (k INT, n INT8) ON INPUT audit AS (
@@ -93,6 +95,12 @@ def check_together(con: Connection, commits: list[list[tuple[int, int]]], looked
     feed = next(i for i in engine.refresh_catalog() if i.name.name == "feed")
     times = [b.time for b in engine.timeline.moves(feed.id, -1, engine.timeline.now)][-count:]
     assert len(times) == count
+    assert written(con, "timed") <= 1 + -(-count // together.RUNS_MAX)
+    clocks = [
+        (*row, time, time // 1000) for time, rows in zip(times, commits, strict=True) for row in rows
+    ]
+    seen = rows_of(con, "SELECT k, v, unix_millis(at), second FROM timed")
+    assert_rows(seen, clocks, "now() is the T of each row")
     told = [(t, d, *r) for t, d, *r in rows_of(con, "SUBSCRIBE TO audit FROM 0 UP TO NOW")]
     wanted = [
         (time, n, *row)
