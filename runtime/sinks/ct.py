@@ -63,8 +63,6 @@ from ctsql.runtime.uppers import SHARED_BY
 from ctsql.runtime.write_handle import Attempt, Committed, Disturbed, UpperMismatch
 
 DISTURBED_TRIES_MAX = 20
-SNAPSHOT = -1
-"""Stands for a version: the first run reads the input's whole contents."""
 
 
 class TaskSink:
@@ -75,7 +73,6 @@ class TaskSink:
         self.item = item
         self.output = objects.output(item)
         self._retrying = False
-
         self._waiting: list[Run] = []
         self._together_max = RUNS_MAX
 
@@ -171,27 +168,22 @@ class TaskSink:
             if attempts is None:
                 continue
             try:
-                wrote = self._stage(attempts, run)
-                if not wrote:
-                    attempts.abandon()
-                    return time + 1, False
-                outcome = attempts.commit(time + 1, self.objects.reads_at(self.item, time))
+                with attempts.abandoned_on_error():
+                    if not self._stage(attempts, run):
+                        attempts.abandon()
+                        return time + 1, False
+                    outcome = attempts.commit(time + 1, self.objects.reads_at(self.item, time))
             except (DataError, StatementError) as problem:
-                attempts.abandon()
                 if not is_final(problem):
                     raise
                 return self._failed(run, problem), True
             except EnvironmentProblem as problem:
-                attempts.abandon()
                 if problem.message != FILE_MISSING:
                     raise
                 if missed:
                     raise self._history_lost(run, problem) from problem
                 missed = True  # it may have been compacted and removed while it was being read
                 continue
-            except BaseException:
-                attempts.abandon()
-                raise
             match outcome:
                 case Committed():
                     return time + 1, True

@@ -28,6 +28,7 @@ Tests: tests/simulation (kills between the commits, and races), tests/runtime/te
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,6 +100,15 @@ class Attempts:
         """Give up: delete what was staged, unless it is in or may be."""
         for part in self.waiting:
             part.handle.abandon()
+
+    @contextmanager
+    def abandoned_on_error(self) -> Iterator[None]:
+        """Give up when anything goes wrong inside."""
+        try:
+            yield
+        except BaseException:
+            self.abandon()
+            raise
 
     def commit(self, new: int, metadata: Mapping[str, Any]) -> Outcome:
         """Commit all, the leading output last; gives what became of that one.

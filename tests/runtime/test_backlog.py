@@ -97,7 +97,9 @@ def check_together(con: Connection, commits: list[list[tuple[int, int]]], looked
     assert len(times) == count
     assert written(con, "timed") <= 1 + -(-count // together.RUNS_MAX)
     clocks = [
-        (*row, time, time // 1000) for time, rows in zip(times, commits, strict=True) for row in rows
+        (*row, time, time // 1000)
+        for time, rows in zip(times, commits, strict=True)
+        for row in rows
     ]
     seen = rows_of(con, "SELECT k, v, unix_millis(at), second FROM timed")
     assert_rows(seen, clocks, "now() is the T of each row")
