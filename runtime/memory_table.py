@@ -30,6 +30,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from ctsql.catalog.errors import error
 from ctsql.runtime.batches import StagedDelete, StagedFile
 from ctsql.runtime.commits import Commit, FileAction
+from ctsql.runtime.data_files import DataFile
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, DeltaTable, Gateway
 from ctsql.runtime.delta_transaction import Transaction
 from ctsql.runtime.log import Conflict
@@ -191,6 +192,9 @@ class MemoryTable(DeltaTable):
     def is_stored(self, version: int) -> bool:
         """Not what commits in memory add and delete."""
         return self.step(version) is None
+
+    def local_paths(self, files: Iterable[DataFile]) -> None:
+        """None: here a row is told by the full path that Spark gives its file."""
 
     def _stored_rows(self, version: int) -> DataFrame:
         return super().located(version)
