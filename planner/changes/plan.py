@@ -33,7 +33,7 @@ from ctsql.planner.changes.pruning import pruned
 from ctsql.planner.changes.reading.queries import Relation, compile_query
 from ctsql.planner.changes.reasons import Reason, Refused
 from ctsql.planner.changes.rules import change
-from ctsql.planner.changes.rules.algebraic import State, initial, state_change
+from ctsql.planner.changes.rules.algebraic import State, initial
 from ctsql.planner.changes.rules.context import Applied, Changes, StepRole
 from ctsql.planner.changes.state_tables import StateNeed, StatePlan, kept_state, state_tables
 from ctsql.planner.changes.stored_rows import (
@@ -52,6 +52,7 @@ __all__ = [
     "NoChangePlan",
     "StateNeed",
     "StatePlan",
+    "StateSteps",
     "StepText",
     "TableUse",
     "TopTexts",
@@ -99,21 +100,35 @@ class StepText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateSteps:
+    """How a state table changes: rows of it, in the order of its columns, are replaced.
+
+    Attributes:
+        before: the step with the stored rows that change. after: the one with what they become;
+            where there are keys, a group whose ``n`` is 0 is gone.
+        keys: the step whose rows say which groups these are; None where there is one group.
+        pairs: a column of the state table and the step's; equal in all of these, NULL to NULL.
+    """
+
+    before: str
+    after: str
+    keys: str | None
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeTexts:
     """The signed change of a view.
 
     Attributes:
         steps: to be run in order. sql: the view's columns and ``__ct_w``; equal rows may come
-            several times with weights that cancel. states: the same for each state table in
-            use, by number, over the state's columns. state_keys: of each of these that has
-            groups, the groups that are read: a step, and pairs of a column of the state table
-            and one of the step.
+            several times with weights that cancel. states: by number, how each state table in use
+            changes.
     """
 
     steps: tuple[StepText, ...]
     sql: str
-    states: Mapping[int, str] = field(default_factory=dict)
-    state_keys: Mapping[int, tuple[str, tuple[tuple[str, str], ...]]] = field(default_factory=dict)
+    states: Mapping[int, StateSteps] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,19 +216,12 @@ class ChangePlan:
         if found is None:
             return None
         printer = self._printer(naming)
-        texts = {}
-        for node, state in self._aggregates():
-            state_delta = state_change(node, changes) if state.number in states else None
-            if state_delta is not None:
-                names = (*state.names, WEIGHT.sql)
-                texts[state.number] = _renamed(printer, state_delta, state_delta.columns, names)
         sql = self._final(printer, found, signed=True)
-        return ChangeTexts(
-            steps=_steps(changes, printer),
-            sql=sql,
-            states=texts,
-            state_keys={n: changes.state_keys[n] for n in texts if n in changes.state_keys},
-        )
+        used = {}
+        for number, (after, before) in changes.groups.items():
+            keys, pairs = changes.state_keys.get(number, (None, ()))
+            used[number] = StateSteps(before=before.name, after=after.name, keys=keys, pairs=pairs)
+        return ChangeTexts(steps=_steps(changes, printer), sql=sql, states=used)
 
     @property
     def kept_state(self) -> tuple[StatePlan, StateNeed] | None:

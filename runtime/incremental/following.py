@@ -321,21 +321,29 @@ class _Texts:
         self,
         steps: Sequence[StepText],
         stack: ExitStack,
-        done: Callable[[str], None] = lambda _: None,
+        groups: Callable[[StepText], DataFrame] | None = None,
     ) -> None:
-        """Compute the steps in order, each under its name; ``done`` is told of each."""
+        """Compute the steps in order, each under its name.
+
+        Args:
+            groups: gives the rows of a step that reads stored groups.
+        """
         awaited = self.relations.key_steps()
         for step in steps:
             self.relations.bind(self.done)
-            rows, local = self.session.sql(step.sql), None
+            local = None
+            if step.role is StepRole.STORED_GROUPS and groups is not None:
+                self._name(self._called(step.name), groups(step), stack)
+                continue
+            rows = self.session.sql(step.sql)
             if step.role is StepRole.GROUPS:
                 rows = self.following.state.typed(rows)
             is_read_often = step.must_be_stored or self.uses[step.name] > 1
-            if is_read_often or step.role is StepRole.KEYS or step.name in awaited:
+            is_held = step.role in (StepRole.KEYS, StepRole.GROUPS)
+            if is_read_often or is_held or step.name in awaited:
                 rows, local = held(rows, stack)
             self.done[step.name] = local
             self._name(self._called(step.name), rows, stack)
-            done(step.name)
         self.relations.bind(self.done)
 
     def _name(self, name: str, rows: DataFrame, stack: ExitStack) -> None:
@@ -367,27 +375,53 @@ class _Texts:
             return False
         name = f"{self.own}_state"
         naming = replace(self.naming, state=lambda _: name)
+        columns = [F.col(column) for column in kept.columns]
         texts = self.plan.signed(changed, naming, [kept.number])
-        assert texts is not None  # a change of what the groups are made of is theirs
-        keys, pairs = texts.state_keys.get(kept.number, ("", ()))
+        if texts is None:
+            state.unchanged()
+            return True
+        steps = texts.states[kept.number]
+        located: list[DataFrame] = []
 
-        def restrict(step: str) -> None:
-            local = self.done[step]
-            if step == keys and local is not None:
-                self._name(name, stored.where(may_equal(stored, local, pairs)), stack)
+        def before(step: StepText) -> DataFrame:
+            """The stored groups that change, read once, with their places."""
+            found = stored
+            if steps.keys is not None:
+                found = self._with_keys(stored, steps.keys, steps.pairs)
+            located.append(held(found, stack)[0])
+            names = self.session.sql(step.sql).columns
+            return located[0].select(*(c.alias(n) for c, n in zip(columns, names, strict=True)))
 
         self._name(name, stored, stack)
-        self._run(texts.steps, stack, restrict)
-        (groups,) = (s.name for s in texts.steps if s.role is StepRole.GROUPS)
-        after = self.session.table(self._called(groups))
-        places = [kept.columns.index(column) for column in kept.bounded]
-        if is_above(after, [after.columns[place] for place in places]):
+        self._run(texts.steps, stack, before)
+        after = self.session.table(self._called(steps.after)).toDF(*kept.columns)
+        if is_above(after, kept.bounded):
             state.refuse("STATE_ROUNDS")
             return False
         self._stage_signed(texts.sql)
-        if not state.stage(self.session.sql(texts.states[kept.number])):
-            raise Unusable("ROWS_DIFFER", "the state table")
+        if kept.key_columns:
+            after = after.where(F.col(kept.columns[kept.key_columns]) != 0)
+        state.stage(after, located[0])
         return True
+
+    def _with_keys(
+        self, stored: DataFrame, step: str, pairs: Sequence[tuple[str, str]]
+    ) -> DataFrame:
+        """Stored rows with one of a step's keys, NULL equal to NULL.
+
+        Args:
+            pairs: a column of the stored rows, and the step's.
+        """
+        wanted = self.session.table(self._called(step))
+        named = [(column_name(mine), F.col(column_name(key))) for mine, key in pairs]
+        keys = wanted.select(*(key.alias(f"__ct_k{i}") for i, (_, key) in enumerate(named)))
+        equal = F.lit(True)
+        for i, (mine, _) in enumerate(named):
+            equal = equal & F.col(mine).eqNullSafe(F.col(f"__ct_k{i}"))
+        local = self.done[step]
+        if local is not None:
+            stored = stored.where(may_equal(stored, local, pairs))
+        return stored.join(keys, equal, "left_semi")
 
     def _keyed(self, changed: Sequence[str], stack: ExitStack) -> bool:
         add = self._adds()
@@ -405,16 +439,7 @@ class _Texts:
             rows_went = not self.session.sql(texts.doubtful).isEmpty()
             self.following.state.rows_went = rows_went
         if stored is not None:
-            wanted = self.session.table(self._called(texts.keys))
-            pairs = [(column_name(mine), F.col(column_name(key))) for mine, key in texts.pairs]
-            keys = wanted.select(*(key.alias(f"__ct_k{i}") for i, (_, key) in enumerate(pairs)))
-            equal = F.lit(True)
-            for i, (mine, _) in enumerate(pairs):
-                equal = equal & F.col(mine).eqNullSafe(F.col(f"__ct_k{i}"))
-            local = self.done[texts.keys]
-            if local is not None:
-                stored = stored.where(may_equal(stored, local, texts.pairs))
-            stored = stored.join(keys, equal, "left_semi")
+            stored = self._with_keys(stored, texts.keys, texts.pairs)
         self._compare(self.session.sql(texts.sql), stored)
         return True
 

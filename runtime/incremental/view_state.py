@@ -24,6 +24,8 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from pyspark.sql import DataFrame, functions as F, types as T
@@ -31,14 +33,12 @@ from pyspark.sql import DataFrame, functions as F, types as T
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.planner.changes import ChangePlan, Naming, StateNeed, StatePlan
-from ctsql.planner.changes.nodes import WEIGHT
 from ctsql.planner.changes.rules.algebraic import BOUND
 from ctsql.runtime import faults
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.incremental.plans import Prepared
 from ctsql.runtime.objects import DEFINITION, Objects
-from ctsql.runtime.sinks.correction import COPIES, column_name
-from ctsql.runtime.sinks.signed import Staged, stage_signed
+from ctsql.runtime.sinks.correction import column_name
 from ctsql.runtime.sinks.staging import persisted, stage
 from ctsql.runtime.spark_errors import converted
 from ctsql.runtime.staged import Batch, discarded_on_error
@@ -221,26 +221,22 @@ class ViewState:
 
     def typed(self, rows: DataFrame) -> DataFrame:
         """Rows of groups, column by column of the table's types."""
-        schema = self.table.schema
-        columns = [
-            F.col(column_name(mine)).cast(field.dataType).alias(mine)
-            for mine, field in zip(rows.columns, schema.fields, strict=False)
-        ]
-        return rows.select(*columns, *(column_name(c) for c in rows.columns[len(schema) :]))
+        return rows.select(
+            *(
+                F.col(column_name(mine)).cast(field.dataType).alias(mine)
+                for mine, field in zip(rows.columns, self.table.schema.fields, strict=True)
+            )
+        )
 
-    def stage(self, change: DataFrame) -> bool:
-        """Stage the signed change of the groups; False where the stored ones are not those."""
+    def stage(self, after: DataFrame, before: DataFrame) -> None:
+        """Stage what the groups that change become; ``before`` are these as stored, located."""
         batch = self._batch
         assert batch is not None  # it is staged after stored() gave groups
         columns = [f.name for f in self.table.schema.fields]
-        rows = self.typed(change).withColumnRenamed(WEIGHT.sql, COPIES)
-        located = self.table.located(batch.version_read)
-        done = stage_signed(batch.at(self.time), rows, located, columns)
         self.did = "the change was added to its groups"
-        if done is Staged.NOTHING:
+        if not stage(batch.at(self.time), after, before, columns, small=True):
             self._batch = None
             self.told = self.named
-        return done in (Staged.NOTHING, Staged.ROWS)
 
     # ---- filling it
 
@@ -349,9 +345,8 @@ def is_above(rows: DataFrame, columns: Sequence[str]) -> bool:
     """Is any value in these columns above the bound up to which averages are exact?"""
     if not columns:
         return False
-    above = [F.max(column_name(c)) > BOUND for c in columns]
-    (found,) = rows.agg(*(a.alias(f"a{i}") for i, a in enumerate(above))).collect()
-    return any(found)
+    above = [F.col(column_name(c)) > BOUND for c in columns]
+    return not rows.where(reduce(or_, above)).isEmpty()
 
 
 def state_location(objects: Objects, item: Item) -> str | None:

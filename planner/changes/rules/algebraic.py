@@ -43,7 +43,6 @@ from ctsql.planner.changes.nodes import (
     Project,
     StateRows,
     UnionAll,
-    Weighted,
 )
 from ctsql.planner.changes.restricting import restricted
 from ctsql.planner.changes.rules.context import Changes, StepRole, exchanged, together
@@ -153,7 +152,7 @@ def initial(node: Aggregate, state: State, numbers: Iterator[int]) -> Aggregate:
 def change_aggregate(node: Aggregate, changes: Changes) -> Node | None:
     """The change of GROUP BY, from its state.
 
-    The state itself changes by :func:`state_change`.
+    The state's touched rows are replaced by those after the change, but for groups that are gone.
     """
     found = _groups(node, changes)
     if found is None:
@@ -162,26 +161,6 @@ def change_aggregate(node: Aggregate, changes: Changes) -> Node | None:
     state, *rows = found
     new, old = (_result(node, state, there) for there in rows)
     return together(exchanged(new, old), node.columns)
-
-
-def state_change(node: Aggregate, changes: Changes) -> Node | None:
-    """The signed change of the state table, its columns in the order of the state's names."""
-    found = _groups(node, changes)
-    if found is None:
-        return None
-    _, new, old = found
-    kept: Node = new
-    if node.keys:
-        kept = Filter(child=new, predicates=(Expr.of(_count_of(node, new), "<>", "0"),))
-    branches = tuple(
-        Branch(node=Weighted(child=rows, weight=w), cols=(*rows.columns, WEIGHT))
-        for rows, w in ((kept, 1), (old, -1))
-    )
-    return UnionAll(branches=branches, columns=(*new.columns, WEIGHT))
-
-
-def _count_of(node: Aggregate, rows: Node) -> Col:
-    return rows.columns[len(node.keys)]
 
 
 def _groups(node: Aggregate, changes: Changes) -> tuple[State, Node, Node] | None:
