@@ -314,8 +314,13 @@ class ChangePlan:
     # ---- for people
 
     def applied(self, changed: Collection[str] | None = None) -> Mapping[Node, Applied]:
-        """The rule of each operator that is touched when these tables (or all) change."""
-        changes = self._changes(self.reads if changed is None else changed)
+        """The rule of each operator that is touched when these tables (or all) change.
+
+        With the state table that is kept at all times, if there is one.
+        """
+        kept = self.kept_state
+        states = [kept[0].number] if kept is not None and kept[1] is StateNeed.ALWAYS else []
+        changes = self._changes(self.reads if changed is None else changed, states)
         if self.inexact is None:
             changes.of(self.query)
         else:

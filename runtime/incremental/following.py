@@ -36,6 +36,7 @@ from ctsql.runtime.incremental.deltas import Moved, Relations, Unusable, held, m
 from ctsql.runtime.incremental.plans import Prepared, prepared
 from ctsql.runtime.incremental.skipping import may_equal
 from ctsql.runtime.incremental.view_state import (
+    DAMAGED,
     STATE,
     Named,
     ViewState,
@@ -159,8 +160,14 @@ class Following:
         try:
             self._fill(kept[0], plan, made, at)
         except (Unusable, DataError, StatementError, EnvironmentProblem) as problem:
+            if isinstance(problem, EnvironmentProblem) and problem.condition in DAMAGED:
+                self.state.remove()
+                return
             why, _ = _failed(problem)
-            self.state.refuse(why)
+            if why == "HISTORY_LOST":
+                self.state.remove()  # a file of its table, as the query's own were just read
+            else:
+                self.state.refuse(why)
 
     def _fill(self, kept: StatePlan, plan: ChangePlan, made: Prepared, at: int) -> None:
         with converted(), opened(self.objects, made.tables, {}, plan.reads, at) as relations:

@@ -30,8 +30,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, functions as F, types as T
 
-from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item
+from ctsql.catalog.errors import EnvironmentProblem
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.planner.changes import ChangePlan, Naming, StateNeed, StatePlan
 from ctsql.planner.changes.rules.algebraic import BOUND
 from ctsql.runtime import faults
@@ -47,6 +47,10 @@ from ctsql.runtime.write_handle import Committed, Output
 FOLDER = "_state"
 STATE = "state"
 """In the metadata of a view's commit: what it says of its state table."""
+STATE_DID = "state_did"
+"""There too: what became of the state table."""
+DAMAGED = ("HISTORY_LOST", "NOT_A_DELTA_TABLE", "STORED_DATA_INVALID")
+"""A table of which one of these is said is of no use."""
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _DIGITS_MAX = 27
 _PLACES_MAX = 6
@@ -193,6 +197,14 @@ class ViewState:
         if named is None or named.refused is not None:
             self.told = named
             return None
+        try:
+            return self._current(named)
+        except EnvironmentProblem as problem:
+            if problem.condition not in DAMAGED:
+                raise
+            return None  # it is made anew
+
+    def _current(self, named: Named) -> DataFrame | None:
         if not self.objects.gateway.exists(self.location):
             return None
         output = self._opened()
@@ -250,6 +262,9 @@ class ViewState:
         if not all(sums_exactly(kind) for kind in kinds[plan.key_columns :]):
             self.refuse("STATE_ROUNDS")
             return
+        # What this process knows of the table may be that of one that is gone.
+        self.objects.gateway.forget(self.location)
+        self._output = None
         self._make(rows.schema)
         output = self._opened()
         if output.fetch_recent_upper() > self.time:
@@ -284,6 +299,13 @@ class ViewState:
             gateway.forget(other)
             gateway.delete_tree(other)
 
+    def remove(self) -> None:
+        """Delete the table, which is damaged; the next refresh may make it anew."""
+        self.discard()
+        self.told = self._output = None
+        self.objects.gateway.forget(self.location)
+        self.objects.gateway.delete_tree(self.location)
+
     def _others(self) -> list[str]:
         folder, own = self.location.rsplit("/", 1)
         names = self.objects.gateway.entries(folder) or []
@@ -315,7 +337,9 @@ class ViewState:
                 )
             else:
                 self.told = self._of_rival(at)
-        return {} if self.told is None else {STATE: self.told.said()}
+        if self.told is None:
+            return {}
+        return {STATE: self.told.said(), **({STATE_DID: self.did} if self.did else {})}
 
     def _of_rival(self, at: int) -> Named | None:
         """What is written for this T already, if it is what would be written now."""
@@ -349,22 +373,18 @@ def is_above(rows: DataFrame, columns: Sequence[str]) -> bool:
     return not rows.where(reduce(or_, above)).isEmpty()
 
 
-def state_location(objects: Objects, item: Item) -> str | None:
-    """Where the state table is that a view's last commit names; None if it names none."""
+def state_table(objects: Objects, item: Item) -> DeltaTable | None:
+    """The state table that a view's last commit names; None if there is none."""
+    if item.kind is not ObjectKind.MATERIALIZED_VIEW or item.location is None:
+        return None
     output = objects.output(item)
     upper = output.fetch_recent_upper()
     entries = output.entries(since=upper) if upper else []
-    if not entries or item.location is None:
-        return None
     table = objects.table(item)
-    version = entries[-1].version
-    try:
-        said = table.commit_at(version).metadata
-    except CtsqlError as problem:
-        if problem.condition != "HISTORY_LOST":
-            raise
+    if not entries or not table.has(entries[-1].version):
         return None
-    named = Named.of(said.get(STATE))
+    named = Named.of(table.commit_at(entries[-1].version).metadata.get(STATE))
     if named is None or named.refused is not None:
         return None
-    return f"{item.location}/{FOLDER}/{named.digest}"
+    location = f"{item.location}/{FOLDER}/{named.digest}"
+    return objects.gateway.table(location) if objects.gateway.exists(location) else None

@@ -179,8 +179,6 @@ class ViewSink:
             work = meter.work().said()
             following.keep_state(done)  # once for many refreshes: not among the costs of this one
         said = {**done.said(), "work": work, "costs": costs}
-        if state.did:
-            said["state_did"] = state.did
         self._said = {batch.text.batch_id: said}
         self._states = {batch.text.batch_id: state}
         return batch

@@ -47,7 +47,7 @@ from ctsql.planner.changes.nodes import (
 from ctsql.planner.changes.restricting import restricted
 from ctsql.planner.changes.rules.context import Changes, StepRole, exchanged, together
 
-RULE = "stored groups with the change added"
+RULE = "state table: stored groups with the change added"
 
 _AVERAGES = ("avg", "mean")
 _INTEGERS = ("tinyint", "smallint", "int", "integer", "bigint", "byte", "short", "long")
