@@ -153,7 +153,6 @@ class ViewState:
         self.is_used = False
         self.did = ""
         self._batch: Batch | None = None
-        self._output: Output | None = None
         self._digest = ""
 
     # ---- what it is
@@ -208,8 +207,10 @@ class ViewState:
         if not self.objects.gateway.exists(self.location):
             return None
         output = self._opened()
-        output.fetch_recent_upper()
-        if output.upper > self.time:
+        if output.table.table_id != named.table:
+            self._forget()  # deleted and made anew by another process, once or more
+            output = self._opened()
+        if output.fetch_recent_upper() > self.time:
             return None
         batch = output.batch(output.upper, self.time + 1)
         output.follow(batch.version_read)
@@ -262,9 +263,6 @@ class ViewState:
         if not all(sums_exactly(kind) for kind in kinds[plan.key_columns :]):
             self.refuse("STATE_ROUNDS")
             return
-        # What this process knows of the table may be that of one that is gone.
-        self.objects.gateway.forget(self.location)
-        self._output = None
         self._make(rows.schema)
         output = self._opened()
         if output.fetch_recent_upper() > self.time:
@@ -287,6 +285,7 @@ class ViewState:
         gateway, session = self.objects.gateway, self.objects.gateway.session
         if gateway.exists(self.location):
             return
+        self._forget()
         columns = ", ".join(
             f"{column_name(f.name)} {f.dataType.simpleString()}" for f in schema.fields
         )
@@ -302,8 +301,8 @@ class ViewState:
     def remove(self) -> None:
         """Delete the table, which is damaged; the next refresh may make it anew."""
         self.discard()
-        self.told = self._output = None
-        self.objects.gateway.forget(self.location)
+        self.told = None
+        self._forget()
         self.objects.gateway.delete_tree(self.location)
 
     def _others(self) -> list[str]:
@@ -312,9 +311,17 @@ class ViewState:
         return [f"{folder}/{name}" for name in names if name != own]
 
     def _opened(self) -> Output:
-        if self._output is None:
-            self._output = Output(self.table, f"{self.item.app}:{STATE}")
-        return self._output
+        """Its write handle, which lives as long as the process: it may have files to see after."""
+        found = self.objects.states.get(self.location)
+        if found is None:
+            found = Output(self.table, f"{self.item.app}:{STATE}")
+            self.objects.states[self.location] = found
+        return found
+
+    def _forget(self) -> None:
+        """What this process knows of the table is that of one that is gone."""
+        self.objects.gateway.forget(self.location)
+        self.objects.states.pop(self.location, None)
 
     # ---- writing it
 
@@ -323,8 +330,9 @@ class ViewState:
 
         Where a rival was first the view is told of none, unless it wrote the same (S2).
         """
-        batch, output = self._batch, self._output
-        if batch is not None and output is not None:
+        batch = self._batch
+        if batch is not None:
+            output = self._opened()
             self._batch = None
             lower, upper = batch.text.lower, batch.text.upper
             said = self.objects.reads_at(self.item, at)
