@@ -13,6 +13,7 @@ from unittest import mock
 from ctsql.planner.changes import StateNeed, StatePlan
 from ctsql.runtime.commits import Commit
 from ctsql.runtime.incremental import following, view_state
+from ctsql.runtime.incremental.deltas import Moved
 from ctsql.runtime.incremental.following import Following, Refreshed
 from ctsql.runtime.incremental.view_state import ViewState
 from ctsql.runtime.sources import StoredSources
@@ -116,12 +117,14 @@ def _groups_at(done: Following, at: int) -> Bag:
 _stage_plainly = in_place_of_spark.stage_change
 
 
-def _stage_change(done: Following, made: object, plan: object, moves: object, at: int) -> Refreshed:
+def _stage_change(
+    done: Following, made: object, plan: object, moves: dict[str, Moved], at: int
+) -> Refreshed:
     """The view's change, and where the stored groups are known what they become."""
     stored: Any = done.state.stored()
     told = _stage_plainly(done, made, plan, moves, at)
     if stored is not None:
-        before, _ = done._span()
+        before = next(iter(moves.values())).since
         wanted = _groups_at(done, before)
         require(stored.bag() == wanted, "S1: other groups", done.item.id, before, stored.bag())
         after: Any = Rows(_groups_at(done, at).elements())
