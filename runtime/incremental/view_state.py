@@ -332,12 +332,12 @@ class ViewState:
         """
         batch = self._batch
         if batch is not None:
-            output = self._opened()
-            self._batch = None
-            lower, upper = batch.text.lower, batch.text.upper
-            said = self.objects.reads_at(self.item, at)
-            with discarded_on_error([batch]):
+            with discarded_on_error([self]):
+                output = self._opened()
+                lower, upper = batch.text.lower, batch.text.upper
+                said = self.objects.reads_at(self.item, at)
                 done = output.compare_and_append([batch], expected=lower, new=upper, metadata=said)
+            self._batch = None
             if isinstance(done, Committed):
                 faults.point("state_committed")
                 self.told = Named(
