@@ -213,13 +213,14 @@ class ViewState:
         if output.fetch_recent_upper() > self.time:
             return None
         batch = output.batch(output.upper, self.time + 1)
-        output.follow(batch.version_read)
+        # This looks at the newest version, not before that of the batch; the last write after it.
+        has_foreign_rows = output.has_foreign_rows()
         last = output.uppers.last
         found = is_current(
             named,
             table=output.table.table_id,
             written=None if last is None else last.version,
-            has_foreign_rows=output.has_foreign_rows(),
+            has_foreign_rows=has_foreign_rows,
         )
         if not found:
             return None
