@@ -16,8 +16,9 @@ from tests.scenarios.play import assert_rows
 
 pytestmark = pytest.mark.spark
 
-HALFWAY = "outputs_halfway"
-"""Only a task with several outputs comes there: tests/runtime/test_several_outputs.py."""
+ELSEWHERE = ("outputs_halfway", "state_committed")
+"""Only a task with several outputs (test_several_outputs.py) and a view with a state table
+(test_state_tables.py) come there."""
 SET_UP = [
     "CREATE TABLE beside (k INT)",
     "CREATE TABLE feed (k INT, v INT)",
@@ -47,7 +48,7 @@ AGAIN = [
 ]
 
 
-@pytest.mark.parametrize("point", [p for p in POINTS if p != HALFWAY])
+@pytest.mark.parametrize("point", [p for p in POINTS if p not in ELSEWHERE])
 def test_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection]) -> None:
     """What is in stays in, what is not is done again; nothing is doubled."""
     first = connect()

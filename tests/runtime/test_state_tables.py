@@ -1,5 +1,7 @@
 """Views kept by a state table beside them hold what recomputing gives, round for round."""
 
+import signal
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ from ctsql.api import Connection
 from ctsql.runtime.incremental.choice import Strategy
 from ctsql.runtime.incremental.view_state import state_table
 from tests.runtime.following import rows, said
+from tests.runtime.processes import Process
 
 pytestmark = pytest.mark.spark
 
@@ -59,11 +62,11 @@ def check(con: Connection, name: str, query: str | None = None) -> dict[str, Any
     return said(con, name)
 
 
-def follow(con: Connection, *names: str) -> None:
+def follow(con: Connection, *names: str, rounds: Sequence[str] = ROUNDS) -> None:
     """Every round, every view: as recomputed, and by the state table."""
     con.execute(TABLES)
     create(con, *names)
-    for statement in ROUNDS:
+    for statement in rounds:
         con.execute(statement)
         for name in names:
             told = check(con, name)
@@ -71,16 +74,17 @@ def follow(con: Connection, *names: str) -> None:
 
 
 def test_averages_follow_from_their_state(con: Connection) -> None:
-    """NULLs, groups that go and come back, averages of integers and of decimals."""
-    follow(con, "averages")
+    """Groups that come and lose rows; averages of integers and of decimals."""
+    follow(con, "averages", rounds=ROUNDS[:2])
 
 
 @pytest.mark.slow
 def test_other_views_follow_from_their_state(con: Connection) -> None:
     """One group of all rows, groups whose key is not shown, and groups that HAVING hides."""
-    follow(con, "whole", "hidden_key", "filtered")
+    follow(con, "averages", "whole", "hidden_key", "filtered")
 
 
+@pytest.mark.slow
 def test_a_state_that_is_not_the_views_is_not_used(con: Connection) -> None:
     """Rows of others in the state table; then a view whose rows were repaired; then no table."""
     con.execute(TABLES)
@@ -164,3 +168,28 @@ def test_statements_about_the_view(con: Connection) -> None:
     assert check(con, "averages", other)["strategy"] == Strategy.STATE_TABLE.value
     con.execute("DROP MATERIALIZED VIEW averages")
     assert not Path(table.removeprefix("file:")).exists()
+
+
+@pytest.mark.slow
+def test_killed_between_the_state_and_the_view(
+    warehouse: Path, connect: Callable[[], Connection]
+) -> None:
+    """The view names what belongs to its own T; what was written for the next one is found."""
+    first = connect()
+    first.execute(TABLES)
+    create(first, "averages")
+    first.execute(ROUNDS[0])
+    assert check(first, "averages")["state_did"] == ADDED
+    first.close()
+    script = [ROUNDS[1], "SELECT * FROM averages"]
+    process = Process(warehouse, script, fault="state_committed")
+    process.wait_ready()
+    process.go()
+    status, problems = process.finish()
+    assert status == -signal.SIGKILL, problems
+    con = connect()
+    told = check(con, "averages")
+    assert told["strategy"] == Strategy.AFFECTED_KEYS.value
+    assert "state_did" not in told, "it was written for this T already"
+    con.execute(ROUNDS[2])
+    assert check(con, "averages")["strategy"] == Strategy.STATE_TABLE.value
