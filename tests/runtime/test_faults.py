@@ -16,9 +16,10 @@ from tests.scenarios.play import assert_rows
 
 pytestmark = pytest.mark.spark
 
-ELSEWHERE = ("outputs_halfway", "state_committed")
-"""Only a task with several outputs (test_several_outputs.py) and a view with a state table
-(test_state_tables.py) come there."""
+HALFWAY = "outputs_halfway"
+"""Only a task with several outputs comes there: tests/runtime/test_several_outputs.py."""
+STATE_COMMITTED = "state_committed"
+"""Only a view with a state table comes there: tests/runtime/test_state_tables.py."""
 SET_UP = [
     "CREATE TABLE beside (k INT)",
     "CREATE TABLE feed (k INT, v INT)",
@@ -48,7 +49,7 @@ AGAIN = [
 ]
 
 
-@pytest.mark.parametrize("point", [p for p in POINTS if p not in ELSEWHERE])
+@pytest.mark.parametrize("point", [p for p in POINTS if p not in (HALFWAY, STATE_COMMITTED)])
 def test_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection]) -> None:
     """What is in stays in, what is not is done again; nothing is doubled."""
     first = connect()

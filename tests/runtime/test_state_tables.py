@@ -12,6 +12,7 @@ from ctsql.runtime.incremental.choice import Strategy
 from ctsql.runtime.incremental.view_state import state_table
 from tests.runtime.following import rows, said
 from tests.runtime.processes import Process
+from tests.runtime.test_faults import STATE_COMMITTED
 
 pytestmark = pytest.mark.spark
 
@@ -182,7 +183,7 @@ def test_killed_between_the_state_and_the_view(
     assert check(first, "averages")["state_did"] == ADDED
     first.close()
     script = [ROUNDS[1], "SELECT * FROM averages"]
-    process = Process(warehouse, script, fault="state_committed")
+    process = Process(warehouse, script, fault=STATE_COMMITTED)
     process.wait_ready()
     process.go()
     status, problems = process.finish()
