@@ -16,8 +16,8 @@ TABLES = {
 }
 LINEAR, KEYS, LEFT = "[linear]", "[affected keys]", "[affected left rows]"
 SETS = "[sum over the grouping sets]"
-TERMS, STATE = "[state table: stored groups with the change added]"
-WHOLE = "[one term for each changed operand]", "[whole, before and after]"
+TERMS, WHOLE = "[one term for each changed operand]", "[whole, before and after]"
+STATE = "[state table: stored groups with the change added]"
 
 CASES = {
     # linear
