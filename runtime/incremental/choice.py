@@ -128,6 +128,10 @@ class Costs:
         """For the metadata of a commit."""
         return asdict(self)
 
+    def anew(self) -> "Costs":
+        """From now on following has a state table, so what it took before says nothing."""
+        return replace(self, follow_ms=None, untried=0)
+
     def after(self, strategy: Strategy, ms: int) -> "Costs":
         """With one more refresh; the newest counts for half."""
         match strategy:

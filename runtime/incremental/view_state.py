@@ -139,7 +139,7 @@ class ViewState:
     Attributes:
         named: what the view's last commit said of it. told: what the next one will say.
         rows_went: groups were recomputed for the want of it. is_used: the change is, or was to
-        be, added to it. did: what became of it, for EXPLAIN ANALYZE.
+        be, added to it. is_filled: from all rows. did: what became of it, for EXPLAIN ANALYZE.
     """
 
     def __init__(self, objects: Objects, item: Item, time: int) -> None:
@@ -150,7 +150,7 @@ class ViewState:
         self.named: Named | None = None
         self.told: Named | None = None
         self.rows_went = False
-        self.is_used = False
+        self.is_used = self.is_filled = False
         self.did = ""
         self._batch: Batch | None = None
         self._digest = ""
@@ -279,6 +279,7 @@ class ViewState:
                 stored = table.located(version) if table.files(version) else None
                 columns = [f.name for f in rows.schema.fields]
                 stage(batch.at(self.time), kept, stored, columns, small=False)
+        self.is_filled = True
         self.did = "it was filled from all rows"
 
     def _make(self, schema: T.StructType) -> None:

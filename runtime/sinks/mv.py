@@ -175,10 +175,12 @@ class ViewSink:
                 begun = meter.ms()
                 self._recompute(batch, time, at)
                 ms = meter.ms() - begun
-            costs = following.costs.after(done.strategy, ms).said()
+            costs = following.costs.after(done.strategy, ms)
             work = meter.work().said()
             following.keep_state(done)  # once for many refreshes: not among the costs of this one
-        said = {**done.said(), "work": work, "costs": costs}
+            if state.is_filled and done.strategy is not Strategy.RECOMPUTE:
+                costs = costs.anew()
+        said = {**done.said(), "work": work, "costs": costs.said()}
         self._said = {batch.text.batch_id: said}
         self._states = {batch.text.batch_id: state}
         return batch
