@@ -385,6 +385,19 @@ def is_above(rows: DataFrame, columns: Sequence[str]) -> bool:
 
 def state_table(objects: Objects, item: Item) -> DeltaTable | None:
     """The state table that a view's last commit names; None if there is none."""
+    found = named_state(objects, item)
+    return None if found is None else found[0]
+
+
+def state_log_floor(table: DeltaTable, named: Named) -> int:
+    """The oldest version of a state table whose commit tells that it may be used (S1)."""
+    if not table.has(named.version):
+        return table.version()
+    return int(table.commit_at(named.version).metadata.get("version_read", named.version))
+
+
+def named_state(objects: Objects, item: Item) -> tuple[DeltaTable, Named] | None:
+    """The state table that a view's last commit names, and how; None if there is none."""
     if item.kind is not ObjectKind.MATERIALIZED_VIEW or item.location is None:
         return None
     output = objects.output(item)
@@ -397,4 +410,6 @@ def state_table(objects: Objects, item: Item) -> DeltaTable | None:
     if named is None or named.refused is not None:
         return None
     location = f"{item.location}/{FOLDER}/{named.digest}"
-    return objects.gateway.table(location) if objects.gateway.exists(location) else None
+    if not objects.gateway.exists(location):
+        return None
+    return objects.gateway.table(location), named

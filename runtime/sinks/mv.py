@@ -182,6 +182,8 @@ class ViewSink:
                 costs = costs.anew()
         said = {**done.said(), "work": work, "costs": costs.said()}
         self._said = {batch.text.batch_id: said}
+        for one in self._states.values():
+            one.discard()  # of a batch that travelled: whoever appends it knows of no state
         self._states = {batch.text.batch_id: state}
         return batch
 
