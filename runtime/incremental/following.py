@@ -135,6 +135,10 @@ class Following:
 
     def keep_state(self, done: Refreshed) -> None:
         """After a refresh: fill the state table, if the next one is likely to use it."""
+        retry = done.why == "FULL_ASKED"
+        if self.state.is_refused and not retry:
+            self.state.unchanged()  # what was refused stays so
+            return
         if self.policy is Policy.FULL or done.strategy is Strategy.NO_CHANGE:
             return
         if done.strategy is Strategy.RECOMPUTE and done.why not in STATE_AFTER:
@@ -147,9 +151,7 @@ class Following:
         kept = self.state.look(plan, made)
         if kept is None or self.state.did or self.state.told is not None:
             return
-        retry = done.why == "FULL_ASKED"
         if not is_to_build(kept[1], self.state.named, rows_went=self.state.rows_went, retry=retry):
-            self.state.unchanged()  # what was refused stays so
             return
         if done.strategy is Strategy.RECOMPUTE:
             likely = recompute_why(self.policy, self._sizes(made, {}, at), self.costs) is None

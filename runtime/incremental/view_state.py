@@ -176,6 +176,11 @@ class ViewState:
         assert self.item.location is not None  # a view has a table
         return f"{self.item.location}/{FOLDER}/{self._digest}"
 
+    @property
+    def is_refused(self) -> bool:
+        """Did the view's last commit say that there is to be none?"""
+        return self.named is not None and self.named.refused is not None
+
     def unchanged(self) -> None:
         """Nothing that the view reads has changed: what was true of the state is."""
         self.told = self.named
@@ -192,12 +197,10 @@ class ViewState:
 
         What they change to is then staged by :meth:`stage`.
         """
-        named = self.named
-        if named is None or named.refused is not None:
-            self.told = named
+        if self.named is None or self.is_refused:
             return None
         try:
-            return self._current(named)
+            return self._current(self.named)
         except EnvironmentProblem as problem:
             if problem.condition not in DAMAGED:
                 raise
