@@ -86,6 +86,7 @@ def test_other_views_follow_from_their_state(con: Connection) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_a_state_that_is_not_the_views_is_not_used(con: Connection) -> None:
     """Rows of others in the state table; then a view whose rows were repaired; then no table."""
     con.execute(TABLES)
