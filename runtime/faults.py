@@ -21,6 +21,8 @@ PROMISES = {
     "output_committed": "the output holds T: it is not run again",
     "outputs_halfway": "all outputs of a task hold T but the first: T is read of none of them; "
     "it is run again, and only the first is written",
+    "state_committed": "a view's state table holds T, the view does not: the view names an older "
+    "version of it, so T is written again and the state is compared, or found to be the same",
     "mv_advanced_upper": "the upper is a batch's lower, its rows are unseen: written again",
     "catalog_table_made": "a folder exists that no object owns: nobody sees it",
     "catalog_committed": "the object exists, its first contents are written on first use; "

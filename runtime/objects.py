@@ -45,6 +45,7 @@ class Objects:
             was reached. stop: looked at between the commits of a catch-up.
         watched: the ids of the objects that this process's running subscriptions follow.
         change_plans: views' change plans, by object id, with what they were made for.
+        states: the write handles of views' state tables, by location.
     """
 
     def __init__(self, gateway: Gateway, timeline: Timeline) -> None:
@@ -58,6 +59,7 @@ class Objects:
         self._bound: dict[tuple[str, int], Bound] = {}
         self._columns: dict[str, tuple[str, tuple[Column, ...]]] = {}
         self.change_plans: dict[str, tuple[object, object]] = {}
+        self.states: dict[str, Output] = {}
 
     def use(self, catalog: Catalog) -> None:
         """Go on with another catalog."""

@@ -8,7 +8,7 @@ discarded, which deletes them. Both may be called again and then do nothing.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ctsql.catalog.errors import error
 from ctsql.runtime import faults
@@ -164,8 +164,16 @@ class Batch:
         self.release()
 
 
+class Discardable(Protocol):
+    """What owns staged files."""
+
+    def discard(self) -> None:
+        """Delete them."""
+        ...
+
+
 @contextmanager
-def discarded_on_error(staged: Sequence[Batch | Staging]) -> Iterator[None]:
+def discarded_on_error(staged: Sequence[Discardable]) -> Iterator[None]:
     """Discard what nobody else owns when anything goes wrong inside."""
     try:
         yield

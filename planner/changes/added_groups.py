@@ -43,23 +43,34 @@ from ctsql.planner.changes.stored_rows import VIEW, KeyedTop, place_of
 
 _ADDED = ("count", "sum")
 
+Desired = tuple[Node, Step, tuple[tuple[int, Col], ...]]
+
 
 def can_add(top: KeyedTop, query: Node) -> bool:
     """Can groups of the view be added to?"""
     return _shown(top, query) is not None
 
 
+def shows_counts(node: Aggregate) -> bool:
+    """Are rows, and the values under every sum, counted among an aggregate's calls?
+
+    Then no group that the view shows is ever in doubt.
+    """
+    counted = {call.argument for call in node.calls if call.function == "count"}
+    return None in counted and counted >= {call.argument for call in node.calls}
+
+
 def added_rows(
     top: KeyedTop, query: Node, names: tuple[str, ...], changes: Changes
-) -> tuple[Node, Step, tuple[tuple[int, Col], ...]] | None:
+) -> tuple[Desired, Node] | None:
     """The rows that the view should hold for the touched groups.
 
     Args:
         names: of the view's columns.
 
     Returns:
-        as :func:`~ctsql.planner.changes.stored_rows.desired_rows`; None if nothing changed, or
-        groups cannot be added to.
+        as :func:`~ctsql.planner.changes.stored_rows.desired_rows`, and the groups that are not
+        certain; None if nothing changed, or groups cannot be added to.
     """
     node, shown = top.operator, _shown(top, query)
     if shown is None or not isinstance(node, Aggregate):
@@ -91,11 +102,12 @@ def added_rows(
     flag = changes.fresh("doubtful", "int")
     flagged = Project(child=both, items=(*passed(both.columns), Item(groups.is_doubtful(), flag)))
     rows = changes.step(StepRole.ROWS, flagged, must_be_stored=True)
-    found = _together(groups, rows, flag, changes)
+    doubtful = Filter(child=rows, predicates=(Expr.of(flag, "=", "1"),))
+    found = _together(groups, rows, flag, doubtful, changes)
     for one in reversed(top.above):
         found = _over(one, found)
     places = [place for place in top.places if place is not None]
-    return found, keys, tuple(zip(places, key_names, strict=True))
+    return (found, keys, tuple(zip(places, key_names, strict=True))), doubtful
 
 
 def _over(one: Node, below: Node) -> Node:
@@ -190,12 +202,11 @@ class _Groups:
         return () if count is None else (Expr.of(*count, ">", "0"),)
 
 
-def _together(groups: _Groups, rows: Step, flag: Col, changes: Changes) -> Node:
+def _together(groups: _Groups, rows: Step, flag: Col, doubtful: Node, changes: Changes) -> Node:
     """The certain groups by addition, the doubtful ones from all their rows."""
     node = groups.node
     certain = Filter(child=rows, predicates=(Expr.of(flag, "=", "0"), *groups.remains()))
     added = Project(child=certain, items=tuple(groups.values()))
-    doubtful = Filter(child=rows, predicates=(Expr.of(flag, "=", "1"),))
     names = tuple(changes.fresh("key") for _ in node.keys)
     listed = tuple(Item(Expr.of(c), n) for c, n in zip(groups.keys, names, strict=True))
     step = changes.step(StepRole.KEYS, Distinct(child=Project(child=doubtful, items=listed)))

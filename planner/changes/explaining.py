@@ -37,6 +37,7 @@ from ctsql.planner.changes.plan import ChangePlan, NoChangePlan
 from ctsql.planner.changes.printing import joined
 from ctsql.planner.changes.reasons import Reason
 from ctsql.planner.changes.rules.context import Applied
+from ctsql.planner.changes.state_tables import StateNeed
 from ctsql.planner.changes.stored_rows import limit_top
 
 Telling = Callable[[Reason], str]
@@ -52,8 +53,9 @@ def explain(plan: ChangePlan | NoChangePlan, told: Telling = str) -> str:
         return f"recompute and compare: {told(plan.reason)}"
     lines = [_headline(plan, told)]
     _walk(plan.query, 1, _Applied(plan.applied(), told), lines)
-    for state in plan.states:
-        lines.append(f"state {state.number}: {', '.join(state.columns)}")
+    if plan.kept_state is not None:
+        kept, need = plan.kept_state
+        lines.append(f"state table, kept {need.value}: {', '.join(kept.columns)}")
     for table, columns in plan.reads.items():
         lines.append(f"reads {table}: {', '.join(columns) or 'the number of its rows'}")
     return "\n".join(lines)
@@ -66,6 +68,14 @@ class _Applied:
 
 
 def _headline(plan: ChangePlan, told: Telling) -> str:
+    kept = plan.kept_state
+    if kept is not None and kept[1] is StateNeed.ALWAYS:
+        return "change of the view, from the state table beside it"
+    if plan.adds_groups and kept is not None:
+        return (
+            "change of the view, added to the groups it holds where these are certain, "
+            "and from a state table beside it once rows have gone"
+        )
     if plan.adds_groups:
         return "change of the view, added to the groups it holds where these are certain"
     if plan.inexact is None:

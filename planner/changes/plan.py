@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ctsql.planner.changes.added_groups import added_rows, can_add
-from ctsql.planner.changes.columns import descend, free, tables
+from ctsql.planner.changes.columns import descend
 from ctsql.planner.changes.exactness import inexact
 from ctsql.planner.changes.nodes import (
     WEIGHT,
@@ -33,8 +33,9 @@ from ctsql.planner.changes.pruning import pruned
 from ctsql.planner.changes.reading.queries import Relation, compile_query
 from ctsql.planner.changes.reasons import Reason, Refused
 from ctsql.planner.changes.rules import change
-from ctsql.planner.changes.rules.algebraic import State, initial, state_change, state_of
+from ctsql.planner.changes.rules.algebraic import State, initial
 from ctsql.planner.changes.rules.context import Applied, Changes, StepRole
+from ctsql.planner.changes.state_tables import StateNeed, StatePlan, kept_state, state_tables
 from ctsql.planner.changes.stored_rows import (
     VIEW,
     desired_rows,
@@ -49,7 +50,9 @@ __all__ = [
     "KeyedTexts",
     "Naming",
     "NoChangePlan",
+    "StateNeed",
     "StatePlan",
+    "StateSteps",
     "StepText",
     "TableUse",
     "TopTexts",
@@ -97,18 +100,35 @@ class StepText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateSteps:
+    """How a state table changes: rows of it, in the order of its columns, are replaced.
+
+    Attributes:
+        before: the step with the stored rows that change. after: the one with what they become;
+            where there are keys, a group whose ``n`` is 0 is gone.
+        keys: the step whose rows say which groups these are; None where there is one group.
+        pairs: a column of the state table and the step's; equal in all of these, NULL to NULL.
+    """
+
+    before: str
+    after: str
+    keys: str | None
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeTexts:
     """The signed change of a view.
 
     Attributes:
         steps: to be run in order. sql: the view's columns and ``__ct_w``; equal rows may come
-            several times with weights that cancel. states: the same for each state table in
-            use, by number, over the state's columns.
+            several times with weights that cancel. states: by number, how each state table in use
+            changes.
     """
 
     steps: tuple[StepText, ...]
     sql: str
-    states: Mapping[int, str] = field(default_factory=dict)
+    states: Mapping[int, StateSteps] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,12 +139,15 @@ class KeyedTexts:
         sql: the rows wanted, the view's columns. keys: the step that holds the keys.
         pairs: a column of the view and the step's column; a row of the view is affected if
             the step has a row that equals it in all of these, NULL equal to NULL.
+        doubtful: where the change is added to groups, a text with a row if any of them had to be
+            recomputed; else None.
     """
 
     steps: tuple[StepText, ...]
     sql: str
     keys: str
     pairs: tuple[tuple[str, str], ...]
+    doubtful: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,20 +162,6 @@ class TopTexts:
     steps: tuple[StepText, ...]
     sql: str
     holds: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatePlan:
-    """A state table that the plan can use.
-
-    Attributes:
-        number: its number. columns: their names; their types are those of ``initial``'s text.
-        key_columns: how many of them, from the first, are the group.
-    """
-
-    number: int
-    columns: tuple[str, ...]
-    key_columns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,14 +216,17 @@ class ChangePlan:
         if found is None:
             return None
         printer = self._printer(naming)
-        texts = {}
-        for node, state in self._aggregates():
-            state_delta = state_change(node, changes) if state.number in states else None
-            if state_delta is not None:
-                names = (*state.names, WEIGHT.sql)
-                texts[state.number] = _renamed(printer, state_delta, state_delta.columns, names)
         sql = self._final(printer, found, signed=True)
-        return ChangeTexts(steps=_steps(changes, printer), sql=sql, states=texts)
+        used = {}
+        for number, (after, before) in changes.groups.items():
+            keys, pairs = changes.state_keys.get(number, (None, ()))
+            used[number] = StateSteps(before=before.name, after=after.name, keys=keys, pairs=pairs)
+        return ChangeTexts(steps=_steps(changes, printer), sql=sql, states=used)
+
+    @property
+    def kept_state(self) -> tuple[StatePlan, StateNeed] | None:
+        """The state table that is worth keeping beside the view, and when; None if none is."""
+        return None if self.inexact is not None else kept_state(self.query)
 
     @property
     def adds_groups(self) -> bool:
@@ -238,19 +250,24 @@ class ChangePlan:
         if top is None or (self.inexact is None and None in top.places):
             return None  # the signed change knows the keys better
         changes = self._changes(changed)
-        found = None
+        doubtful = None
+        found = desired = None
         if add and self.inexact is None:
             found = added_rows(top, self.query, self.columns, changes)
-        found = found or desired_rows(top, changes)
-        if found is None:
+        if found is not None:
+            desired, doubtful = found
+        else:
+            desired = desired_rows(top, changes)
+        if desired is None:
             return None
-        node, step, places = found
+        node, step, places = desired
         printer = self._printer(naming)
         return KeyedTexts(
             steps=_steps(changes, printer),
             sql=self._final(printer, node, signed=False),
             keys=step.name,
             pairs=tuple((self.columns[i], col.sql) for i, col in places),
+            doubtful=None if doubtful is None else printer.query(doubtful),
         )
 
     def first_rows(self, changed: Collection[str], naming: Naming) -> TopTexts | None:
@@ -297,8 +314,13 @@ class ChangePlan:
     # ---- for people
 
     def applied(self, changed: Collection[str] | None = None) -> Mapping[Node, Applied]:
-        """The rule of each operator that is touched when these tables (or all) change."""
-        changes = self._changes(self.reads if changed is None else changed)
+        """The rule of each operator that is touched when these tables (or all) change.
+
+        With the state table that is kept at all times, if there is one.
+        """
+        kept = self.kept_state
+        states = [kept[0].number] if kept is not None and kept[1] is StateNeed.ALWAYS else []
+        changes = self._changes(self.reads if changed is None else changed, states)
         if self.inexact is None:
             changes.of(self.query)
         else:
@@ -354,18 +376,6 @@ def _above(node: Node) -> "itertools.count[int]":
     return itertools.count(max(used, default=0) + 1)
 
 
-def state_tables(node: Node) -> list[tuple[Aggregate, State]]:
-    """The aggregates of a plan that can have a state table, in order, with it."""
-    found: dict[Aggregate, State] = {}
-    for below in descend(node):
-        is_closed = isinstance(below, Aggregate) and tables(below) and not free(below)
-        if isinstance(below, Aggregate) and is_closed and below not in found:
-            state = state_of(below, len(found) + 1)
-            if state is not None:
-                found[below] = state
-    return list(found.items())
-
-
 def change_plan(
     sql: str, relations: Mapping[str, Relation], columns: Sequence[str] = ()
 ) -> ChangePlan | NoChangePlan:
@@ -394,10 +404,7 @@ def change_plan(
         if refused or len(blocked) > 1:
             return NoChangePlan((refused or [why for _, why in blocked])[0])
         reason = blocked[0][1]
-    states = tuple(
-        StatePlan(number=s.number, columns=s.names, key_columns=len(n.keys))
-        for n, s in state_tables(node)
-    )
+    states = tuple(StatePlan.of(n, s) for n, s in state_tables(node))
     shown = tuple(columns) or _unique(names)
     if len(shown) != len(node.columns):
         raise ValueError(f"{len(shown)} names for {len(node.columns)} columns")

@@ -16,6 +16,7 @@ from ctsql.runtime import clock, delta_maintenance as adapter
 from ctsql.runtime.ddl.namespace import Namespace
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_maintenance import Compacted
+from ctsql.runtime.incremental.view_state import state_table
 from ctsql.runtime.maintenance import cleaning, retention
 from ctsql.runtime.maintenance.compaction import THOROUGH, choose
 from ctsql.runtime.maintenance.needs import READS, Needs, needs, system_floor
@@ -97,16 +98,23 @@ class Maintenance:
         catalog = self.engine.refresh_catalog()
         if statement.target is not None:
             for item in self._stored(statement):
-                yield self._work(item)
+                yield from self._with_state(item)
             return
         for item in sorted(catalog, key=lambda i: i.name.key):
             if item.is_output or (statement.everything and item.managed and item.location):
-                yield self._work(item)
+                yield from self._with_state(item)
         for name, table in (
             ("catalog", self.engine.catalog_store.table),
             ("timeline", self.engine.timeline.table),
         ):
             yield _Work(table=table, name=(SYSTEM_FOLDER, name, "system table"))
+
+    def _with_state(self, item: Item) -> Iterator[_Work]:
+        """An object's table, and the state table beside a view."""
+        yield self._work(item)
+        state = state_table(self.engine.objects, item)
+        if state is not None:
+            yield _Work(table=state, name=(item.name.schema, item.name.name, "state table"))
 
     def _work(self, item: Item) -> _Work:
         name = (item.name.schema, item.name.name, item.kind.value)

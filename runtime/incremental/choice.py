@@ -4,6 +4,7 @@ The ways, from the cheapest:
 
     no change            the commits since the last refresh touch nothing that the view reads
     incremental          the signed change of the view, from the changes of its tables
+    state table          the same, from groups stored beside the view with the change added
     affected keys        the view's rows with an affected key are replaced
     first rows           ORDER BY .. LIMIT from the rows that the view holds and the change
     recompute and diff   the whole query, compared with the stored rows
@@ -44,6 +45,7 @@ class Strategy(Enum):
 
     NO_CHANGE = "no change"
     INCREMENTAL = "incremental"
+    STATE_TABLE = "state table"
     AFFECTED_KEYS = "affected keys"
     FIRST_ROWS = "first rows"
     RECOMPUTE = "recompute and diff"
@@ -66,9 +68,27 @@ WHY = {
     "SCHEMA_CHANGED": "the columns of a table changed",
     "SLOWER_BEFORE": "following took longer than recomputing when it was tried last",
     "SMALL_TABLES": "the tables are so small that recomputing costs less",
+    "STATE_ROUNDS": "its sums or averages would not be exact",
     "TEXTS_FAILED": "a query of the change plan failed",
 }
-"""Why a view that has a change plan was recomputed all the same, by code; sorted."""
+"""Why a view that has a change plan was recomputed all the same, by code; sorted.
+
+``STATE_ROUNDS`` and ``TEXTS_FAILED`` are also why a view has no state table.
+"""
+
+STATE_AFTER = (
+    "ERROR_HELD",
+    "FIRST_WRITE",
+    "FOREIGN_ROWS",
+    "FULL_ASKED",
+    "HISTORY_LOST",
+    "LARGE_CHANGE",
+    "NOT_STORED",
+    "REDEFINED",
+    "ROWS_DIFFER",
+    "SCHEMA_CHANGED",
+)
+"""A view recomputed for one of these may follow the next change, with a state table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +127,10 @@ class Costs:
     def said(self) -> dict[str, int | None]:
         """For the metadata of a commit."""
         return asdict(self)
+
+    def anew(self) -> "Costs":
+        """From now on following has a state table, so what it took before says nothing."""
+        return replace(self, follow_ms=None, untried=0)
 
     def after(self, strategy: Strategy, ms: int) -> "Costs":
         """With one more refresh; the newest counts for half."""

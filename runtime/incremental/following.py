@@ -9,9 +9,9 @@ import re
 import time
 import uuid
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -20,14 +20,29 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import DataError, EnvironmentProblem, StatementError
 from ctsql.catalog.items import Item
-from ctsql.planner.changes import ChangePlan, Naming, StepText
+from ctsql.planner.changes import ChangePlan, Naming, StatePlan, StepText
 from ctsql.planner.changes.rules.context import StepRole
 from ctsql.planner.lowering import checked, stored_types
 from ctsql.planner.nodes import ViewWrite
-from ctsql.runtime.incremental.choice import Costs, Policy, Sizes, Strategy, recompute_why
+from ctsql.runtime.incremental.choice import (
+    STATE_AFTER,
+    Costs,
+    Policy,
+    Sizes,
+    Strategy,
+    recompute_why,
+)
 from ctsql.runtime.incremental.deltas import Moved, Relations, Unusable, held, moved, opened
 from ctsql.runtime.incremental.plans import Prepared, prepared
 from ctsql.runtime.incremental.skipping import may_equal
+from ctsql.runtime.incremental.view_state import (
+    DAMAGED,
+    STATE,
+    Named,
+    ViewState,
+    is_above,
+    is_to_build,
+)
 from ctsql.runtime.objects import DEFINITION, Objects
 from ctsql.runtime.sinks.correction import COPIES, column_name
 from ctsql.runtime.sinks.signed import Staged, stage_signed
@@ -102,32 +117,75 @@ class Following:
         self.full = full
         self.policy = Policy(plan.policy)
         self.costs = Costs()  # as the last commit has them
+        self.state = ViewState(objects, item, time)
+        self.kept: StatePlan | None = None
         self.preparing_ms = 0  # what is done once in a process is no cost of a refresh
 
     def run(self) -> Refreshed:
         """Stage what changed; with RECOMPUTE nothing is staged, and the caller is to do it."""
         try:
             return self._run()
-        except Unusable as reason:
-            why, detail = reason.code, reason.detail
-        except (DataError, StatementError) as problem:
-            why, detail = "TEXTS_FAILED", problem.message
-        except EnvironmentProblem as problem:
-            if problem.condition == "HISTORY_LOST" or problem.message == FILE_MISSING:
-                why, detail = "HISTORY_LOST", problem.detail or ""
-            elif problem.condition == "SPARK_ERROR" and not is_lost(problem):
-                # Spark's optimizer has queries that it fails on; the whole one may be none.
-                why, detail = "TEXTS_FAILED", problem.message
-            else:
-                raise
+        except (Unusable, DataError, StatementError, EnvironmentProblem) as problem:
+            why, detail = _failed(problem)
         self.batch.at(self.time).discard()
+        self.state.discard()
+        if why == "TEXTS_FAILED" and self.state.is_used:
+            self.state.refuse(why)
         return Refreshed(strategy=Strategy.RECOMPUTE, why=why, detail=detail)
+
+    def keep_state(self, done: Refreshed) -> None:
+        """After a refresh: fill the state table, if the next one is likely to use it."""
+        retry = done.why == "FULL_ASKED"
+        if self.state.is_refused and not retry:
+            self.state.unchanged()  # what was refused stays so
+            return
+        if self.policy is Policy.FULL or done.strategy is Strategy.NO_CHANGE:
+            return
+        if done.strategy is Strategy.RECOMPUTE and done.why not in STATE_AFTER:
+            return
+        at = self.objects.shown_at(self.item, self.time)
+        made = prepared(self.objects, self.item)
+        plan = made.found
+        if at is None or not isinstance(plan, ChangePlan):
+            return
+        kept = self.state.look(plan, made)
+        if kept is None or self.state.did or self.state.told is not None:
+            return
+        if not is_to_build(kept[1], self.state.named, rows_went=self.state.rows_went, retry=retry):
+            return
+        if done.strategy is Strategy.RECOMPUTE:
+            likely = recompute_why(self.policy, self._sizes(made, {}, at), self.costs) is None
+            if not likely or made.refusal() is not None:
+                return
+        if not self.is_strict_arithmetic():
+            return
+        try:
+            self._fill(kept[0], plan, made, at)
+        except (Unusable, DataError, StatementError, EnvironmentProblem) as problem:
+            if isinstance(problem, EnvironmentProblem) and problem.condition in DAMAGED:
+                self.state.remove()
+                return
+            why, _ = _failed(problem)
+            if why == "HISTORY_LOST":
+                self.state.remove()  # a file of its table, as the query's own were just read
+            else:
+                self.state.refuse(why)
+
+    def _fill(self, kept: StatePlan, plan: ChangePlan, made: Prepared, at: int) -> None:
+        with converted(), opened(self.objects, made.tables, {}, plan.reads, at) as relations:
+            text = plan.initial_state(kept.number, Naming(table=relations.name))
+            self.state.build(kept, self.objects.gateway.session.sql(text), at)
+
+    def is_strict_arithmetic(self) -> bool:
+        """Is a sum that is too large an error? Otherwise it were NULL, and nothing to add to."""
+        return self.objects.gateway.session.conf.get("spark.sql.ansi.enabled") == "true"
 
     def _run(self) -> Refreshed:
         before, at = self._span()
         made = prepared(self.objects, self.item)
         moves = self._moves(made, before, at)
         if not moves:
+            self.state.unchanged()
             return Refreshed(strategy=Strategy.NO_CHANGE)
         why = recompute_why(self.policy, self._sizes(made, moves, at), self.costs)
         if why is not None:
@@ -140,6 +198,8 @@ class Following:
         plan = made.found
         assert isinstance(plan, ChangePlan)  # otherwise it was refused
         moves = {name: one for name, one in moves.items() if name in plan.reads}
+        kept = self.state.look(plan, made)
+        self.kept = None if kept is None else kept[0]
         return stage_change(self, made, plan, moves, at)
 
     def _span(self) -> tuple[int, int]:
@@ -156,6 +216,7 @@ class Following:
         if said.get(DEFINITION) != self.objects.catalog.fingerprint(self.item):
             raise Unusable("REDEFINED")
         self.costs = Costs.of(said.get("costs"))
+        self.state.named = Named.of(said.get(STATE))
         if self.full:
             raise Unusable("FULL_ASKED")
         if self.objects.held_error(self.item, last.version) is not None:
@@ -191,6 +252,25 @@ class Following:
         return Sizes(tuple(rows), tuple(changed))
 
 
+def _failed(problem: Exception) -> tuple[str, str]:
+    """Why a way to refresh cannot be taken: code and detail.
+
+    What no other way would mend is raised again.
+    """
+    match problem:
+        case Unusable():
+            return problem.code, problem.detail
+        case DataError() | StatementError():
+            return "TEXTS_FAILED", problem.message
+        case EnvironmentProblem():
+            if problem.condition == "HISTORY_LOST" or problem.message == FILE_MISSING:
+                return "HISTORY_LOST", problem.detail or ""
+            if problem.condition == "SPARK_ERROR" and not is_lost(problem):
+                # Spark's optimizer has queries that it fails on; the whole one may be none.
+                return "TEXTS_FAILED", problem.message
+    raise problem
+
+
 def stage_change(
     following: Following, made: Prepared, plan: ChangePlan, moves: dict[str, Moved], at: int
 ) -> Refreshed:
@@ -199,6 +279,7 @@ def stage_change(
     with converted(), opened(objects, made.tables, moves, plan.reads, at) as relations:
         changed = tuple(sorted(relations.changes))
         if not changed:
+            following.state.unchanged()
             return Refreshed(strategy=Strategy.NO_CHANGE)
         strategy = _Texts(following, plan, relations).stage(changed)
         return Refreshed(strategy=strategy, changed=changed)
@@ -231,6 +312,8 @@ class _Texts:
         with ExitStack() as stack:
             if self._first_rows(changed, stack):
                 return Strategy.FIRST_ROWS
+            if self._with_state(changed, stack):
+                return Strategy.STATE_TABLE
             if self._keyed(changed, stack):
                 return Strategy.AFFECTED_KEYS
             self._signed(changed, stack)
@@ -243,14 +326,30 @@ class _Texts:
         outputs = {following.item.id: (following.item, following.batch.version_read)}
         return StoredSources(following.objects, outputs=outputs).stored(following.item.id)
 
-    def _run(self, steps: Sequence[StepText], stack: ExitStack) -> None:
-        """Compute the steps in order, each under its name."""
+    def _run(
+        self,
+        steps: Sequence[StepText],
+        stack: ExitStack,
+        groups: Callable[[StepText], DataFrame] | None = None,
+    ) -> None:
+        """Compute the steps in order, each under its name.
+
+        Args:
+            groups: gives the rows of a step that reads stored groups.
+        """
         awaited = self.relations.key_steps()
         for step in steps:
             self.relations.bind(self.done)
-            rows, local = self.session.sql(step.sql), None
+            local = None
+            if step.role is StepRole.STORED_GROUPS and groups is not None:
+                self._name(self._called(step.name), groups(step), stack)
+                continue
+            rows = self.session.sql(step.sql)
+            if step.role is StepRole.GROUPS:
+                rows = self.following.state.typed(rows)
             is_read_often = step.must_be_stored or self.uses[step.name] > 1
-            if is_read_often or step.role is StepRole.KEYS or step.name in awaited:
+            is_held = step.role in (StepRole.KEYS, StepRole.GROUPS)
+            if is_read_often or is_held or step.name in awaited:
                 rows, local = held(rows, stack)
             self.done[step.name] = local
             self._name(self._called(step.name), rows, stack)
@@ -275,6 +374,64 @@ class _Texts:
         self._compare(self.session.sql(texts.sql), stored)
         return True
 
+    def _with_state(self, changed: Sequence[str], stack: ExitStack) -> bool:
+        """The signed change of the view, from stored groups that the change is added to."""
+        state, kept = self.following.state, self.following.kept
+        if kept is None or not self.following.is_strict_arithmetic():
+            return False
+        stored = state.stored()
+        if stored is None:
+            return False
+        name = f"{self.own}_state"
+        naming = replace(self.naming, state=lambda _: name)
+        columns = [F.col(column) for column in kept.columns]
+        texts = self.plan.signed(changed, naming, [kept.number])
+        if texts is None:
+            state.unchanged()
+            return True
+        steps = texts.states[kept.number]
+        located: list[DataFrame] = []
+
+        def before(step: StepText) -> DataFrame:
+            """The stored groups that change, read once, with their places."""
+            found = stored
+            if steps.keys is not None:
+                found = self._with_keys(stored, steps.keys, steps.pairs)
+            located.append(held(found, stack)[0])
+            names = self.session.sql(step.sql).columns
+            return located[0].select(*(c.alias(n) for c, n in zip(columns, names, strict=True)))
+
+        self._name(name, stored, stack)
+        self._run(texts.steps, stack, before)
+        after = self.session.table(self._called(steps.after)).toDF(*kept.columns)
+        if is_above(after, kept.bounded):
+            state.refuse("STATE_ROUNDS")
+            return False
+        self._stage_signed(texts.sql)
+        if kept.key_columns:
+            after = after.where(F.col(kept.columns[kept.key_columns]) != 0)
+        state.stage(after, located[0])
+        return True
+
+    def _with_keys(
+        self, stored: DataFrame, step: str, pairs: Sequence[tuple[str, str]]
+    ) -> DataFrame:
+        """Stored rows with one of a step's keys, NULL equal to NULL.
+
+        Args:
+            pairs: a column of the stored rows, and the step's.
+        """
+        wanted = self.session.table(self._called(step))
+        named = [(column_name(mine), F.col(column_name(key))) for mine, key in pairs]
+        keys = wanted.select(*(key.alias(f"__ct_k{i}") for i, (_, key) in enumerate(named)))
+        equal = F.lit(True)
+        for i, (mine, _) in enumerate(named):
+            equal = equal & F.col(mine).eqNullSafe(F.col(f"__ct_k{i}"))
+        local = self.done[step]
+        if local is not None:
+            stored = stored.where(may_equal(stored, local, pairs))
+        return stored.join(keys, equal, "left_semi")
+
     def _keyed(self, changed: Sequence[str], stack: ExitStack) -> bool:
         add = self._adds()
         texts = self.plan.keyed(changed, self.naming, add=add)
@@ -287,17 +444,11 @@ class _Texts:
             held = held.select(*(column_name(c) for c in self.columns))
             self._name(self.naming.view, held, stack)
         self._run(texts.steps, stack)
+        if texts.doubtful is not None and self.following.kept is not None:
+            rows_went = not self.session.sql(texts.doubtful).isEmpty()
+            self.following.state.rows_went = rows_went
         if stored is not None:
-            wanted = self.session.table(self._called(texts.keys))
-            pairs = [(column_name(mine), F.col(column_name(key))) for mine, key in texts.pairs]
-            keys = wanted.select(*(key.alias(f"__ct_k{i}") for i, (_, key) in enumerate(pairs)))
-            equal = F.lit(True)
-            for i, (mine, _) in enumerate(pairs):
-                equal = equal & F.col(mine).eqNullSafe(F.col(f"__ct_k{i}"))
-            local = self.done[texts.keys]
-            if local is not None:
-                stored = stored.where(may_equal(stored, local, texts.pairs))
-            stored = stored.join(keys, equal, "left_semi")
+            stored = self._with_keys(stored, texts.keys, texts.pairs)
         self._compare(self.session.sql(texts.sql), stored)
         return True
 
@@ -306,7 +457,7 @@ class _Texts:
 
         A sum of two sums must keep all digits, and one that is too large must be an error.
         """
-        if not self.plan.adds_groups or self.session.conf.get("spark.sql.ansi.enabled") != "true":
+        if not self.plan.adds_groups or not self.following.is_strict_arithmetic():
             return False
         return all(adds_exactly(c.type) for c in self.following.plan.columns)
 
@@ -324,8 +475,11 @@ class _Texts:
         if texts is None:
             return
         self._run(texts.steps, stack)
+        self._stage_signed(texts.sql)
+
+    def _stage_signed(self, sql: str) -> None:
         following = self.following
-        rows = stored_types(self.session.sql(texts.sql), following.plan, [COPIES])
+        rows = stored_types(self.session.sql(sql), following.plan, [COPIES])
         nulls = [F.col(column_name(c)).isNull() for c in following.plan.not_null]
         done = stage_signed(
             following.batch.at(following.time),

@@ -9,6 +9,7 @@ from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.commits import Commit, rows_changed
 from ctsql.runtime.incremental.choice import WHY, Policy, Strategy
 from ctsql.runtime.incremental.plans import prepared_for
+from ctsql.runtime.incremental.view_state import STATE, STATE_DID, Named
 from ctsql.runtime.objects import Objects
 
 _POLICIES = {
@@ -26,8 +27,7 @@ def refresh_plan(objects: Objects, plan: ViewWrite) -> list[str]:
     lines = ["", f"Refresh policy {policy.value}: {_POLICIES[policy]}"]
     if made.refusal() == "ROUND_TRIP":
         return [*lines, f"recompute and compare: ROUND_TRIP: {WHY['ROUND_TRIP']}"]
-    told = explain(made.found, made.told).splitlines()
-    lines += [line for line in told if not line.startswith("state ")]  # none is kept beside it
+    lines += explain(made.found, made.told).splitlines()
     for name, table in made.tables.items():
         stored = objects.table(objects.item(table.object_id))
         version = stored.version()
@@ -62,6 +62,7 @@ def last_refresh(objects: Objects, item: Item) -> list[str]:
         lines.append(f"  {said['detail']}")
     if said["strategy"] != Strategy.RECOMPUTE.value:
         lines.append(f"  changed: {', '.join(said.get('changed', ())) or 'nothing that it reads'}")
+    lines += _state_of(said)
     work = said.get("work")
     if work is not None:
         lines += [
@@ -72,6 +73,16 @@ def last_refresh(objects: Objects, item: Item) -> list[str]:
     files = sum(1 for a in commit.adds if a.data_change and a.path not in _gone(commit))
     lines.append(f"  inserted {inserted:,} and deleted {deleted:,} rows, in {files} new file(s)")
     return lines
+
+
+def _state_of(said: dict[str, Any]) -> list[str]:
+    """What became of the view's state table, if it has one or was refused one."""
+    named = Named.of(said.get(STATE))
+    if named is None:
+        return []
+    if named.refused is not None:
+        return [f"  no state table because {named.refused}: {WHY.get(named.refused, '')}"]
+    return [f"  state table at version {named.version}: {said.get(STATE_DID, 'as it was')}"]
 
 
 def _gone(commit: Commit) -> set[str]:

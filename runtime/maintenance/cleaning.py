@@ -21,6 +21,7 @@ from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_maintenance import Folder
 from ctsql.runtime.delta_transaction import relative_path
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.incremental.view_state import named_state, state_log_floor
 from ctsql.runtime.maintenance import retention
 from ctsql.runtime.maintenance.needs import Needs, needs, system_floor
 from ctsql.runtime.maintenance.retention import StoredFile
@@ -101,6 +102,11 @@ def log_floors(engine: Engine, known: Mapping[str, Needs], before_ms: int) -> di
         for item in engine.catalog
         if item.location is not None and item.managed
     }
+    for item in engine.catalog:
+        found = named_state(engine.objects, item)
+        if found is not None:
+            aged = system_floor(found[0], before_ms=before_ms)
+            floors[found[0].location] = min(aged, state_log_floor(*found))
     timeline, catalog = engine.timeline.table, engine.catalog_store.table
     aged = system_floor(timeline, before_ms=before_ms)
     floors[timeline.location] = min(aged, engine.timeline.archived_to)

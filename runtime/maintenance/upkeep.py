@@ -20,6 +20,7 @@ from ctsql.runtime import clock
 from ctsql.runtime.delta_maintenance import compact
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.events import Event, EventKind
+from ctsql.runtime.incremental.view_state import state_table
 from ctsql.runtime.maintenance.cleaning import trim_logs
 from ctsql.runtime.maintenance.compaction import ROUTINE, choose
 from ctsql.runtime.maintenance.retention import LOG_RETAIN_DEFAULT_MS
@@ -84,18 +85,22 @@ def _told(tell: Callable[[Event], None], item: Item | None, act: Callable[[], ob
 
 
 def _compact(engine: Engine, item: Item, tell: Callable[[Event], None]) -> None:
-    begun = clock.now_ms()
-    done = compact(engine.objects.table(item), lambda files: choose(files, ROUTINE))
-    if done is None or done.version is None:
-        return
-    ended = clock.now_ms()
-    tell(
-        Event(
-            kind=EventKind.COMPACTED,
-            at=ended,
-            name=str(item.name),
-            version=done.version,
-            seconds=(ended - begun) / 1000,
-            message=f"{done.before} files into {done.after}",
+    state = state_table(engine.objects, item)
+    for table, what in ((engine.objects.table(item), ""), (state, " of its state table")):
+        if table is None:
+            continue
+        begun = clock.now_ms()
+        done = compact(table, lambda files: choose(files, ROUTINE))
+        if done is None or done.version is None:
+            continue
+        ended = clock.now_ms()
+        tell(
+            Event(
+                kind=EventKind.COMPACTED,
+                at=ended,
+                name=str(item.name),
+                version=done.version,
+                seconds=(ended - begun) / 1000,
+                message=f"{done.before} files into {done.after}{what}",
+            )
         )
-    )

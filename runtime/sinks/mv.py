@@ -29,7 +29,8 @@ the description's lower and there are no rows; the description is minted and wri
 a rival commits first the description is outdated and what was staged for it is deleted.
 
 How the rows are computed, from what changed or from the whole query, is decided at every write by
-:mod:`ctsql.runtime.incremental.following`; each way leaves the same rows.
+:mod:`ctsql.runtime.incremental.following`; each way leaves the same rows. Where a state table is
+kept beside the view (:mod:`ctsql.runtime.incremental.view_state`) it is committed first.
 """
 
 from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error
@@ -40,6 +41,7 @@ from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime import faults
 from ctsql.runtime.incremental.choice import Strategy
 from ctsql.runtime.incremental.following import Following
+from ctsql.runtime.incremental.view_state import ViewState
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks import mv_append
 from ctsql.runtime.sinks.failure import FEATURE, Failure, is_final, recorded
@@ -67,6 +69,7 @@ class ViewSink:
         self._mint = Mint(since=item.created)
         self._full = False
         self._said: dict[str, dict[str, object]] = {}  # by batch, what its refresh did
+        self._states: dict[str, ViewState] = {}  # by batch, the view's state table
 
     def advance(self, until: int, *, full: bool = False) -> None:
         """Bring the view to its contents as of ``until``.
@@ -140,7 +143,7 @@ class ViewSink:
             description = self._mint.minted
             assert description is not None  # the time is not written, so there is one to write
             batch = self.write(description)
-            with discarded_on_error([batch]):
+            with discarded_on_error([batch, *self._states.values()]):
                 if isinstance(self.append(batch), Committed):
                     return
         raise error(
@@ -164,16 +167,24 @@ class ViewSink:
         batch = self.output.batch(description.lower, description.upper)
         meter = Meter(self.objects.gateway.session)
         following = Following(self.objects, self.item, self.plan, batch, time, full=self._full)
-        with discarded_on_error([batch]):
+        state = following.state
+        with discarded_on_error([batch, state]):
             done = following.run()
-        ms = meter.ms() - following.preparing_ms
-        if done.strategy is Strategy.RECOMPUTE:
-            begun = meter.ms()
-            self._recompute(batch, time, at)
-            ms = meter.ms() - begun
-        costs = following.costs.after(done.strategy, ms).said()
-        said = {**done.said(), "work": meter.work().said(), "costs": costs}
+            ms = meter.ms() - following.preparing_ms
+            if done.strategy is Strategy.RECOMPUTE:
+                begun = meter.ms()
+                self._recompute(batch, time, at)
+                ms = meter.ms() - begun
+            costs = following.costs.after(done.strategy, ms)
+            work = meter.work().said()
+            following.keep_state(done)  # once for many refreshes: not among the costs of this one
+            if state.is_filled and done.strategy is not Strategy.RECOMPUTE:
+                costs = costs.anew()
+        said = {**done.said(), "work": work, "costs": costs.said()}
         self._said = {batch.text.batch_id: said}
+        for one in self._states.values():
+            one.discard()  # of a batch that travelled: whoever appends it knows of no state
+        self._states = {batch.text.batch_id: state}
         return batch
 
     def _recompute(self, batch: Batch, time: int, at: int) -> None:
@@ -203,14 +214,19 @@ class ViewSink:
         """Commit a written description, whoever wrote it; one that is outdated is deleted."""
         description = Description(batch.text.lower, batch.text.upper)
         said = self._said.get(batch.text.batch_id, {})  # none if another process wrote it
+        state = self._states.get(batch.text.batch_id)
         while True:
             action = mv_append.decide(description, self.output.fetch_recent_upper())
             match action:
                 case mv_append.Drop():
+                    if state is not None:
+                        state.discard()
                     return self.output.drop(batch)
                 case mv_append.Append(_, None):
                     at = self.objects.shown_at(self.item, description.upper - 1)
                     assert at is not None  # as when it was written
+                    if state is not None:
+                        said = {**said, **state.commit(at)}
                     return self.output.compare_and_append(
                         [batch],
                         expected=description.lower,

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from ctsql.catalog.schemas import Column
 from ctsql.planner.changes import ChangePlan, Naming, TableUse, change_plan
-from ctsql.planner.changes.plan import NoChangePlan, StepText
+from ctsql.planner.changes.plan import NoChangePlan, StateSteps, StepText
 
 Rows = list[tuple[Any, ...]]
 
@@ -160,20 +160,27 @@ class View:
             return self.stored
         self.duck.steps(texts.steps)
         made = applied(self.stored, self.duck.rows(texts.sql))
-        for number, text in texts.states.items():
-            self._write_state(number, text)
+        for number, steps in texts.states.items():
+            self._write_state(number, steps)
         return made
 
-    def _write_state(self, number: int, text: str) -> None:
-        """Apply the signed change of a state table."""
+    def _write_state(self, number: int, steps: StateSteps) -> None:
+        """Replace the rows of a state table that change."""
         name = f"__ct_state_{number}"
         run = self.duck.connection.execute
-        before = Counter(frozen(row) for row in run(f"FROM {name}").fetchall())
-        after = applied(before, self.duck.rows(text))
-        places = ", ".join("?" for _ in next(iter(after), ()))
+        before, after = (
+            Counter(frozen(row) for row in run(f'FROM "{step}"').fetchall())
+            for step in (steps.before, steps.after)
+        )
+        held = Counter(frozen(row) for row in run(f"FROM {name}").fetchall())
+        assert held >= before, "what changes was stored"
+        (plan,) = (s for s in self.plan.states if s.number == number)
+        count = plan.key_columns
+        gone = [row for row in after if count and row[count] == 0]
         run(f"DELETE FROM {name}")
-        for row in after.elements():
-            run(f"INSERT INTO {name} VALUES ({places})", list(row))
+        for row in (held - before + after).elements():
+            if row not in gone:
+                run(f"INSERT INTO {name} VALUES ({', '.join('?' for _ in row)})", list(row))
 
     def refresh_keyed(self, changed: Collection[str]) -> Counter[tuple[Any, ...]] | None:
         """Follow a round by replacing the affected keys; None if the view has none to show."""

@@ -17,6 +17,7 @@ TABLES = {
 LINEAR, KEYS, LEFT = "[linear]", "[affected keys]", "[affected left rows]"
 SETS = "[sum over the grouping sets]"
 TERMS, WHOLE = "[one term for each changed operand]", "[whole, before and after]"
+STATE = "[state table: stored groups with the change added]"
 
 CASES = {
     # linear
@@ -83,7 +84,8 @@ CASES = {
     "group by place": ("SELECT upper(s), sum(v) FROM t GROUP BY 1", KEYS),
     "group by expression": ("SELECT k + v, sum(v) FROM t GROUP BY k + v", KEYS),
     "having": ("SELECT k FROM t GROUP BY k HAVING count(*) > 1 AND max(v) IS NOT NULL", KEYS),
-    "no groups": ("SELECT count(*), sum(v), avg(v) FROM t", WHOLE),
+    "no groups": ("SELECT count(*), sum(v), max(v) FROM t", WHOLE),
+    "one group": ("SELECT count(*), sum(v), avg(v) FROM t", STATE),
     "rollup": ("SELECT k, v, count(*), grouping(k) FROM t GROUP BY ROLLUP(k, v)", SETS),
     "cube": ("SELECT k, s, sum(v), grouping_id(k, s) FROM t GROUP BY CUBE(k, s)", SETS),
     "sets": ("SELECT k, s, sum(v) FROM t GROUP BY GROUPING SETS ((k), (s), ())", SETS),
@@ -181,7 +183,7 @@ def test_construct(name: str) -> None:
     follow(view)
 
 
-@pytest.mark.parametrize("name", ["group by alias", "no groups", "having", "groups of groups"])
+@pytest.mark.parametrize("name", ["group by alias", "one group", "having", "groups of groups"])
 def test_construct_with_state(name: str) -> None:
     """The same with stored groups that the change is added to."""
     sql = CASES[name][0].replace("count(*) > 1 AND max(v) IS NOT NULL", "sum(v) > 1")

@@ -18,6 +18,8 @@ pytestmark = pytest.mark.spark
 
 HALFWAY = "outputs_halfway"
 """Only a task with several outputs comes there: tests/runtime/test_several_outputs.py."""
+STATE_COMMITTED = "state_committed"
+"""Only a view with a state table comes there: tests/runtime/test_state_tables.py."""
 SET_UP = [
     "CREATE TABLE beside (k INT)",
     "CREATE TABLE feed (k INT, v INT)",
@@ -47,7 +49,7 @@ AGAIN = [
 ]
 
 
-@pytest.mark.parametrize("point", [p for p in POINTS if p != HALFWAY])
+@pytest.mark.parametrize("point", [p for p in POINTS if p not in (HALFWAY, STATE_COMMITTED)])
 def test_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection]) -> None:
     """What is in stays in, what is not is done again; nothing is doubled."""
     first = connect()

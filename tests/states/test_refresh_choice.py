@@ -81,3 +81,11 @@ def test_every_code_is_listed_in_order() -> None:
     assert list(WHY) == sorted(WHY)
     with pytest.raises(ValueError, match="fast"):
         Policy("fast")
+
+
+def test_a_new_state_table_makes_old_times_void() -> None:
+    """A view that was slow to follow without one is followed once with it."""
+    slow = Costs(full_ms=3_000, follow_ms=9_000, untried=3)
+    assert recompute_why(Policy.AUTO, Sizes((BIG,), (1,)), slow) == "SLOWER_BEFORE"
+    assert recompute_why(Policy.AUTO, Sizes((BIG,), (1,)), slow.anew()) is None
+    assert slow.anew().full_ms == slow.full_ms

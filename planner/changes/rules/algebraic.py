@@ -15,6 +15,8 @@ drift, so they have no state and their groups are recomputed. A weight w is turn
 because w * x would round decimals of large scale. AVG of decimals divides as Spark does for at most
 15 digits: the quotient is then rounded at 9 digits more than the result has, and a quotient of
 integers with a divisor under 10^9 is never that near to a half, so rounding twice is rounding once.
+AVG of integers is by Spark a sum of doubles. That is exact, and so the same in any order, as long
+as |x| adds up to at most 2^53: the state holds this sum too, and whoever uses it looks.
 
 Source: Gupta, Mumick and Subrahmanian, Maintaining Views Incrementally (SIGMOD 1993), the counting
 algorithm; Larson and Zhou for the counters that outer joins need (here: n_x).
@@ -41,16 +43,19 @@ from ctsql.planner.changes.nodes import (
     Project,
     StateRows,
     UnionAll,
-    Weighted,
 )
 from ctsql.planner.changes.restricting import restricted
 from ctsql.planner.changes.rules.context import Changes, StepRole, exchanged, together
 
-RULE = "stored groups with the change added"
+RULE = "state table: stored groups with the change added"
 
+_AVERAGES = ("avg", "mean")
 _INTEGERS = ("tinyint", "smallint", "int", "integer", "bigint", "byte", "short", "long")
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _DIGITS_MAX = 15
+
+BOUND = 2**53
+"""Up to here every sum of integers is a double exactly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +66,13 @@ class State:
         number: among the plan's states, from 1. names: of its columns: ``k1`` and so on for the
             keys, ``n``, then for each argument ``x1`` and, if it is added up, ``s1``.
         arguments: the arguments, and whether each is added up or only counted.
+        bounded: the columns that must not be above :data:`BOUND`.
     """
 
     number: int
     names: tuple[str, ...]
     arguments: tuple[tuple[Expr, bool], ...]
+    bounded: tuple[str, ...] = ()
 
     def places(self, start: int) -> dict[Expr, tuple[int, int | None]]:
         """Where the columns of each argument are, if the first argument's are at ``start``."""
@@ -81,14 +88,31 @@ def state_of(node: Aggregate, number: int) -> State | None:
     if node.sets is not None or not all(_is_kept(call) for call in node.calls):
         return None
     arguments: dict[Expr, bool] = {}
+    sizes: dict[Expr, None] = {}
     for call in node.calls:
         if call.argument is not None:
             summed = call.function != "count"
             arguments[call.argument] = arguments.get(call.argument, False) or summed
+            if call.function in _AVERAGES and _average_type(call.argument) == "DOUBLE":
+                sizes[_size(call.argument)] = None
+    arguments |= dict.fromkeys(sizes, True)
     names = [f"k{i + 1}" for i in range(len(node.keys))] + ["n"]
-    for index, is_summed in enumerate(arguments.values(), 1):
+    bounded = []
+    for index, (argument, is_summed) in enumerate(arguments.items(), 1):
         names += [f"x{index}", f"s{index}"] if is_summed else [f"x{index}"]
-    return State(number=number, names=tuple(names), arguments=tuple(arguments.items()))
+        if argument in sizes:
+            bounded.append(f"s{index}")
+    return State(
+        number=number,
+        names=tuple(names),
+        arguments=tuple(arguments.items()),
+        bounded=tuple(bounded),
+    )
+
+
+def _size(argument: Expr) -> Expr:
+    """|x|, of a type that holds that of every integer and adds up without overflow."""
+    return Expr.of("abs", "(", "CAST", "(", *argument.parts, "AS", "DECIMAL(20, 0)", ")", ")")
 
 
 def _is_kept(call: Call) -> bool:
@@ -98,7 +122,7 @@ def _is_kept(call: Call) -> bool:
         return call.argument is not None or call.expr.parts[1:] == ("(", "*", ")")
     if call.function == "sum":
         return call.argument is not None
-    if call.function in ("avg", "mean") and call.argument is not None:
+    if call.function in _AVERAGES and call.argument is not None:
         return _average_type(call.argument) is not None
     return False
 
@@ -128,7 +152,7 @@ def initial(node: Aggregate, state: State, numbers: Iterator[int]) -> Aggregate:
 def change_aggregate(node: Aggregate, changes: Changes) -> Node | None:
     """The change of GROUP BY, from its state.
 
-    The state itself changes by :func:`state_change`.
+    The state's touched rows are replaced by those after the change, but for groups that are gone.
     """
     found = _groups(node, changes)
     if found is None:
@@ -137,26 +161,6 @@ def change_aggregate(node: Aggregate, changes: Changes) -> Node | None:
     state, *rows = found
     new, old = (_result(node, state, there) for there in rows)
     return together(exchanged(new, old), node.columns)
-
-
-def state_change(node: Aggregate, changes: Changes) -> Node | None:
-    """The signed change of the state table, its columns in the order of the state's names."""
-    found = _groups(node, changes)
-    if found is None:
-        return None
-    _, new, old = found
-    kept: Node = new
-    if node.keys:
-        kept = Filter(child=new, predicates=(Expr.of(_count_of(node, new), "<>", "0"),))
-    branches = tuple(
-        Branch(node=Weighted(child=rows, weight=w), cols=(*rows.columns, WEIGHT))
-        for rows, w in ((kept, 1), (old, -1))
-    )
-    return UnionAll(branches=branches, columns=(*new.columns, WEIGHT))
-
-
-def _count_of(node: Aggregate, rows: Node) -> Col:
-    return rows.columns[len(node.keys)]
 
 
 def _groups(node: Aggregate, changes: Changes) -> tuple[State, Node, Node] | None:
@@ -173,11 +177,14 @@ def _groups(node: Aggregate, changes: Changes) -> tuple[State, Node, Node] | Non
         keys, names = changes.keys(step, [k.source for k in node.keys])
         pairs = tuple(zip(columns, names, strict=False))
         stored = restricted(stored, keys, pairs)
+        wanted = tuple((n, key.sql) for n, key in zip(state.names, names, strict=False))
+        changes.state_keys.setdefault(state.number, (keys.name, wanted))
     known = changes.groups.get(state.number)
     if known is None:
-        merged = _merged(node, state, step, stored, changes)
-        known = changes.groups[state.number] = changes.step(StepRole.GROUPS, merged)
-    return state, known, stored
+        before = changes.step(StepRole.STORED_GROUPS, stored)
+        merged = _merged(node, state, step, before, changes)
+        known = changes.groups[state.number] = (changes.step(StepRole.GROUPS, merged), before)
+    return (state, *known)
 
 
 def change_groups(node: Aggregate, state: State, delta: Node, changes: Changes) -> Aggregate:

@@ -30,6 +30,7 @@ class StepRole(Enum):
     CHANGE = "a signed change"
     KEYS = "keys that are affected, each once"
     ROWS = "rows whose partners changed"
+    STORED_GROUPS = "stored groups that change"
     GROUPS = "stored groups with the change added"
     CANDIDATES = "rows that the first ones are chosen from"
 
@@ -66,6 +67,11 @@ class Changes:
         changed: tables with a change that is not empty. numbers: for new columns.
         rule: the change of a node, by kind; it calls back for the nodes below.
         state: for an aggregate that has one, the number of its state table.
+
+    Attributes:
+        groups: by a state table's number, its touched groups after and before.
+        state_keys: which groups these are: a step, and pairs of a column of the state table and
+            one of the step.
     """
 
     def __init__(
@@ -80,7 +86,8 @@ class Changes:
         self.state = state
         self.steps: list[PlannedStep] = []
         self.applied: dict[Node, Applied] = {}
-        self.groups: dict[int, Step] = {}
+        self.groups: dict[int, tuple[Step, Step]] = {}
+        self.state_keys: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {}
         self._rule = rule
         self._known: dict[Node, Node | None] = {}
         self._steps: dict[tuple[StepRole, Node], Step] = {}

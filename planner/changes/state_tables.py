@@ -1,0 +1,85 @@
+"""Which aggregates of a plan can have a state table, and whether the view is served better by it.
+
+Every aggregate whose calls add up (rules/algebraic.py) can have one. The runtime keeps that of the
+topmost GROUP BY, with filters and projections above it: what lies deeper is recomputed by affected
+keys, as its state may be larger than the view.
+
+A view that shows all that a state table would say needs none: the change is added to its own rows
+(added_groups.py). One that shows the keys and every COUNT and SUM, but not all the counts, needs
+one only where rows go; one that does not show them always does.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ctsql.planner.changes.added_groups import can_add, shows_counts
+from ctsql.planner.changes.columns import descend, free, has_subquery, tables
+from ctsql.planner.changes.nodes import Aggregate, Filter, Node, Project
+from ctsql.planner.changes.rules.algebraic import State, state_of
+from ctsql.planner.changes.stored_rows import keyed_top
+
+
+class StateNeed(Enum):
+    """When a view is followed by a state table."""
+
+    ALWAYS = "always"
+    ROWS_GO = "once rows have gone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatePlan:
+    """A state table that the plan can use.
+
+    Attributes:
+        number: its number. columns: their names; their types are those of ``initial``'s text.
+        key_columns: how many of them, from the first, are the group.
+        bounded: columns in which no value may be above ``algebraic.BOUND``; where one is, the
+            state says nothing of the averages.
+    """
+
+    number: int
+    columns: tuple[str, ...]
+    key_columns: int
+    bounded: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(node: Aggregate, state: State) -> "StatePlan":
+        """That of an aggregate."""
+        return StatePlan(
+            number=state.number,
+            columns=state.names,
+            key_columns=len(node.keys),
+            bounded=state.bounded,
+        )
+
+
+def state_tables(node: Node) -> list[tuple[Aggregate, State]]:
+    """The aggregates of a plan that can have a state table, in order, with it."""
+    found: dict[Aggregate, State] = {}
+    for below in descend(node):
+        is_closed = isinstance(below, Aggregate) and tables(below) and not free(below)
+        if isinstance(below, Aggregate) and is_closed and below not in found:
+            state = state_of(below, len(found) + 1)
+            if state is not None:
+                found[below] = state
+    return list(found.items())
+
+
+def kept_state(query: Node) -> tuple[StatePlan, StateNeed] | None:
+    """The state table that is worth keeping, and when; None if none is.
+
+    The caller knows that every operator is exact.
+    """
+    operator = query
+    while isinstance(operator, Filter | Project) and not has_subquery(operator):
+        operator = operator.child
+    found = dict(state_tables(query))
+    if not isinstance(operator, Aggregate) or operator not in found:
+        return None
+    top = keyed_top(query)
+    need = StateNeed.ALWAYS
+    if top is not None and can_add(top, query):
+        if shows_counts(operator):
+            return None
+        need = StateNeed.ROWS_GO
+    return StatePlan.of(operator, found[operator]), need

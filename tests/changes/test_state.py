@@ -1,0 +1,131 @@
+"""Stored groups beside a view: which views keep them, and what they make of random changes."""
+
+import random
+
+import pytest
+
+from ctsql.catalog.schemas import Column
+from ctsql.planner.changes import StateNeed, change_plan
+from ctsql.planner.changes.explaining import explain
+from ctsql.planner.changes.plan import NoChangePlan
+from tests.changes.duck import Duck, View, fresh_connection, planned
+
+TABLES = {
+    "t": (
+        Column("k", "int"),
+        Column("v", "int"),
+        Column("d", "decimal(12, 2)"),
+        Column("b", "bigint"),
+        Column("f", "double"),
+    ),
+    "u": (Column("k", "int"), Column("w", "smallint")),
+}
+ALWAYS = {
+    "average": "SELECT k, avg(v) AS a FROM t GROUP BY k",
+    "two averages": "SELECT k, avg(v) AS a, mean(b) AS m, sum(d) AS s FROM t GROUP BY k",
+    "average that is shown in part": "SELECT k, avg(v) AS a, count(*) AS n FROM t GROUP BY k",
+    "key not shown": "SELECT sum(v) AS s, count(*) AS n FROM t GROUP BY k",
+    "key shown otherwise": "SELECT k + 1 AS k, count(*) AS n FROM t GROUP BY t.k",
+    "one group": "SELECT count(*) AS n, sum(d) AS s, avg(v) AS a FROM t",
+    "having": "SELECT k, sum(v) AS s FROM t GROUP BY k HAVING count(*) > 2 AND sum(v) < 9",
+    "sum not shown": "SELECT k FROM t GROUP BY k HAVING sum(v) > 3",
+    "over an outer join": "SELECT u.k, avg(v) AS a, count(w) AS n FROM u LEFT JOIN t ON u.k = t.k "
+    "GROUP BY u.k",
+    "quotient": "SELECT k, sum(v) / count(v) AS q FROM t GROUP BY k HAVING count(v) > 0",
+}
+ROWS_GO = {
+    "sum": "SELECT k, sum(v) AS s FROM t GROUP BY k",
+    "sum with rows": "SELECT k, sum(v) AS s, count(*) AS n FROM t GROUP BY k",
+    "values only": "SELECT k, count(v) AS n FROM t GROUP BY k",
+}
+NONE = {
+    "all counts shown": "SELECT k, sum(v) AS s, count(v) AS m, count(*) AS n FROM t GROUP BY k",
+    "rows counted": "SELECT k, count(*) AS n FROM t GROUP BY k",
+    "sum of doubles": "SELECT k, sum(f) AS s FROM t GROUP BY k",
+    "average of doubles": "SELECT k, avg(f) AS s FROM t GROUP BY k",
+    "average of an expression": "SELECT k, avg(v + 1) AS s FROM t GROUP BY k",
+    "maximum": "SELECT k, avg(v) AS a, max(v) AS m FROM t GROUP BY k",
+    "sets": "SELECT k, avg(v) AS a FROM t GROUP BY ROLLUP (k)",
+    "below a join": "SELECT u.w, a FROM u JOIN (SELECT k, avg(v) AS a FROM t GROUP BY k) x "
+    "ON u.k = x.k",
+    "no groups": "SELECT k, v FROM t",
+}
+SEEDS = 3
+ROUNDS = 5
+
+
+@pytest.mark.parametrize("name", [*ALWAYS, *ROWS_GO, *NONE])
+def test_which_views_keep_a_state_table(name: str) -> None:
+    """Those that do not show what a group comes to; EXPLAIN says so."""
+    need = StateNeed.ALWAYS if name in ALWAYS else StateNeed.ROWS_GO if name in ROWS_GO else None
+    plan = planned((ALWAYS | ROWS_GO | NONE)[name], TABLES)
+    kept = plan.kept_state
+    assert (kept and kept[1]) == need
+    assert ("state table" in explain(plan)) is (need is not None)
+
+
+def test_the_size_of_what_is_averaged_is_kept() -> None:
+    """Of integers |x| is summed too, as Spark's average of them is exact up to a bound."""
+    for sql, bounded in (
+        ("SELECT k, avg(b) AS a, sum(b) AS s FROM t GROUP BY k", ("s2",)),
+        ("SELECT k, avg(d) AS a FROM t GROUP BY k", ()),
+        ("SELECT avg(v) AS a, avg(b) AS b FROM t", ("s3", "s4")),
+    ):
+        kept = planned(sql, TABLES).kept_state
+        assert kept is not None
+        assert kept[0].bounded == bounded
+        assert set(bounded) <= set(kept[0].columns)
+
+
+def _value(seed: random.Random, *values: object) -> str:
+    return str(seed.choice([*values, "NULL"]))
+
+
+def _row(seed: random.Random, table: str) -> str:
+    if table == "u":
+        return f"({_value(seed, 1, 2, 3)}, {_value(seed, 1, 5)})"
+    big = 3_000_000_000_000
+    return (
+        f"({_value(seed, 1, 2, 3)}, {_value(seed, -4, 0, 2, 7)}, {_value(seed, -1.25, 0.01, 7)}, "
+        f"{_value(seed, big, -big, 1)}, 0)"
+    )
+
+
+def _change(duck: Duck, seed: random.Random, number: int) -> list[str]:
+    """Inserts, updates and deletes; in one round everything goes, and then some comes back."""
+    run = duck.connection.execute
+    for table in TABLES:
+        duck.begin(table)
+        for _ in range(seed.randrange(4)):
+            run(f"INSERT INTO {table} VALUES {_row(seed, table)}")
+        column = "v" if table == "t" else "w"
+        run(f"UPDATE {table} SET {column} = {_value(seed, 1, 2)} WHERE rowid % 5 = {number}")
+        where = "true" if number == 3 else f"k = {seed.randrange(4)} AND {column} IS NOT NULL"
+        run(f"DELETE FROM {table} WHERE {where}")
+    return [table for table in TABLES if duck.finish(table)]
+
+
+@pytest.mark.parametrize("name", [*ALWAYS, *ROWS_GO])
+def test_random_changes(name: str) -> None:
+    """Groups of NULL, groups that go and come back, sums whose last value goes."""
+    sql = (ALWAYS | ROWS_GO)[name]
+    for number in range(SEEDS):
+        seed = random.Random(number)
+        duck = Duck(fresh_connection(), TABLES)
+        duck.connection.execute(
+            "CREATE TABLE t (k INT, v INT, d DECIMAL(12, 2), b BIGINT, f DOUBLE);"
+            "CREATE TABLE u (k INT, w SMALLINT)"
+        )
+        for table in TABLES:
+            for _ in range(8):
+                duck.connection.execute(f"INSERT INTO {table} VALUES {_row(seed, table)}")
+        plan = change_plan(sql, TABLES)
+        assert not isinstance(plan, NoChangePlan)
+        view = View(duck, sql, plan)
+        view.keep_state()
+        for turn in range(ROUNDS):
+            changed = _change(duck, seed, turn)
+            wanted = duck.current(sql)
+            assert view.refresh(changed) == wanted, (number, turn)
+            view.stored = wanted
+        duck.connection.close()

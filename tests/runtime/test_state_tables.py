@@ -1,0 +1,197 @@
+"""Views kept by a state table beside them hold what recomputing gives, round for round."""
+
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.runtime.incremental.choice import Strategy
+from ctsql.runtime.incremental.view_state import state_table
+from tests.runtime.following import rows, said
+from tests.runtime.processes import Process
+from tests.runtime.test_faults import STATE_COMMITTED
+
+pytestmark = pytest.mark.spark
+
+TABLES = """
+CREATE TABLE t (k INT, v INT, d DECIMAL(12, 2));
+INSERT INTO t VALUES (1, 10, 1.25), (1, 10, 1.25), (1, NULL, 0.01), (2, 3, NULL), (NULL, 5, 7),
+  (NULL, 6, 2.34), (3, 7, -0.05)
+"""
+ROUNDS = (
+    "INSERT INTO t VALUES (1, 11, 3.33), (9, 9, 0.10), (9, NULL, NULL)",
+    "DELETE FROM t WHERE k = 3 OR v = 10",
+    "UPDATE t SET v = CASE WHEN k = 2 THEN NULL ELSE v + 1 END, d = d / 3 WHERE k IS NOT NULL",
+    "INSERT INTO t VALUES (3, 1, 1), (3, -4, 2.01), (2, 8, 1)",
+    "DELETE FROM t",
+    "INSERT INTO t VALUES (1, 1, 1)",
+)
+VIEWS = {
+    "averages": "SELECT k, avg(v) AS a, avg(d) AS b FROM t GROUP BY k",
+    "whole": "SELECT count(*) AS n, sum(d) AS s, avg(v) AS a FROM t",
+    "hidden_key": "SELECT sum(v) AS s FROM t GROUP BY k",
+    "filtered": "SELECT k, sum(v) AS s FROM t GROUP BY k HAVING count(v) > 1",
+}
+GIVEN = "WITH (REFRESH POLICY = incremental)"
+
+
+FILLED, ADDED = "it was filled from all rows", "the change was added to its groups"
+
+
+def folder(con: Connection, view: str = "averages") -> str:
+    """Where the state table of a view is."""
+    assert con._engine is not None
+    objects = con._engine.objects
+    item = next(i for i in objects.catalog if i.name.name == view)
+    found = state_table(objects, item)
+    assert found is not None
+    return found.location
+
+
+def create(con: Connection, *names: str) -> None:
+    """Make views that follow wherever they can."""
+    for name in names:
+        con.execute(f"CREATE MATERIALIZED VIEW {name} {GIVEN} AS {VIEWS[name]}")
+
+
+def check(con: Connection, name: str, query: str | None = None) -> dict[str, Any]:
+    """A view equals its query; what its commit says."""
+    assert rows(con, f"SELECT * FROM {name}") == rows(con, query or VIEWS[name]), name
+    return said(con, name)
+
+
+def follow(con: Connection, *names: str, rounds: Sequence[str] = ROUNDS) -> None:
+    """Every round, every view: as recomputed, and by the state table."""
+    con.execute(TABLES)
+    create(con, *names)
+    for statement in rounds:
+        con.execute(statement)
+        for name in names:
+            told = check(con, name)
+            assert told["strategy"] == Strategy.STATE_TABLE.value, (name, statement, told)
+
+
+def test_averages_follow_from_their_state(con: Connection) -> None:
+    """Groups that come and lose rows; averages of integers and of decimals."""
+    follow(con, "averages", rounds=ROUNDS[:2])
+
+
+@pytest.mark.slow
+def test_other_views_follow_from_their_state(con: Connection) -> None:
+    """One group of all rows, groups whose key is not shown, and groups that HAVING hides."""
+    follow(con, "averages", "whole", "hidden_key", "filtered")
+
+
+@pytest.mark.slow
+@pytest.mark.slow
+def test_a_state_that_is_not_the_views_is_not_used(con: Connection) -> None:
+    """Rows of others in the state table; then a view whose rows were repaired; then no table."""
+    con.execute(TABLES)
+    create(con, "averages")
+    state = f"delta.`{folder(con)}`"
+    con.spark.sql(f"INSERT INTO {state} SELECT k1, n + 1, x1, s1, x2, s2, x3, s3 FROM {state}")
+    con.execute(ROUNDS[0])
+    told = check(con, "averages")
+    assert told["strategy"] == Strategy.AFFECTED_KEYS.value
+    assert told["state_did"] == FILLED
+    con.execute(ROUNDS[1])
+    assert check(con, "averages")["strategy"] == Strategy.STATE_TABLE.value
+    gone = folder(con)
+    con._engine.gateway.forget(gone)  # type: ignore[union-attr]
+    con._engine.gateway.delete_tree(gone)  # type: ignore[union-attr]
+    con.execute(ROUNDS[2])
+    told = check(con, "averages")
+    assert (told["strategy"], told["state_did"]) == (Strategy.AFFECTED_KEYS.value, FILLED)
+
+
+@pytest.mark.slow
+def test_a_sum_waits_for_rows_to_go(con: Connection) -> None:
+    """Until then it is added to the groups that the view holds; then from the state."""
+    con.execute(TABLES)
+    con.execute(f"CREATE MATERIALIZED VIEW sums {GIVEN} AS SELECT k, sum(v) AS s FROM t GROUP BY k")
+    query = "SELECT k, sum(v) AS s FROM t GROUP BY k"
+    ways = []
+    for statement in ROUNDS[:3]:
+        con.execute(statement)
+        told = check(con, "sums", query)
+        ways.append((told["strategy"], told.get("state_did")))
+    keys, state = Strategy.AFFECTED_KEYS.value, Strategy.STATE_TABLE.value
+    assert ways == [(keys, None), (keys, FILLED), (state, ADDED)]
+
+
+@pytest.mark.slow
+def test_averages_that_are_not_exact_are_not_kept(con: Connection) -> None:
+    """Spark adds integers as doubles: above 2^53 the order counts, so there is no state."""
+    con.execute("CREATE TABLE t (k INT, v BIGINT); INSERT INTO t VALUES (1, 0), (2, 6)")
+    query = "SELECT k, avg(v) AS a FROM t GROUP BY k"
+    con.execute(f"CREATE MATERIALIZED VIEW m {GIVEN} AS {query}")
+    assert said(con, "m")["state_did"] == FILLED
+    con.execute(f"INSERT INTO t VALUES (1, {2**60}), (1, {2**60})")
+    told = check(con, "m", query)
+    assert told["strategy"] == Strategy.AFFECTED_KEYS.value
+    assert told["state"]["refused"] == "STATE_ROUNDS"
+    con.execute("INSERT INTO t VALUES (2, 7)")
+    assert check(con, "m", query)["state"]["refused"] == "STATE_ROUNDS"
+    shown = "\n".join(row[0] for row in con.execute("EXPLAIN ANALYZE m").fetchall())
+    assert "no state table because STATE_ROUNDS" in shown
+    con.execute("DELETE FROM t WHERE v > 100 OR v < 0; REFRESH MATERIALIZED VIEW m FULL")
+    assert said(con, "m")["state_did"] == FILLED
+
+
+@pytest.mark.slow
+def test_statements_about_the_view(con: Connection) -> None:
+    """RENAME keeps the state, REPLACE has another, REPAIR compares it, DROP takes it away."""
+    con.execute(TABLES)
+    create(con, "averages")
+    first = folder(con)
+    con.execute("ALTER MATERIALIZED VIEW averages RENAME TO renamed")
+    con.execute(ROUNDS[0])
+    told = check(con, "renamed", VIEWS["averages"])
+    assert told["strategy"] == Strategy.STATE_TABLE.value
+    con.execute("ALTER MATERIALIZED VIEW renamed RENAME TO averages")
+    other = "SELECT k, avg(v) AS a, avg(d) AS b FROM t WHERE v > 0 GROUP BY k"
+    con.execute(f"CREATE OR REPLACE MATERIALIZED VIEW averages {GIVEN} AS {other}")
+    assert check(con, "averages", other)["state_did"] == FILLED
+    second = folder(con)
+    assert first != second
+    assert not Path(first.removeprefix("file:")).exists()
+    table = second.split("/_state/")[0]
+    con.spark.sql(f"DELETE FROM delta.`{table}` WHERE k = 1")
+    con.execute("VERIFY averages REPAIR")
+    assert check(con, "averages", other)["state_did"] == FILLED
+    con.execute(ROUNDS[1])
+    assert check(con, "averages", other)["strategy"] == Strategy.STATE_TABLE.value
+    kinds = [row[2] for row in con.execute("MAINTAIN averages").fetchall()]
+    assert kinds == ["materialized view", "state table"]
+    con.execute(ROUNDS[3])
+    assert check(con, "averages", other)["strategy"] == Strategy.STATE_TABLE.value
+    con.execute("DROP MATERIALIZED VIEW averages")
+    assert not Path(table.removeprefix("file:")).exists()
+
+
+@pytest.mark.slow
+def test_killed_between_the_state_and_the_view(
+    warehouse: Path, connect: Callable[[], Connection]
+) -> None:
+    """The view names what belongs to its own T; what was written for the next one is found."""
+    first = connect()
+    first.execute(TABLES)
+    create(first, "averages")
+    first.execute(ROUNDS[0])
+    assert check(first, "averages")["state_did"] == ADDED
+    first.close()
+    script = [ROUNDS[1], "SELECT * FROM averages"]
+    process = Process(warehouse, script, fault=STATE_COMMITTED)
+    process.wait_ready()
+    process.go()
+    status, problems = process.finish()
+    assert status == -signal.SIGKILL, problems
+    con = connect()
+    told = check(con, "averages")
+    assert told["strategy"] == Strategy.AFFECTED_KEYS.value
+    assert "state_did" not in told, "it was written for this T already"
+    con.execute(ROUNDS[2])
+    assert check(con, "averages")["strategy"] == Strategy.STATE_TABLE.value

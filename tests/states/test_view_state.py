@@ -1,0 +1,79 @@
+"""When a view's state table is used, filled, or left alone, by what the commits say alone."""
+
+import json
+
+import pytest
+
+from ctsql.planner.changes import StateNeed
+from ctsql.runtime.incremental.choice import STATE_AFTER, WHY
+from ctsql.runtime.incremental.view_state import Named, is_current, is_to_build, sums_exactly
+
+NAMED = Named(digest="d", table="id", version=7)
+REFUSED = Named(digest="d", refused="STATE_ROUNDS")
+
+
+@pytest.mark.parametrize(
+    ("named", "table", "written", "foreign", "current"),
+    [
+        (NAMED, "id", 7, False, True),
+        (NAMED, "id", 8, False, False),  # written for a T at which the view was not
+        (NAMED, "id", None, False, False),  # its log was cleaned up
+        (NAMED, "id", 7, True, False),  # somebody else wrote into it
+        (NAMED, "other", 7, False, False),  # it was deleted, and made again
+        (REFUSED, "", -1, False, False),
+    ],
+)
+def test_only_the_version_that_the_view_names_is_used(
+    named: Named, table: str, written: int | None, foreign: bool, current: bool
+) -> None:
+    """S1: of what may be found in the table."""
+    found = is_current(named, table=table, written=written, has_foreign_rows=foreign)
+    assert found is current
+
+
+@pytest.mark.parametrize(
+    ("need", "named", "rows_went", "retry", "build"),
+    [
+        (StateNeed.ALWAYS, None, False, False, True),
+        (StateNeed.ROWS_GO, None, False, False, False),
+        (StateNeed.ROWS_GO, None, True, False, True),
+        (StateNeed.ROWS_GO, NAMED, False, False, True),  # it was worth it before
+        (StateNeed.ALWAYS, REFUSED, True, False, False),
+        (StateNeed.ALWAYS, REFUSED, False, True, True),
+    ],
+)
+def test_when_it_is_filled(
+    need: StateNeed, named: Named | None, rows_went: bool, retry: bool, build: bool
+) -> None:
+    """A view that could do without waits for the first rows that go; a refusal stays."""
+    assert is_to_build(need, named, rows_went=rows_went, retry=retry) is build
+
+
+def test_what_a_commit_says_is_read_back() -> None:
+    """Through JSON; and what says nothing is nothing."""
+    for named in (NAMED, REFUSED):
+        assert Named.of(json.loads(json.dumps(named.said()))) == named
+    assert Named.of(None) is None
+    assert Named.of({"version": 3}) is None
+
+
+@pytest.mark.parametrize(
+    ("data_type", "exact"),
+    [
+        ("bigint", True),
+        ("decimal(27,27)", True),
+        ("decimal(28,7)", False),
+        ("decimal(38,6)", True),
+        ("decimal(38,10)", False),
+        ("interval day to second", False),
+    ],
+)
+def test_sums_that_would_be_rounded_have_no_state(data_type: str, exact: bool) -> None:
+    """Spark keeps six places of a decimal that outgrows 38 digits."""
+    assert sums_exactly(data_type) is exact
+
+
+def test_reasons_are_known() -> None:
+    """The codes after which a state may be filled are codes."""
+    assert set(STATE_AFTER) < set(WHY)
+    assert sorted(STATE_AFTER) == list(STATE_AFTER)
