@@ -143,18 +143,18 @@ class TaskSink:
         attempt = self.output.open(self.output.upper) if len(runs) >= RUNS_MIN else None
         if not isinstance(attempt, Attempt):
             return None
+        last = runs[-1].time
         try:
             with discarded_on_error([attempt]):
                 times = stage_together(self.objects, self.item, attempt, runs)
+                said = self.objects.reads_at(self.item, last)
         except (DataError, StatementError, EnvironmentProblem):
             self._together_max = len(runs) // 2
             return self._write_together(run)
-        last = runs[-1].time
         if not times or attempt.expected > run.time:
             attempt.abandon()
             return None if times is None else (last + 1, False)
-        said = {**self.objects.reads_at(self.item, last), SHARED_BY: times}
-        outcome = attempt.commit(last + 1, said)
+        outcome = attempt.commit(last + 1, {**said, SHARED_BY: times})
         return (last + 1, True) if isinstance(outcome, Committed) else None
 
     def _write(self, run: Run) -> tuple[int, bool]:

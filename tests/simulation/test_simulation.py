@@ -10,7 +10,8 @@ import pytest
 
 from tests.simulation.simulation import Simulation, replay
 
-FIXED = range(60)
+FIXED = (*range(60), 1226)
+"""1226: the bindings cannot be read between staging and committing several Ts together."""
 FRESH_COUNT = 5
 
 
