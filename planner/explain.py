@@ -8,6 +8,7 @@ from typing import assert_never
 
 from ctsql.catalog.refreshes import refresh_text
 from ctsql.catalog.schemas import Column
+from ctsql.planner.lookup import sole_lookup
 from ctsql.planner.nodes import (
     Assign,
     ChangesInput,
@@ -31,6 +32,7 @@ from ctsql.planner.nodes import (
     ViewReference,
     ViewWrite,
     children,
+    descend,
 )
 from ctsql.planner.together import by_row
 
@@ -86,7 +88,8 @@ def line(node: Node) -> str:
         case Merge():
             return f"Merge as {node.alias}, source as {node.source_alias}, on the condition"
         case Transaction():
-            return f"Transaction: statements in order{_repeated(node)}, consolidated"
+            how = f"statements in order{_repeated(node)}, consolidated{_looked_up(node)}"
+            return f"Transaction: {how}"
         case TimesExtract():
             return f"TimesExtract: the times at which {_what_changes(node)}"
         case TimesReduce():
@@ -120,6 +123,15 @@ def _repeated(node: Transaction) -> str:
     if node.iterations > 1:
         return f", repeated up to {node.iterations} times until nothing changes"
     return ""
+
+
+def _looked_up(node: Transaction) -> str:
+    """Of which outputs the rows are found by key, when the change is small."""
+    if node.iterations > 1:
+        return ""
+    outputs = {n.object_id: n.name for n in descend(node) if isinstance(n, SelfReference)}
+    names = [str(name) for o, name in outputs.items() if sole_lookup(node, o) is not None]
+    return f"; few rows of {', '.join(names)} are looked up by key" if names else ""
 
 
 def _what_changes(node: TimesExtract) -> str:

@@ -15,7 +15,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ctsql.catalog.names import fold
-from ctsql.planner.nodes import ChangesInput, Delete, DeletesInput, InsertsInput, SelfReference
+from ctsql.planner.nodes import (
+    ChangesInput,
+    Delete,
+    DeletesInput,
+    InsertsInput,
+    SelfReference,
+    Transaction,
+    descend,
+)
 from ctsql.planner.syntax.tokens import Token, Tokens, tokenise
 
 
@@ -27,6 +35,23 @@ class KeyLookup:
     columns: tuple[str, ...]
     of: InsertsInput | DeletesInput | ChangesInput
     keys: tuple[str, ...]
+
+
+def sole_lookup(body: Transaction, output: str) -> KeyLookup | None:
+    """How an output's rows are found when a DELETE by key is all that looks at it.
+
+    Args:
+        output: its object id.
+    """
+    looking = [
+        statement
+        for statement in body.statements
+        if any(isinstance(n, SelfReference) and n.object_id == output for n in descend(statement))
+    ]
+    if len(looking) != 1 or not isinstance(looking[0], Delete):
+        return None
+    found = key_lookup(looking[0])
+    return found if found is not None and found.output.object_id == output else None
 
 
 def key_lookup(delete: Delete) -> KeyLookup | None:

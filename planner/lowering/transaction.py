@@ -15,7 +15,7 @@ from functools import singledispatch
 
 from pyspark.sql import DataFrame, functions as F
 
-from ctsql.planner.lookup import key_lookup
+from ctsql.planner.lookup import sole_lookup
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.held import Held, View, together
 from ctsql.planner.lowering.merge import lower_merge
@@ -75,11 +75,8 @@ def _found_by_key(node: Transaction, output: str, context: Context) -> Held | No
     They are victims from the start, as it does not matter what earlier statements proposed; no
     statement sees another stored row.
     """
-    looking = [s for s in node.statements if any(n.object_id == output for n in _looks(s))]
-    if len(looking) != 1 or not isinstance(looking[0], Delete):
-        return None
-    lookup = key_lookup(looking[0])
-    if lookup is None or lookup.output.object_id != output:
+    lookup = sole_lookup(node, output)
+    if lookup is None:
         return None
     found = context.sources.stored_with_keys(lookup, context.at)
     return None if found is None else Held(None, None, found.rows)

@@ -204,7 +204,7 @@ def test_the_upsert_recipe() -> None:
           TimesReduce: one update a time
             TimesExtract: the times at which the input's inserts changed, from its log
               InsertsInput feed: {snapshot}
-          Transaction: statements in order, consolidated
+          Transaction: statements in order, consolidated; few rows of upsert are looked up by key
             Delete where it is true, as upsert
               SelfReference upsert: contents as of T - 1, stepped forward to T
               Query key IN (SELECT key FROM feed)
