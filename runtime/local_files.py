@@ -32,6 +32,7 @@ FLAT = (
 BATCH_ROWS = 1 << 15
 BATCH_BYTES = 32 * 1024 * 1024
 """Of the values as the file says they are; a text that it holds once may be there often."""
+_SPARK_VERSION = b"org.apache.spark.version"
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
@@ -59,6 +60,16 @@ class TooMany(Exception):
 def is_flat(schema: T.StructType) -> bool:
     """Does Arrow give the values of all columns as Spark would?"""
     return all(isinstance(f.dataType, FLAT) or f.dataType == T.StringType() for f in schema.fields)
+
+
+def has_old_calendar(metadata: Mapping[bytes, bytes]) -> bool:
+    """May dates and instants before 1900 be those of the Julian calendar?
+
+    >>> has_old_calendar({b"org.apache.spark.version": b"2.4.8"})
+    True
+    """
+    is_old = metadata.get(_SPARK_VERSION, b"4").startswith((b"1.", b"2."))
+    return is_old or any(mark in metadata for mark in _OLD_CALENDAR)
 
 
 def find(
@@ -158,7 +169,7 @@ class _Wanted:
 
 def _in_group(file: LocalFile, told: pq.FileMetaData, group: int, wanted: _Wanted) -> pa.Table:
     """What is found in a row group."""
-    if any(mark in (told.metadata or {}) for mark in _OLD_CALENDAR):
+    if has_old_calendar(told.metadata or {}):
         raise OnlySpark(f"{file.path} holds dates of another calendar")
     found = [wanted.located.empty_table()]
     rows_count = bytes_count = 0
