@@ -105,6 +105,7 @@ def _play(seed: int, connect: Callable[[], Connection]) -> None:
         assert_rows(found, wanted, said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", FIXED_SEEDS)
 def test_fixed_seeds(seed: int, connect: Callable[[], Connection]) -> None:
     """The same bodies and histories in every run."""

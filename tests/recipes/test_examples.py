@@ -122,6 +122,7 @@ def test_deduplicate(loaded: str) -> None:
     assert {(_utc(row[0]), *row[1:]) for row in rows} == expected
 
 
+@pytest.mark.slow
 def test_running_balance(loaded: str, departures: list[Row]) -> None:
     """Each entry has its number and the miles up to it; the last one takes the first back."""
     expected: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
@@ -145,6 +146,7 @@ def test_running_balance(loaded: str, departures: list[Row]) -> None:
     assert found == expected
 
 
+@pytest.mark.slow
 def test_retention(warehouse: Path) -> None:
     """What is older than an hour is out, by the clock; the view counts what is in."""
     with run(str(warehouse), "retention.sql") as con:
@@ -203,6 +205,7 @@ def test_audit_log(loaded: str, departures: list[Row]) -> None:
     assert view == [(counts[-1],)]
 
 
+@pytest.mark.slow
 def test_stream_table_join(loaded: str, departures: list[Row], names: dict[str, str]) -> None:
     """A departure keeps the name that its airline had when it arrived in the feed."""
     expected: Counter[tuple[Any, ...]] = Counter()
@@ -233,6 +236,7 @@ def test_view(loaded: str, departures: list[Row], names: dict[str, str]) -> None
     assert worst == [(max(often, key=lambda name: often[name]),)]
 
 
+@pytest.mark.slow
 def test_change_data_capture(loaded: str) -> None:
     """Both targets are those of the events in order, though the months came in another."""
     by_aircraft: dict[str, dict[datetime, tuple[bool, str]]] = defaultdict(dict)
@@ -261,6 +265,7 @@ def test_change_data_capture(loaded: str) -> None:
     assert {(a, c, _utc(s), e and _utc(e)) for a, c, s, e in rows} == history
 
 
+@pytest.mark.slow
 def test_dead_letters(loaded: str) -> None:
     """Every flight of two months is in one of the outputs, and the view counts each once."""
     expected: Counter[tuple[int, str]] = Counter()

@@ -137,6 +137,7 @@ def test_a_backlog(con: Connection) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_a_long_backlog(con: Connection) -> None:
     """A thousand wait."""
     con.execute(SET_UP)
@@ -144,6 +145,7 @@ def test_a_long_backlog(con: Connection) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_a_long_backlog_one_by_one(con: Connection) -> None:
     """A thousand wait for bodies that run at each T by itself."""
     con.execute(SET_UP + ONE_BY_ONE)

@@ -20,6 +20,8 @@ HALFWAY = "outputs_halfway"
 """Only a task with several outputs comes there: tests/runtime/test_several_outputs.py."""
 STATE_COMMITTED = "state_committed"
 """Only a view with a state table comes there: tests/runtime/test_state_tables.py."""
+EACH_TIME = ("output_committed", "timeline_committed", "source_committed")
+"""The simulation is killed anywhere in every run; what is slow here is the process around it."""
 SET_UP = [
     "CREATE TABLE beside (k INT)",
     "CREATE TABLE feed (k INT, v INT)",
@@ -49,7 +51,14 @@ AGAIN = [
 ]
 
 
-@pytest.mark.parametrize("point", [p for p in POINTS if p not in (HALFWAY, STATE_COMMITTED)])
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(p, marks=[] if p in EACH_TIME else [pytest.mark.slow])
+        for p in POINTS
+        if p not in (HALFWAY, STATE_COMMITTED)
+    ],
+)
 def test_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection]) -> None:
     """What is in stays in, what is not is done again; nothing is doubled."""
     first = connect()

@@ -99,6 +99,7 @@ def test_any_damage_of_any_last_commit(con: Connection, warehouse: Path) -> None
         _damaged(con, warehouse, name, *HOW)
 
 
+@pytest.mark.slow
 def test_a_damaged_checksum(con: Connection, warehouse: Path) -> None:
     """A version's checksum file only saves work: damaged is as good as not there."""
     kept.set_up(con)
@@ -166,6 +167,7 @@ def test_a_full_disk(left: int, connect: Callable[[], Connection], tmp_path: Pat
         kept.check_clean(again)
 
 
+@pytest.mark.slow
 def test_a_clock_that_goes_back(
     con: Connection, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
