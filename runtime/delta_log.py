@@ -7,8 +7,8 @@ live files is rolled forward on the driver, and a commit is one optimistic trans
 
 What is relied on (``tests/runtime`` uses every one): ``DeltaLog.forTable/update/createDataFrame/
 startTransaction/store/getSnapshotAt``, ``OptimisticTransaction.writeFiles/readTxn/
-updateSetTransaction/trackFilesRead/commit``, ``Action.fromJson``, ``AddFile.remove``, the
-deletion vector store, ``CDCReader.changesToBatchDF``. All are internal to Delta and pinned to
+updateSetTransaction/trackFilesRead/commit``, ``Action.fromJson``, ``AddFile.removeWithTimestamp``,
+the deletion vector store, ``CDCReader.changesToBatchDF``. All are internal to Delta and pinned to
 delta-spark 4.4.
 
 Limits: classic PySpark only (Spark Connect has no JVM to talk to). Tables whose commits a catalog

@@ -168,9 +168,9 @@ class TaskSink:
             if attempts is None:
                 continue
             try:
-                with attempts.abandoned_on_error():
+                with discarded_on_error([attempts]):
                     if not self._stage(attempts, run):
-                        attempts.abandon()
+                        attempts.discard()
                         return time + 1, False
                     outcome = attempts.commit(time + 1, self.objects.reads_at(self.item, time))
             except (DataError, StatementError) as problem:

@@ -28,7 +28,6 @@ Tests: tests/simulation (kills between the commits, and races), tests/runtime/te
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,19 +95,10 @@ class Attempts:
         """Is there anything to write at T, or is any of it in already?"""
         return len(self._others) + 1 < len(self.read) or any(p.has_rows for p in self.waiting)
 
-    def abandon(self) -> None:
+    def discard(self) -> None:
         """Give up: delete what was staged, unless it is in or may be."""
         for part in self.waiting:
             part.handle.abandon()
-
-    @contextmanager
-    def abandoned_on_error(self) -> Iterator[None]:
-        """Give up when anything goes wrong inside."""
-        try:
-            yield
-        except BaseException:
-            self.abandon()
-            raise
 
     def commit(self, new: int, metadata: Mapping[str, Any]) -> Outcome:
         """Commit all, the leading output last; gives what became of that one.
@@ -128,7 +118,7 @@ class Attempts:
             outcome = part.handle.commit(new, metadata)
             if isinstance(outcome, Committed) or part.handle.output.upper >= new:
                 continue  # ours is in, or a rival's of the same T (O3)
-            self.abandon()
+            self.discard()
             return outcome
         if len(self.read) > 1:
             faults.point("outputs_halfway")
