@@ -101,10 +101,11 @@ slow: java venv
 	@"$(BIN)/python" -m pytest -m slow
 
 bench: java venv
+	@MAKEFLAGS= "$(BIN)/python" -m pip install --quiet --group bench
 	@"$(BIN)/python" -m benchmarks.tick
 	@"$(BIN)/python" -m benchmarks.replicas
 	@"$(BIN)/python" -m benchmarks.tasks
-	@"$(BIN)/python" -m benchmarks.views
+	@"$(BIN)/python" -m benchmarks.views --pipelines
 	@"$(BIN)/python" -m benchmarks.views --groups
 
 clean:

@@ -2,6 +2,7 @@
 
     python -m benchmarks.views                        the 22 queries of TPC-H at scale 0.1
     python -m benchmarks.views --scale 1              the slow form
+    python -m benchmarks.views --pipelines            with Spark Declarative Pipelines, too
     python -m benchmarks.views --groups               sums and averages over 1M and over 10M rows
 
 Every query is a view. Per round 0.1 % of the orders and all their lines change: of neighbouring
@@ -9,6 +10,8 @@ orders a third is deleted, a third updated and a third copied under new keys.
 Then every view is refreshed (REFRESH MATERIALIZED VIEW, with all that belongs to it), and the same
 query is written by plain Spark over a Delta table of its own (mode overwrite), with the same
 session and settings. The first round warms both up and is not counted; of the others the median.
+At the end both must hold the same rows. With ``--pipelines`` Spark Declarative Pipelines keep the
+same view, in the same JVM and with the same settings (benchmarks/pipelines.py).
 
 Views that do not read orders or lineitem do not change; they stand apart, and are no part of the
 mean. ``--policy auto`` lets every view choose its way: none may take longer than 1.2 times
@@ -23,17 +26,18 @@ import math
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
 import duckdb_extension_tpch
 import sqlglot
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.pipelines import Pipelines, with_connect_server
 from ctsql.api import Connection, connect
-from ctsql.catalog.items import ObjectKind
+from ctsql.runtime.session import active
 from ctsql.runtime.spark_work import Meter, Work
 
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
@@ -54,14 +58,20 @@ class Line:
 
     ours: list[float] = field(default_factory=list)
     theirs: list[float] = field(default_factory=list)
+    declared: list[float] = field(default_factory=list)
     work: Work = field(default_factory=Work)
     rival: Work = field(default_factory=Work)
     how: str = ""
 
     @property
     def ratio(self) -> float:
-        """How many times faster following was."""
+        """How many times faster following was than the whole query."""
         return statistics.median(self.theirs) / statistics.median(self.ours)
+
+    @property
+    def ratio_declared(self) -> float:
+        """How many times faster following was than a pipeline."""
+        return statistics.median(self.declared) / statistics.median(self.ours)
 
 
 class Warehouse:
@@ -71,7 +81,10 @@ class Warehouse:
         self.folder = folder
         self.policy = policy
         self.con: Connection = connect(str(folder / "warehouse"))
-        self.spark = self.con.spark
+        self.con.start()
+        assert self.con._engine is not None  # start() set it
+        # The engine's session, in which the rival runs too: the settings are the same.
+        self.spark: SparkSession = self.con._engine.session
         self.next_key = 0
 
     def location(self, table: str) -> str:
@@ -127,7 +140,7 @@ class Warehouse:
 
     def make(self, name: str, query: str) -> None:
         """A view, with its first contents."""
-        columns = ", ".join(self._plain(query).columns)
+        columns = ", ".join(self.columns(query))
         self.con.execute(
             f"CREATE MATERIALIZED VIEW {name} ({columns}) "
             f"WITH (REFRESH POLICY = {self.policy}) AS {query}"
@@ -145,15 +158,27 @@ class Warehouse:
             lambda: self._plain(query).write.format("delta").mode("overwrite").save(target)
         )
 
+    def columns(self, query: str) -> list[str]:
+        """Names of a query's columns: numbers, as some of TPC-H's have no name."""
+        return self._plain(query).columns
+
     def _plain(self, query: str) -> DataFrame:
-        """A query by Spark alone, its columns numbered: some of TPC-H's have no name."""
-        assert self.con._engine is not None
-        for item in self.con._engine.objects.catalog:
-            if item.kind is ObjectKind.TABLE and item.name.name in query:
-                frame = self.spark.read.format("delta").load(self.location(item.name.name))
-                frame.createOrReplaceTempView(item.name.name)
+        """A query by Spark alone."""
+        for name in TABLES:
+            if name in query:
+                frame = self.spark.read.format("delta").load(self.location(name))
+                frame.createOrReplaceTempView(name)
         rows = self.spark.sql(query)
         return rows.toDF(*(f"c{i}" for i in range(len(rows.columns))))
+
+    def check(self, name: str) -> None:
+        """The view must hold the rows that plain Spark wrote."""
+        view, plain = (
+            self.spark.read.format("delta").load(location)
+            for location in (self.location(name), str(self.folder / "plain" / name))
+        )
+        wrong = view.exceptAll(plain).count() + plain.exceptAll(view).count()
+        assert wrong == 0, f"{name}: {wrong} rows differ"
 
     def how(self, name: str) -> str:
         """What the last refresh did."""
@@ -168,40 +193,70 @@ class Warehouse:
         return time.perf_counter() - begun, meter.work()
 
 
-def tpch(scale: float, rounds: int, numbers: list[int], policy: str) -> list[float]:
-    """The queries of TPC-H; the ratios of those that change."""
+def tpch(scale: float, rounds: int, numbers: list[int], policy: str, pipelines: bool) -> None:
+    """The queries of TPC-H, and how they did together."""
+    port = with_connect_server() if pipelines else None
     with tempfile.TemporaryDirectory() as folder:
         house = Warehouse(Path(folder), policy)
-        queries = {n: q for n, q in house.load(scale).items() if not numbers or n in numbers}
-        lines = {n: Line() for n in queries}
-        for n, query in queries.items():
-            house.make(f"q{n}", query)
-        for number in range(rounds + 1):
-            count = house.change(number)
+        with active(house.spark):
+            queries = {n: q for n, q in house.load(scale).items() if not numbers or n in numbers}
+            rival = None
+            if port is not None:
+                sources = {name: house.location(name) for name in TABLES}
+                rival = Pipelines(house.spark, port, Path(folder), sources)
             for n, query in queries.items():
-                ours, work = house.refresh(f"q{n}")
-                theirs, rival = house.rewrite(f"q{n}", query)
-                if number:
-                    line = lines[n]
-                    line.ours.append(ours)
-                    line.theirs.append(theirs)
-                    line.work, line.rival, line.how = work, rival, house.how(f"q{n}")
+                house.make(f"q{n}", query)
+            lines = {n: Line() for n in queries}
+            for number in range(rounds + 1):
+                count = house.change(number)
+                for n, query in queries.items():
+                    # What the warm round took is not kept.
+                    line = lines[n] = lines[n] if number > 1 else Line()
+                    turn(house, rival, f"q{n}", query, line)
+            for n in queries:
+                house.check(f"q{n}")
         house.con.close()
     print(f"TPC-H at scale {scale}, {count:,} orders and their lines changed, policy {policy}")
-    return [ratio for n, line in lines.items() if (ratio := shown(f"Q{n}", line)) is not None]
+    for n, line in lines.items():
+        shown(f"Q{n}", line)
+    changed = [line for line in lines.values() if line.how != "no change"]
+    slow = sum(line.ratio < 1 / SLOWER_MAX for line in changed)
+    print(f"geometric mean {mean(line.ratio for line in changed):.2f}x the whole query;", end=" ")
+    print(f"slower than {SLOWER_MAX}x the whole query: {slow}")
+    if pipelines:
+        against = mean(line.ratio_declared for line in changed)
+        print(f"geometric mean {against:.2f}x Spark Declarative Pipelines")
 
 
-def shown(name: str, line: Line) -> float | None:
-    """Print one line; the ratio if the view changes."""
+def turn(house: Warehouse, rival: Pipelines | None, name: str, query: str, line: Line) -> None:
+    """One round of one query, by all that keep it."""
+    seconds, line.work = house.refresh(name)
+    line.ours.append(seconds)
+    line.how = house.how(name)
+    seconds, line.rival = house.rewrite(name, query)
+    line.theirs.append(seconds)
+    if rival is not None:
+        line.declared.append(rival.refresh(name, query, house.columns(query)))
+
+
+def mean(ratios: Iterable[float]) -> float:
+    """The geometric mean."""
+    return math.exp(statistics.mean(math.log(ratio) for ratio in ratios))
+
+
+def shown(name: str, line: Line) -> None:
+    """Print one query: times, and of the last round jobs and bytes, ours/the whole query's."""
     ours, theirs = statistics.median(line.ours), statistics.median(line.theirs)
+    declared = ""
+    if line.declared:
+        declared = f" {statistics.median(line.declared):7.2f} s {line.ratio_declared:6.2f}x"
     print(
-        f"{name:>5} {ours:7.2f} s {theirs:7.2f} s {line.ratio:6.2f}x"
+        f"{name:>5} {ours:7.2f} s {theirs:7.2f} s {line.ratio:6.2f}x{declared}"
         f"  jobs {line.work.jobs:>3}/{line.rival.jobs:<3}"
         f" read {_mb(line.work.bytes_read)}/{_mb(line.rival.bytes_read)} MB"
         f" written {_mb(line.work.bytes_written)}/{_mb(line.rival.bytes_written)} MB  {line.how}",
         flush=True,
     )
-    return None if line.how == "no change" else line.ratio
 
 
 def _mb(count: int) -> str:
@@ -257,15 +312,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--queries", type=int, nargs="*", default=[])
     parser.add_argument("--policy", default="incremental")
+    parser.add_argument("--pipelines", action="store_true", help="Declarative Pipelines, too")
     parser.add_argument("--groups", action="store_true", help="the aggregate at 1M and 10M rows")
     asked = parser.parse_args()
     if asked.groups:
         groups(asked.rounds, asked.policy)
         return
-    ratios = tpch(asked.scale, asked.rounds, asked.queries, asked.policy)
-    mean = math.exp(statistics.mean(math.log(r) for r in ratios))
-    slow = sum(r < 1 / SLOWER_MAX for r in ratios)
-    print(f"geometric mean {mean:.2f}x; slower than {SLOWER_MAX}x the whole query: {slow}")
+    tpch(asked.scale, asked.rounds, asked.queries, asked.policy, asked.pipelines)
 
 
 if __name__ == "__main__":
