@@ -42,13 +42,39 @@ class Duck:
         self.connection = connection
         self.tables = dict(tables)
         self.uses: list[TableUse] = []
+        self.waiting: dict[str, TableUse] = {}
 
     # ---- versions
 
     def version(self, use: TableUse) -> str:
-        """The relation to read for a table at one place."""
+        """The relation to read for a table at one place.
+
+        Where some steps' keys are all that is wanted it has no other rows, so that a plan that
+        needs more of them goes wrong.
+        """
         self.uses.append(use)
-        return f"{use.table}__{use.version.value}"
+        name = f"{use.table}__{use.version.value}"
+        if use.keys:
+            name = f"{name}_{len(self.uses)}"
+            self.waiting[name] = use
+        return name
+
+    def _restrict(self, done: Collection[str]) -> None:
+        """Make the relations that waited for the keys of steps which are done."""
+        for name, use in list(self.waiting.items()):
+            if not all(step in done for step, _ in use.keys):
+                continue
+            wanted = " OR ".join(
+                f'EXISTS (FROM "{step}" AS s WHERE '
+                + " AND ".join(f't."{a}" IS NOT DISTINCT FROM s."{b}"' for a, b in pairs)
+                + ")"
+                for step, pairs in use.keys
+            )
+            self.connection.execute(
+                f'CREATE TEMP TABLE "{name}" AS '
+                f"SELECT * FROM {use.table}__{use.version.value} AS t WHERE {wanted}"
+            )
+            del self.waiting[name]
 
     @property
     def naming(self) -> Naming:
@@ -80,10 +106,14 @@ class Duck:
 
     def steps(self, steps: Sequence[StepText]) -> None:
         """Compute steps as temporary tables."""
+        done: set[str] = set()
         for step in steps:
             self.connection.execute(
                 f'CREATE OR REPLACE TEMP TABLE "{step.name}" AS {translated(step.sql)}'
             )
+            done.add(step.name)
+            self._restrict(done)
+        assert not self.waiting, "keys that no step gives"
 
     def current(self, spark_sql: str) -> Counter[tuple[Any, ...]]:
         """What a query over the tables' own names gives now."""

@@ -3,7 +3,7 @@
 import pytest
 
 from ctsql.catalog.schemas import Column
-from ctsql.planner.changes import ChangePlan, Naming, PlainView, change_plan
+from ctsql.planner.changes import ChangePlan, Naming, PlainView, TableUse, change_plan
 from ctsql.planner.changes.nodes import Version
 from ctsql.planner.changes.rules.context import StepRole
 from tests.changes.duck import planned
@@ -54,6 +54,30 @@ def test_scans_know_the_keys_that_matter() -> None:
     found = {u.version: u.keys for u in uses}  # type: ignore[attr-defined]
     assert found[Version.NEW] == found[Version.OLD] == ((keys[0], (("k", "__ct_key1"),)),)
     assert found[Version.DELTA] == ()
+
+
+@pytest.mark.parametrize(
+    ("condition", "columns"),
+    [
+        ("EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND u.w > 1)", ["k"]),
+        ("v > (SELECT max(u.w) FROM u WHERE t.k = u.k)", ["k"]),
+        ("k IN (SELECT k FROM u GROUP BY k HAVING count(*) > 1)", ["k"]),
+        ("k NOT IN (SELECT u.w FROM u WHERE u.k = t.k)", ["k"]),  # not by w: a NULL counts
+        ("NOT EXISTS (SELECT 1 FROM u WHERE u.k > t.k)", []),
+    ],
+)
+def test_subqueries_know_the_rows_around_them(condition: str, columns: list[str]) -> None:
+    """What a subquery reads is told by the rows that see it."""
+    uses: list[TableUse] = []
+
+    def table(use: TableUse) -> str:
+        uses.append(use)
+        return "x"
+
+    plan = planned(f"SELECT k, v FROM t WHERE {condition}", TABLES)
+    assert plan.signed(["t"], Naming(table=table)) is not None
+    (inside,) = (use for use in uses if use.table == "u")
+    assert [mine for _, pairs in inside.keys for mine, _ in pairs] == columns
 
 
 def test_keys_lead_to_columns_of_the_view() -> None:

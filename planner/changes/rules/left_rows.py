@@ -27,10 +27,14 @@ from ctsql.planner.changes.columns import expressions, free, passed, subqueries
 from ctsql.planner.changes.correlation import core
 from ctsql.planner.changes.nodes import (
     WEIGHT,
+    Aggregate,
     Branch,
+    Col,
+    Distinct,
     Expr,
     Filter,
     Item,
+    Join,
     JoinKind,
     KeyTest,
     LateralJoin,
@@ -38,9 +42,11 @@ from ctsql.planner.changes.nodes import (
     Project,
     Restricted,
     SideJoin,
+    Step,
     Subquery,
     SubqueryKind,
     UnionAll,
+    Window,
 )
 from ctsql.planner.changes.restricting import join_pairs, restricted
 from ctsql.planner.changes.rules.context import Changes, StepRole, exchanged, together
@@ -114,7 +120,7 @@ def change_lateral(node: LateralJoin, changes: Changes) -> Node | None:
     return _change(
         node.left,
         [inner],
-        lambda rows, right: replace(node, left=rows, right=right(node.right)),
+        lambda rows, right: replace(node, left=rows, right=right(inner)),
         node,
         changes,
     )
@@ -127,7 +133,7 @@ def change_filter(node: Filter, changes: Changes) -> Node | None:
     """The change of a filter whose predicates have subqueries."""
     changes.note(node, RULE)
 
-    def rebuild(rows: Node, version: Callable[[Node], Node]) -> Node:
+    def rebuild(rows: Node, version: Callable[[Subquery], Node]) -> Node:
         predicates = tuple(_versioned(p, version) for p in node.predicates)
         return Filter(child=rows, predicates=predicates)
 
@@ -138,7 +144,7 @@ def change_project(node: Project, changes: Changes) -> Node | None:
     """The change of a projection with subqueries."""
     changes.note(node, RULE)
 
-    def rebuild(rows: Node, version: Callable[[Node], Node]) -> Node:
+    def rebuild(rows: Node, version: Callable[[Subquery], Node]) -> Node:
         items = tuple(Item(_versioned(i.expr, version), i.col) for i in node.items)
         weight = passed((WEIGHT,)) if WEIGHT in rows.columns else ()
         return Project(child=rows, items=(*items, *weight))
@@ -150,17 +156,15 @@ def _inner(node: Node) -> list[Subquery]:
     return [s for expr in expressions(node) for s in subqueries(expr)]
 
 
-def _versioned(expr: Expr, version: Callable[[Node], Node]) -> Expr:
-    parts = tuple(
-        replace(p, node=version(p.node)) if isinstance(p, Subquery) else p for p in expr.parts
-    )
+def _versioned(expr: Expr, version: Callable[[Subquery], Node]) -> Expr:
+    parts = tuple(replace(p, node=version(p)) if isinstance(p, Subquery) else p for p in expr.parts)
     return replace(expr, parts=parts)
 
 
 def _change(
     left: Node,
     inner: Sequence[Subquery],
-    rebuild: Callable[[Node, Callable[[Node], Node]], Node],
+    rebuild: Callable[[Node, Callable[[Subquery], Node]], Node],
     node: Node,
     changes: Changes,
 ) -> Node | None:
@@ -168,13 +172,58 @@ def _change(
     left_change = changes.of(left)
     if left_change is not None:
         step = changes.step(StepRole.CHANGE, left_change, must_be_stored=True)
-        terms.append(rebuild(step, lambda n: n))
+        terms.append(rebuild(step, lambda s: _seen(s, s.node, step, changes)))
     changed = [s for s in inner if changes.touches(s.node)]
     if changed:
         affected = _affected(changes.old(left), changed, node, changes)
         rows = changes.step(StepRole.ROWS, affected, must_be_stored=True)
-        terms += exchanged(rebuild(rows, lambda n: n), rebuild(rows, changes.old))
+        new = rebuild(rows, lambda s: _seen(s, s.node, rows, changes))
+        old = rebuild(rows, lambda s: _seen(s, changes.old(s.node), rows, changes))
+        terms += exchanged(new, old)
     return together(terms, node.columns)
+
+
+def _seen(subquery: Subquery, node: Node, rows: Step, changes: Changes) -> Node:
+    """A subquery's relation, reading only what some of these left rows can see of it.
+
+    Its text tests the same again: this is for what reads the tables.
+    """
+    made = _correlated(node, rows, changes)
+    asked = subquery.left.column if subquery.left is not None else None
+    if subquery.kind is not SubqueryKind.IN or asked not in rows.columns:
+        return made
+    keys, names = changes.keys(rows, [asked])
+    return restricted(made, keys, ((node.columns[0], names[0]),), is_hint=True)
+
+
+def _correlated(node: Node, rows: Step, changes: Changes) -> Node:
+    """A node, where an equality with a left row's column decides what of it is seen."""
+    match node:
+        case Project() | Aggregate() | Distinct() | Window():
+            return replace(node, child=_correlated(node.child, rows, changes))
+        case Filter():
+            below = _correlated(node.child, rows, changes)
+            pairs = _equated(node.predicates, rows.columns, node.child.columns)
+            return replace(node, child=_hinted(below, pairs, rows, changes))
+        case Join():
+            pairs = _equated(node.conditions, rows.columns, node.columns)
+            return _hinted(node, pairs, rows, changes)
+        case _:
+            return node
+
+
+def _equated(
+    conditions: Sequence[Expr], outer: Sequence[Col], inner: Sequence[Col]
+) -> list[tuple[Col, Col]]:
+    return [(b, a) for a, b in join_pairs(conditions, outer, inner)]
+
+
+def _hinted(node: Node, pairs: Sequence[tuple[Col, Col]], rows: Step, changes: Changes) -> Node:
+    if not pairs:
+        return node
+    keys, names = changes.keys(rows, [outer for _, outer in pairs])
+    found = tuple((inner, name) for (inner, _), name in zip(pairs, names, strict=True))
+    return restricted(node, keys, found, is_hint=True)
 
 
 def _affected(left: Node, inner: Sequence[Subquery], node: Node, changes: Changes) -> Node:
