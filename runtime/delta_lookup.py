@@ -9,16 +9,17 @@ to ask the vectors about those rows only.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
 
 import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from ctsql.runtime.data_files import DataFile
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, DeltaTable
 from ctsql.runtime.delta_transaction import files_by_name, relative_path
-from ctsql.runtime.local_files import LocalFile, OnlySpark, find, is_flat
+from ctsql.runtime.local_files import KeySet, LocalFile, OnlySpark, TooMany, find, is_flat
 from ctsql.runtime.sinks.few import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX
 from ctsql.runtime.spark_errors import converted
 
@@ -33,31 +34,99 @@ def rows_with_deleted(table: DeltaTable, files: Sequence[DataFile]) -> DataFrame
 
 
 def local_rows(
-    table: DeltaTable, files: Sequence[DataFile], keys: Mapping[str, Sequence[Any]]
+    table: DeltaTable,
+    files: Sequence[DataFile],
+    keys: Sequence[KeySet] = (),
+    columns: Sequence[str] | None = None,
+    rows_max: int = DRIVER_ROWS_MAX,
 ) -> pa.Table:
-    """The rows of files that have a key, with where each is stored; read by this process.
+    """The rows of files that have a key of any set, with where each is stored; by this process.
 
     Args:
-        keys: column to its value in each key, as :func:`ctsql.runtime.local_files.find` has them.
+        keys: without one, all rows are wanted. columns: with the keys'; None for all.
+        rows_max: more are not few.
 
     Raises:
         OnlySpark: they are on no local disk, or of a kind that only Spark reads.
         TooMany: they are not few.
     """
-    paths = table.local_paths(files)
-    if paths is None or not is_flat(table.schema):
-        raise OnlySpark(table.location)
     with converted():
         looked = [
             LocalFile(file.path, path, table.vectors.deleted_rows(file))
-            for path, file in zip(paths, files, strict=True)
+            for path, file in zip(_local_paths(table, files), files, strict=True)
         ]
+    return _found(table, looked, columns, keys, rows_max)
+
+
+def local_change(
+    table: DeltaTable, before: int, after: int, columns: Sequence[str]
+) -> tuple[pa.Table, pa.Table]:
+    """The rows that are only in one of two versions of a table: in the later, in the earlier one.
+
+    With where each is stored.
+
+    A row that a file lost and another one got is among both.
+
+    Args:
+        before: -1 for an empty table.
+
+    Raises:
+        OnlySpark, TooMany: as :func:`local_rows`.
+    """
+    old = table.files(before) if before >= 0 else {}
+    new = table.files(after)
+    differ = [p for p in old.keys() | new.keys() if _key(old.get(p)) != _key(new.get(p))]
+    whole = [(old.get(p) or new[p]).rows_count for p in differ if not (p in old and p in new)]
+    if sum(count or 0 for count in whole) > DRIVER_ROWS_MAX:
+        raise TooMany
+    come: list[LocalFile] = []
+    gone: list[LocalFile] = []
+    with converted():
+        for name in differ:
+            was, now = old.get(name), new.get(name)
+            (path,) = _local_paths(table, [one for one in (now, was) if one is not None][:1])
+            if was is None or now is None:
+                file = was or now
+                assert file is not None  # its name is of one of both
+                whole_file = LocalFile(name, path, table.vectors.deleted_rows(file))
+                (come if was is None else gone).append(whole_file)
+                continue
+            first, second = table.vectors.deleted_rows(was), table.vectors.deleted_rows(now)
+            for rows, found in ((second - first, gone), (first - second, come)):
+                if rows:
+                    found.append(LocalFile(name, path, BitMap64(), only=rows))
+    return _found(table, come, columns), _found(table, gone, columns)
+
+
+def _key(file: DataFile | None) -> str | None:
+    return None if file is None else file.vector_id
+
+
+def _local_paths(table: DeltaTable, files: Sequence[DataFile]) -> list[Path]:
+    paths = table.local_paths(files)
+    if paths is None:
+        raise OnlySpark(table.location)
+    return paths
+
+
+def _found(
+    table: DeltaTable,
+    files: Sequence[LocalFile],
+    columns: Sequence[str] | None,
+    keys: Sequence[KeySet] = (),
+    rows_max: int = DRIVER_ROWS_MAX,
+) -> pa.Table:
+    schema = table.schema
+    if columns is not None:
+        schema = StructType([f for f in schema.fields if f.name in columns])
+    if not is_flat(schema):
+        raise OnlySpark(table.location)
     return find(
-        looked,
-        table.schema,
+        files,
+        schema,
         keys,
         places=(FILE_COLUMN, ROW_COLUMN),
-        rows_max=DRIVER_ROWS_MAX,
+        rows_max=rows_max,
         bytes_max=DRIVER_ROWS_MAX * DRIVER_ROW_BYTES_MAX,
     )
 

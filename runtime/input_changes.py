@@ -88,7 +88,7 @@ def few_added(table: DeltaTable, movement: Movement) -> pa.Table | None:
         return None
     added = [file for m in parts for file in added_files(table, m.versions, m.times)]
     try:
-        rows = local_rows(table, [DataFile(file.line) for file in added], {})
+        rows = local_rows(table, [DataFile(file.line) for file in added])
     except (OnlySpark, TooMany):
         return None
     return rows.select(table.schema.names)

@@ -25,7 +25,7 @@ from ctsql.runtime.data_files import DataFile
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, DeltaTable
 from ctsql.runtime.delta_lookup import deleted_among, local_rows, rows_with_deleted
 from ctsql.runtime.file_ranges import KeyRanges
-from ctsql.runtime.local_files import OnlySpark, TooMany
+from ctsql.runtime.local_files import KeySet, OnlySpark, TooMany
 from ctsql.runtime.sinks.correction import column_name
 from ctsql.runtime.sinks.few import at_hand, few
 
@@ -112,7 +112,7 @@ def _found_locally(
     table: DeltaTable, files: Sequence[DataFile], values: Mapping[str, Sequence[Any]]
 ) -> Found:
     """The rows of files on a local disk that have a key."""
-    rows = local_rows(table, files, values)
+    rows = local_rows(table, files, [KeySet(values)])
     places = (T.StructField(FILE_COLUMN, T.StringType()), T.StructField(ROW_COLUMN, T.LongType()))
     located = T.StructType([*table.schema, *places])
     return Found(at_hand(table.gateway.session, rows, located) if rows.num_rows else None)
@@ -128,9 +128,14 @@ def _are_exact(table: DeltaTable, columns: Sequence[str], keys: Keys) -> bool:
     return all(
         fields[column].dataType == key.dataType
         and (isinstance(key.dataType, _EXACT) or key.dataType == T.StringType())
-        and not (_PADDED in fields[column].metadata or _PADDED in key.metadata)
+        and not (is_padded(fields[column]) or is_padded(key))
         for column, key in zip(columns, keys.fields, strict=True)
     )
+
+
+def is_padded(field: T.StructField) -> bool:
+    """Is it a CHAR or VARCHAR, which are compared otherwise than the texts they are stored as?"""
+    return _PADDED in field.metadata
 
 
 def _alive(table: DeltaTable, version: int, found: DataFrame) -> DataFrame | None:

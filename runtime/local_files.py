@@ -1,4 +1,4 @@
-"""Reads few rows of Parquet files on a local disk, without Spark: all of them, or those with a key.
+"""Reads few rows of Parquet files on a local disk, without Spark: all, or those with a key.
 
 A table on a local disk is read by the machine that the driver runs on, and what is asked for is a
 thousand rows, of millions or in a new file: Arrow takes a quarter of the time of a Spark job. All
@@ -42,11 +42,26 @@ class LocalFile:
 
     Attributes:
         name: what is told of the rows found in it. deleted: rows that are not to be found.
+        only: the numbers of the rows to be found; None for any.
     """
 
     name: str
     path: Path
     deleted: BitMap64
+    only: BitMap64 | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeySet:
+    """Keys, of which a row that is looked for has one.
+
+    Attributes:
+        columns: column to its value in each key; neither fractions nor instants.
+        nulls_equal: does NULL equal NULL? Otherwise a key with one is not found.
+    """
+
+    columns: Mapping[str, Sequence[Any] | pa.ChunkedArray]
+    nulls_equal: bool = False
 
 
 class OnlySpark(Exception):
@@ -54,7 +69,7 @@ class OnlySpark(Exception):
 
 
 class TooMany(Exception):
-    """More rows have the keys than were asked for."""
+    """There are more of the rows that are wanted than may be given."""
 
 
 def is_flat(schema: T.StructType) -> bool:
@@ -75,18 +90,16 @@ def has_old_calendar(metadata: Mapping[bytes, bytes]) -> bool:
 def find(
     files: Sequence[LocalFile],
     schema: T.StructType,
-    keys: Mapping[str, Sequence[Any]],
+    keys: Sequence[KeySet],
     *,
     places: tuple[str, str],
     rows_max: int,
     bytes_max: int,
 ) -> pa.Table:
-    """The rows whose columns equal those of a key; a key with a NULL is not found.
+    """The rows whose columns equal those of a key of any set; without a set, all rows.
 
     Args:
-        schema: of the rows; see :func:`is_flat`.
-        keys: column to its value in each key; neither fractions nor instants; without a column,
-            all rows are wanted.
+        schema: of the rows, with the keys' columns; see :func:`is_flat`.
         places: two more columns, for the name of a row's file and its number there.
         rows_max, bytes_max: how much is given at most.
 
@@ -110,16 +123,58 @@ def find(
     return found
 
 
-class _Wanted:
-    """What is looked for, and the columns that are read.
+class _Keys:
+    """The keys of a set, as a batch of rows is asked for them.
 
-    Several key columns: a row that has some key's value in each may yet have it of different keys.
+    Several columns: a row that has some key's value in each may yet have it of different keys.
     """
+
+    def __init__(self, keys: KeySet, schema: pa.Schema) -> None:
+        self.nulls_equal = keys.nulls_equal
+        self.values = {}
+        for name, listed in keys.columns.items():
+            values = _array(listed, schema.field(name).type).unique()
+            self.values[name] = values if self.nulls_equal else values.drop_null()
+        self.tuples = set()
+        if len(self.values) > 1:
+            columns = (_array(c, schema.field(n).type).to_pylist() for n, c in keys.columns.items())
+            self.tuples = {
+                key for key in zip(*columns, strict=True) if self.nulls_equal or None not in key
+            }
+
+    def matches(self, batch: pa.RecordBatch) -> Any:
+        """Which rows of a batch of the file's own columns have a key, as an array of booleans."""
+        if not set(batch.schema.names).issuperset(self.values):
+            if self.nulls_equal and any(v.null_count for v in self.values.values()):
+                raise OnlySpark("the file is older than a key column, and NULL is looked for")
+            return np.zeros(len(batch), bool)
+        each = (
+            pc.is_in(batch.column(name).cast(values.type), value_set=values)
+            for name, values in self.values.items()
+        )
+        found = reduce(pc.and_, each).to_numpy(zero_copy_only=False)
+        if len(self.values) > 1:
+            (numbers,) = found.nonzero()
+            columns = [batch.column(c).take(pa.array(numbers)).to_pylist() for c in self.values]
+            is_key = [key in self.tuples for key in zip(*columns, strict=True)]
+            found[numbers] = np.array(is_key, bool)
+        return found
+
+
+def _array(values: Sequence[Any] | pa.ChunkedArray, data_type: pa.DataType) -> Any:
+    """The values of a column as Arrow has them."""
+    if isinstance(values, pa.ChunkedArray):
+        return values.cast(data_type)
+    return pa.array(values, data_type)
+
+
+class _Wanted:
+    """What is looked for, and the columns that are read."""
 
     def __init__(
         self,
         schema: pa.Schema,
-        keys: Mapping[str, Sequence[Any]],
+        keys: Sequence[KeySet],
         places: tuple[str, str],
         rows_max: int,
         bytes_max: int,
@@ -127,28 +182,20 @@ class _Wanted:
         self.schema, self.rows_max, self.bytes_max = schema, rows_max, bytes_max
         file, row = places
         self.located = schema.append(pa.field(file, pa.string())).append(pa.field(row, pa.int64()))
-        self.tuples = {key for key in zip(*keys.values(), strict=True) if None not in key}
-        columns = zip(*self.tuples, strict=True) if self.tuples else ([] for _ in keys)
-        self.values = {
-            name: pa.array(set(values), schema.field(name).type)
-            for name, values in zip(keys, columns, strict=True)
-        }
+        self.keys = [_Keys(one, schema) for one in keys]
 
-    def rows_in(self, batch: pa.RecordBatch) -> Any:
-        """The numbers of the rows in a batch of the file's own columns that have a key."""
-        if not self.values:
-            return np.arange(len(batch))
-        matches = [self._matches(batch, name) for name in self.values]
-        numbers = pc.indices_nonzero(reduce(pc.and_, matches)).to_numpy()
-        if len(self.values) == 1 or not len(numbers):
+    def rows_in(self, batch: pa.RecordBatch, file: LocalFile, first: int) -> Any:
+        """The numbers in a batch of its rows that are wanted; ``first`` is the file's for 0."""
+        if file.only is not None:
+            within = file.only & BitMap64(range(first, first + len(batch)))
+            numbers = np.array(within, np.int64) - first
+        elif self.keys:
+            (numbers,) = reduce(np.logical_or, (k.matches(batch) for k in self.keys)).nonzero()
+        else:
+            numbers = np.arange(len(batch))
+        if not file.deleted or not len(numbers):
             return numbers
-        columns = [batch.column(name).take(pa.array(numbers)).to_pylist() for name in self.values]
-        is_key = [key in self.tuples for key in zip(*columns, strict=True)]
-        return numbers[np.array(is_key, bool)]
-
-    def _matches(self, batch: pa.RecordBatch, name: str) -> pa.BooleanArray:
-        values = self.values[name]
-        return pc.is_in(batch.column(name).cast(values.type), value_set=values)
+        return numbers[np.array([n + first not in file.deleted for n in numbers.tolist()], bool)]
 
     def check(self, rows_count: int, bytes_count: int) -> None:
         """Raise TooMany when that is more than is wanted."""
@@ -173,19 +220,20 @@ def _in_group(file: LocalFile, told: pq.FileMetaData, group: int, wanted: _Wante
         raise OnlySpark(f"{file.path} holds dates of another calendar")
     found = [wanted.located.empty_table()]
     rows_count = bytes_count = 0
-    row_bytes = told.row_group(group).total_byte_size // told.row_group(group).num_rows
+    rows_there = told.row_group(group).num_rows
+    row_bytes = told.row_group(group).total_byte_size // rows_there
     batch_rows = max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, row_bytes)))
     first = sum(told.row_group(i).num_rows for i in range(group))
+    if file.only is not None and not file.only.range_cardinality(first, first + rows_there):
+        return found[0]
     with pq.ParquetFile(
         file.path, metadata=told, memory_map=True, coerce_int96_timestamp_unit="us"
     ) as stored:
         there = set(stored.schema_arrow.names)
-        if not there.issuperset(wanted.values):
-            return found[0]  # the file is older than a key column: all NULL
         columns = [name for name in wanted.schema.names if name in there]
+        columns = columns or stored.schema_arrow.names[:1]  # rows without a column are not counted
         for batch in stored.iter_batches(batch_rows, [group], columns, use_threads=False):
-            rows = wanted.rows_in(batch)
-            rows = rows[np.array([n + first not in file.deleted for n in rows.tolist()], bool)]
+            rows = wanted.rows_in(batch, file, first)
             if len(rows):
                 found.append(wanted.rows(batch, rows, file, first))
                 rows_count += len(rows)

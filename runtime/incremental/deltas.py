@@ -21,6 +21,7 @@ from ctsql.planner.changes import TableUse
 from ctsql.planner.changes.nodes import WEIGHT, Version
 from ctsql.planner.lowering import quoted
 from ctsql.runtime.commits import Change, rows_changed
+from ctsql.runtime.incremental.near_rows import Keys, change_of, rows_of
 from ctsql.runtime.incremental.plans import Table
 from ctsql.runtime.incremental.skipping import may_equal
 from ctsql.runtime.movements import Movement, Stored, merged
@@ -112,6 +113,7 @@ class Relations:
     Attributes:
         tables: by the plan's name. changes: the net change of those that changed.
         moves: how those that moved did. at: T, for those that did not.
+        reads: the columns of each that matter.
         stack: where temporary views end. waiting: names of tables of which only rows with some
             steps' keys are wanted, until these are known.
     """
@@ -121,6 +123,7 @@ class Relations:
     at: int
     names: TemporaryNames
     moves: Mapping[str, Moved]
+    reads: Mapping[str, Sequence[str]]
     stack: ExitStack
     changes: dict[str, DataFrame] = field(default_factory=dict)
     waiting: dict[str, TableUse] = field(default_factory=dict)
@@ -148,25 +151,55 @@ class Relations:
         for name, use in list(self.waiting.items()):
             if not all(step in steps for step, _ in use.keys):
                 continue
-            rows = self._rows(use)
             known = [(keys, pairs) for step, pairs in use.keys if (keys := steps[step]) is not None]
+            rows = None
             if len(known) == len(use.keys):
-                wanted = [may_equal(rows, keys, pairs) for keys, pairs in known]
-                rows = rows.where(reduce(or_, wanted))
-            rows.createOrReplaceTempView(name)
-            self.stack.callback(rows.sparkSession.catalog.dropTempView, name)
+                rows = self._near(use, use.columns, known)
+                if rows is None:
+                    rows = self._read(use)
+                    wanted = [may_equal(rows, keys, pairs) for keys, pairs in known]
+                    rows = rows.where(reduce(or_, wanted))
+            (self._rows(use) if rows is None else rows).createOrReplaceTempView(name)
+            session = self.objects.gateway.session
+            self.stack.callback(session.catalog.dropTempView, name)
             del self.waiting[name]
 
     def _rows(self, use: TableUse) -> DataFrame:
         if use.version is Version.DELTA:
             return self.changes[use.table]
+        near = self._near(use, self.reads[use.table])
+        return self._read(use) if near is None else near
+
+    def _time(self, use: TableUse) -> int:
+        """The T as of which a table is read."""
+        was = self.moves.get(use.table)
+        if was is None:
+            return self.at
+        return was.since if use.version is Version.OLD else was.movement.time
+
+    def _near(
+        self, use: TableUse, columns: Sequence[str], keys: Sequence[Keys] = ()
+    ) -> DataFrame | None:
+        """The rows as this process reads them, if they are few: all, or those with some keys."""
+        if use.version is Version.DELTA:
+            return None
+        item = self.objects.item(self.tables[use.table].object_id)
+        stored = _stored(self.objects, item, self._time(use))
+        if stored.version is None or stored.shared is not None:
+            return None
+        if self.objects.held_error(item, stored.version) is not None:
+            return None
+        rows = rows_of(self.objects.table(item), stored.version, columns, keys)
+        return None if rows is None else rows.coalesce(1)
+
+    def _read(self, use: TableUse) -> DataFrame:
+        """The rows as Spark reads them."""
+        if use.version is Version.DELTA:
+            return self.changes[use.table]
         table = self.tables[use.table]
         item = self.objects.item(table.object_id)
-        was = self.moves.get(use.table)
-        if was is not None and use.version is Version.OLD:
-            rows = self.objects.contents_at(item, was.since)
-        elif was is not None:
-            rows = self.objects.contents_at(item, was.movement.time)
+        if use.table in self.moves:
+            rows = self.objects.contents_at(item, self._time(use))
         else:
             rows = StoredSources(self.objects).contents(item.id, self.at)
         return rows.select(*quoted([c.name for c in table.columns]))
@@ -187,10 +220,14 @@ def opened(
     """
     with ExitStack() as stack:
         names = stack.enter_context(TemporaryNames())
-        made = Relations(objects, tables, at, names, moves, stack)
+        made = Relations(objects, tables, at, names, moves, reads, stack)
         for name, one in moves.items():
             columns = list(reads[name])
-            rows, local = held(_change(objects, one, columns), stack)
+            local = change_of(objects.table(one.item), one.movement, columns, WEIGHT.sql)
+            if local is None:
+                rows, local = held(_change(objects, one, columns), stack)
+            else:
+                rows = local.coalesce(1)
             if not (rows if local is None else local).isEmpty():
                 made.changes[name] = rows
         yield made

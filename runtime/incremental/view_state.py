@@ -36,6 +36,7 @@ from ctsql.planner.changes import ChangePlan, Naming, StateNeed, StatePlan
 from ctsql.planner.changes.rules.algebraic import BOUND
 from ctsql.runtime import faults
 from ctsql.runtime.delta_log import DeltaTable
+from ctsql.runtime.incremental.near_rows import StoredRows
 from ctsql.runtime.incremental.plans import Prepared
 from ctsql.runtime.objects import DEFINITION, Objects
 from ctsql.runtime.sinks.correction import column_name
@@ -192,8 +193,8 @@ class ViewState:
 
     # ---- using it
 
-    def stored(self) -> DataFrame | None:
-        """The groups as of the view's last write, located; None where these are not known.
+    def stored(self) -> StoredRows | None:
+        """The groups as of the view's last write; None where these are not known.
 
         What they change to is then staged by :meth:`stage`.
         """
@@ -206,7 +207,7 @@ class ViewState:
                 raise
             return None  # it is made anew
 
-    def _current(self, named: Named) -> DataFrame | None:
+    def _current(self, named: Named) -> StoredRows | None:
         if not self.objects.gateway.exists(self.location):
             return None
         output = self._opened()
@@ -229,7 +230,7 @@ class ViewState:
             return None
         self._batch = batch
         self.is_used = True
-        return self.table.located(batch.version_read)
+        return StoredRows(self.table, batch.version_read)
 
     @property
     def table(self) -> DeltaTable:

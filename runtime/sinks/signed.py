@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.incremental.skipping import may_equal
+from ctsql.runtime.incremental.near_rows import StoredRows
 from ctsql.runtime.sinks.cancel import keys
 from ctsql.runtime.sinks.correction import (
     COPIES,
@@ -46,7 +46,7 @@ class Staged(Enum):
 def stage_signed(
     staging: Staging,
     signed: DataFrame,
-    stored: DataFrame | None,
+    stored: StoredRows | None,
     columns: list[str],
     refused: SparkColumn | None = None,
 ) -> Staged:
@@ -54,7 +54,7 @@ def stage_signed(
 
     Args:
         signed: the output's columns and ``COPIES``; equal rows may come several times.
-        stored: the output's rows with the columns that locate them; None for none.
+        stored: the output's rows; None for none.
         refused: says of a row that it may not be inserted; nothing is staged then.
     """
     schema = T.StructType([signed.schema[c] for c in columns])
@@ -75,11 +75,9 @@ def stage_signed(
         if not seen.where(F.col(COPIES) < 0).isEmpty():
             if stored is None:
                 return Staged.ROWS_DIFFER
-            if local is not None:
-                pairs = [(c, c) for c in columns]
-                away = local.where(F.col(COPIES) < 0)
-                stored = stored.where(may_equal(stored, away, pairs))
-            found = _equal(stored, gone, schema)
+            away = None if local is None else local.where(F.col(COPIES) < 0)
+            candidates = stored.having(away, [(c, c) for c in columns])
+            found = _equal(candidates, gone, schema)
             places = found.select(*names, F.lit(0).alias(COPIES), FILE_COLUMN, ROW_COLUMN)
             both = nowhere.unionAll(places)
         if local is not None and fits_arrow(schema):

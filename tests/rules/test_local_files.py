@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 from pyspark.sql import types as T
 
 from ctsql.runtime import local_files
-from ctsql.runtime.local_files import LocalFile, OnlySpark, TooMany, find, is_flat
+from ctsql.runtime.local_files import KeySet, LocalFile, OnlySpark, TooMany, find, is_flat
 
 SCHEMA = T.StructType().add("k", T.LongType()).add("v", T.StringType())
 NOBODY = BitMap64()
@@ -32,7 +32,8 @@ def looked_up(
     bytes_max: int = 100_000,
 ) -> list[tuple[Any, ...]]:
     """The rows found, in order."""
-    found = find(files, schema, keys, places=("f", "r"), rows_max=rows_max, bytes_max=bytes_max)
+    sets = [KeySet(keys)] if keys else []
+    found = find(files, schema, sets, places=("f", "r"), rows_max=rows_max, bytes_max=bytes_max)
     assert found.schema.names == [*schema.names, "f", "r"]
     return sorted(tuple(row.values()) for row in found.to_pylist())
 
@@ -64,6 +65,31 @@ def test_keys_of_several_columns(tmp_path: Path) -> None:
     files = [stored(tmp_path, "a", rows)]
     keys = {"v": ["x", "y", "x"], "k": [1, 2, None]}
     assert [row[:2] for row in looked_up(files, keys)] == [(1, "x"), (2, "y")]
+
+
+def test_sets_of_keys(tmp_path: Path) -> None:
+    """A key of any set will do; where NULL equals NULL it is found, in each place of a key."""
+    rows = pa.table({"k": [1, 2, None, None, 5], "v": ["x", None, None, "x", "y"]})
+    file = stored(tmp_path, "a", rows)
+
+    def numbers(*sets: KeySet) -> list[int]:
+        found = find([file], SCHEMA, sets, places=("f", "r"), rows_max=9, bytes_max=9_999)
+        return sorted(found.column("r").to_pylist())
+
+    assert numbers(KeySet({"k": [5]}), KeySet({"v": ["x"]})) == [0, 3, 4]
+    assert numbers(KeySet({"k": [5, None]}, nulls_equal=True)) == [2, 3, 4]
+    pairs = {"k": pa.chunked_array([[None, 2, 1]], pa.int64()), "v": ["x", None, "y"]}
+    assert numbers(KeySet(pairs, nulls_equal=True)) == [1, 3]
+    assert numbers(KeySet(pairs)) == []
+
+
+def test_rows_by_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some rows of a file, in any of its groups and batches."""
+    monkeypatch.setattr(local_files, "BATCH_ROWS", 7)
+    rows = pa.table({"k": list(range(100)), "v": ["x"] * 100})
+    whole = stored(tmp_path, "a", rows, row_group_size=30)
+    file = LocalFile("a", whole.path, BitMap64([31]), only=BitMap64([0, 29, 31, 99]))
+    assert [row[0] for row in looked_up([file], {})] == [0, 29, 99]
 
 
 @pytest.mark.parametrize(
@@ -121,6 +147,9 @@ def test_columns_that_came_later(tmp_path: Path) -> None:
     file = stored(tmp_path, "a", pa.table({"k": [1], "v": ["x"]}))
     assert looked_up([file], {"k": [1]}, schema) == [(1, "x", None, "a", 0)]
     assert looked_up([file], {"late": [1]}, schema) == []
+    wanted = [KeySet({"late": [None]}, nulls_equal=True)]
+    with pytest.raises(OnlySpark):  # all of its rows have the key
+        find([file], schema, wanted, places=("f", "r"), rows_max=9, bytes_max=9_999)
 
 
 def test_what_is_left_to_spark(tmp_path: Path) -> None:

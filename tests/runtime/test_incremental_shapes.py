@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ctsql.api import Connection, connect
+from ctsql.runtime.incremental import near_rows
 from ctsql.runtime.incremental.choice import Strategy
 from tests.changes.duck import planned
 from tests.changes.test_constructs import CASES, INEXACT, TABLES as COLUMNS
@@ -60,9 +61,14 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     con.close()
 
 
+@pytest.mark.parametrize("reader", ["this process", "Spark"])
 @pytest.mark.parametrize("names", CHUNKS, ids=lambda names: names[0])
-def test_shapes(names: tuple[str, ...], tables: Connection) -> None:
-    """Every round, every view."""
+def test_shapes(
+    names: tuple[str, ...], reader: str, tables: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every round, every view, whoever reads the few rows that it takes."""
+    if reader == "Spark":
+        monkeypatch.setattr(near_rows, "_is_readable", lambda *_: False)
     called = {f"v{i}": name for i, name in enumerate(names)}
     for view, name in called.items():
         columns = ", ".join(f"c{i}" for i in range(len(planned(QUERIES[name], COLUMNS).columns)))

@@ -78,6 +78,7 @@ class Stated(Simulation):
             for owner, name, function in (
                 (following, "stage_change", _stage_change),
                 (view_state, "stage", in_place_of_spark.stage),
+                (view_state, "StoredRows", lambda table, version: table.located(version)),
                 (ViewState, "look", _look),
                 (ViewState, "_make", _make),
                 (Following, "_fill", _fill),

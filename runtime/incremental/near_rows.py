@@ -1,0 +1,184 @@
+"""Rows that a refresh needs few of, read by this process where tables lie on a local disk.
+
+Spark plans a scan of a Delta table by two queries over the list of its files, and looks up the
+change feed file by file; a refresh of a few hundred rows has five or ten such scans. What Arrow
+reads here Spark sees as values: joins with them need no file, and no job of their own.
+
+Each of these gives None where the rows are not few, on no local disk, or of a kind that only Spark
+reads; then Spark reads them, in :mod:`ctsql.runtime.incremental.deltas`.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, types as T
+
+from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, DeltaTable
+from ctsql.runtime.delta_lookup import local_change, local_rows
+from ctsql.runtime.file_ranges import KeyRanges
+from ctsql.runtime.incremental.skipping import has_order, may_equal
+from ctsql.runtime.key_lookup import is_padded
+from ctsql.runtime.local_files import KeySet, OnlySpark, TooMany
+from ctsql.runtime.movements import Movement
+from ctsql.runtime.sinks.few import at_hand
+
+ROWS_MAX = 50_000
+"""Rows of a table that have a key; a join of more is for Spark's own reading."""
+WHOLE_MAX = 10_000
+"""Rows of a table of which all are wanted."""
+STORED_MAX = 2_000
+"""Rows of a view that are read without asking for some; of more, those with a key are."""
+
+_PLACES = (T.StructField(FILE_COLUMN, T.StringType()), T.StructField(ROW_COLUMN, T.LongType()))
+_WHOLE = (
+    T.IntegralType, T.DecimalType, T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType,
+    T.BooleanType, T.BinaryType,
+)  # fmt: skip
+"""Equal values of these are the same value, for Arrow as for Spark: all but fractions."""
+
+Keys = tuple[DataFrame, Sequence[tuple[str, str]]]
+"""Few rows that the driver holds, and pairs of a table's column and theirs."""
+
+
+def change_of(
+    table: DeltaTable, movement: Movement, columns: Sequence[str], weight: str
+) -> DataFrame | None:
+    """The change of a table over some columns; equal rows that come and go cancel.
+
+    Args:
+        weight: the column that says how often a row comes, or, if negative, goes.
+    """
+    if movement.is_shared or movement.parts or not _is_readable(table, movement.version):
+        return None
+    fields = [table.schema[c] for c in columns]
+    if any(is_padded(f) for f in fields):
+        return None
+    try:
+        come, gone = local_change(table, movement.before, movement.version, columns)
+    except (OnlySpark, TooMany):
+        return None
+    can_cancel = come.num_rows and gone.num_rows
+    if can_cancel and not all(isinstance(f.dataType, _WHOLE) for f in fields):
+        return None
+    signed = pa.concat_tables([_weighted(come, weight, 1), _weighted(gone, weight, -1)])
+    signed = signed.select([*columns, weight])
+    if can_cancel:
+        added = signed.group_by(list(columns)).aggregate([(weight, "sum")])
+        added = added.rename_columns([*columns, weight])
+        signed = added.filter(pa.compute.not_equal(added.column(weight), 0))
+    schema = T.StructType([*fields, T.StructField(weight, T.LongType())])
+    return at_hand(table.gateway.session, signed, schema)
+
+
+def _weighted(rows: pa.Table, weight: str, each: int) -> pa.Table:
+    return rows.append_column(weight, pa.array([each] * rows.num_rows, pa.int64()))
+
+
+def rows_of(
+    table: DeltaTable, version: int, columns: Sequence[str], keys: Sequence[Keys] = ()
+) -> DataFrame | None:
+    """The rows of a table, or at least those that have some of the keys, NULL equal to NULL."""
+    if not columns or (not keys and not _has_few(table, version, WHOLE_MAX)):
+        return None
+    return _rows(table, version, columns, keys, is_located=False)
+
+
+class StoredRows:
+    """The rows that a view, or its state table, holds at a version, with where they are."""
+
+    def __init__(self, table: DeltaTable, version: int) -> None:
+        self._table = table
+        self._version = version
+        self._near: DataFrame | None = None
+        if _has_few(table, version, STORED_MAX):
+            self._near = _rows(table, version, table.schema.names, (), is_located=True)
+
+    @property
+    def all(self) -> DataFrame:
+        """All of them."""
+        return self._table.located(self._version) if self._near is None else self._near
+
+    def having(self, keys: DataFrame | None, pairs: Sequence[tuple[str, str]]) -> DataFrame:
+        """Some of them, among which are all that have a key, NULL equal to NULL.
+
+        Args:
+            keys: held by the driver; None when they are not few.
+        """
+        if self._near is not None or keys is None:
+            return self.all
+        wanted = [(keys, pairs)]
+        near = _rows(self._table, self._version, self._table.schema.names, wanted, is_located=True)
+        if near is not None:
+            return near
+        stored = self.all
+        return stored.where(may_equal(stored, keys, pairs))
+
+
+def _has_few(table: DeltaTable, version: int, most: int) -> bool:
+    count = table.rows_count(version) if table.is_stored(version) else None
+    return count is not None and count <= most
+
+
+def _is_readable(table: DeltaTable, version: int) -> bool:
+    return table.is_stored(version) and not table.maps_columns
+
+
+def _rows(
+    table: DeltaTable,
+    version: int,
+    columns: Sequence[str],
+    keys: Sequence[Keys],
+    *,
+    is_located: bool,
+) -> DataFrame | None:
+    if not _is_readable(table, version):
+        return None
+    sets = [_key_set(table, *one) for one in keys]
+    if not all(sets):
+        return None
+    known = [one for one in sets if one is not None]
+    read = [f for f in table.schema.fields if f.name in columns or _is_key(f.name, known)]
+    if any(is_padded(f) for f in read):
+        return None
+    files = list(table.files(version).values())
+    if known:
+        ranges = [KeyRanges(_told(table, one)) for one in known]
+        files = [f for f in files if any(r.may_hold(f.statistics) for r in ranges)]
+    try:
+        rows = local_rows(table, files, known, [f.name for f in read], ROWS_MAX)
+    except (OnlySpark, TooMany):
+        return None
+    schema = T.StructType([*read, *_PLACES])
+    if not is_located:
+        schema = T.StructType([f for f in read if f.name in columns])
+    return at_hand(table.gateway.session, rows.select(schema.names), schema)
+
+
+def _is_key(column: str, keys: Sequence[KeySet]) -> bool:
+    return any(column in one.columns for one in keys)
+
+
+def _key_set(table: DeltaTable, keys: DataFrame, pairs: Sequence[tuple[str, str]]) -> KeySet | None:
+    """The keys whose equality this process can tell; None when that is not one column of them."""
+    fields = {f.name: f.dataType for f in table.schema.fields}
+    usable = [
+        (mine, theirs)
+        for mine, theirs in pairs
+        if has_order(fields[mine]) and fields[mine] == keys.schema[theirs].dataType
+    ]
+    if not usable:
+        return None
+    held = keys.toArrow()
+    return KeySet({mine: held.column(theirs) for mine, theirs in usable}, nulls_equal=True)
+
+
+def _told(table: DeltaTable, keys: KeySet) -> dict[str, list[int | str | None]]:
+    """The keys that files' statistics can be compared with; not those with a NULL among them."""
+    fields = {f.name: f.dataType for f in table.schema.fields}
+    return {
+        name: values.to_pylist()
+        for name, values in keys.columns.items()
+        if isinstance(fields[name], T.IntegralType | T.StringType)
+        and isinstance(values, pa.ChunkedArray)
+        and not values.null_count
+    }
