@@ -85,6 +85,19 @@ def names(columns: Iterable[Column]) -> tuple[str, ...]:
     return tuple(column.name for column in columns)
 
 
+def same_columns(one: Sequence[Column], other: Sequence[Column]) -> bool:
+    """Have two lists the same names and types in the same order?
+
+    Case, NOT NULL and comments apart: rows of the one are rows of the other.
+
+    >>> same_columns([Column("k", "int", nullable=False)], [Column("K", "int")])
+    True
+    >>> same_columns([Column("k", "int")], [Column("k", "bigint")])
+    False
+    """
+    return [(fold(c.name), c.type) for c in one] == [(fold(c.name), c.type) for c in other]
+
+
 def find(columns: Iterable[Column], name: str) -> Column | None:
     """The column of that name whatever its case, or None."""
     wanted = fold(name)

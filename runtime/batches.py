@@ -3,7 +3,8 @@
 A batch belongs to one output and says what happens to it in ``[lower, upper)``. It consists of
 parts, one for each T: files that hold the rows inserted, and for each stored file that loses rows
 a deletion. So a batch of which another writer's twin is partly in can be cut: the parts below the
-upper are dropped, the rest is committed.
+upper are dropped, the rest is committed. One that gives the table other columns says which, and is
+its whole contents: whatever is stored when it is committed goes.
 
 Rows inserted are files of the table's folder, described by Delta's own ``add`` action. Rows
 deleted are positions in a stored file as of the version the batch was made from: the ``add``
@@ -13,8 +14,8 @@ part deletes. ``None`` in its place means that no row of the file stays.
 A row that an earlier part of the same batch inserts cannot be deleted by a later part: whoever
 makes the batch leaves both out.
 
-The text form carries a format number; a newer one is refused. What is in a text is checked before
-anything is done with it: it may be cut off, or be something else.
+The text form carries a format number, the lowest that says it all; a newer one is refused. What is
+in a text is checked before anything is done with it: it may be cut off, or be something else.
 
 Source: the Delta protocol, "Add File and Remove File", "Deletion Vectors".
 """
@@ -29,7 +30,8 @@ from urllib.parse import unquote
 from ctsql.catalog.errors import error
 from ctsql.catalog.times import CLOSED
 
-FORMAT = 1
+FORMAT = 2
+FORMAT_OF_ROWS = 1
 KIND = "ctsql batch"
 _OUTSIDE = re.compile(r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|(^|/)\.\.(/|$)")
 
@@ -99,6 +101,7 @@ class BatchText:
         batch_id: names it in the metadata of the commit that holds it.
         writer: who staged it, as text. table_id, app: the output it is for.
         lower, upper: in T; upper exclusive. version: the output's version it was made from.
+        schema: the columns that the table is to have, as the log writes them; None leaves them.
     """
 
     batch_id: str
@@ -109,10 +112,15 @@ class BatchText:
     upper: int
     version: int
     parts: tuple[Part, ...]
+    schema: str | None = None
 
     def to_json(self) -> str:
         """The text form."""
-        return json.dumps({"kind": KIND, "format": FORMAT, **asdict(self)})
+        said = asdict(self)
+        if self.schema is None:
+            del said["schema"]
+        number = FORMAT_OF_ROWS if self.schema is None else FORMAT
+        return json.dumps({"kind": KIND, "format": number, **said})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -135,6 +143,7 @@ class BatchText:
                 **{n: _is(str, raw[n]) for n in ("batch_id", "writer", "table_id", "app")},
                 **{n: _is(int, raw[n]) for n in ("lower", "upper", "version")},
                 parts=tuple(_part(part) for part in _is(list, raw["parts"])),
+                schema=_is(str, raw["schema"]) if "schema" in raw else None,
             )
             check_bounds(made.lower, made.upper, [part.time for part in made.parts])
         except KeyError as problem:

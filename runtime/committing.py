@@ -13,7 +13,7 @@ K2: an interruption (Ctrl-C) while the store commits is such an error too.
 import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from ctsql.catalog.errors import CtsqlError, error
@@ -67,12 +67,16 @@ class _Unresolved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """What a commit says beside its parts; the upper stays when ``new`` is None."""
+    """What a commit says beside its parts; the upper stays when ``new`` is None.
+
+    With a ``schema`` the table gets these columns, and all that it holds goes.
+    """
 
     expected: int
     new: int | None
     version_read: int
     metadata: Mapping[str, Any]
+    schema: str | None = None
     domains: tuple[tuple[str, str | None], ...] = ()
 
 
@@ -136,6 +140,10 @@ class Commits:
             RowsGone: rows to delete are not where they were.
             COMMIT_UNKNOWN: it failed and the log cannot be read to find out.
         """
+        if write.schema is not None:
+            txn.start_anew(write.schema)
+            # Whatever was there when the rows were staged: it is known as of this version.
+            write = replace(write, version_read=txn.version_read)
         deletes = [d for part in parts for d in part.deletes]
         staged_vectors = {d.vector_file for d in deletes if d.vector_file is not None}
         used_vectors = txn.delete(deletes) if deletes else set[str]()

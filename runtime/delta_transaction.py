@@ -133,6 +133,40 @@ class Transaction:
             raise RowsGone(file.path)
         return _without(vectors, file, bitmap, rows_count)
 
+    def set_columns(self, schema: str) -> None:
+        """Give the table other columns; rows staged from now on have them.
+
+        Args:
+            schema: the columns as Delta's JSON text.
+
+        Raises:
+            CtsqlError: a Delta table cannot have such columns.
+        """
+        gateway = self.gateway
+        with converted():
+            action = json.loads(self.txn.metadata().json())
+            action["metaData"]["schemaString"] = schema
+            wanted = gateway.parse_action(json.dumps(action))
+            # A new table gets the features that its types need, an old one has to be given them.
+            protocol = gateway.delta.actions.Protocol.forNewTable(
+                gateway.jsession, gateway.option(wanted)
+            )
+            for feature in scala_items(protocol.readerAndWriterFeatureNames()):
+                action["metaData"]["configuration"][f"delta.feature.{feature}"] = "supported"
+            self.txn.updateMetadata(gateway.parse_action(json.dumps(action)), False)
+
+    def start_anew(self, schema: str) -> None:
+        """Give the table other columns, and take away all that it holds.
+
+        Depends on every row: a commit that changes any first makes this one fail.
+        """
+        self.set_columns(schema)
+        self.depend_on_all()
+        now_ms = clock.now_ms()
+        for file in self.table.files(self.version_read).values():
+            gone = self.gateway.add_file(file).removeWithTimestamp(now_ms, True)
+            self._actions.append(gone)
+
     def take_back(self, version: int) -> None:
         """Add the reverse of what a version did: its files go, what it removed comes back.
 

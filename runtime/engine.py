@@ -22,6 +22,7 @@ from ctsql.runtime.intents import settle
 from ctsql.runtime.locks import folder_lock
 from ctsql.runtime.memory_table import ReadOnlyGateway
 from ctsql.runtime.objects import Objects
+from ctsql.runtime.redefinition import check_columns, check_written, is_redefined
 from ctsql.runtime.session import cloned
 from ctsql.runtime.sinks.ct import TaskSink
 from ctsql.runtime.sinks.failure import Failure, note_view_failure, recorded
@@ -33,6 +34,7 @@ from ctsql.runtime.timeline import TaskState, Timeline
 from ctsql.runtime.warehouse import SYSTEM_FOLDER, check_may_begin
 
 SETTLE_TRIES_MAX = 5
+KNOWN_TRIES_MAX = 5
 
 
 class Engine:
@@ -155,8 +157,7 @@ class Engine:
         """
         self._look()
         self.refresh_catalog()
-        newest = self._mint()
-        self.refresh_catalog()
+        newest = self._known(self._mint())
         if self.is_refresh_due():
             newest = self.mint_fresh()
         return newest
@@ -189,9 +190,23 @@ class Engine:
     def mint_fresh(self, *, request: Item | None = None) -> int:
         """Bind a T that is new, not before the clock's time; a view's refresh may be asked for."""
         view = None if request is None else request.id
-        return self.timeline.mint(
+        newest = self.timeline.mint(
             self.objects.sources(), fresh=True, request=view, tick_ms=self.tick_ms
         )
+        return self._known(newest)
+
+    def _known(self, newest: int) -> int:
+        """Look at the catalog, as whoever knows a T is to know the definitions from before it.
+
+        Gives the newest T again, or a newer one where a view was replaced after it: a view is
+        known from a T on that is bound before the catalog says so.
+        """
+        for _ in range(KNOWN_TRIES_MAX):
+            if all(item.created <= newest for item in self.refresh_catalog()):
+                break
+            self._look()
+            newest = self._mint()
+        return newest  # of a view that is known from a still later T on nothing is written or read
 
     def is_refresh_due(self) -> bool:
         """Has the clock passed a time at which some view or task has something to do?
@@ -220,7 +235,7 @@ class Engine:
         now = self.mint()
         behind = any(
             self.objects.stored_upper(item) > now
-            and (self.objects.is_redefined(item) or self.objects.output(item).has_foreign_rows())
+            and (is_redefined(self.objects, item) or self.objects.output(item).has_foreign_rows())
             for item in self.catalog.closure([i.id for i in items])
             if item.kind is ObjectKind.MATERIALIZED_VIEW
         )
@@ -330,12 +345,15 @@ class Engine:
 
         Args:
             full: compare it with its query whatever is known.
-            replaced: its definition is new, so a schedule that is over already is no error.
+            replaced: its definition is new, so a schedule that is over already is no error,
+                and it is not done before the definition is what is stored.
 
         Raises:
-            VIEW_FINISHED: the last refresh of its schedule is over.
+            VIEW_FINISHED: the last refresh of its schedule is over. UNKNOWN_RELATION: it was
+                dropped meanwhile.
         """
         until = self.mint()
+        item = self._still(item)
         self.check_not_suspended(item)
         if self.objects.schedule(item) is not None:
             if not replaced:
@@ -344,9 +362,26 @@ class Engine:
             until = self.mint_fresh(request=item)
         if full and self.objects.output(item).fetch_recent_upper() > until:
             until = self.mint_fresh()
-        reads = [self.objects.item(r.object_id) for r in item.reads]
-        self.advance(reads, until)
-        ViewSink(self.objects, item).advance(until, full=full)
+        while True:
+            item = self._still(item)
+            self.advance([self.objects.item(r.object_id) for r in item.reads], until)
+            ViewSink(self.objects, item).advance(until, full=full)
+            # One that did not know the new definition may have been first at this T.
+            if not replaced or not is_redefined(self.objects, item):
+                return
+            until = self.mint_fresh()
+
+    def _still(self, item: Item) -> Item:
+        """An object as the catalog has it now; raises UNKNOWN_RELATION when it was dropped."""
+        found = self.catalog.items.get(item.id)
+        if found is None:
+            raise error(
+                "UNKNOWN_RELATION",
+                kind=item.kind.value,
+                name=str(item.name),
+                hint="It was dropped meanwhile.",
+            )
+        return found
 
     # ---- reads
 
@@ -371,6 +406,7 @@ class Engine:
         with stored, converted():
             items = [self.objects.item(i) for i in read_objects(query)]
             at = self.read_time(items, as_of=as_of, as_of_span=as_of_span, strict=strict)
+            check_columns(self.objects, query)
             sources = StoredSources(self.objects, span=as_of_span, copies=copies or {})
             context = Context(self.session, sources, at)
             return lower_query(query, context, parameters=parameters)
@@ -388,6 +424,8 @@ class Engine:
             self.timeline.refresh()
             self.refresh_catalog()  # a definition that the timeline names is in the newest one
             self._check_tasks(items)
+            for item in items:
+                check_written(self.objects, self.objects.item(item.id))
             return self.complete_through(items)
         now = self.mint() if as_of is not None else self.mint_for(items)
         now = self._reach(items, now)

@@ -46,6 +46,17 @@ class LogTransaction(Protocol):
         """Write down rows of the version read to delete, by file and position."""
         ...
 
+    def set_columns(self, schema: str) -> None:
+        """Stage rows of other columns than the table has, for :meth:`start_anew`."""
+        ...
+
+    def start_anew(self, schema: str) -> None:
+        """Give the table other columns, and take away all that it holds.
+
+        A commit that changes any rows first makes this one fail.
+        """
+        ...
+
     def read_application(self, app: str) -> None:
         """Depend on an application id (L2)."""
         ...

@@ -35,6 +35,14 @@ from ctsql.runtime.write_handle import Entry, Output
 
 DEFINITION = "definition"
 """In the metadata of an output's commit: of which definition it is."""
+REVISION = "revision"
+"""There too, of a view that was replaced: how often that was."""
+
+
+def revision_of(item: Item) -> dict[str, object]:
+    """What a commit of a view says of how often it was replaced; nothing of one that never was."""
+    is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
+    return {REVISION: item.revision} if is_view and item.revision else {}
 
 
 class Objects:
@@ -418,18 +426,8 @@ class Objects:
         """What a commit of an output at T says of itself: T, and the versions it was made from."""
         read = [self.item(r.object_id) for r in item.reads]
         versions = {i.id: self.version_at(i, time) for i in read if i.location is not None}
-        return {"t": time, "bindings": versions, DEFINITION: self.catalog.fingerprint(item)}
-
-    def is_redefined(self, item: Item) -> bool:
-        """Is what a view holds of another definition than it has now, as far as its log says?"""
-        output = self.output(item)
-        upper = output.fetch_recent_upper()
-        if not upper or upper == CLOSED:
-            return False
-        (*_, newest) = output.entries(since=upper)
-        table = self.table(item)
-        said = table.commit_at(newest.version).metadata if table.has(newest.version) else {}
-        return said.get(DEFINITION) != self.catalog.fingerprint(item)
+        definition = self.catalog.fingerprint(item)
+        return {"t": time, "bindings": versions, DEFINITION: definition, **revision_of(item)}
 
     def added_by(self, item: Item, movement: Movement) -> DataFrame:
         """The rows a movement of kind APPEND inserts."""

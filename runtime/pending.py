@@ -3,7 +3,8 @@
 The correction of an output is what would be committed to bring it to the newest T: for a view
 desired - stored, for a task what its body proposes at each due T, one commit each. Commits of
 sources that have no T yet are given one, in memory only. An output that cannot be computed, and
-one that reads such an output, has the error of the origin instead of rows.
+one that reads such an output, has the error of the origin instead of rows; so has a view whose
+table still has the columns of an older definition.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.memory_table import MemoryTable
+from ctsql.runtime.redefinition import awaits_columns, not_written
 
 COLUMNS = (
     ("kind", "string"),
@@ -80,6 +82,8 @@ def pending(engine: Engine) -> list[Pending]:
                 engine.advance_one(item, now)
             except DataError as problem:
                 problems[item.id] = problem
+            if awaits_columns(engine.objects, item):
+                problems[item.id] = not_written(item)
         if item.is_output:
             found.append(_pending(engine, item, now, problems.get(item.id)))
     return sorted(found, key=lambda p: p.item.name.key)

@@ -23,6 +23,7 @@ from ctsql.planner.syntax.statements import Dml, Edit, RelationRef, SqlText
 from ctsql.runtime import faults
 from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.locks import commit_lock
+from ctsql.runtime.redefinition import check_columns
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import converted
 from ctsql.runtime.transactions import OpenTransaction
@@ -51,6 +52,8 @@ def run_on_table(
     items = [engine.objects.item(i) for node in nodes for i in read_objects(node)]
     as_of, copies = (None, {}) if within is None else (within.at, within.copies)
     at = engine.read_time(items, as_of=as_of) if items else 0
+    for node in nodes:
+        check_columns(engine.objects, node)
     edit = Edit(span=target.span, text=f"delta.`{location}`{alias}")
     prefixes = [Edit(span=span, text="") for span in target.column_prefixes]
     edited = replace(text, edits=(*text.edits, edit, *prefixes))

@@ -15,6 +15,7 @@ from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput, ViewWr
 from ctsql.runtime.input_changes import InputChange
 from ctsql.runtime.key_lookup import Keys, stored_with_keys
 from ctsql.runtime.objects import Objects
+from ctsql.runtime.redefinition import check_known, is_before_columns, version_before
 from ctsql.runtime.sinks.few import few
 
 
@@ -54,6 +55,8 @@ class StoredSources:
             if self.objects.version_at(item, at) is None:
                 raise self._too_early(item, at)
             return self.objects.contents_at(item, at)
+        if item.kind is ObjectKind.MATERIALIZED_VIEW:
+            check_known(self.objects, item)
         if at < item.created:
             raise self._too_early(item, at)
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
@@ -69,6 +72,8 @@ class StoredSources:
         entries = self.objects.output(item).entries(since=at + 1)
         if not entries or not item.created < entries[0].upper <= at + 1:
             return False  # up to its creation an upper says that there was nothing
+        if is_before_columns(self.objects, item, at, entries):
+            return False
         written = entries[0].upper - 1
         return not self.objects.change_times(item, after=written, until=at)
 
@@ -96,13 +101,24 @@ class StoredSources:
         first = item.created
         if item.kind is ObjectKind.TABLE:
             first = self.objects.timeline.first_time(item.id) or 0
+        detail, hint = f"It is known from T = {first} on.", f"Read it AS OF {first} or later."
+        if item.kind is ObjectKind.MATERIALIZED_VIEW and item.revision:
+            detail = (
+                f"It was replaced at T = {first}, and is known by this definition from then on."
+            )
+            before = version_before(self.objects, item, at)
+            if before is not None:
+                hint += (
+                    " What it held before is for Spark: "
+                    f"SELECT * FROM delta.`{item.location}` VERSION AS OF {before}"
+                )
         return error(
             "AS_OF_OUT_OF_RANGE",
             span=self.span,
             time=at,
             relation=str(item.name),
-            detail=f"It is known from T = {first} on.",
-            hint=f"Read it AS OF {first} or later.",
+            detail=detail,
+            hint=hint,
         )
 
     def inserts(self, object_id: str, at: int) -> DataFrame:

@@ -121,6 +121,21 @@ class Batch:
         check_bounds(self._text.lower, self._text.upper, [time])
         return self._stagings.setdefault(time, Staging(self._table, self._txn))
 
+    def start_anew(self, schema: str) -> None:
+        """Make it the whole contents under other columns; what was staged before is deleted.
+
+        Args:
+            schema: the columns, as the log writes them.
+        """
+        self.check_usable()
+        for staging in self._stagings.values():
+            staging.discard()
+        self._stagings.clear()
+        # A transaction of its own: once one has written files it takes no other columns.
+        txn = self._txn = self._table.begin()
+        txn.set_columns(schema)
+        self._text = replace(self._text, schema=schema, version=txn.version_read)
+
     def describe(self) -> str:
         """The batch as a text; whoever holds the text owns the files from now on.
 
@@ -162,6 +177,18 @@ class Batch:
         """Delete the files."""
         self._table.discard(own_files(self.text.parts))
         self.release()
+
+
+def schema_of(batches: Sequence[Batch]) -> str | None:
+    """The columns that batches of one commit give the table; None when they leave them.
+
+    Raises:
+        BATCH_INVALID: one is the whole contents, and there are others.
+    """
+    found = [b.text.schema for b in batches if b.text.schema is not None]
+    if found and len(batches) > 1:
+        raise error("BATCH_INVALID", detail="It is a whole contents: no other goes with it.")
+    return found[0] if found else None
 
 
 class Discardable(Protocol):

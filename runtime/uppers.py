@@ -27,16 +27,19 @@ SHARED_BY = "shared_by"
 class Entry:
     """A commit of the output: from `version` on, everything below `upper` is in.
 
-    ``times``: where several Ts share it, those that have rows in it, in order.
+    ``times``: where several Ts share it, those that have rows in it, in order. ``anew``: it gave
+    the table other columns, so that what was there before is not read under the present ones.
     """
 
     upper: int
     version: int
     times: tuple[int, ...] = ()
+    anew: bool = False
 
 
 def _entry(upper: int, commit: Commit) -> Entry:
-    return Entry(upper, commit.version, tuple(commit.metadata.get(SHARED_BY, ())))
+    times = tuple(commit.metadata.get(SHARED_BY, ()))
+    return Entry(upper, commit.version, times, commit.changes_schema)
 
 
 class Uppers:

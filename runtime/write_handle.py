@@ -50,7 +50,7 @@ from ctsql.runtime.committing import (
     Write,
 )
 from ctsql.runtime.log import LogTable, LogTransaction, RowsGone
-from ctsql.runtime.staged import Batch, Rows, Staging, discarded_on_error
+from ctsql.runtime.staged import Batch, Rows, Staging, discarded_on_error, schema_of
 from ctsql.runtime.uppers import FAILURE, NO_UPPER, Entry, Uppers
 from ctsql.runtime.writer_ids import WriterId
 
@@ -395,7 +395,8 @@ class Output:
         if travelled := [batch.text.batch_id for batch in batches if batch.travelled]:
             said["batches"] = travelled
         read = min((batch.text.version for batch in batches), default=txn.version_read)
-        write = Write(expected=expected, new=new, version_read=read, metadata=said)
+        schema = schema_of(batches)
+        write = Write(expected=expected, new=new, version_read=read, metadata=said, schema=schema)
         try:
             outcome = self._commits.commit(txn, write, parts, batches)
         except RowsGone:

@@ -110,6 +110,14 @@ OBJECTS: tuple[Condition, ...] = (
         "Drop it and create it again with other refresh times.",
     ),
     Condition(
+        "VIEW_REPLACED",
+        "55000",
+        CatalogError,
+        'materialized view "{name}" was replaced and has other columns now',
+        "{detail}",
+        "{hint}",
+    ),
+    Condition(
         "WAREHOUSE_NOT_FOUND",
         "3D000",
         CatalogError,

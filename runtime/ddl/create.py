@@ -13,6 +13,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
 from ctsql.catalog.names import fold
 from ctsql.catalog.refreshes import At, RefreshPart
+from ctsql.catalog.schemas import same_columns
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
 from ctsql.planner.nodes import TaskWrite, ViewWrite
@@ -28,6 +29,7 @@ from ctsql.runtime import clock, faults
 from ctsql.runtime.ddl.namespace import Namespace, check_free, drop_text
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.incremental.plans import check_strict
+from ctsql.runtime.redefinition import table_columns, table_schema
 from ctsql.runtime.source_writes import run_on_table
 from ctsql.runtime.spark_errors import converted
 
@@ -123,7 +125,7 @@ class Creation:
         item = replace(item, columns=bound.columns, reads=bound.reads)
         if old is not None:
             item = replace(item, id=old.id)
-            self._check_replacement(old, item, statement.target.span)
+            self._check_replacement(self.engine.catalog, old, item, statement.target.span)
             self.engine.catalog_store.change(lambda c: c.with_item(item))
             self.engine.refresh_catalog()  # what is stored above it follows at its next T
         else:
@@ -146,8 +148,7 @@ class Creation:
             )
         return found
 
-    def _check_replacement(self, old: Item, new: Item, span: Span) -> None:
-        catalog = self.engine.catalog
+    def _check_replacement(self, catalog: Catalog, old: Item, new: Item, span: Span) -> None:
         if any(i.id == old.id for i in catalog.closure([r.object_id for r in new.reads])):
             raise error(
                 "RECURSIVE_DEFINITION",
@@ -155,7 +156,7 @@ class Creation:
                 name=str(old.name),
                 detail="The new query reads it, directly or through other views.",
             )
-        if catalog.readers(old.id) and _signature(old) != _signature(new):
+        if catalog.readers(old.id) and not same_columns(old.columns, new.columns):
             names = ", ".join(str(i.name) for i in catalog.readers(old.id))
             raise error(
                 "DEPENDENT_OBJECTS",
@@ -186,35 +187,59 @@ class Creation:
     def _replace_materialized_view(self, old: Item, statement: CreateMaterializedView) -> str:
         """The same table goes on under another query: the next T writes the difference.
 
-        Refresh times of the new definition are counted from now: it is created anew, so to say.
+        With other columns it writes all rows. Then, and with refresh times, which are counted
+        from now, the view is created anew, so to say: it is known from now on.
         """
         self.engine.check_not_finished(old)
         self.engine.check_not_suspended(old)
         bound = self.names.binder().bind_materialized_view(statement, old)
         assert isinstance(bound.plan, ViewWrite)
         check_strict(self.engine.objects, bound.plan)
-        item = replace(
-            old,
-            definition=statement.span.text,
-            search_schema=self.names.search_schema,
-            reads=bound.reads,
-            columns=bound.columns,
-            comment=statement.comment,
-        )
-        self._check_replacement(old, item, statement.target.span)
-        if _signature(old) != _signature(item):
-            raise error(
-                "NOT_SUPPORTED_YET",
-                span=statement.target.span,
-                what="CREATE OR REPLACE MATERIALIZED VIEW with other columns",
-                hint=f"Type: DROP MATERIALIZED VIEW {old.name}, then create it.",
+        begins_anew = refresh_parts(statement) is not None
+        if not same_columns(old.columns, bound.columns):
+            begins_anew = True
+            # Refused here, while nothing is changed, if no table can have such columns.
+            new = replace(old, columns=bound.columns)
+            self.engine.objects.table(old).begin().set_columns(table_schema(new))
+        created = self.engine.mint_fresh() if begins_anew else 0
+
+        def replaced(current: Catalog) -> Catalog:
+            before = self._still_there(current, old, bound)
+            item = replace(
+                before,
+                definition=statement.span.text,
+                search_schema=self.names.search_schema,
+                reads=bound.reads,
+                columns=bound.columns,
+                comment=statement.comment,
+                created=max(before.created, created),
             )
-        if refresh_parts(statement) is not None:
-            item = replace(item, created=self.engine.mint_fresh())
-        self.engine.catalog_store.change(lambda c: c.with_item(item))
+            self._check_replacement(current, before, item, statement.target.span)
+            if item != before:
+                item = replace(item, revision=before.revision + 1)
+            return current.with_item(item)
+
+        self.engine.catalog_store.change(replaced)
         self.engine.refresh_catalog()
-        self.engine.refresh_view(item, full=True, replaced=True)
+        self.engine.refresh_view(old, full=True, replaced=True)
         return "CREATE MATERIALIZED VIEW"
+
+    def _still_there(self, current: Catalog, old: Item, bound: Bound) -> Item:
+        """The object as it is now, after a look at the newest catalog.
+
+        Raises:
+            UNKNOWN_RELATION: it, or what the new definition reads, was dropped meanwhile.
+        """
+        needed = {old.id: old.name} | {r.object_id: r.name for r in bound.reads}
+        for object_id, name in needed.items():
+            if object_id not in current.items:
+                raise error(
+                    "UNKNOWN_RELATION",
+                    kind="relation",
+                    name=str(name),
+                    hint="It was dropped while the view was being replaced.",
+                )
+        return current.items[old.id]
 
     def create_task(self, statement: CreateContinualTask) -> str:
         """CREATE CONTINUAL TASK; with SNAPSHOT its first run happens at once."""
@@ -337,16 +362,9 @@ def check_refresh_times(statement: CreateMaterializedView, now_ms: int) -> None:
             )
 
 
-def _signature(item: Item) -> list[tuple[str, str]]:
-    return [(fold(c.name), c.type) for c in item.columns]
-
-
 def _create_table_text(item: Item) -> str:
     """The output's table. Its name for Spark is its folder."""
-    # What a view's query says of NOT NULL may change with its inputs; a task's is declared.
-    keep_not_null = item.kind is not ObjectKind.MATERIALIZED_VIEW
-    columns = [replace(c, nullable=c.nullable or not keep_not_null).ddl() for c in item.columns]
     return (
-        f"CREATE TABLE delta.`{item.location}` ({', '.join(columns)}) USING delta "
+        f"CREATE TABLE delta.`{item.location}` ({table_columns(item)}) USING delta "
         "TBLPROPERTIES ('delta.feature.domainMetadata' = 'supported')"
     )

@@ -10,6 +10,7 @@ from ctsql.planner.lowering import Context, lower_view
 from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax.statements import VerifyView
 from ctsql.runtime.ddl.namespace import Namespace
+from ctsql.runtime.redefinition import check_written
 from ctsql.runtime.sinks.correction import COPIES, column_name, net
 from ctsql.runtime.sinks.few import few
 from ctsql.runtime.sinks.mv import ViewSink
@@ -35,6 +36,7 @@ class Verification:
 
         Raises:
             VIEW_FAILED: what the view holds is an error, or its query cannot be computed.
+            VIEW_REPLACED: nothing is stored by its new definition yet.
             VIEW_FINISHED: asked to repair a view past its last refresh.
         """
         item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW)
@@ -61,6 +63,7 @@ class Verification:
         held = objects.held_error(item, entries[-1].version) if entries else None
         if held is not None:
             raise held.view_error(item)
+        check_written(objects, item)
         columns = [c.name for c in plan.columns]
         names = [column_name(c) for c in columns]
         try:

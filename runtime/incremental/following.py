@@ -175,13 +175,15 @@ class Following:
             raise Unusable("POLICY_FULL")
         output = self.objects.output(self.item)
         entries = output.entries(since=output.fetch_recent_upper())
-        if not entries or output.upper <= self.item.created:
+        if not entries:
             raise Unusable("FIRST_WRITE")
         last = entries[-1]
         table = self.objects.table(self.item)
         said = table.commit_at(last.version).metadata if table.has(last.version) else {}
         if said.get(DEFINITION) != self.objects.catalog.fingerprint(self.item):
             raise Unusable("REDEFINED")
+        if output.upper <= self.item.created:
+            raise Unusable("FIRST_WRITE")
         self.costs = Costs.of(said.get("costs"))
         self.state.named = Named.of(said.get(STATE))
         if self.full:

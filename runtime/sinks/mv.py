@@ -9,7 +9,9 @@ Frontiers: desired is T + 1 for the T to be reached; stored is the output's uppe
 V1: after a commit at T the table holds the query's result on what its sources held at T, as a
     multiset, whatever it held before (self-correcting: stored is what is in the table, foreign
     rows included). (tests/runtime/test_view_correction.py)
-V2: one commit for each T that is written; no file when there is no difference.
+V2: one commit for each T that is written; no file when there is no difference. Where a new
+    definition has other columns the commit writes all rows anew, under them
+    (:mod:`ctsql.runtime.redefinition`).
 V3: a view that a task follows is written at every T at which anything it reads changed; one that
     nobody follows goes straight to the newest. With a refresh schedule, T is a refresh time.
 V4: past the last refresh of its schedule a view's upper is CLOSED: it is never written again.
@@ -26,7 +28,8 @@ another append. M1 to M3 of :mod:`ctsql.runtime.sinks.mv_mint` are asserted ther
 
 On a crash: as for tasks, the commit is in or it is not. ``mv_advanced_upper``: the upper stands at
 the description's lower and there are no rows; the description is minted and written again. When
-a rival commits first the description is outdated and what was staged for it is deleted.
+a rival commits first, or brings the upper to the lower with rows of its own, the description is
+outdated and what was staged for it is deleted.
 
 How the rows are computed, from what changed or from the whole query, is decided at every write by
 :mod:`ctsql.runtime.incremental.following`; each way leaves the same rows. Where a state table is
@@ -42,7 +45,8 @@ from ctsql.runtime import faults
 from ctsql.runtime.incremental.choice import Strategy
 from ctsql.runtime.incremental.following import Following
 from ctsql.runtime.incremental.view_state import ViewState
-from ctsql.runtime.objects import Objects
+from ctsql.runtime.objects import Objects, revision_of
+from ctsql.runtime.redefinition import awaits_columns, is_outdated, is_redefined, table_schema
 from ctsql.runtime.sinks import mv_append
 from ctsql.runtime.sinks.failure import FEATURE, Failure, is_final, recorded
 from ctsql.runtime.sinks.mv_mint import Description, Mint
@@ -80,8 +84,10 @@ class ViewSink:
         Raises:
             VIEW_FAILED: the query cannot be computed on the data; the table stays as it was.
         """
-        if self.objects.is_closed(self.item):
+        if self.objects.is_closed(self.item) or until < self.item.created:
             return
+        if self.objects.gateway.read_only and awaits_columns(self.objects, self.item):
+            return  # reads of it are computed: tables in memory have the columns of those stored
         self._full = full
         upper = self.output.upper
         times: set[int] = set()
@@ -91,9 +97,9 @@ class ViewSink:
         elif upper <= self.item.created:
             times.add(self.item.created)
         times |= self.objects.change_times(self.item, after=after, until=until)
-        stale = self.output.has_foreign_rows() or self.objects.is_redefined(self.item)
+        stale = self.output.has_foreign_rows() or is_redefined(self.objects, self.item)
         if full or (stale and until >= upper):
-            times.add(until)
+            times |= {until} if self.objects.shown_at(self.item, until) is not None else set()
         due = sorted(times)
         followed = self.objects.is_followed(self.item)
         for time in due if followed else due[-1:]:
@@ -115,10 +121,14 @@ class ViewSink:
             return False
         if not self.output.table.has_feature(FEATURE):
             return False  # made by a version that recorded nothing
+        if awaits_columns(self.objects, self.item):
+            return False  # the next that can be computed gives the table its columns
         failure = Failure.of(time, cause, self.item).to_json()
         at = self.objects.shown_at(self.item, time)
         assert at is not None  # it was computed there
         while (upper := self.output.fetch_recent_upper()) <= time:
+            if is_outdated(self.objects, self.item):
+                return False
             attempt = self.output.open(upper)
             if not isinstance(attempt, UpperMismatch):
                 said = {**self.objects.reads_at(self.item, at), "failed": True}
@@ -128,6 +138,8 @@ class ViewSink:
     def _close(self) -> None:
         """Write nothing but the last upper."""
         while (upper := self.output.fetch_recent_upper()) != CLOSED:
+            if is_outdated(self.objects, self.item):
+                return  # by its new definition it may go on
             self.output.compare_and_append(
                 (), expected=upper, new=CLOSED, metadata={"finished": True}
             )
@@ -138,6 +150,8 @@ class ViewSink:
             stored = self.output.fetch_recent_upper()
             if stored > time:
                 return  # a rival wrote it
+            if is_outdated(self.objects, self.item):
+                return  # by a definition that this process does not know yet (N1)
             self._mint, _ = self._mint.next(desired=time + 1, stored=stored)
             # Not minted anew: the last description is still valid, and its batch was disturbed.
             description = self._mint.minted
@@ -197,7 +211,11 @@ class ViewSink:
                 )
                 columns = [c.name for c in self.plan.columns]
                 desired = lower_view(self.plan, context)
-                stored = sources.stored(self.item.id)
+                stored = None
+                if awaits_columns(self.objects, self.item):
+                    batch.start_anew(table_schema(self.item))
+                else:
+                    stored = sources.stored(self.item.id)
                 small = self._is_small(batch.version_read, time)
                 stage(batch.at(time), desired, stored, columns, small=small)
         except (DataError, StatementError) as problem:
@@ -219,9 +237,9 @@ class ViewSink:
             action = mv_append.decide(description, self.output.fetch_recent_upper())
             match action:
                 case mv_append.Drop():
-                    if state is not None:
-                        state.discard()
-                    return self.output.drop(batch)
+                    return self._drop(batch, state)
+                case mv_append.Append(_, None) if self._is_overtaken(batch):
+                    return self._drop(batch, state)
                 case mv_append.Append(_, None):
                     at = self.objects.shown_at(self.item, description.upper - 1)
                     assert at is not None  # as when it was written
@@ -234,11 +252,27 @@ class ViewSink:
                         metadata={**self.objects.reads_at(self.item, at), **said},
                     )
                 case mv_append.Append(_, int(behind)):
+                    lower, said_first = description.lower, revision_of(self.item)
                     advanced = self.output.compare_and_append(
-                        (), expected=behind, new=description.lower
+                        (), expected=behind, new=lower, metadata=said_first
                     )
                     if isinstance(advanced, Committed):
                         faults.point("mv_advanced_upper")
+
+    def _drop(self, batch: Batch, state: ViewState | None) -> Appended:
+        if state is not None:
+            state.discard()
+        return self.output.drop(batch)
+
+    def _is_overtaken(self, batch: Batch) -> bool:
+        """Did a rival's rows, not our own empty commit, bring the upper to the batch's lower?
+
+        That is where a view begins anew: its lower is the time of creation, not the stored upper.
+        """
+        last = self.output.uppers.last
+        if last is None or last.version <= batch.version_read:
+            return False
+        return last.anew or self.output.table.commit_at(last.version).changes_data
 
     def _is_small(self, version: int, time: int) -> bool:
         """Is the difference likely to fit the driver? The view's size tells, or its inputs'."""

@@ -28,6 +28,7 @@ from ctsql.runtime.commits import Change, rows_changed
 from ctsql.runtime.input_changes import numbered_rows
 from ctsql.runtime.movements import Movement
 from ctsql.runtime.objects import Objects
+from ctsql.runtime.redefinition import is_before_columns
 from ctsql.runtime.sinks.correction import COPIES, column_name, netted
 from ctsql.runtime.sources import StoredSources
 
@@ -166,7 +167,10 @@ class Changes:
             return None
         (movement,) = found
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
-            earlier = [e for e in objects.output(item).entries(since=time) if e.upper <= time]
+            entries = objects.output(item).entries(since=time)
+            if is_before_columns(objects, item, time - 1, entries):
+                return None  # what was there before has other columns
+            earlier = [e for e in entries if e.upper <= time]
             written = earlier[-1].upper - 1 if earlier else item.created - 1
             if objects.change_times(item, after=written, until=time - 1):
                 return None  # it jumped over a T, so this is the change of several

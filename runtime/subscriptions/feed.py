@@ -76,7 +76,8 @@ class Feed:
 
         Raises:
             UNKNOWN_RELATION: what is followed was dropped. SUBSCRIPTION_OUTDATED: it is a plain
-                view that was replaced. STATEMENT_CANCELLED: ``stop`` was set.
+                view that was replaced, or a materialized one with other columns.
+            STATEMENT_CANCELLED: ``stop`` was set.
         """
         if not self._moved(engine):
             return []

@@ -9,6 +9,7 @@ On a crash: the position is that of the last acknowledgement; what was told afte
 again. A lost answer of a commit is resolved by the log, as for every output.
 """
 
+import hashlib
 import uuid
 from collections.abc import Iterable
 
@@ -119,10 +120,11 @@ class Readers:
         return found
 
     def check(self, subscription: Subscription, item: Item, span: Span | None) -> None:
-        """A reader must follow this object, and a plain view must be the one it began with.
+        """A reader must follow this object, and a view must be the one it began with.
 
         Raises:
-            OBJECT_EXISTS: it follows another one. SUBSCRIPTION_OUTDATED: the view was replaced.
+            OBJECT_EXISTS: it follows another one. SUBSCRIPTION_OUTDATED: the view was replaced,
+                a materialized one with other columns.
         """
         if subscription.object_id != item.id:
             other = self.engine.catalog.items[subscription.object_id]
@@ -203,8 +205,18 @@ def read_for(catalog: Catalog, item: Item) -> list[str]:
 
 
 def definition_of(engine: Engine, item: Item) -> str:
-    """What a reader of a plain view notes of it; of others, whose past is stored, nothing."""
-    return engine.catalog.fingerprint(item) if item.kind is ObjectKind.VIEW else ""
+    """What a reader notes of an object, of which it can be told only while that is the same.
+
+    The definition of a plain view, the columns of a materialized one; of others nothing.
+    """
+    match item.kind:
+        case ObjectKind.VIEW:
+            return engine.catalog.fingerprint(item)
+        case ObjectKind.MATERIALIZED_VIEW:
+            told = repr([(fold(c.name), c.type) for c in item.columns])
+            return hashlib.sha256(told.encode()).hexdigest()[:16]
+        case _:
+            return ""
 
 
 def outdated(item: Item, what: str) -> Exception:

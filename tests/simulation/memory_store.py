@@ -108,6 +108,7 @@ class Folder:
         files: rows by path. vectors: row numbers by file, by the vector file's name. owners: who
             wrote a file. named: files that some commit ever named. late: commits on their way,
             with the version they are for. sent: by version, who committed it and what it read.
+        schemas: by version, the columns, where they matter.
     """
 
     store: "Store"
@@ -121,6 +122,7 @@ class Folder:
     sent: list[Sent] = field(default_factory=list)
     live: list[dict[str, File]] = field(default_factory=list)
     parsed: list[Commit] = field(default_factory=list)
+    schemas: list[str] = field(default_factory=list)
 
     @property
     def newest(self) -> int:
@@ -172,6 +174,9 @@ class Folder:
         self.log[version] = text
         self.parsed.append(commit)
         self.live.append(files)
+        before = self.schemas[-1] if self.schemas else ""
+        given = (json.loads(a)["metaData"] for a in lines if '"metaData"' in a)
+        self.schemas.append(next((m.get("schemaString", "") for m in given), before))
         self.store.on_commit(self, commit, sent)
         return version
 

@@ -34,9 +34,9 @@ SEEDS_MAX = 400
 FIRST = {
     "rows that are back after an error are no change": 1_130,
     "a failed look at older bindings passes over them": 250,
-    "a full refresh binds a T after bringing up what it reads": 0,
+    "a full refresh binds a T after bringing up what it reads": 640,
     "the state of a cleaned log may be of a later version": 100,
-    "the error of a view below is another one at each T": 190,
+    "the error of a view below is another one at each T": 840,
     "rows under an error are counted": 200,
     "a view changes only where it was written": 550,
 }

@@ -55,8 +55,15 @@ def _batch(times: tuple[int, ...] = (3, 4)) -> BatchText:
 
 def test_a_text_reads_back_the_same() -> None:
     """All of it, also the empty batch."""
-    for batch in (_batch(), replace(_batch(), parts=())):
+    for batch in (_batch(), replace(_batch(), parts=()), replace(_batch(), schema="{}")):
         assert BatchText.from_json(batch.to_json()) == batch
+
+
+def test_the_format_is_the_lowest_that_says_it_all() -> None:
+    """One that gives the table other columns is refused by versions that would leave them."""
+    assert json.loads(_batch().to_json())["format"] == 1
+    assert "schema" not in json.loads(_batch().to_json())
+    assert json.loads(replace(_batch(), schema="{}").to_json())["format"] == 2
 
 
 def test_the_files_of_a_part_are_decoded_paths() -> None:
@@ -111,6 +118,7 @@ def _part(**changes: Any) -> str:
         _changed(version=None),
         _changed(parts={}),
         _changed(parts=[7]),
+        _changed(schema=7),
         _part(time=3.5),
         _part(inserts=[{"path": "/etc/passwd", "action": _add("/etc/passwd")}]),
         _part(inserts=[{"path": "../x", "action": _add("../x")}]),
@@ -131,8 +139,8 @@ def test_something_else_is_refused(text: str) -> None:
 
 def test_a_newer_format_is_refused() -> None:
     """With both numbers in the message."""
-    with pytest.raises(CtsqlError, match="format 2; this version knows up to 1") as caught:
-        BatchText.from_json(_changed(format=2, parts="unknown"))
+    with pytest.raises(CtsqlError, match="format 3; this version knows up to 2") as caught:
+        BatchText.from_json(_changed(format=3, parts="unknown"))
     assert caught.value.condition == "BATCH_TOO_NEW"
 
 

@@ -1,0 +1,168 @@
+"""Views whose definition was replaced, and what their tables hold until the new one is written.
+
+CREATE OR REPLACE changes the catalog first and the view's table after it:
+
+    catalog: other definition, revision + 1, and with other columns another time of creation
+    table:   one commit: difference of the rows; with other columns the columns, every row that
+             the new query gives, and all files that were there go
+
+Between the two, or when the first process dies there, the table *awaits* its columns. Whoever
+writes the view next finishes it. Until then the new definition has no stored contents: a read is
+computed, and one of what is stored is refused.
+
+N1: one that knows an older definition writes nothing on top of a newer one. Each commit says its
+    revision, and goes in only where the upper, and so the newest commit, is the one looked at.
+N2: what was stored before the table got its columns is never read under them. The commit that
+    changed them says so in the log (:attr:`ctsql.runtime.uppers.Entry.anew`).
+
+Tests: tests/simulation/test_replacing.py, tests/runtime/test_replaced_columns.py and
+test_replaced_columns_killed.py.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import types as T
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import fold
+from ctsql.catalog.schemas import Column, same_columns
+from ctsql.catalog.times import CLOSED
+from ctsql.planner.nodes import Node, NormalReference, descend
+from ctsql.runtime.objects import DEFINITION, REVISION, Objects
+from ctsql.runtime.write_handle import NO_UPPER, Entry
+
+
+def is_redefined(objects: Objects, item: Item) -> bool:
+    """Is what a view holds of another definition than it has now, as far as its log says?"""
+    said = _said(objects, item)
+    return said is not None and said.get(DEFINITION) != objects.catalog.fingerprint(item)
+
+
+def is_outdated(objects: Objects, item: Item) -> bool:
+    """Is what a view holds of a newer definition than this process knows (N1)?"""
+    said = _said(objects, item)
+    return said is not None and said.get(REVISION, 0) > item.revision
+
+
+def awaits_columns(objects: Objects, item: Item) -> bool:
+    """Has the table of a replaced view still the columns of an older definition?"""
+    if item.kind is not ObjectKind.MATERIALIZED_VIEW:
+        return False
+    # With refresh times it may be replaced before anything was written.
+    is_written = objects.output(item).fetch_recent_upper() != NO_UPPER
+    if is_written and not is_redefined(objects, item):
+        return False
+    return not same_columns(objects.stored_columns(item), item.columns)
+
+
+def is_before_columns(objects: Objects, item: Item, at: int, entries: Sequence[Entry]) -> bool:
+    """Is what was stored of a view as of T under other columns than its present ones (N2)?
+
+    Args:
+        entries: its commits from the last one that is complete through T on.
+    """
+    later = (e for e in entries if e.upper > at + 1)
+    return any(e.anew for e in later) or awaits_columns(objects, item)
+
+
+def version_before(objects: Objects, item: Item, at: int) -> int | None:
+    """The version that a view's table had at T, if the log still tells; None before its first."""
+    try:
+        return objects.stored_at(item, at).version
+    except CtsqlError as problem:
+        if problem.condition != "HISTORY_LOST":
+            raise
+        return None
+
+
+def check_known(objects: Objects, item: Item) -> None:
+    """Refuse to read a view of which this process knows an older definition only.
+
+    Raises:
+        VIEW_REPLACED: it was replaced since this process looked at the catalog.
+    """
+    if is_outdated(objects, item):
+        raise replaced_meanwhile(item)
+
+
+def check_written(objects: Objects, item: Item) -> None:
+    """Refuse to read what is stored of a view whose new definition was never written.
+
+    Raises:
+        VIEW_REPLACED: whoever replaced it has not finished.
+    """
+    if awaits_columns(objects, item):
+        raise not_written(item)
+
+
+def check_columns(objects: Objects, node: Node) -> None:
+    """Refuse to run what was bound to columns that a view has no longer.
+
+    Raises:
+        VIEW_REPLACED: it was replaced since the statement was bound.
+    """
+    for read in descend(node):
+        item = objects.catalog.items.get(getattr(read, "object_id", ""))
+        if not isinstance(read, NormalReference) or item is None:
+            continue
+        has = {fold(c.name) for c in item.columns}
+        if item.kind is ObjectKind.MATERIALIZED_VIEW and not has.issuperset(
+            map(fold, read.columns)
+        ):
+            raise replaced_meanwhile(item)
+
+
+def not_written(item: Item) -> CtsqlError:
+    """VIEW_REPLACED for one of which nothing is stored; the caller raises it."""
+    return error(
+        "VIEW_REPLACED",
+        name=str(item.name),
+        detail="Nothing is stored by its new definition yet.",
+        hint=f"Type: REFRESH MATERIALIZED VIEW {item.name}",
+    )
+
+
+def replaced_meanwhile(item: Item) -> CtsqlError:
+    """VIEW_REPLACED for a statement that began with older columns; the caller raises it."""
+    return error(
+        "VIEW_REPLACED",
+        name=str(item.name),
+        detail="That was while the statement ran.",
+        hint="Run the statement again.",
+    )
+
+
+def table_columns(item: Item) -> str:
+    """The columns of an output's table, as CREATE TABLE takes them."""
+    # What a view's query says of NOT NULL may change with its inputs; a task's is declared.
+    keep_not_null = item.kind is not ObjectKind.MATERIALIZED_VIEW
+    columns = (
+        Column(c.name, c.type, c.nullable or not keep_not_null, c.comment) for c in item.columns
+    )
+    return ", ".join(c.ddl() for c in columns)
+
+
+def table_schema(item: Item) -> str:
+    """The same, as the log writes them."""
+    return T.StructType.fromDDL(table_columns(item)).json()
+
+
+def _said(objects: Objects, item: Item) -> dict[str, Any] | None:
+    """What the newest commit of a view says of itself; None before the first, and after the last.
+
+    Nothing where the log of that commit was cleaned up.
+    """
+    output = objects.output(item)
+    if output.fetch_recent_upper() in (NO_UPPER, CLOSED):
+        return None
+    newest = output.uppers.last
+    if newest is None:
+        return {}
+    try:
+        return objects.table(item).commit_at(newest.version).metadata
+    except CtsqlError as problem:
+        if problem.condition != "HISTORY_LOST":
+            raise
+        return {}

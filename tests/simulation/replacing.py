@@ -1,0 +1,199 @@
+"""Runs in which processes replace one view, also by other columns, while others bring it up.
+
+Rows say of which definition they are. At every commit the rows are of definitions with the columns
+that the table has, those of the definition that the commit names, and exactly that query's as of
+its T; and no commit is of an older definition than one before it (N1 and N2 of
+:mod:`ctsql.runtime.redefinition`).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
+from ctsql.catalog.names import DEFAULT_SCHEMA, Name
+from ctsql.catalog.schemas import Column, same_columns
+from ctsql.planner.lowering import Context
+from ctsql.planner.nodes import ViewWrite
+from ctsql.runtime import sources
+from ctsql.runtime.commits import Commit
+from ctsql.runtime.objects import DEFINITION, REVISION, Objects
+from ctsql.runtime.sinks import mv
+from ctsql.runtime.sources import StoredSources
+from tests.simulation import in_place_of_spark, world
+from tests.simulation.memory_log import Rows
+from tests.simulation.memory_store import Bag, Folder, Sent
+from tests.simulation.model import require
+from tests.simulation.process import MemoryEngine, Process
+from tests.simulation.simulation import Simulation
+
+VIEW, SOURCE = "shown", "s0"
+DEFINITIONS = ("x1", "x2", "y1", "z1")
+"""The first letter is the first column's name."""
+
+
+def _item(tag: str) -> Item:
+    text = (
+        f"CREATE MATERIALIZED VIEW {VIEW} ({tag[0]}, k, v) WITH (REFRESH POLICY = full) "
+        f"AS SELECT '{tag}', k, v FROM {SOURCE}"
+    )
+    read = Reading(name=Name(DEFAULT_SCHEMA, SOURCE), object_id=SOURCE, columns=("k", "v"))
+    return Item(
+        id=VIEW,
+        kind=ObjectKind.MATERIALIZED_VIEW,
+        name=Name(DEFAULT_SCHEMA, VIEW),
+        columns=(Column(tag[0], "string"), *world.COLUMNS),
+        definition=text,
+        reads=(read,),
+        location=VIEW,
+        created=0,
+    )
+
+
+TAGS = {_item(tag).definition: tag for tag in DEFINITIONS}
+
+
+def _tagged(tag: str, rows: Bag) -> Bag:
+    return Counter({(tag, *row): n for row, n in rows.items()})
+
+
+class Replacing(Simulation):
+    """One such run.
+
+    Attributes:
+        anew: how often the table got other columns; refused: how often a read was to be run
+            again.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.processes = [Replacer(self, p.number) for p in self.processes]
+        self.anew = self.refused = 0
+        self.revision = 0
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        self.store.make(VIEW)
+        engine = Process(self, 97).start()
+        made = replace(_item("x1"), created=engine.mint())
+        folder = self.store.folders[VIEW]
+        folder.schemas[-1] = "x"
+        engine.catalog_store.change(lambda c: c.with_item(made))
+
+    def _committed(self, folder: Folder, commit: Commit, sent: Sent) -> None:
+        super()._committed(folder, commit, sent)
+        if folder.location != VIEW:
+            return
+        revision = commit.metadata.get(REVISION, 0)
+        said = commit.metadata.get(DEFINITION)
+        if said is None:
+            return
+        require(revision >= self.revision, "N1: an older definition", revision, self.revision)
+        self.revision = revision
+        self.anew += commit.changes_schema
+        tag, at = self._tag(said), commit.metadata["upper"] - 1
+        held = folder.contents(commit.version)
+        column = folder.schemas[commit.version]
+        require(tag[0] == column, "N2: rows under other columns", tag, column)
+        wanted = _tagged(tag, self.model.contents(SOURCE, at))
+        require(held == wanted, "other contents than at T", at, held, wanted)
+
+    def _tag(self, fingerprint: str) -> str:
+        catalog = Catalog.of([world.item(SOURCE, 0)])
+        return next(t for t in DEFINITIONS if catalog.fingerprint(_item(t)) == fingerprint)
+
+    def _finish(self) -> None:
+        super()._finish()
+        last = Replacer(self, 96)
+        engine = last.start()
+        last.show(engine)
+        (newest,) = (i for i in engine.catalog if i.id == VIEW)
+        column = self.store.folders[VIEW].schemas[-1]
+        require(column == newest.columns[0].name, "the columns of the newest definition", column)
+
+    @contextmanager
+    def _patched(self) -> Iterator[None]:
+        plainly = in_place_of_spark.lower_view
+
+        def lower_view(plan: ViewWrite, context: Context) -> Rows:
+            if plan.object_id != VIEW:
+                return plainly(plan, context)
+            found: Any = context.sources
+            tag = next(t for d, t in TAGS.items() if d.endswith(plan.desired.sql.span.text))
+            return Rows(_tagged(tag, found.contents(SOURCE, context.at).bag()).elements())
+
+        def stored_columns(objects: Objects, item: Item) -> tuple[Column, ...]:
+            if item.id != VIEW:
+                return world.COLUMNS
+            return (Column(objects.table(item).schema_text(), "string"), *world.COLUMNS)
+
+        with super()._patched(), ExitStack() as stack:
+            for owner, name, function in (
+                (mv, "lower_view", lower_view),
+                (sources, "lower_view", lower_view),
+                (mv, "table_schema", lambda item: item.columns[0].name),
+                (Objects, "stored_columns", stored_columns),
+            ):
+                stack.enter_context(mock.patch.object(owner, name, function))
+            yield
+
+
+class Replacer(Process):
+    """A process that also replaces the view, and reads it."""
+
+    simulation: Replacing
+
+    def _any(self, engine: MemoryEngine, wanted: Callable[[Item], bool]) -> Item | None:
+        return super()._any(engine, lambda i: i.id != VIEW and wanted(i))
+
+    def statement(self, engine: MemoryEngine) -> None:
+        """Often one about the view."""
+        more = [super().statement, self.replace_it, self.show]
+        what: Callable[[MemoryEngine], None] = self.simulation.rng.choices(more, [2, 1, 2])[0]
+        self.doing = what.__name__
+        what(engine)
+
+    def replace_it(self, engine: MemoryEngine) -> None:
+        """CREATE OR REPLACE MATERIALIZED VIEW, as its statement does it."""
+        wanted = _item(self.simulation.rng.choice(DEFINITIONS))
+        old = engine.refresh_catalog().items[VIEW]
+        anew = not same_columns(old.columns, wanted.columns)
+        created = engine.mint_fresh() if anew else 0
+
+        def replaced(current: Catalog) -> Catalog:
+            before = current.items[VIEW]
+            item = replace(
+                before,
+                definition=wanted.definition,
+                columns=wanted.columns,
+                created=max(before.created, created),
+            )
+            if item != before:
+                item = replace(item, revision=before.revision + 1)
+            return current.with_item(item)
+
+        engine.catalog_store.change(replaced)
+        engine.refresh_catalog()
+        engine.refresh_view(old, full=True, replaced=True)
+
+    def show(self, engine: MemoryEngine) -> None:
+        """A strict read, by the definition that this process knows then."""
+        engine.refresh_catalog()
+        at = engine.read_time([engine.objects.item(VIEW)])
+        item = engine.objects.item(VIEW)
+        try:
+            rows: Any = StoredSources(engine.objects).contents(VIEW, at)
+        except CtsqlError as problem:
+            if problem.condition != "VIEW_REPLACED":
+                raise
+            self.simulation.refused += 1
+            return
+        held = self.simulation.model.contents(SOURCE, at)
+        # Of two definitions with the same columns the older may have been first at this T.
+        alike = [t for t in DEFINITIONS if t[0] == item.columns[0].name]
+        found = rows.bag()
+        require(found in [_tagged(t, held) for t in alike], "another read", at, found, held)
