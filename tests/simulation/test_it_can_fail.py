@@ -39,7 +39,6 @@ FIRST = {
     "the error of a view below is another one at each T": 840,
     "rows under an error are counted": 200,
     "an output that holds T is read as it is": 400,
-    "a view changes only where it was written": 550,
 }
 """The seed to begin with, where the first to notice is far off."""
 
@@ -129,11 +128,6 @@ def _heals_unseen(real: Callable[..., Change]) -> Callable[..., Change]:
 def _counts_under_errors(of: Any, item: Any, at: int) -> int | None:
     version = of.version_at(item, at)
     return 0 if version is None else of.table(item).rows_count(version)  # type: ignore[no-any-return]
-
-
-def _moves_as_written(of: Any, item: Any, *, after: int, until: int) -> set[int]:
-    moved = of.movements(item, after=after, until=until)
-    return {m.time for m in moved if of.change_of(item, m) is not Change.NONE}
 
 
 def _whole_commits(real: Callable[..., movements.Stored]) -> Callable[..., movements.Stored]:
@@ -241,7 +235,6 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
         "movements",
         _one_each(movements.movements),
     ),
-    "a view changes only where it was written": (Objects, "move_times", _moves_as_written),
     "who follows does not ask for others' rows": (Following, "has_foreign_rows", lambda _: False),
 }
 
