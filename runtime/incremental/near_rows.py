@@ -29,6 +29,9 @@ WHOLE_MAX = 10_000
 STORED_MAX = 2_000
 """Rows of a view that are read without asking for some; of more, those with a key are."""
 
+FILES_MAX = 10_000
+"""Files of which this process reads the statistics, to find those that may hold a key."""
+
 _PLACES = (T.StructField(FILE_COLUMN, T.StringType()), T.StructField(ROW_COLUMN, T.LongType()))
 _WHOLE = (
     T.IntegralType, T.DecimalType, T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType,
@@ -141,6 +144,8 @@ def _rows(
     if any(is_padded(f) for f in read):
         return None
     files = list(table.files(version).values())
+    if len(files) > FILES_MAX:
+        return None
     if known:
         ranges = [KeyRanges(_told(table, one)) for one in known]
         files = [f for f in files if any(r.may_hold(f.statistics) for r in ranges)]

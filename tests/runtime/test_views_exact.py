@@ -215,3 +215,22 @@ def _die(*_: object, **__: object) -> None:
 def folder_version(con: Connection, name: str) -> int:
     """The newest version of an object's table."""
     return len(log(folder(con, name))) - 1
+
+
+def test_a_view_over_one_that_passed_a_time_over(con: Connection) -> None:
+    """A view that nobody follows skips Ts; what is above it shows them all the same."""
+    con.execute(
+        "CREATE TABLE t (v INT); INSERT INTO t VALUES (1);"
+        "CREATE MATERIALIZED VIEW low AS SELECT v + 1 AS v FROM t;"
+        "CREATE MATERIALIZED VIEW high AS SELECT sum(v) AS s FROM low"
+    )
+    assert con.execute("SELECT * FROM high").fetchall() == [(2,)]
+    con.execute("INSERT INTO t VALUES (10)")
+    assert con.execute("SELECT count(*) FROM t").fetchall() == [(2,)]  # binds a T, writes no view
+    assert con._engine is not None
+    passed_over = con._engine.timeline.now
+    con.execute("INSERT INTO t VALUES (100)")
+    assert con.execute("SELECT * FROM high").fetchall() == [(114,)]
+    for view, row in (("high", (13,)), ("low", (2,)), ("low", (11,))):
+        assert row in con.execute(f"SELECT * FROM {view} AS OF {passed_over}").fetchall()
+    assert con.execute(f"SELECT * FROM high AS OF {passed_over - 1}").fetchall() == [(2,)]
