@@ -95,7 +95,12 @@ def same_columns(one: Sequence[Column], other: Sequence[Column]) -> bool:
     >>> same_columns([Column("k", "int")], [Column("k", "bigint")])
     False
     """
-    return [(fold(c.name), c.type) for c in one] == [(fold(c.name), c.type) for c in other]
+    return signature(one) == signature(other)
+
+
+def signature(columns: Iterable[Column]) -> list[tuple[str, str]]:
+    """What rows need of columns: names whatever their case, and types, in order."""
+    return [(fold(c.name), c.type) for c in columns]
 
 
 def find(columns: Iterable[Column], name: str) -> Column | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from ctsql.runtime.data_files import DataFile
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, DeltaTable
@@ -22,6 +22,9 @@ from ctsql.runtime.delta_transaction import files_by_name, relative_path
 from ctsql.runtime.local_files import KeySet, LocalFile, OnlySpark, TooMany, find, is_flat
 from ctsql.runtime.sinks.few import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX
 from ctsql.runtime.spark_errors import converted
+
+PLACES = (StructField(FILE_COLUMN, StringType()), StructField(ROW_COLUMN, LongType()))
+"""The columns that say where a row is stored."""
 
 
 def rows_with_deleted(table: DeltaTable, files: Sequence[DataFile]) -> DataFrame:
@@ -81,20 +84,20 @@ def local_change(
         raise TooMany
     come: list[LocalFile] = []
     gone: list[LocalFile] = []
+    paths = _local_paths(table, [old.get(name) or new[name] for name in differ])
+    deleted = table.vectors.deleted_rows
     with converted():
-        for name in differ:
+        for name, path in zip(differ, paths, strict=True):
             was, now = old.get(name), new.get(name)
-            (path,) = _local_paths(table, [one for one in (now, was) if one is not None][:1])
-            if was is None or now is None:
-                file = was or now
-                assert file is not None  # its name is of one of both
-                whole_file = LocalFile(name, path, table.vectors.deleted_rows(file))
-                (come if was is None else gone).append(whole_file)
-                continue
-            first, second = table.vectors.deleted_rows(was), table.vectors.deleted_rows(now)
-            for rows, found in ((second - first, gone), (first - second, come)):
-                if rows:
-                    found.append(LocalFile(name, path, BitMap64(), only=rows))
+            if was is None:
+                come.append(LocalFile(name, path, deleted(new[name])))
+            elif now is None:
+                gone.append(LocalFile(name, path, deleted(was)))
+            else:
+                first, second = deleted(was), deleted(now)
+                for rows, found in ((second - first, gone), (first - second, come)):
+                    if rows:
+                        found.append(LocalFile(name, path, BitMap64(), only=rows))
     return _found(table, come, columns), _found(table, gone, columns)
 
 

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, functions as F, types as T
 from ctsql.planner.lowering import Found
 from ctsql.runtime.data_files import DataFile
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, DeltaTable
-from ctsql.runtime.delta_lookup import deleted_among, local_rows, rows_with_deleted
+from ctsql.runtime.delta_lookup import PLACES, deleted_among, local_rows, rows_with_deleted
 from ctsql.runtime.file_ranges import KeyRanges
 from ctsql.runtime.local_files import KeySet, OnlySpark, TooMany
 from ctsql.runtime.sinks.correction import column_name
@@ -33,7 +33,6 @@ _EXACT = (
     T.IntegralType, T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType, T.BooleanType,
 )  # fmt: skip
 _PLAIN = (T.IntegralType, T.DecimalType, T.DateType, T.BooleanType, T.StringType)
-_PLACES = (T.StructField(FILE_COLUMN, T.StringType()), T.StructField(ROW_COLUMN, T.LongType()))
 _PADDED = "__CHAR_VARCHAR_TYPE_STRING"
 """Of a column that Spark stores as a text: how it is to be compared."""
 
@@ -86,7 +85,7 @@ def stored_with_keys(
     values = {columns[i]: listed for i, listed in zip(plain, keys.listed(plain), strict=True)}
     files = list(table.files(version).values())
     if not table.maps_columns:
-        ranges = KeyRanges({c: v for c, v in values.items() if _is_told(table.schema[c])})
+        ranges = KeyRanges({c: v for c, v in values.items() if is_told(table.schema[c])})
         files = [file for file in files if ranges.may_hold(file.statistics)]
     if not files:
         return Found(None)
@@ -103,7 +102,7 @@ def stored_with_keys(
     return None if found is None else Found(_alive(table, version, found))
 
 
-def _is_told(field: T.StructField) -> bool:
+def is_told(field: T.StructField) -> bool:
     """Do a file's statistics write the values of a column as Python has them?"""
     return isinstance(field.dataType, T.IntegralType | T.StringType)
 
@@ -113,8 +112,7 @@ def _found_locally(
 ) -> Found:
     """The rows of files on a local disk that have a key."""
     rows = local_rows(table, files, [KeySet(values)])
-    places = (T.StructField(FILE_COLUMN, T.StringType()), T.StructField(ROW_COLUMN, T.LongType()))
-    located = T.StructType([*table.schema, *places])
+    located = T.StructType([*table.schema, *PLACES])
     return Found(at_hand(table.gateway.session, rows, located) if rows.num_rows else None)
 
 

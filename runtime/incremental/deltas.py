@@ -152,23 +152,24 @@ class Relations:
             if not all(step in steps for step, _ in use.keys):
                 continue
             known = [(keys, pairs) for step, pairs in use.keys if (keys := steps[step]) is not None]
-            rows = None
-            if len(known) == len(use.keys):
-                rows = self._near(use, use.columns, known)
-                if rows is None:
-                    rows = self._read(use)
-                    wanted = [may_equal(rows, keys, pairs) for keys, pairs in known]
-                    rows = rows.where(reduce(or_, wanted))
-            (self._rows(use) if rows is None else rows).createOrReplaceTempView(name)
+            rows = self._rows(use, known if len(known) == len(use.keys) else ())
+            rows.createOrReplaceTempView(name)
             session = self.objects.gateway.session
             self.stack.callback(session.catalog.dropTempView, name)
             del self.waiting[name]
 
-    def _rows(self, use: TableUse) -> DataFrame:
+    def _rows(self, use: TableUse, keys: Sequence[Keys] = ()) -> DataFrame:
+        """The rows of a table; with keys, at least those that have one."""
         if use.version is Version.DELTA:
-            return self.changes[use.table]
-        near = self._near(use, self.reads[use.table])
-        return self._read(use) if near is None else near
+            rows = self.changes[use.table]
+        else:
+            near = self._near(use, use.columns if keys else self.reads[use.table], keys)
+            if near is not None:
+                return near
+            rows = self._read(use)
+        if keys:
+            rows = rows.where(reduce(or_, (may_equal(rows, few, pairs) for few, pairs in keys)))
+        return rows
 
     def _time(self, use: TableUse) -> int:
         """The T as of which a table is read."""
@@ -178,11 +179,9 @@ class Relations:
         return was.since if use.version is Version.OLD else was.movement.time
 
     def _near(
-        self, use: TableUse, columns: Sequence[str], keys: Sequence[Keys] = ()
+        self, use: TableUse, columns: Sequence[str], keys: Sequence[Keys]
     ) -> DataFrame | None:
         """The rows as this process reads them, if they are few: all, or those with some keys."""
-        if use.version is Version.DELTA:
-            return None
         item = self.objects.item(self.tables[use.table].object_id)
         stored = _stored(self.objects, item, self._time(use))
         if stored.version is None or stored.shared is not None:
@@ -194,8 +193,6 @@ class Relations:
 
     def _read(self, use: TableUse) -> DataFrame:
         """The rows as Spark reads them."""
-        if use.version is Version.DELTA:
-            return self.changes[use.table]
         table = self.tables[use.table]
         item = self.objects.item(table.object_id)
         if use.table in self.moves:

@@ -9,15 +9,16 @@ reads; then Spark reads them, in :mod:`ctsql.runtime.incremental.deltas`.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, types as T
 
-from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, DeltaTable
-from ctsql.runtime.delta_lookup import local_change, local_rows
+from ctsql.runtime.delta_log import DeltaTable
+from ctsql.runtime.delta_lookup import PLACES, local_change, local_rows
 from ctsql.runtime.file_ranges import KeyRanges
-from ctsql.runtime.incremental.skipping import has_order, may_equal
-from ctsql.runtime.key_lookup import is_padded
+from ctsql.runtime.incremental.skipping import comparable, may_equal
+from ctsql.runtime.key_lookup import is_padded, is_told
 from ctsql.runtime.local_files import KeySet, OnlySpark, TooMany
 from ctsql.runtime.movements import Movement
 from ctsql.runtime.sinks.few import at_hand
@@ -32,7 +33,6 @@ STORED_MAX = 2_000
 FILES_MAX = 10_000
 """Files of which this process reads the statistics, to find those that may hold a key."""
 
-_PLACES = (T.StructField(FILE_COLUMN, T.StringType()), T.StructField(ROW_COLUMN, T.LongType()))
 _WHOLE = (
     T.IntegralType, T.DecimalType, T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType,
     T.BooleanType, T.BinaryType,
@@ -92,9 +92,16 @@ class StoredRows:
     def __init__(self, table: DeltaTable, version: int) -> None:
         self._table = table
         self._version = version
-        self._near: DataFrame | None = None
-        if _has_few(table, version, STORED_MAX):
-            self._near = _rows(table, version, table.schema.names, (), is_located=True)
+
+    @cached_property
+    def _near(self) -> DataFrame | None:
+        if not _has_few(self._table, self._version, STORED_MAX):
+            return None
+        return self._read(())
+
+    def _read(self, keys: Sequence[Keys]) -> DataFrame | None:
+        columns = self._table.schema.names
+        return _rows(self._table, self._version, columns, keys, is_located=True)
 
     @property
     def all(self) -> DataFrame:
@@ -109,8 +116,7 @@ class StoredRows:
         """
         if self._near is not None or keys is None:
             return self.all
-        wanted = [(keys, pairs)]
-        near = _rows(self._table, self._version, self._table.schema.names, wanted, is_located=True)
+        near = self._read([(keys, pairs)])
         if near is not None:
             return near
         stored = self.all
@@ -153,7 +159,7 @@ def _rows(
         rows = local_rows(table, files, known, [f.name for f in read], ROWS_MAX)
     except (OnlySpark, TooMany):
         return None
-    schema = T.StructType([*read, *_PLACES])
+    schema = T.StructType([*read, *PLACES])
     if not is_located:
         schema = T.StructType([f for f in read if f.name in columns])
     return at_hand(table.gateway.session, rows.select(schema.names), schema)
@@ -165,12 +171,7 @@ def _is_key(column: str, keys: Sequence[KeySet]) -> bool:
 
 def _key_set(table: DeltaTable, keys: DataFrame, pairs: Sequence[tuple[str, str]]) -> KeySet | None:
     """The keys whose equality this process can tell; None when that is not one column of them."""
-    fields = {f.name: f.dataType for f in table.schema.fields}
-    usable = [
-        (mine, theirs)
-        for mine, theirs in pairs
-        if has_order(fields[mine]) and fields[mine] == keys.schema[theirs].dataType
-    ]
+    usable = comparable(table.schema, keys.schema, pairs)
     if not usable:
         return None
     held = keys.toArrow()
@@ -179,11 +180,10 @@ def _key_set(table: DeltaTable, keys: DataFrame, pairs: Sequence[tuple[str, str]
 
 def _told(table: DeltaTable, keys: KeySet) -> dict[str, list[int | str | None]]:
     """The keys that files' statistics can be compared with; not those with a NULL among them."""
-    fields = {f.name: f.dataType for f in table.schema.fields}
     return {
         name: values.to_pylist()
         for name, values in keys.columns.items()
-        if isinstance(fields[name], T.IntegralType | T.StringType)
+        if is_told(table.schema[name])
         and isinstance(values, pa.ChunkedArray)
         and not values.null_count
     }

@@ -31,18 +31,24 @@ def may_equal(rows: DataFrame, keys: DataFrame, pairs: Sequence[tuple[str, str]]
         keys: few rows, held by the driver: they are read without a job.
         pairs: a column of ``rows`` and the keys' column; equal types are looked at, others not.
     """
-    told = [
-        (mine, theirs)
-        for mine, theirs in pairs
-        if has_order(rows.schema[mine].dataType)
-        and rows.schema[mine].dataType == keys.schema[theirs].dataType
-    ]
+    told = comparable(rows.schema, keys.schema, pairs)
     if not told:
         return F.lit(True)
     found = keys.select(*(column_name(theirs) for _, theirs in told)).collect()
     if not found:
         return F.lit(False)
     return reduce(and_, (_among(mine, [r[i] for r in found]) for i, (mine, _) in enumerate(told)))
+
+
+def comparable(
+    rows: T.StructType, keys: T.StructType, pairs: Sequence[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """The pairs whose values can be compared as Python has them."""
+    return [
+        (mine, theirs)
+        for mine, theirs in pairs
+        if has_order(rows[mine].dataType) and rows[mine].dataType == keys[theirs].dataType
+    ]
 
 
 def has_order(data_type: T.DataType) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import did_you_mean, fold
+from ctsql.catalog.schemas import signature
 from ctsql.catalog.spans import Span
 from ctsql.catalog.subscriptions import Subscription
 from ctsql.runtime.delta_log import Gateway
@@ -213,7 +214,7 @@ def definition_of(engine: Engine, item: Item) -> str:
         case ObjectKind.VIEW:
             return engine.catalog.fingerprint(item)
         case ObjectKind.MATERIALIZED_VIEW:
-            told = repr([(fold(c.name), c.type) for c in item.columns])
+            told = repr(signature(item.columns))
             return hashlib.sha256(told.encode()).hexdigest()[:16]
         case _:
             return ""

@@ -192,8 +192,7 @@ def _seen(subquery: Subquery, node: Node, rows: Step, changes: Changes) -> Node:
     asked = subquery.left.column if subquery.left is not None else None
     if subquery.kind is not SubqueryKind.IN or asked not in rows.columns:
         return made
-    keys, names = changes.keys(rows, [asked])
-    return restricted(made, keys, ((node.columns[0], names[0]),), is_hint=True)
+    return _hinted(made, [(node.columns[0], asked)], rows, changes)
 
 
 def _correlated(node: Node, rows: Step, changes: Changes) -> Node:
@@ -203,19 +202,13 @@ def _correlated(node: Node, rows: Step, changes: Changes) -> Node:
             return replace(node, child=_correlated(node.child, rows, changes))
         case Filter():
             below = _correlated(node.child, rows, changes)
-            pairs = _equated(node.predicates, rows.columns, node.child.columns)
+            pairs = join_pairs(node.predicates, node.child.columns, rows.columns)
             return replace(node, child=_hinted(below, pairs, rows, changes))
         case Join():
-            pairs = _equated(node.conditions, rows.columns, node.columns)
+            pairs = join_pairs(node.conditions, node.columns, rows.columns)
             return _hinted(node, pairs, rows, changes)
         case _:
             return node
-
-
-def _equated(
-    conditions: Sequence[Expr], outer: Sequence[Col], inner: Sequence[Col]
-) -> list[tuple[Col, Col]]:
-    return [(b, a) for a, b in join_pairs(conditions, outer, inner)]
 
 
 def _hinted(node: Node, pairs: Sequence[tuple[Col, Col]], rows: Step, changes: Changes) -> Node:
