@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 SECONDS_MAX = 180
@@ -53,6 +54,18 @@ class Process:
         """Wait for its end; gives exit status and what it wrote to stderr."""
         _, problems = self._process.communicate(timeout=SECONDS_MAX)
         return self._process.returncode, problems
+
+
+def race(warehouse: Path, scripts: Sequence[list[str]]) -> None:
+    """Run scripts, each in a process of its own, from the same moment on; all must succeed."""
+    processes = [Process(warehouse, script) for script in scripts]
+    for process in processes:
+        process.wait_ready()
+    for process in processes:
+        process.go()
+    for process in processes:
+        status, problems = process.finish()
+        assert status == 0, problems
 
 
 def start_program(text: str, *arguments: str, fault: str = "") -> subprocess.Popen[str]:

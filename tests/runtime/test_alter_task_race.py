@@ -7,7 +7,7 @@ import pytest
 
 from ctsql.api import Connection
 from tests.runtime.disk import folder, log, orphans, transaction
-from tests.runtime.processes import Process
+from tests.runtime.processes import race
 from tests.scenarios.play import assert_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -29,18 +29,7 @@ def test_each_time_is_run_by_the_body_in_force(
         alters.append(f"ALTER CONTINUAL TASK t AS ({BODY.format(turn + 1)})")
         writes += [f"INSERT INTO f VALUES ({n})" for n in (200 + turn, 300 + turn)]
         writes.append("SELECT * FROM t")
-    processes = [
-        Process(warehouse, alters),
-        Process(warehouse, writes),
-        Process(warehouse, ["SELECT * FROM t"] * 3 * TURNS),
-    ]
-    for process in processes:
-        process.wait_ready()
-    for process in processes:
-        process.go()
-    for process in processes:
-        status, problems = process.finish()
-        assert status == 0, problems
+    race(warehouse, [alters, writes, ["SELECT * FROM t"] * 3 * TURNS])
     found = con.execute("SELECT * FROM t").fetchall()
     engine = con._opened()
     item = next(i for i in engine.catalog if i.name.name == "t")

@@ -9,23 +9,12 @@ import pytest
 from ctsql.api import Connection, connect as open_connection
 from ctsql.runtime.locks import folder_lock
 from tests.runtime.disk import folder, log, orphans, transaction
-from tests.runtime.processes import Process
+from tests.runtime.processes import race
 from tests.scenarios.play import assert_rows
 
 pytestmark = pytest.mark.spark
 
 BATCHES = 4
-
-
-def _race(warehouse: Path, scripts: list[list[str]]) -> None:
-    processes = [Process(warehouse, script) for script in scripts]
-    for process in processes:
-        process.wait_ready()
-    for process in processes:
-        process.go()
-    for process in processes:
-        status, problems = process.finish()
-        assert status == 0, problems
 
 
 def _script(name: str, number: int) -> list[str]:
@@ -49,7 +38,7 @@ def test_two_processes(warehouse: Path, connect: Callable[[], Connection]) -> No
         "INSERT INTO latest SELECT k, max(v) FROM feed GROUP BY k)"
     )
     con.execute("CREATE MATERIALIZED VIEW summed AS SELECT k, sum(v) AS s FROM feed GROUP BY k")
-    _race(warehouse, [_script("a", 1), _script("b", 2)])
+    race(warehouse, [_script("a", 1), _script("b", 2)])
     feed = con.execute("SELECT k, v FROM feed").fetchall()
     assert len(feed) == 2 * 2 * BATCHES
     assert_rows(con.execute("SELECT * FROM copy").fetchall(), feed, "copy")

@@ -12,7 +12,7 @@ import pytest
 
 from ctsql.api import Connection
 from tests.runtime.disk import folder, log, orphans, transaction
-from tests.runtime.processes import Process, finish_program, start_program
+from tests.runtime.processes import Process, finish_program, race, start_program
 from tests.scenarios.play import assert_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -104,14 +104,7 @@ def test_two_replace_at_once(warehouse: Path, connect: Callable[[], Connection])
     con = connect()
     con.execute(TABLE + f"CREATE MATERIALIZED VIEW m AS {OLD}")
     scripts = [[REPLACE + query, "SELECT count(*) FROM m"] * ROUNDS for query in (NEW, OTHER)]
-    processes = [Process(warehouse, script) for script in scripts]
-    for process in processes:
-        process.wait_ready()
-    for process in processes:
-        process.go()
-    for process in processes:
-        status, problems = process.finish()
-        assert status == 0, problems
+    race(warehouse, scripts)
     text = str(con.execute("SHOW CREATE m").fetchall())
     expected, names = ([("1", 2, 1), ("2", 1, 2)], ["name", "n", "k"])
     if OTHER in text:

@@ -10,7 +10,7 @@ from ctsql.api import Connection
 from ctsql.runtime import faults
 from tests.runtime.disk import folder, log, transaction
 from tests.runtime.kept import vacuum
-from tests.runtime.processes import Process
+from tests.runtime.processes import Process, race
 from tests.runtime.test_faults import HALFWAY
 from tests.scenarios.play import assert_rows, expect_error
 
@@ -155,14 +155,7 @@ def test_two_processes_race(warehouse: Path, connect: Callable[[], Connection]) 
             replaced.append((k, newest[k]))
         newest |= {i % 3: i, i: i}
     con.close()
-    racers = [Process(warehouse, [f"SELECT * FROM {n}"]) for n in ("newest", "replaced")]
-    for racer in racers:
-        racer.wait_ready()
-    for racer in racers:
-        racer.go()
-    for racer in racers:
-        status, problems = racer.finish()
-        assert status == 0, problems
+    race(warehouse, [[f"SELECT * FROM {n}"] for n in ("newest", "replaced")])
     con = connect()
     _stored(con, "SELECT * FROM newest", *newest.items())
     _stored(con, "SELECT * FROM replaced", *replaced)

@@ -14,7 +14,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from unittest import mock
 
 from ctsql.runtime import clock, timeline
@@ -224,13 +224,20 @@ def _watched(commit: Callable[..., Outcome]) -> Callable[..., Outcome]:
     return watched
 
 
+S = TypeVar("S", bound=Simulation)
+
+
 def replay(seed: int) -> set[str]:
     """Run a seed; gives the marks it hit, and raises what is wrong with the seed in the text."""
-    simulation = Simulation(seed)
+    return ran(Simulation(seed)).marks
+
+
+def ran(simulation: S) -> S:
+    """Run a simulation; raises what is wrong, with its last steps and its seed in the text."""
     try:
         simulation.run()
     except Exception as problem:
         problem.add_note("\n".join(["The last steps:", *simulation.trace]))
-        problem.add_note(f"seed {seed}: replay with tests.simulation.simulation.replay({seed})")
+        problem.add_note(f"replay with {type(simulation).__name__}({simulation.seed}).run()")
         raise
-    return simulation.marks
+    return simulation

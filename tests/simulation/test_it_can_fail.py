@@ -28,6 +28,7 @@ from ctsql.runtime.timeline import Timeline
 from ctsql.runtime.uppers import Uppers
 from ctsql.runtime.write_handle import Attempt, Output
 from tests.simulation.memory_log import MemoryTransaction
+from tests.simulation.mistakes import NOTICED, check_noticed
 from tests.simulation.simulation import replay
 
 SEEDS_MAX = 400
@@ -242,12 +243,6 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_mutation_is_caught(name: str) -> None:
     """A run of some seed says what is wrong."""
-    owner, attribute, mutant = MUTATIONS[name]
-    with mock.patch.object(owner, attribute, mutant):
-        first = FIRST.get(name, 0)
-        for seed in range(first, first + SEEDS_MAX):
-            try:
-                replay(seed)
-            except (AssertionError, CtsqlError, KeyError):  # the last: a file that is not there
-                return
-    pytest.fail(f"{SEEDS_MAX} seeds did not notice that {name}")
+    first = FIRST.get(name, 0)
+    noticed = (*NOTICED, KeyError)  # the last: a file that is not there
+    check_noticed(name, MUTATIONS[name], replay, range(first, first + SEEDS_MAX), noticed)

@@ -1,31 +1,20 @@
 """Views with state tables under kills, races and lost answers; and that mistakes are noticed."""
 
-from unittest import mock
-
 import pytest
 
-from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.incremental import view_state
 from ctsql.runtime.incremental.view_state import Named, ViewState
+from tests.simulation.mistakes import check_noticed
+from tests.simulation.simulation import ran
 from tests.simulation.stated import Stated
 
 SEEDS = range(60)
 SEEDS_MAX = 300
 
 
-def _run(seed: int) -> Stated:
-    made = Stated(seed)
-    try:
-        made.run()
-    except Exception as problem:
-        problem.add_note("\n".join(["The last steps:", *made.trace, f"seed {seed}"]))
-        raise
-    return made
-
-
 def test_a_state_is_never_other_than_its_views() -> None:
     """S1 at every use; the runs add to states, fill them, and kill between the two commits."""
-    runs = [_run(seed) for seed in SEEDS]
+    runs = [ran(Stated(seed)) for seed in SEEDS]
     assert sum(r.used for r in runs) > 50
     assert sum(r.filled for r in runs) > 50
     assert sum(r.halfway for r in runs) > 0
@@ -40,7 +29,7 @@ def _newest(state: ViewState, at: int) -> Named | None:
     return Named(digest="d", table=output.table.table_id, version=last.version)
 
 
-MUTATIONS = {
+MUTATIONS: dict[str, tuple[object, str, object]] = {
     "what is found is used": (view_state, "is_current", lambda *_, **__: True),
     "what a rival wrote is taken for the same": (ViewState, "_of_rival", _newest),
 }
@@ -49,11 +38,4 @@ MUTATIONS = {
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_mutation_is_caught(name: str) -> None:
     """A run of some seed says what is wrong."""
-    owner, attribute, mutant = MUTATIONS[name]
-    with mock.patch.object(owner, attribute, mutant):
-        for seed in range(SEEDS_MAX):
-            try:
-                _run(seed)
-            except (AssertionError, CtsqlError):
-                return
-    pytest.fail(f"{SEEDS_MAX} seeds did not notice that {name}")
+    check_noticed(name, MUTATIONS[name], lambda seed: ran(Stated(seed)), range(SEEDS_MAX))
