@@ -62,7 +62,7 @@ def local_rows(
 
 
 def local_change(
-    table: DeltaTable, before: int, after: int, columns: Sequence[str]
+    table: DeltaTable, before: int, after: int, columns: Sequence[str], rows_max: int
 ) -> tuple[pa.Table, pa.Table]:
     """The rows that are only in one of two versions of a table: in the later, in the earlier one.
 
@@ -71,7 +71,7 @@ def local_change(
     A row that a file lost and another one got is among both.
 
     Args:
-        before: -1 for an empty table.
+        before: -1 for an empty table. rows_max: more in either are not few.
 
     Raises:
         OnlySpark, TooMany: as :func:`local_rows`.
@@ -80,7 +80,7 @@ def local_change(
     new = table.files(after)
     differ = [p for p in old.keys() | new.keys() if _key(old.get(p)) != _key(new.get(p))]
     whole = [(old.get(p) or new[p]).rows_count for p in differ if not (p in old and p in new)]
-    if sum(count or 0 for count in whole) > DRIVER_ROWS_MAX:
+    if sum(count or 0 for count in whole) > 2 * rows_max:
         raise TooMany
     come: list[LocalFile] = []
     gone: list[LocalFile] = []
@@ -98,7 +98,10 @@ def local_change(
                 for rows, found in ((second - first, gone), (first - second, come)):
                     if rows:
                         found.append(LocalFile(name, path, BitMap64(), only=rows))
-    return _found(table, come, columns), _found(table, gone, columns)
+    return (
+        _found(table, come, columns, (), rows_max),
+        _found(table, gone, columns, (), rows_max),
+    )
 
 
 def _key(file: DataFile | None) -> str | None:

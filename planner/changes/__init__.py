@@ -14,6 +14,7 @@ from ctsql.planner.changes.plan import (
     StatePlan,
     StepText,
     TableUse,
+    Text,
     TopTexts,
     change_plan,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "StatePlan",
     "StepText",
     "TableUse",
+    "Text",
     "TopTexts",
     "change_plan",
 ]

@@ -16,7 +16,7 @@ Roles of the relations in the texts:
 
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ctsql.planner.changes.added_groups import added_rows, can_add
 from ctsql.planner.changes.columns import descend
@@ -34,14 +34,28 @@ from ctsql.planner.changes.reading.queries import Relation, compile_query
 from ctsql.planner.changes.reasons import Reason, Refused
 from ctsql.planner.changes.rules import change
 from ctsql.planner.changes.rules.algebraic import State, initial
-from ctsql.planner.changes.rules.context import Applied, Changes, StepRole
-from ctsql.planner.changes.state_tables import StateNeed, StatePlan, kept_state, state_tables
+from ctsql.planner.changes.rules.context import Applied, Changes
+from ctsql.planner.changes.state_tables import (
+    StateNeed,
+    StatePlan,
+    chosen_groups,
+    kept_state,
+    state_tables,
+)
 from ctsql.planner.changes.stored_rows import (
     VIEW,
     desired_rows,
     first_rows,
     keyed_top,
     limit_top,
+)
+from ctsql.planner.changes.texts import (
+    ChangeTexts,
+    KeyedTexts,
+    StateSteps,
+    StepText,
+    Text,
+    TopTexts,
 )
 
 __all__ = [
@@ -55,6 +69,7 @@ __all__ = [
     "StateSteps",
     "StepText",
     "TableUse",
+    "Text",
     "TopTexts",
     "change_plan",
 ]
@@ -79,89 +94,7 @@ class Naming:
     table: Callable[[TableUse], str]
     step: Callable[[str], str] = quote_always
     state: Callable[[int], str] = "__ct_state_{}".format
-    view: str = "__ct_view"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepText:
-    """A text whose rows later texts read, under ``name``.
-
-    Attributes:
-        must_be_stored: the rows must be computed before what reads them is planned (see
-            :class:`~ctsql.planner.changes.rules.context.PlannedStep`); otherwise the text may
-            stand in a WITH clause. A step with the role ``GROUPS`` must be given the types of
-            the state table's columns.
-    """
-
-    name: str
-    role: StepRole
-    sql: str
-    must_be_stored: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateSteps:
-    """How a state table changes: rows of it, in the order of its columns, are replaced.
-
-    Attributes:
-        before: the step with the stored rows that change. after: the one with what they become;
-            where there are keys, a group whose ``n`` is 0 is gone.
-        keys: the step whose rows say which groups these are; None where there is one group.
-        pairs: a column of the state table and the step's; equal in all of these, NULL to NULL.
-    """
-
-    before: str
-    after: str
-    keys: str | None
-    pairs: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeTexts:
-    """The signed change of a view.
-
-    Attributes:
-        steps: to be run in order. sql: the view's columns and ``__ct_w``; equal rows may come
-            several times with weights that cancel. states: by number, how each state table in use
-            changes.
-    """
-
-    steps: tuple[StepText, ...]
-    sql: str
-    states: Mapping[int, StateSteps] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyedTexts:
-    """What the view should hold for the affected keys; all else in it stays.
-
-    Attributes:
-        sql: the rows wanted, the view's columns. keys: the step that holds the keys.
-        pairs: a column of the view and the step's column; a row of the view is affected if
-            the step has a row that equals it in all of these, NULL equal to NULL.
-        doubtful: where the change is added to groups, a text with a row if any of them had to be
-            recomputed; else None.
-    """
-
-    steps: tuple[StepText, ...]
-    sql: str
-    keys: str
-    pairs: tuple[tuple[str, str], ...]
-    doubtful: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopTexts:
-    """The first rows, chosen from those the view holds and the change.
-
-    Attributes:
-        sql: all rows that the view should hold. holds: one row with one boolean: whether ``sql``
-            is right. If not, rows that nobody kept have moved up, and the query must be run.
-    """
-
-    steps: tuple[StepText, ...]
-    sql: str
-    holds: str
+    view: Callable[[], str] = "__ct_view".format
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +119,7 @@ class ChangePlan:
 
     # ---- texts
 
-    def normal_text(self, naming: Naming) -> str:
+    def normal(self, naming: Naming) -> Text:
         """The whole query, printed from the nodes.
 
         Whoever runs the plan compares what this text and the user's own mean, once: then a
@@ -215,18 +148,41 @@ class ChangePlan:
         found = changes.of(self.query)
         if found is None:
             return None
+        return self._with_states(changes, found, naming, signed=True)
+
+    def _with_states(
+        self, changes: Changes, rows: Node, naming: Naming, *, signed: bool
+    ) -> ChangeTexts:
         printer = self._printer(naming)
-        sql = self._final(printer, found, signed=True)
         used = {}
         for number, (after, before) in changes.groups.items():
             keys, pairs = changes.state_keys.get(number, (None, ()))
             used[number] = StateSteps(before=before.name, after=after.name, keys=keys, pairs=pairs)
-        return ChangeTexts(steps=_steps(changes, printer), sql=sql, states=used)
+        final = self._final(printer, rows, signed=signed)
+        return ChangeTexts(steps=_steps(changes, printer), rows=final, states=used)
 
     @property
     def kept_state(self) -> tuple[StatePlan, StateNeed] | None:
         """The state table that is worth keeping beside the view, and when; None if none is."""
-        return None if self.inexact is not None else kept_state(self.query)
+        is_usable = self.inexact is None or self.is_limited
+        return kept_state(self.query) if is_usable else None
+
+    @property
+    def is_limited(self) -> bool:
+        """Does the view hold the first rows of others?"""
+        return limit_top(self.query) is not None
+
+    def chosen(
+        self, changed: Collection[str], naming: Naming, states: Collection[int]
+    ) -> ChangeTexts | None:
+        """The texts by which ORDER BY .. LIMIT over groups is kept from the groups' state.
+
+        Returns:
+            all rows that the view should hold, not signed; None if nothing changed.
+        """
+        changes = self._changes(changed, states)
+        found = chosen_groups(self.query, changes)
+        return None if found is None else self._with_states(changes, found, naming, signed=False)
 
     @property
     def adds_groups(self) -> bool:
@@ -264,10 +220,10 @@ class ChangePlan:
         printer = self._printer(naming)
         return KeyedTexts(
             steps=_steps(changes, printer),
-            sql=self._final(printer, node, signed=False),
+            rows=self._final(printer, node, signed=False),
             keys=step.name,
             pairs=tuple((self.columns[i], col.sql) for i, col in places),
-            doubtful=None if doubtful is None else printer.query(doubtful),
+            doubtful=None if doubtful is None else _whole(printer, doubtful),
         )
 
     def first_rows(self, changed: Collection[str], naming: Naming) -> TopTexts | None:
@@ -285,30 +241,21 @@ class ChangePlan:
             return None
         node, step, stored = found
         printer = self._printer(naming)
-        order = ", ".join(f"{printer.expr(o.expr)} {o.direction}".strip() for o in limit.order)
-        ranked = (
-            f"SELECT __ct_new, rank() OVER (ORDER BY {order}) AS __ct_rank FROM ("
-            f"SELECT *, 1 AS __ct_new FROM ({printer.query(step)}) UNION ALL "
-            f"SELECT *, 0 AS __ct_new FROM ({printer.query(stored)}))"
+        return TopTexts(
+            steps=_steps(changes, printer),
+            rows=self._final(printer, node, signed=False),
+            candidates=_whole(printer, step),
+            stored=_whole(printer, stored),
+            limit=limit,
         )
-        worst = (
-            "SELECT *, max(CASE WHEN __ct_new = 0 THEN __ct_rank END) OVER () AS __ct_worst "
-            f"FROM ({ranked})"
-        )
-        holds = (
-            f"SELECT sum(1 - __ct_new) < {limit.limit} OR sum(CASE WHEN __ct_new = 1 AND "
-            f"__ct_rank <= __ct_worst THEN 1 ELSE 0 END) >= {limit.limit} AS holds FROM ({worst})"
-        )
-        sql = _renamed(printer, node, self.query.columns, self.columns)
-        holds = f"SELECT coalesce(holds, true) AS holds FROM ({holds})"
-        return TopTexts(steps=_steps(changes, printer), sql=sql, holds=holds)
 
     def initial_state(self, number: int, naming: Naming) -> str:
         """The text that fills a state table from all rows."""
         for node, state in self._aggregates():
             if state.number == number:
                 made = initial(node, state, _above(self.query))
-                return _renamed(self._printer(naming), made, made.columns, state.names)
+                printer = self._printer(naming)
+                return _text(printer, made, made.columns, state.names).sql
         raise KeyError(number)
 
     # ---- for people
@@ -343,19 +290,22 @@ class ChangePlan:
 
     def _printer(self, naming: Naming) -> Printer:
         def state(number: int) -> str:
-            return naming.view if number == VIEW else naming.state(number)
+            return naming.view() if number == VIEW else naming.state(number)
 
         return Printer(Names(naming.table, naming.step, state))
 
-    def _final(self, printer: Printer, node: Node, *, signed: bool) -> str:
+    def _final(self, printer: Printer, node: Node, *, signed: bool) -> Text:
         names = (*self.columns, WEIGHT.sql) if signed else self.columns
         columns = (*self.query.columns, WEIGHT) if signed else self.query.columns
-        return _renamed(printer, node, columns, names)
+        return _text(printer, node, columns, names)
 
 
-def _renamed(printer: Printer, node: Node, cols: Sequence[Col], names: Sequence[str]) -> str:
-    listed = ", ".join(f"{c.sql} AS {quote_always(n)}" for c, n in zip(cols, names, strict=True))
-    return f"SELECT {listed} FROM ({printer.query(node)})"
+def _text(printer: Printer, node: Node, cols: Sequence[Col], names: Sequence[str]) -> Text:
+    return Text(node=node, columns=tuple(cols), names=tuple(names), printer=printer)
+
+
+def _whole(printer: Printer, node: Node) -> Text:
+    return _text(printer, node, node.columns, [c.sql for c in node.columns])
 
 
 def _steps(changes: Changes, printer: Printer) -> tuple[StepText, ...]:
@@ -363,7 +313,7 @@ def _steps(changes: Changes, printer: Printer) -> tuple[StepText, ...]:
         StepText(
             name=s.name,
             role=s.role,
-            sql=printer.query(s.node),
+            rows=_whole(printer, s.node),
             must_be_stored=s.must_be_stored,
         )
         for s in changes.steps

@@ -205,15 +205,10 @@ class Printer:
         )
 
     def _scan(self, node: Scan, tests: Sequence[KeyTest]) -> str:
-        names = dict(zip(node.columns, node.names, strict=True))
-        keys = tuple(
-            (t.keys.name, tuple((names[mine], key.sql) for mine, key in t.pairs)) for t in tests
-        )
-        if any(t.null_matches for t in tests):
-            keys = ()  # a NULL key wants every row
-        read = tuple(n for c, n in names.items() if c != WEIGHT)
-        name = self.names.table(TableUse(node.table, node.version, read, keys))
-        listed = [f"{quote_always(n)} AS {c.sql}" for c, n in names.items()]
+        name = self.names.table(table_use(node, tests))
+        listed = [
+            f"{quote_always(n)} AS {c.sql}" for c, n in zip(node.columns, node.names, strict=True)
+        ]
         return f"SELECT {_list(listed)} FROM {name}"
 
     def _from(self, node: Node) -> str:
@@ -304,6 +299,18 @@ class Printer:
         step = self.names.step(test.keys.name)
         where = f" WHERE {' AND '.join(pairs)}" if pairs else ""
         return f"EXISTS (SELECT 1 FROM {step}{where})"
+
+
+def table_use(node: Scan, tests: Sequence[KeyTest]) -> TableUse:
+    """How a scan reads its table; with tests, only rows that may pass one are wanted of it."""
+    names = dict(zip(node.columns, node.names, strict=True))
+    keys = tuple(
+        (t.keys.name, tuple((names[mine], key.sql) for mine, key in t.pairs)) for t in tests
+    )
+    if any(t.null_matches for t in tests):
+        keys = ()  # a NULL key wants every row
+    read = tuple(n for c, n in names.items() if c != WEIGHT)
+    return TableUse(node.table, node.version, read, keys)
 
 
 def joined(texts: Sequence[str]) -> str:

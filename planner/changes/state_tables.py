@@ -1,22 +1,24 @@
 """Which aggregates of a plan can have a state table, and whether the view is served better by it.
 
 Every aggregate whose calls add up (rules/algebraic.py) can have one. The runtime keeps that of the
-topmost GROUP BY, with filters and projections above it: what lies deeper is recomputed by affected
-keys, as its state may be larger than the view.
+topmost GROUP BY, with filters and projections above it, and maybe ORDER BY .. LIMIT above these:
+the first rows are then chosen from all groups of the state. What lies deeper is recomputed by
+affected keys, as its state may be larger than the view.
 
 A view that shows all that a state table would say needs none: the change is added to its own rows
 (added_groups.py). One that shows the keys and every COUNT and SUM, but not all the counts, needs
 one only where rows go; one that does not show them always does.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from ctsql.planner.changes.added_groups import can_add, shows_counts
 from ctsql.planner.changes.columns import descend, free, has_subquery, tables
 from ctsql.planner.changes.nodes import Aggregate, Filter, Node, Project
-from ctsql.planner.changes.rules.algebraic import State, state_of
-from ctsql.planner.changes.stored_rows import keyed_top
+from ctsql.planner.changes.rules.algebraic import State, all_groups, state_of
+from ctsql.planner.changes.rules.context import Changes
+from ctsql.planner.changes.stored_rows import keyed_top, limit_top
 
 
 class StateNeed(Enum):
@@ -70,12 +72,13 @@ def kept_state(query: Node) -> tuple[StatePlan, StateNeed] | None:
 
     The caller knows that every operator is exact.
     """
-    operator = query
-    while isinstance(operator, Filter | Project) and not has_subquery(operator):
-        operator = operator.child
+    limit = limit_top(query)
+    operator, _ = grouped(query if limit is None else limit.child)
     found = dict(state_tables(query))
     if not isinstance(operator, Aggregate) or operator not in found:
         return None
+    if limit is not None:
+        return StatePlan.of(operator, found[operator]), StateNeed.ALWAYS
     top = keyed_top(query)
     need = StateNeed.ALWAYS
     if top is not None and can_add(top, query):
@@ -83,3 +86,30 @@ def kept_state(query: Node) -> tuple[StatePlan, StateNeed] | None:
             return None
         need = StateNeed.ROWS_GO
     return StatePlan.of(operator, found[operator]), need
+
+
+def grouped(node: Node) -> tuple[Node, list[Filter | Project]]:
+    """What is below filters and projections, and these, from the top."""
+    above: list[Filter | Project] = []
+    while isinstance(node, Filter | Project) and not has_subquery(node):
+        above.append(node)
+        node = node.child
+    return node, above
+
+
+def chosen_groups(query: Node, changes: Changes) -> Node | None:
+    """The rows of ORDER BY .. LIMIT over groups, from all of these as their state has them.
+
+    Returns:
+        None if nothing changed, or the query is no such.
+    """
+    limit = limit_top(query)
+    if limit is None:
+        return None
+    operator, above = grouped(limit.child)
+    found = all_groups(operator, changes) if isinstance(operator, Aggregate) else None
+    if found is None:
+        return None
+    for one in reversed(above):
+        found = replace(one, child=found)
+    return replace(limit, child=found)

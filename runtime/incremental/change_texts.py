@@ -1,25 +1,29 @@
-"""Runs the texts of a view's change plan, and stages the rows that they give."""
+"""Runs the texts of a view's change plan, and stages the rows that they give.
+
+A text is run by this process where it holds all that the text reads
+(:mod:`ctsql.runtime.incremental.in_process`), and by Spark otherwise: each for itself, so that a
+plan that reads one large table leaves no more than that to Spark.
+"""
 
 import re
-import uuid
-from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
-from functools import reduce
-from operator import or_
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import functions as F, types as T
 
-from ctsql.planner.changes import ChangePlan, Naming, StepText
+from ctsql.planner.changes import ChangePlan, Naming, StatePlan, StepText, Text
 from ctsql.planner.changes.rules.context import StepRole
+from ctsql.planner.changes.texts import StateSteps, key_steps, step_uses
 from ctsql.planner.lowering import checked, stored_types
 from ctsql.runtime.incremental.choice import Strategy
 from ctsql.runtime.incremental.deltas import Relations, Unusable, held
-from ctsql.runtime.incremental.near_rows import StoredRows
+from ctsql.runtime.incremental.in_process import Queries
+from ctsql.runtime.incremental.near_rows import WHOLE_MAX, StoredRows
 from ctsql.runtime.incremental.view_state import is_above
+from ctsql.runtime.relation_names import TemporaryNames
 from ctsql.runtime.sinks.correction import COPIES, column_name
+from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
 from ctsql.runtime.sinks.signed import Staged, stage_signed
 from ctsql.runtime.sinks.staging import stage
 
@@ -52,30 +56,57 @@ class ChangeTexts:
         self.relations = relations
         self.session = following.objects.gateway.session
         self.columns = [c.name for c in following.plan.columns]
-        self.uses: Counter[str] = Counter()
-        self.done: dict[str, DataFrame | None] = {}  # steps, with the rows the driver holds
-        # Several connections may share the session, each in a thread of its own.
-        self.own = f"__ct_{uuid.uuid4().hex}"
-        self.naming = Naming(table=relations.name, step=self._step, view=f"{self.own}_view")
-
-    def _step(self, name: str) -> str:
-        self.uses[name] += 1
-        return self._called(name)
-
-    def _called(self, step: str) -> str:
-        return f"{self.own}_step_{step}"
+        self.steps = relations.steps
+        self.state_rows: Rows | None = None  # what the texts read as the view, or as its state
+        self.naming = Naming(
+            table=relations.name,
+            step=lambda name: self._view(self.steps[name]),
+            state=lambda _: self._state_view(),
+            view=self._state_view,
+        )
 
     def stage(self, changed: Sequence[str]) -> Strategy:
         """Stage by the cheapest way that the plan has."""
         with ExitStack() as stack:
-            if self._first_rows(changed, stack):
-                return Strategy.FIRST_ROWS
+            self.names = stack.enter_context(TemporaryNames())
+            self.queries = stack.enter_context(
+                closing(
+                    Queries(
+                        self.session,
+                        self.relations.held,
+                        self.relations.nothing,
+                        self._step,
+                        self._state,
+                        self.steps.__setitem__,
+                    )
+                )
+            )
             if self._with_state(changed, stack):
                 return Strategy.STATE_TABLE
+            if self._first_rows(changed, stack):
+                return Strategy.FIRST_ROWS
             if self._keyed(changed, stack):
                 return Strategy.AFFECTED_KEYS
             self._signed(changed, stack)
             return Strategy.INCREMENTAL
+
+    # ---- what the texts read
+
+    def _view(self, rows: Rows) -> str:
+        """The temporary view for rows that a text of Spark reads."""
+        known = self.names.known(rows)
+        return known if known is not None else self.names.of(rows, frame_of(rows))
+
+    def _state_view(self) -> str:
+        assert self.state_rows is not None  # they are found before what reads them is run
+        return self._view(self.state_rows)
+
+    def _step(self, name: str) -> HeldRows | None:
+        rows = self.steps[name]
+        return rows if isinstance(rows, HeldRows) else None
+
+    def _state(self, _: int) -> HeldRows | None:
+        return self.state_rows if isinstance(self.state_rows, HeldRows) else None
 
     @property
     def _stored(self) -> StoredRows | None:
@@ -85,53 +116,69 @@ class ChangeTexts:
         version = following.batch.version_read
         return StoredRows(table, version) if table.files(version) else None
 
+    # ---- running them
+
+    def _rows(self, text: Text) -> Rows:
+        """The rows of a text; those of Spark are not computed yet."""
+        found = self.queries.rows(text)
+        return self.session.sql(text.sql) if found is None else found
+
     def _run(
         self,
         steps: Sequence[StepText],
+        last: Sequence[Text],
         stack: ExitStack,
-        groups: Callable[[StepText], DataFrame] | None = None,
+        groups: Callable[[StepText], Rows] | None = None,
     ) -> None:
-        """Compute the steps in order, each under its name.
+        """Compute the steps in order.
 
         Args:
-            groups: gives the rows of a step that reads stored groups.
+            last: the texts that read them. groups: gives the rows of a step that reads stored
+                groups.
         """
-        awaited = self.relations.key_steps()
+        texts = [*(step.rows for step in steps), *last]
+        uses, awaited = step_uses(texts), key_steps(texts)
         for step in steps:
-            self.relations.bind(self.done)
-            local = None
             if step.role is StepRole.STORED_GROUPS and groups is not None:
-                self._name(self._called(step.name), groups(step), stack)
+                self.steps[step.name] = groups(step)
                 continue
-            rows = self.session.sql(step.sql)
+            rows = self._rows(step.rows)
             if step.role is StepRole.GROUPS:
-                rows = self.following.state.typed(rows)
-            is_read_often = step.must_be_stored or self.uses[step.name] > 1
-            is_held = step.role in (StepRole.KEYS, StepRole.GROUPS)
-            if is_read_often or is_held or step.name in awaited:
-                rows, local = held(rows, stack)
-            self.done[step.name] = local
-            self._name(self._called(step.name), rows, stack)
-        self.relations.bind(self.done)
+                rows = self._typed(rows, self.following.state.table.schema)
+            is_held = step.role in (StepRole.KEYS, StepRole.GROUPS) or step.name in awaited
+            is_read_often = step.must_be_stored or uses[step.name] > 1
+            if not isinstance(rows, HeldRows) and (is_held or is_read_often):
+                rows = held(rows, stack)
+            self.steps[step.name] = rows
 
-    def _name(self, name: str, rows: DataFrame, stack: ExitStack) -> None:
-        rows.createOrReplaceTempView(name)
-        stack.callback(self.session.catalog.dropTempView, name)
+    def _typed(self, rows: Rows, schema: T.StructType) -> Rows:
+        """The rows with their columns, in order, of a schema's types."""
+        if isinstance(rows, HeldRows):
+            cast = self.queries.cast(rows, schema)
+            if cast is not None:
+                return cast
+            rows = rows.frame
+        return rows.select(
+            *(
+                F.col(column_name(mine)).cast(field.dataType).alias(mine)
+                for mine, field in zip(rows.columns, schema.fields, strict=True)
+            )
+        )
 
     def _first_rows(self, changed: Sequence[str], stack: ExitStack) -> bool:
         texts = self.plan.first_rows(changed, self.naming)
-        if texts is None:
+        stored = self._stored if texts is not None else None
+        if texts is None or stored is None:
             return False
-        stored = self._stored
-        if stored is None:
-            return False
-        rows = stored.all
-        self._name(self.naming.view, rows.select(*(column_name(c) for c in self.columns)), stack)
-        self._run(texts.steps, stack)
-        (holds,) = self.session.sql(texts.holds).collect()
-        if not holds["holds"]:
+        self.state_rows = rows = stored.all
+        self._run(texts.steps, [texts.rows, texts.candidates], stack)
+        holds = self.queries.holds(texts)
+        if holds is None:
+            (row,) = self.session.sql(texts.holds).collect()
+            holds = row["holds"]
+        if not holds:
             raise Unusable("ROWS_MOVED_UP")
-        self._compare(self.session.sql(texts.sql), rows)
+        self._compare(texts.rows, rows)
         return True
 
     def _with_state(self, changed: Sequence[str], stack: ExitStack) -> bool:
@@ -142,51 +189,60 @@ class ChangeTexts:
         stored = state.stored()
         if stored is None:
             return False
-        name = f"{self.own}_state"
-        naming = replace(self.naming, state=lambda _: name)
-        columns = [F.col(column) for column in kept.columns]
-        texts = self.plan.signed(changed, naming, [kept.number])
+        make = self.plan.chosen if self.plan.is_limited else self.plan.signed
+        texts = make(changed, self.naming, [kept.number])
         if texts is None:
             state.unchanged()
             return True
         steps = texts.states[kept.number]
-        located: list[DataFrame] = []
+        located: list[Rows] = []
 
-        def before(step: StepText) -> DataFrame:
+        def before(step: StepText) -> Rows:
             """The stored groups that change, read once, with their places."""
-            keys, pairs = steps.keys, steps.pairs
-            found = stored.all if keys is None else self._with_keys(stored, keys, pairs)
-            located.append(held(found, stack)[0])
-            names = self.session.sql(step.sql).columns
-            return located[0].select(*(c.alias(n) for c, n in zip(columns, names, strict=True)))
+            found = self._groups(stored, steps)
+            located.append(found if isinstance(found, HeldRows) else held(found, stack))
+            return _called(located[0], kept.columns, step.rows.names)
 
-        self._name(name, stored.all, stack)
-        self._run(texts.steps, stack, before)
-        after = self.session.table(self._called(steps.after)).toDF(*kept.columns)
-        if is_above(after, kept.bounded):
+        held_state = stored.whole(WHOLE_MAX) if self.plan.is_limited else None
+        self.state_rows = stored.all if held_state is None else held_state
+        self._run(texts.steps, [texts.rows], stack, before)
+        after = self.steps[steps.after]
+        after = _called(after, after.schema.names, kept.columns)
+        if is_above(frame_of(after), kept.bounded):
             state.refuse("STATE_ROUNDS")
             return False
-        self._stage_signed(texts.sql)
-        if kept.key_columns:
-            after = after.where(F.col(kept.columns[kept.key_columns]) != 0)
-        state.stage(after, located[0])
+        if self.plan.is_limited:
+            there = self._stored
+            self._compare(texts.rows, None if there is None else there.all)
+        else:
+            self._stage_signed(texts.rows)
+        state.stage(_left(after, kept), located[0])
         return True
 
-    def _with_keys(
-        self, stored: StoredRows, step: str, pairs: Sequence[tuple[str, str]]
-    ) -> DataFrame:
+    def _groups(self, stored: StoredRows, steps: StateSteps) -> Rows:
+        if steps.keys is None:
+            return stored.all
+        return self._with_keys(stored, steps.keys, steps.pairs)
+
+    def _with_keys(self, stored: StoredRows, step: str, pairs: Sequence[tuple[str, str]]) -> Rows:
         """Stored rows with one of a step's keys, NULL equal to NULL.
 
         Args:
             pairs: a column of the stored rows, and the step's.
         """
-        wanted = self.session.table(self._called(step))
+        wanted = self._step(step)
+        found = stored.having(wanted, pairs)
+        if isinstance(found, HeldRows) and wanted is not None:
+            those = self.queries.having(found, wanted, pairs)
+            if those is not None:
+                return those
         named = [(column_name(mine), F.col(column_name(key))) for mine, key in pairs]
-        keys = wanted.select(*(key.alias(f"__ct_k{i}") for i, (_, key) in enumerate(named)))
+        rows = frame_of(self.steps[step])
+        keys = rows.select(*(key.alias(f"__ct_k{i}") for i, (_, key) in enumerate(named)))
         equal = F.lit(True)
         for i, (mine, _) in enumerate(named):
             equal = equal & F.col(mine).eqNullSafe(F.col(f"__ct_k{i}"))
-        return stored.having(self.done[step], pairs).join(keys, equal, "left_semi")
+        return frame_of(found).join(keys, equal, "left_semi")
 
     def _keyed(self, changed: Sequence[str], stack: ExitStack) -> bool:
         add = self._adds()
@@ -196,15 +252,16 @@ class ChangeTexts:
         stored = self._stored
         if add:
             objects, item = self.following.objects, self.following.item
-            rows = objects.contents(item, None) if stored is None else stored.all
-            rows = rows.select(*(column_name(c) for c in self.columns))
-            self._name(self.naming.view, rows, stack)
-        self._run(texts.steps, stack)
+            self.state_rows = objects.contents(item, None) if stored is None else stored.all
+        more = [] if texts.doubtful is None else [texts.doubtful]
+        self._run(texts.steps, [texts.rows, *more], stack)
         if texts.doubtful is not None and self.following.kept is not None:
-            rows_went = not self.session.sql(texts.doubtful).isEmpty()
-            self.following.state.rows_went = rows_went
+            doubtful = self._rows(texts.doubtful)
+            self.following.state.rows_went = not (
+                doubtful.is_empty if isinstance(doubtful, HeldRows) else doubtful.isEmpty()
+            )
         before = None if stored is None else self._with_keys(stored, texts.keys, texts.pairs)
-        self._compare(self.session.sql(texts.sql), before)
+        self._compare(texts.rows, before)
         return True
 
     def _adds(self) -> bool:
@@ -216,10 +273,20 @@ class ChangeTexts:
             return False
         return all(adds_exactly(c.type) for c in self.following.plan.columns)
 
-    def _compare(self, rows: DataFrame, stored: DataFrame | None) -> None:
+    # ---- staging
+
+    def _compare(self, text: Text, stored: Rows | None) -> None:
         """Stage the difference of rows wanted and stored."""
-        following = self.following
-        wanted = checked(stored_types(rows, following.plan), following.plan)
+        following, plan = self.following, self.following.plan
+        wanted = self._rows(text)
+        schema = following.objects.table(following.item).schema
+        if isinstance(wanted, HeldRows):
+            # Spark says what is wrong with a NULL where none may be.
+            has_null = any(wanted.arrow.column(c).null_count for c in plan.not_null)
+            cast = None if has_null else self.queries.cast(wanted, schema)
+            wanted = wanted.frame if cast is None else cast
+        if not isinstance(wanted, HeldRows):
+            wanted = checked(stored_types(wanted, plan), plan)
         staging = following.batch.at(following.time)
         stage(staging, wanted, stored, self.columns, small=True)
 
@@ -229,21 +296,47 @@ class ChangeTexts:
         texts = self.plan.signed(changed, self.naming)
         if texts is None:
             return
-        self._run(texts.steps, stack)
-        self._stage_signed(texts.sql)
+        self._run(texts.steps, [texts.rows], stack)
+        self._stage_signed(texts.rows)
 
-    def _stage_signed(self, sql: str) -> None:
+    def _stage_signed(self, text: Text) -> None:
         following = self.following
-        rows = stored_types(self.session.sql(sql), following.plan, [COPIES])
-        nulls = [F.col(column_name(c)).isNull() for c in following.plan.not_null]
+        rows = self._rows(text)
+        if isinstance(rows, HeldRows):
+            table = following.objects.table(following.item)
+            weight = T.StructField(COPIES, T.LongType())
+            schema = T.StructType([*table.schema.fields, weight])
+            cast = self.queries.cast(rows, schema)
+            rows = rows.frame if cast is None else _called(cast, cast.schema.names, schema.names)
+        if not isinstance(rows, HeldRows):
+            rows = stored_types(rows, following.plan, [COPIES])
         done = stage_signed(
             following.batch.at(following.time),
             rows,
             self._stored,
             self.columns,
-            reduce(or_, nulls) if nulls else None,
+            following.plan.not_null,
         )
         if done is Staged.ROWS_DIFFER:
             raise Unusable("ROWS_DIFFER")
         if done is Staged.REFUSED:  # the query itself says what is wrong
             raise Unusable("TEXTS_FAILED", "a column that is asserted to have no NULL has one")
+
+
+def _called(rows: Rows, names: Sequence[str], called: Sequence[str]) -> Rows:
+    """Some columns under other names."""
+    if isinstance(rows, HeldRows):
+        return rows.select(names, called)
+    pairs = zip(names, called, strict=True)
+    return rows.select(*(F.col(column_name(n)).alias(c) for n, c in pairs))
+
+
+def _left(groups: Rows, kept: StatePlan) -> Rows:
+    """The groups that are not gone."""
+    if not kept.key_columns:
+        return groups
+    count = kept.columns[kept.key_columns]
+    if isinstance(groups, HeldRows):
+        counts = groups.arrow.column(count).to_pylist()
+        return groups.taken([i for i, n in enumerate(counts) if n != 0])
+    return groups.where(F.col(count) != 0)

@@ -68,12 +68,13 @@ WHY = {
     "SCHEMA_CHANGED": "the columns of a table changed",
     "SLOWER_BEFORE": "following took longer than recomputing when it was tried last",
     "SMALL_TABLES": "the tables are so small that recomputing costs less",
+    "STATE_LARGE": "its groups are too many to choose the first rows from all of them",
     "STATE_ROUNDS": "its sums or averages would not be exact",
     "TEXTS_FAILED": "a query of the change plan failed",
 }
 """Why a view that has a change plan was recomputed all the same, by code; sorted.
 
-``STATE_ROUNDS`` and ``TEXTS_FAILED`` are also why a view has no state table.
+``STATE_LARGE``, ``STATE_ROUNDS`` and ``TEXTS_FAILED`` are also why a view has no state table.
 """
 
 STATE_AFTER = (

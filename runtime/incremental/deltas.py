@@ -6,14 +6,14 @@ view reads is none either. Few changed rows are brought into the driver's JVM, w
 them as values: joins with them are broadcast, and what is empty is cut from a plan.
 """
 
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame, functions as F, types as T
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind
@@ -28,7 +28,8 @@ from ctsql.runtime.movements import Movement, Stored, merged
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.relation_names import TemporaryNames
 from ctsql.runtime.sinks.correction import COPIES, net_change
-from ctsql.runtime.sinks.few import few
+from ctsql.runtime.sinks.few import DRIVER_ROWS_MAX, few
+from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
 from ctsql.runtime.sinks.staging import persisted
 from ctsql.runtime.sources import StoredSources
 
@@ -113,9 +114,8 @@ class Relations:
     Attributes:
         tables: by the plan's name. changes: the net change of those that changed.
         moves: how those that moved did. at: T, for those that did not.
-        reads: the columns of each that matter.
-        stack: where temporary views end. waiting: names of tables of which only rows with some
-            steps' keys are wanted, until these are known.
+        reads: the columns of each that matter. steps: the rows of those that are done; a text is
+            run when those that it reads are. near: what this process was asked for.
     """
 
     objects: Objects
@@ -124,51 +124,72 @@ class Relations:
     names: TemporaryNames
     moves: Mapping[str, Moved]
     reads: Mapping[str, Sequence[str]]
-    stack: ExitStack
-    changes: dict[str, DataFrame] = field(default_factory=dict)
-    waiting: dict[str, TableUse] = field(default_factory=dict)
+    changes: dict[str, Rows] = field(default_factory=dict)
+    steps: dict[str, Rows] = field(default_factory=dict)
+    near: dict[Hashable, HeldRows | None] = field(default_factory=dict)
 
     def name(self, use: TableUse) -> str:
         """The temporary view for a table at one place in a text."""
-        if use.keys:
-            name = f"__ct_{uuid.uuid4().hex}"
-            self.waiting[name] = use
-            return name
-        key = (use.table, use.version)
-        known = self.names.known(key)
-        return known if known is not None else self.names.of(key, self._rows(use))
+        wanted = self._wanted(use)
+        known = self.names.known(wanted)
+        return known if known is not None else self.names.of(wanted, self._rows(use))
 
-    def key_steps(self) -> set[str]:
-        """The steps whose rows say what is wanted of a table."""
-        return {step for use in self.waiting.values() for step, _ in use.keys}
+    def _wanted(self, use: TableUse) -> Hashable:
+        """What is read: a step may be done again, by another way to refresh."""
+        if not use.keys:
+            return use.table, use.version
+        return use, tuple(self.steps[step] for step, _ in use.keys)
 
-    def bind(self, steps: Mapping[str, DataFrame | None]) -> None:
-        """Give the names that wait for no other steps their rows.
+    def held(self, use: TableUse) -> HeldRows | None:
+        """The rows of a table at one place, if this process holds them or reads them now.
 
-        Args:
-            steps: the rows of those that are done, if the driver holds them.
+        With keys these are some, among which are all that have one.
         """
-        for name, use in list(self.waiting.items()):
-            if not all(step in steps for step, _ in use.keys):
-                continue
-            known = [(keys, pairs) for step, pairs in use.keys if (keys := steps[step]) is not None]
-            rows = self._rows(use, known if len(known) == len(use.keys) else ())
-            rows.createOrReplaceTempView(name)
-            session = self.objects.gateway.session
-            self.stack.callback(session.catalog.dropTempView, name)
-            del self.waiting[name]
-
-    def _rows(self, use: TableUse, keys: Sequence[Keys] = ()) -> DataFrame:
-        """The rows of a table; with keys, at least those that have one."""
         if use.version is Version.DELTA:
             rows = self.changes[use.table]
+            return rows if isinstance(rows, HeldRows) else None
+        wanted = self._wanted(use)
+        if wanted not in self.near:
+            self.near[wanted] = self._near(use, use.columns if use.keys else self.reads[use.table])
+        return self.near[wanted]
+
+    def nothing(self, use: TableUse) -> HeldRows:
+        """No rows of a table."""
+        wanted = ("nothing", use.table, use.version)
+        found = self.near.get(wanted)
+        if found is None:
+            table = self.objects.table(self.objects.item(self.tables[use.table].object_id))
+            fields = [table.schema[c] for c in self.reads[use.table]]
+            if use.version is Version.DELTA:
+                fields.append(T.StructField(WEIGHT.sql, T.LongType()))
+            schema = T.StructType(fields)
+            rows = to_arrow_schema(schema, timezone="UTC").empty_table()
+            found = self.near[wanted] = HeldRows(table.gateway.session, schema, rows)
+        return found
+
+    def _keys(self, use: TableUse) -> list[Keys] | None:
+        """The keys that are wanted of a table; None if any of them are not held."""
+        known: list[Keys] = []
+        for step, pairs in use.keys:
+            rows = self.steps[step]
+            if not isinstance(rows, HeldRows):
+                return None
+            known.append((rows, pairs))
+        return known
+
+    def _rows(self, use: TableUse) -> DataFrame:
+        """The rows of a table for Spark; with keys, at least those that have one."""
+        held = self.held(use)
+        if held is not None and (use.keys or held.arrow.num_rows <= DRIVER_ROWS_MAX):
+            return held.frame
+        if use.version is Version.DELTA:
+            rows = frame_of(self.changes[use.table])
         else:
-            near = self._near(use, use.columns if keys else self.reads[use.table], keys)
-            if near is not None:
-                return near
             rows = self._read(use)
+        keys = self._keys(use)
         if keys:
-            rows = rows.where(reduce(or_, (may_equal(rows, few, pairs) for few, pairs in keys)))
+            tests = (may_equal(rows, few.local, pairs) for few, pairs in keys)
+            rows = rows.where(reduce(or_, tests))
         return rows
 
     def _time(self, use: TableUse) -> int:
@@ -178,18 +199,18 @@ class Relations:
             return self.at
         return was.since if use.version is Version.OLD else was.movement.time
 
-    def _near(
-        self, use: TableUse, columns: Sequence[str], keys: Sequence[Keys]
-    ) -> DataFrame | None:
+    def _near(self, use: TableUse, columns: Sequence[str]) -> HeldRows | None:
         """The rows as this process reads them, if they are few: all, or those with some keys."""
+        keys = self._keys(use)
+        if keys is None:
+            return None
         item = self.objects.item(self.tables[use.table].object_id)
         stored = _stored(self.objects, item, self._time(use))
         if stored.version is None or stored.shared is not None:
             return None
         if self.objects.held_error(item, stored.version) is not None:
             return None
-        rows = rows_of(self.objects.table(item), stored.version, columns, keys)
-        return None if rows is None else rows.coalesce(1)
+        return rows_of(self.objects.table(item), stored.version, columns, keys)
 
     def _read(self, use: TableUse) -> DataFrame:
         """The rows as Spark reads them."""
@@ -217,29 +238,23 @@ def opened(
     """
     with ExitStack() as stack:
         names = stack.enter_context(TemporaryNames())
-        made = Relations(objects, tables, at, names, moves, reads, stack)
+        made = Relations(objects, tables, at, names, moves, reads)
         for name, one in moves.items():
             columns = list(reads[name])
-            local = change_of(objects.table(one.item), one.movement, columns, WEIGHT.sql)
-            if local is None:
-                rows, local = held(_change(objects, one, columns), stack)
-            else:
-                rows = local.coalesce(1)
-            if not (rows if local is None else local).isEmpty():
+            rows: Rows | None = change_of(
+                objects.table(one.item), one.movement, columns, WEIGHT.sql
+            )
+            if rows is None:
+                rows = held(_change(objects, one, columns), stack)
+            if not (rows.is_empty if isinstance(rows, HeldRows) else rows.isEmpty()):
                 made.changes[name] = rows
         yield made
 
 
-def held(rows: DataFrame, stack: ExitStack) -> tuple[DataFrame, DataFrame | None]:
-    """Rows computed now if they are few, else once when they are first read.
-
-    Returns:
-        the rows; and again, as the driver holds them, if it does: these are read without a job.
-    """
+def held(rows: DataFrame, stack: ExitStack) -> Rows:
+    """Rows computed now if they are few, else once when they are first read."""
     found = few(rows)
-    if found is None:
-        return stack.enter_context(persisted(rows)), None
-    return found.coalesce(1), found
+    return stack.enter_context(persisted(rows)) if found is None else HeldRows.of(found)
 
 
 def _change(objects: Objects, one: Moved, columns: list[str]) -> DataFrame:

@@ -23,6 +23,7 @@ from ctsql.runtime.incremental.choice import (
     recompute_why,
 )
 from ctsql.runtime.incremental.deltas import Moved, Unusable, moved, opened
+from ctsql.runtime.incremental.near_rows import WHOLE_MAX
 from ctsql.runtime.incremental.plans import Prepared, prepared
 from ctsql.runtime.incremental.view_state import (
     DAMAGED,
@@ -141,7 +142,9 @@ class Following:
     def _fill(self, kept: StatePlan, plan: ChangePlan, made: Prepared, at: int) -> None:
         with converted(), opened(self.objects, made.tables, {}, plan.reads, at) as relations:
             text = plan.initial_state(kept.number, Naming(table=relations.name))
-            self.state.build(kept, self.objects.gateway.session.sql(text), at)
+            rows = self.objects.gateway.session.sql(text)
+            # Where the first rows are chosen from its groups, all of these are read each time.
+            self.state.build(kept, rows, at, WHOLE_MAX if plan.is_limited else None)
 
     def is_strict_arithmetic(self) -> bool:
         """Is a sum that is too large an error? Otherwise it were NULL, and nothing to add to."""

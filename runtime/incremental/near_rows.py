@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, types as T
+from pyspark.sql import types as T
 
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_lookup import PLACES, local_change, local_rows
@@ -21,11 +21,11 @@ from ctsql.runtime.incremental.skipping import comparable, may_equal
 from ctsql.runtime.key_lookup import is_padded, is_told
 from ctsql.runtime.local_files import KeySet, OnlySpark, TooMany
 from ctsql.runtime.movements import Movement
-from ctsql.runtime.sinks.few import at_hand
+from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
 
-ROWS_MAX = 50_000
-"""Rows of a table that have a key; a join of more is for Spark's own reading."""
-WHOLE_MAX = 10_000
+ROWS_MAX = 100_000
+"""Rows of a table that have a key, or that changed; more are for Spark to read."""
+WHOLE_MAX = 200_000
 """Rows of a table of which all are wanted."""
 STORED_MAX = 2_000
 """Rows of a view that are read without asking for some; of more, those with a key are."""
@@ -39,13 +39,13 @@ _WHOLE = (
 )  # fmt: skip
 """Equal values of these are the same value, for Arrow as for Spark: all but fractions."""
 
-Keys = tuple[DataFrame, Sequence[tuple[str, str]]]
-"""Few rows that the driver holds, and pairs of a table's column and theirs."""
+Keys = tuple[HeldRows, Sequence[tuple[str, str]]]
+"""Few rows, and pairs of a table's column and theirs."""
 
 
 def change_of(
     table: DeltaTable, movement: Movement, columns: Sequence[str], weight: str
-) -> DataFrame | None:
+) -> HeldRows | None:
     """The change of a table over some columns; equal rows that come and go cancel.
 
     Args:
@@ -57,7 +57,7 @@ def change_of(
     if any(is_padded(f) for f in fields):
         return None
     try:
-        come, gone = local_change(table, movement.before, movement.version, columns)
+        come, gone = local_change(table, movement.before, movement.version, columns, ROWS_MAX)
     except (OnlySpark, TooMany):
         return None
     can_cancel = come.num_rows and gone.num_rows
@@ -70,7 +70,7 @@ def change_of(
         added = added.rename_columns([*columns, weight])
         signed = added.filter(pa.compute.not_equal(added.column(weight), 0))
     schema = T.StructType([*fields, T.StructField(weight, T.LongType())])
-    return at_hand(table.gateway.session, signed, schema)
+    return HeldRows(table.gateway.session, schema, signed)
 
 
 def _weighted(rows: pa.Table, weight: str, each: int) -> pa.Table:
@@ -79,7 +79,7 @@ def _weighted(rows: pa.Table, weight: str, each: int) -> pa.Table:
 
 def rows_of(
     table: DeltaTable, version: int, columns: Sequence[str], keys: Sequence[Keys] = ()
-) -> DataFrame | None:
+) -> HeldRows | None:
     """The rows of a table, or at least those that have some of the keys, NULL equal to NULL."""
     if not columns or (not keys and not _has_few(table, version, WHOLE_MAX)):
         return None
@@ -94,33 +94,35 @@ class StoredRows:
         self._version = version
 
     @cached_property
-    def _near(self) -> DataFrame | None:
-        if not _has_few(self._table, self._version, STORED_MAX):
-            return None
-        return self._read(())
+    def _near(self) -> HeldRows | None:
+        return self.whole(STORED_MAX)
 
-    def _read(self, keys: Sequence[Keys]) -> DataFrame | None:
+    def whole(self, most: int) -> HeldRows | None:
+        """All of them, if they are no more than that and this process can read them."""
+        return self._read(()) if _has_few(self._table, self._version, most) else None
+
+    def _read(self, keys: Sequence[Keys]) -> HeldRows | None:
         columns = self._table.schema.names
         return _rows(self._table, self._version, columns, keys, is_located=True)
 
     @property
-    def all(self) -> DataFrame:
+    def all(self) -> Rows:
         """All of them."""
         return self._table.located(self._version) if self._near is None else self._near
 
-    def having(self, keys: DataFrame | None, pairs: Sequence[tuple[str, str]]) -> DataFrame:
+    def having(self, keys: HeldRows | None, pairs: Sequence[tuple[str, str]]) -> Rows:
         """Some of them, among which are all that have a key, NULL equal to NULL.
 
         Args:
-            keys: held by the driver; None when they are not few.
+            keys: None when they are not few.
         """
         if self._near is not None or keys is None:
             return self.all
         near = self._read([(keys, pairs)])
         if near is not None:
             return near
-        stored = self.all
-        return stored.where(may_equal(stored, keys, pairs))
+        stored = frame_of(self.all)
+        return stored.where(may_equal(stored, keys.local, pairs))
 
 
 def _has_few(table: DeltaTable, version: int, most: int) -> bool:
@@ -139,7 +141,7 @@ def _rows(
     keys: Sequence[Keys],
     *,
     is_located: bool,
-) -> DataFrame | None:
+) -> HeldRows | None:
     if not _is_readable(table, version):
         return None
     sets = [_key_set(table, *one) for one in keys]
@@ -155,27 +157,27 @@ def _rows(
     if known:
         ranges = [KeyRanges(_told(table, one)) for one in known]
         files = [f for f in files if any(r.may_hold(f.statistics) for r in ranges)]
+    most = ROWS_MAX if known else WHOLE_MAX
     try:
-        rows = local_rows(table, files, known, [f.name for f in read], ROWS_MAX)
+        rows = local_rows(table, files, known, [f.name for f in read], most)
     except (OnlySpark, TooMany):
         return None
     schema = T.StructType([*read, *PLACES])
     if not is_located:
         schema = T.StructType([f for f in read if f.name in columns])
-    return at_hand(table.gateway.session, rows.select(schema.names), schema)
+    return HeldRows(table.gateway.session, schema, rows)
 
 
 def _is_key(column: str, keys: Sequence[KeySet]) -> bool:
     return any(column in one.columns for one in keys)
 
 
-def _key_set(table: DeltaTable, keys: DataFrame, pairs: Sequence[tuple[str, str]]) -> KeySet | None:
+def _key_set(table: DeltaTable, keys: HeldRows, pairs: Sequence[tuple[str, str]]) -> KeySet | None:
     """The keys whose equality this process can tell; None when that is not one column of them."""
     usable = comparable(table.schema, keys.schema, pairs)
     if not usable:
         return None
-    held = keys.toArrow()
-    return KeySet({mine: held.column(theirs) for mine, theirs in usable}, nulls_equal=True)
+    return KeySet({mine: keys.arrow.column(theirs) for mine, theirs in usable}, nulls_equal=True)
 
 
 def _told(table: DeltaTable, keys: KeySet) -> dict[str, list[int | str | None]]:

@@ -205,7 +205,7 @@ def means_the_same(
             return names.of(("table", use.table), rows)
 
         theirs = lower_query(query, Context(session, sources, 0))
-        ours = session.sql(plan.normal_text(Naming(table=table)))
+        ours = session.sql(plan.normal(Naming(table=table)).sql)
         return same_plan(optimized(theirs), optimized(ours))
 
 

@@ -40,6 +40,7 @@ from ctsql.runtime.incremental.near_rows import StoredRows
 from ctsql.runtime.incremental.plans import Prepared
 from ctsql.runtime.objects import DEFINITION, Objects
 from ctsql.runtime.sinks.correction import column_name
+from ctsql.runtime.sinks.held import Rows
 from ctsql.runtime.sinks.staging import persisted, stage
 from ctsql.runtime.spark_errors import converted
 from ctsql.runtime.staged import Batch, discarded_on_error
@@ -237,16 +238,7 @@ class ViewState:
         """Its table, once it is there."""
         return self.objects.gateway.table(self.location)
 
-    def typed(self, rows: DataFrame) -> DataFrame:
-        """Rows of groups, column by column of the table's types."""
-        return rows.select(
-            *(
-                F.col(column_name(mine)).cast(field.dataType).alias(mine)
-                for mine, field in zip(rows.columns, self.table.schema.fields, strict=True)
-            )
-        )
-
-    def stage(self, after: DataFrame, before: DataFrame) -> None:
+    def stage(self, after: Rows, before: Rows) -> None:
         """Stage what the groups that change become; ``before`` are these as stored, located."""
         batch = self._batch
         assert batch is not None  # it is staged after stored() gave groups
@@ -258,11 +250,12 @@ class ViewState:
 
     # ---- filling it
 
-    def build(self, plan: StatePlan, rows: DataFrame, at: int) -> None:
+    def build(self, plan: StatePlan, rows: DataFrame, at: int, rows_max: int | None = None) -> None:
         """Stage what makes the table hold these rows; or refuse it.
 
         Args:
-            rows: the groups as of ``at``, the T whose contents the view shows.
+            rows: the groups as of ``at``, the T whose contents the view shows. rows_max: with
+                more the state is of no use.
         """
         kinds = [f.dataType.simpleString() for f in rows.schema.fields]
         if not all(sums_exactly(kind) for kind in kinds[plan.key_columns :]):
@@ -276,6 +269,9 @@ class ViewState:
         with persisted(rows) as kept:
             if is_above(kept, plan.bounded):
                 self.refuse("STATE_ROUNDS")
+                return
+            if rows_max is not None and kept.count() > rows_max:
+                self.refuse("STATE_LARGE")
                 return
             batch = self._batch = output.batch(output.upper, self.time + 1)
             with discarded_on_error([batch]):

@@ -10,10 +10,12 @@ to delete broadcast; then the equal ones among them are told exactly.
 """
 
 from array import array
+from collections import Counter
+from collections.abc import Collection, Hashable
 from contextlib import ExitStack
 from enum import Enum
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
@@ -29,7 +31,8 @@ from ctsql.runtime.sinks.correction import (
     net,
     with_places,
 )
-from ctsql.runtime.sinks.few import at_hand, few
+from ctsql.runtime.sinks.few import few
+from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
 from ctsql.runtime.sinks.staging import fits_arrow, persisted, stage_counted
 from ctsql.runtime.staged import Staging
 
@@ -45,45 +48,41 @@ class Staged(Enum):
 
 def stage_signed(
     staging: Staging,
-    signed: DataFrame,
+    signed: Rows,
     stored: StoredRows | None,
     columns: list[str],
-    refused: SparkColumn | None = None,
+    not_null: Collection[str] = (),
 ) -> Staged:
     """Stage a signed change.
 
     Args:
         signed: the output's columns and ``COPIES``; equal rows may come several times.
         stored: the output's rows; None for none.
-        refused: says of a row that it may not be inserted; nothing is staged then.
+        not_null: columns in which no row that is inserted may have NULL; nothing is staged then.
     """
     schema = T.StructType([signed.schema[c] for c in columns])
     with ExitStack() as stack:
-        change = net(signed, columns)
-        local = few(change)
-        # What the driver holds is looked at without a job.
-        seen = stack.enter_context(persisted(change)) if local is None else local
+        change = _netted(signed, schema, stack)
+        if isinstance(change, HeldRows) and fits_arrow(schema):
+            done = _stage_few(staging, change, stored, schema, not_null)
+            if done is not None:
+                return done
+        seen = change.local if isinstance(change, HeldRows) else change
         if seen.isEmpty():
             return Staged.NOTHING
-        if refused is not None and not seen.where((F.col(COPIES) > 0) & refused).isEmpty():
+        nulls = [F.col(column_name(c)).isNull() for c in not_null]
+        come, gone = (seen.where(F.col(COPIES) > 0), seen.where(F.col(COPIES) < 0))
+        if nulls and not come.where(reduce(or_, nulls)).isEmpty():
             return Staged.REFUSED
-        change = seen if local is None else local.coalesce(1)
         names = [column_name(c) for c in columns]
-        nowhere = change.select(*names, COPIES, *_nowhere())
-        gone = change.where(F.col(COPIES) < 0).select(*names)
-        both = nowhere
-        if not seen.where(F.col(COPIES) < 0).isEmpty():
+        both = frame_of(change).select(*names, COPIES, *_nowhere())
+        if not gone.isEmpty():
             if stored is None:
                 return Staged.ROWS_DIFFER
-            away = None if local is None else local.where(F.col(COPIES) < 0)
-            candidates = stored.having(away, [(c, c) for c in columns])
-            found = _equal(candidates, gone, schema)
-            places = found.select(*names, F.lit(0).alias(COPIES), FILE_COLUMN, ROW_COLUMN)
-            both = nowhere.unionAll(places)
-        if local is not None and fits_arrow(schema):
-            rows = few(both)
-            if rows is not None:
-                return _stage_few(staging, rows, schema)
+            found = _equal(frame_of(stored.all), gone.select(*names), schema)
+            both = both.unionAll(
+                found.select(*names, F.lit(0).alias(COPIES), FILE_COLUMN, ROW_COLUMN)
+            )
         located = stack.enter_context(persisted(with_places(both, columns)))
         short = F.size(PLACES) < -F.col(COPIES)
         if not located.where(short).isEmpty():
@@ -91,6 +90,26 @@ def stage_signed(
         inserts = copied(located.where(F.col(COPIES) > 0), columns)
         stage_counted(staging, located, inserts)
         return Staged.ROWS
+
+
+def _netted(signed: Rows, schema: T.StructType, stack: ExitStack) -> Rows:
+    """Each row of the change once, where what comes and goes of it does not cancel."""
+    if not isinstance(signed, HeldRows):
+        change = net(signed, schema.names)
+        local = few(change)
+        return stack.enter_context(persisted(change)) if local is None else HeldRows.of(local)
+    weights: Counter[Hashable] = Counter()
+    first: dict[Hashable, int] = {}
+    rows = signed.arrow
+    copies = rows.column(COPIES).to_pylist()
+    for i, key in enumerate(keys(rows.select(schema.names))):
+        weights[key] += copies[i]
+        first.setdefault(key, i)
+    left = [key for key, weight in weights.items() if weight]
+    made = rows.select(schema.names).take(pa.array([first[k] for k in left], pa.int64()))
+    made = made.append_column(COPIES, pa.array([weights[k] for k in left], pa.int64()))
+    counted = T.StructType([*schema.fields, T.StructField(COPIES, T.LongType())])
+    return signed.made(counted, made)
 
 
 def _nowhere() -> list[SparkColumn]:
@@ -126,33 +145,58 @@ def is_comparable(data_type: T.DataType) -> bool:
             return True
 
 
-def _stage_few(staging: Staging, rows: DataFrame, schema: T.StructType) -> Staged:
-    table = rows.toArrow()
-    files = table.column(FILE_COLUMN).to_pylist()
-    numbers = table.column(ROW_COLUMN).to_pylist()
-    weights = table.column(COPIES).to_pylist()
-    values = table.select(schema.names)
-    key = keys(values)
-    inserts: list[int] = []
-    missing: dict[object, int] = {}
-    places: list[int] = []
-    for i, file in enumerate(files):
-        if file is not None:
-            places.append(i)
-        elif weights[i] > 0:
-            inserts += [i] * weights[i]
-        else:
-            missing[key[i]] = -weights[i]
+def _stage_few(
+    staging: Staging,
+    change: HeldRows,
+    stored: StoredRows | None,
+    schema: T.StructType,
+    not_null: Collection[str],
+) -> Staged | None:
+    """Stage it from here; None where too many stored rows equal one that goes."""
+    weights = change.arrow.column(COPIES).to_pylist()
+    if not weights:
+        return Staged.NOTHING
+    values = change.arrow.select(schema.names)
+    come = [i for i, weight in enumerate(weights) for _ in range(weight)]
+    gone = [i for i, weight in enumerate(weights) if weight < 0]
+    if any(values.column(c).take(pa.array(come, pa.int64())).null_count for c in not_null):
+        return Staged.REFUSED
     victims: dict[str, array[int]] = {}
-    for i in sorted(places, key=lambda i: (files[i], numbers[i])):
-        if missing.get(key[i], 0) > 0:
-            missing[key[i]] -= 1
-            victims.setdefault(files[i], array("Q")).append(numbers[i])
-    if any(missing.values()):
-        return Staged.ROWS_DIFFER
-    if inserts:
-        fresh = values.take(pa.array(inserts, pa.int64()))
-        staging.stage(at_hand(rows.sparkSession, fresh, schema).coalesce(1))
+    if gone:
+        if stored is None:
+            return Staged.ROWS_DIFFER
+        away = change.taken(gone).select(schema.names)
+        places = _places(stored, away, schema)
+        if places is None:
+            return None
+        missing = {k: -weights[i] for k, i in zip(keys(away.arrow), gone, strict=True)}
+        for key, file, number in places:
+            if missing.get(key, 0) > 0:
+                missing[key] -= 1
+                victims.setdefault(file, array("Q")).append(number)
+        if any(missing.values()):
+            return Staged.ROWS_DIFFER
+    if come:
+        staging.stage(change.taken(come).select(schema.names).frame)
     if victims:
         staging.delete_rows(victims.items())
     return Staged.ROWS
+
+
+def _places(
+    stored: StoredRows, away: HeldRows, schema: T.StructType
+) -> list[tuple[Hashable, str, int]] | None:
+    """Of stored rows, among which are all that equal one that goes: the row, and where it is.
+
+    None where they are not few.
+    """
+    found = stored.having(away, [(c, c) for c in schema.names])
+    if not isinstance(found, HeldRows):
+        local = few(_equal(found, away.local, schema))
+        if local is None:
+            return None
+        found = HeldRows.of(local)
+    rows = found.arrow
+    files, numbers = (rows.column(c).to_pylist() for c in (FILE_COLUMN, ROW_COLUMN))
+    located = zip(keys(rows.select(schema.names)), files, numbers, strict=True)
+    return sorted(located, key=lambda one: one[1:])

@@ -25,13 +25,17 @@ from ctsql.runtime.sinks.few import (
     few,
     unadaptive as unadaptive,
 )
+from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
 from ctsql.runtime.staged import Staging
+
+PLACES_SCHEMA = pa.schema([(FILE_COLUMN, pa.string()), (ROW_COLUMN, pa.int64())])
+"""The columns that locate a row."""
 
 
 def stage(
     staging: Staging,
-    desired: DataFrame | None,
-    stored: DataFrame | None,
+    desired: Rows | None,
+    stored: Rows | None,
     columns: list[str],
     *,
     small: bool,
@@ -45,8 +49,23 @@ def stage(
     """
     if desired is None and stored is None:
         return False
-    found = _stage_few(staging, desired, stored, columns) if small else None
-    return _stage_large(staging, desired, stored, columns) if found is None else found
+    given = [rows for rows in (desired, stored) if rows is not None]
+    held = [rows for rows in given if isinstance(rows, HeldRows)]
+    schema = T.StructType([given[0].schema[c] for c in columns])
+    if len(held) == len(given) and fits_arrow(schema):
+        both = pa.concat_tables([_with_places(rows.arrow, columns) for rows in held])
+        return _stage_small(staging, both, schema, given[0].sparkSession)
+    wanted, there = (None if rows is None else frame_of(rows) for rows in (desired, stored))
+    found = _stage_few(staging, wanted, there, columns) if small else None
+    return _stage_large(staging, wanted, there, columns) if found is None else found
+
+
+def _with_places(rows: pa.Table, columns: list[str]) -> pa.Table:
+    """The rows with the columns that locate them, NULL for those that are not stored."""
+    for place in PLACES_SCHEMA:
+        if place.name not in rows.schema.names:
+            rows = rows.append_column(place, pa.nulls(rows.num_rows, place.type))
+    return rows.select([*columns, *PLACES_SCHEMA.names])
 
 
 def _stage_few(

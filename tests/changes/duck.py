@@ -1,11 +1,13 @@
 """Runs change plans on DuckDB: no JVM, milliseconds a query.
 
 The texts are Spark SQL; sqlglot translates them for DuckDB, here and nowhere else. What is
-compared is always a multiset of rows.
+compared is always a multiset of rows. A text that has a form for DuckDB itself is run in that form
+as well, with tables held and with tables too large to be held, and must give the same.
 """
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import duckdb
@@ -13,8 +15,14 @@ import sqlglot
 from sqlglot import exp
 
 from ctsql.catalog.schemas import Column
-from ctsql.planner.changes import ChangePlan, Naming, TableUse, change_plan
-from ctsql.planner.changes.plan import NoChangePlan, StateSteps, StepText
+from ctsql.planner.changes import ChangePlan, Naming, StepText, TableUse, Text, change_plan
+from ctsql.planner.changes.in_process.relations import InProcess, Relation, Relations
+from ctsql.planner.changes.in_process.types import NotHeld, OnlySpark, Type, type_of
+from ctsql.planner.changes.in_process.values import Division
+from ctsql.planner.changes.nodes import WEIGHT, Col, Step, Version
+from ctsql.planner.changes.plan import NoChangePlan
+from ctsql.planner.changes.texts import StateSteps
+from ctsql.runtime.incremental.in_process import divider
 
 Rows = list[tuple[Any, ...]]
 
@@ -42,7 +50,9 @@ class Duck:
         self.connection = connection
         self.tables = dict(tables)
         self.uses: list[TableUse] = []
-        self.waiting: dict[str, TableUse] = {}
+        self.types: dict[str, Mapping[str, Type]] = {}  # of steps that have the other form
+        self.functions: set[str] = set()
+        self.checked = 0  # texts that were run in both forms
 
     # ---- versions
 
@@ -54,27 +64,19 @@ class Duck:
         """
         self.uses.append(use)
         name = f"{use.table}__{use.version.value}"
-        if use.keys:
-            name = f"{name}_{len(self.uses)}"
-            self.waiting[name] = use
-        return name
-
-    def _restrict(self, done: Collection[str]) -> None:
-        """Make the relations that waited for the keys of steps which are done."""
-        for name, use in list(self.waiting.items()):
-            if not all(step in done for step, _ in use.keys):
-                continue
-            wanted = " OR ".join(
-                f'EXISTS (FROM "{step}" AS s WHERE '
-                + " AND ".join(f't."{a}" IS NOT DISTINCT FROM s."{b}"' for a, b in pairs)
-                + ")"
-                for step, pairs in use.keys
-            )
-            self.connection.execute(
-                f'CREATE TEMP TABLE "{name}" AS '
-                f"SELECT * FROM {use.table}__{use.version.value} AS t WHERE {wanted}"
-            )
-            del self.waiting[name]
+        if not use.keys:
+            return name
+        wanted = " OR ".join(
+            f'EXISTS (FROM "{step}" AS s WHERE '
+            + " AND ".join(f't."{a}" IS NOT DISTINCT FROM s."{b}"' for a, b in pairs)
+            + ")"
+            for step, pairs in use.keys
+        )
+        few = f"{name}_{len(self.uses)}"
+        self.connection.execute(
+            f'CREATE TEMP TABLE "{few}" AS SELECT * FROM {name} AS t WHERE {wanted}'
+        )
+        return few
 
     @property
     def naming(self) -> Naming:
@@ -106,14 +108,93 @@ class Duck:
 
     def steps(self, steps: Sequence[StepText]) -> None:
         """Compute steps as temporary tables."""
-        done: set[str] = set()
+        self.types.clear()
         for step in steps:
             self.connection.execute(
-                f'CREATE OR REPLACE TEMP TABLE "{step.name}" AS {translated(step.sql)}'
+                f'CREATE OR REPLACE TEMP TABLE "{step.name}" AS {translated(step.rows.sql)}'
             )
-            done.add(step.name)
-            self._restrict(done)
-        assert not self.waiting, "keys that no step gives"
+            found = self.check(step.rows)
+            if found is not None:
+                names = (c.sql for c in step.rows.columns)
+                self.types[step.name] = dict(zip(names, found.types, strict=True))
+
+    def text(self, text: Text) -> Rows:
+        """The rows of a text."""
+        self.check(text)
+        return self.rows(text.sql)
+
+    # ---- the other form
+
+    def check(self, text: Text) -> InProcess | None:
+        """Run a text in both forms, if it has both; the rows must be the same."""
+        found = None
+        for is_large in (True, False):
+            try:
+                found = text.in_process(self._relations(is_large))
+                for division in found.divisions:
+                    self._register(division)
+                mine = self.connection.execute(found.sql).fetchall()
+            except OnlySpark:
+                continue
+            assert found is not None
+            if not found.divisions:  # sqlglot's are of other types
+                theirs = self.rows(text.sql)
+                assert Counter(map(frozen, mine)) == Counter(map(frozen, theirs)), found.sql
+                self.checked += 1
+        return found
+
+    def _register(self, division: Division) -> None:
+        if division.name not in self.functions:
+            self.functions.add(division.name)
+            kinds = [t.sql for t in (division.left, division.right)]
+            self.connection.create_function(
+                division.name, divider(division), kinds, division.made.sql
+            )
+
+    def _relations(self, is_large: bool) -> Relations:
+        """What the other form reads.
+
+        Args:
+            is_large: no table is held whole.
+        """
+
+        def table(use: TableUse) -> Relation:
+            if is_large and not use.keys and use.version is not Version.DELTA:
+                raise NotHeld(use.table)
+            return Relation(self.version(use), self._columns(use))
+
+        def empty(use: TableUse) -> Relation:
+            name = f"{use.table}__{use.version.value}"
+            self.connection.execute(
+                f'CREATE OR REPLACE TEMP TABLE "{name}_none" AS SELECT * FROM {name} WHERE false'
+            )
+            return Relation(f"{name}_none", self._columns(use))
+
+        def step(name: str) -> Relation:
+            if name not in self.types:
+                raise NotHeld(name)
+            rows = self.connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()
+            return Relation(name, self.types[name], is_empty=rows == (0,))
+
+        def state(number: int) -> Relation:
+            raise NotHeld(str(number))
+
+        def keys(made: InProcess, cols: Sequence[Col]) -> Step:
+            name = f"wanted_{len(self.types)}"
+            self.connection.execute(f'CREATE OR REPLACE TEMP TABLE "{name}" AS {made.sql}')
+            self.types[name] = dict(zip((c.sql for c in cols), made.types, strict=True))
+            return Step(name=name, columns=tuple(cols))
+
+        return Relations(table=table, empty=empty, step=step, state=state, keys=keys)
+
+    def _columns(self, use: TableUse) -> dict[str, Type]:
+        found = {}
+        for column in self.tables[use.table]:
+            with suppress(OnlySpark):
+                found[column.name] = type_of(column.type)
+        if use.version is Version.DELTA:
+            found[WEIGHT.sql] = type_of("bigint")
+        return found
 
     def current(self, spark_sql: str) -> Counter[tuple[Any, ...]]:
         """What a query over the tables' own names gives now."""
@@ -171,7 +252,7 @@ class View:
 
     def keep_rows(self) -> None:
         """Put the stored rows where the plan's texts read the view."""
-        text = self.plan.normal_text(Naming(table=lambda use: use.table))
+        text = self.plan.normal(Naming(table=lambda use: use.table)).sql
         self.duck.connection.execute(f"CREATE OR REPLACE TABLE __ct_view AS {translated(text)}")
 
     def refresh_first_rows(self, changed: Collection[str]) -> tuple[Counter[tuple[Any, ...]], bool]:
@@ -179,17 +260,20 @@ class View:
         texts = self.plan.first_rows(changed, self.duck.naming)
         assert texts is not None
         self.duck.steps(texts.steps)
-        found = Counter(frozen(row) for row in self.duck.rows(texts.sql))
+        found = Counter(frozen(row) for row in self.duck.text(texts.rows))
         return found, bool(self.duck.rows(texts.holds)[0][0])
 
     def refresh(self, changed: Collection[str]) -> Counter[tuple[Any, ...]]:
-        """Follow a round of changes by the signed change; the new contents."""
+        """Follow a round of changes by the signed change, or by all groups; the new contents."""
         used = [s.number for s in self.plan.states] if self.with_state else []
-        texts = self.plan.signed(changed, self.duck.naming, used)
+        is_chosen = self.with_state and self.plan.is_limited
+        make = self.plan.chosen if is_chosen else self.plan.signed
+        texts = make(changed, self.duck.naming, used)
         if texts is None:
             return self.stored
         self.duck.steps(texts.steps)
-        made = applied(self.stored, self.duck.rows(texts.sql))
+        rows = self.duck.text(texts.rows)
+        made = Counter(map(frozen, rows)) if is_chosen else applied(self.stored, rows)
         for number, steps in texts.states.items():
             self._write_state(number, steps)
         return made
@@ -218,7 +302,7 @@ class View:
         if texts is None:
             return None
         self.duck.steps(texts.steps)
-        wanted = Counter(frozen(row) for row in self.duck.rows(texts.sql))
+        wanted = Counter(frozen(row) for row in self.duck.text(texts.rows))
         listed = ", ".join(name for _, name in texts.pairs)
         keys = {frozen(row) for row in self.duck.rows(f"SELECT {listed} FROM {texts.keys}")}
         places = [self.plan.columns.index(column) for column, _ in texts.pairs]

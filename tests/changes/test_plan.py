@@ -3,7 +3,15 @@
 import pytest
 
 from ctsql.catalog.schemas import Column
-from ctsql.planner.changes import ChangePlan, Naming, PlainView, TableUse, change_plan
+from ctsql.planner.changes import (
+    ChangePlan,
+    ChangeTexts,
+    KeyedTexts,
+    Naming,
+    PlainView,
+    TableUse,
+    change_plan,
+)
 from ctsql.planner.changes.nodes import Version
 from ctsql.planner.changes.rules.context import StepRole
 from tests.changes.duck import planned
@@ -14,6 +22,12 @@ TABLES = {
     "s.x": (Column("k", "int"), Column("odd `name`", "int")),
 }
 NAMING = Naming(table=lambda use: f"{use.table.replace('.', '_')}__{use.version.value}")
+
+
+def printed(texts: ChangeTexts | KeyedTexts | None) -> str:
+    """All texts in Spark's SQL."""
+    assert texts is not None
+    return "\n".join([*(s.rows.sql for s in texts.steps), texts.rows.sql])
 
 
 def test_only_columns_that_matter_are_read() -> None:
@@ -32,9 +46,9 @@ def test_terms_of_unchanged_tables_are_cut() -> None:
     both, one = plan.signed(["t", "u"], NAMING), plan.signed(["t"], NAMING)
     assert both is not None
     assert one is not None
-    assert (both.sql.count("JOIN"), one.sql.count("JOIN")) == (2, 1)
-    assert "u__old" in both.sql + "".join(s.sql for s in both.steps)
-    assert "u__old" not in one.sql + "".join(s.sql for s in one.steps)
+    assert (both.rows.sql.count("JOIN"), one.rows.sql.count("JOIN")) == (2, 1)
+    assert "u__old" in printed(both)
+    assert "u__old" not in printed(one)
     assert plan.signed([], NAMING) is None
     assert plan.signed(["elsewhere"], NAMING) is None
 
@@ -50,6 +64,7 @@ def test_scans_know_the_keys_that_matter() -> None:
     plan = planned("SELECT k, sum(v) AS n FROM t GROUP BY k", TABLES)
     texts = plan.signed(["t"], Naming(table=table))
     assert texts is not None
+    printed(texts)
     keys = [s.name for s in texts.steps if s.role is StepRole.KEYS]
     found = {u.version: u.keys for u in uses}  # type: ignore[attr-defined]
     assert found[Version.NEW] == found[Version.OLD] == ((keys[0], (("k", "__ct_key1"),)),)
@@ -75,7 +90,7 @@ def test_subqueries_know_the_rows_around_them(condition: str, columns: list[str]
         return "x"
 
     plan = planned(f"SELECT k, v FROM t WHERE {condition}", TABLES)
-    assert plan.signed(["t"], Naming(table=table)) is not None
+    printed(plan.signed(["t"], Naming(table=table)))
     (inside,) = (use for use in uses if use.table == "u")
     assert [mine for _, pairs in inside.keys for mine, _ in pairs] == columns
 
@@ -87,8 +102,8 @@ def test_keys_lead_to_columns_of_the_view() -> None:
     texts = plan.keyed(["t"], NAMING)
     assert texts is not None
     assert texts.pairs == (("key", "__ct_key1"),)
-    assert texts.sql.startswith("SELECT __ct_")
-    assert "AS `many`" in texts.sql
+    assert texts.rows.sql.startswith("SELECT __ct_")
+    assert "AS `many`" in texts.rows.sql
     with pytest.raises(ValueError, match="2 columns"):
         change_plan("SELECT count(*), k FROM t GROUP BY k", TABLES, ["many"])
 
@@ -105,14 +120,14 @@ def test_a_plain_view_is_read_in_place() -> None:
 def test_odd_names_are_quoted() -> None:
     """Two-part names, backticks and case."""
     plan = planned("SELECT X.`ODD ``name``` FROM S.x WHERE s.X.k = 1", TABLES)
-    assert "`odd ``name```" in plan.normal_text(NAMING)
+    assert "`odd ``name```" in plan.normal(NAMING).sql
 
 
 def test_expressions_keep_the_users_text() -> None:
     """Nothing of an expression is printed anew: neither literals nor functions nor casts."""
     written = "percentile_cont(0.5) WITHIN GROUP (ORDER BY v)"
     plan = planned(f"SELECT k, {written} AS p, 1L AS l, k::string AS s FROM t GROUP BY k", TABLES)
-    text = plan.normal_text(NAMING)
+    text = plan.normal(NAMING).sql
     for piece in ("percentile_cont(0.5) WITHIN GROUP (ORDER BY", "1L AS", ":: string"):
         assert piece in text
 

@@ -33,6 +33,14 @@ ALWAYS = {
     "GROUP BY u.k",
     "quotient": "SELECT k, sum(v) / count(v) AS q FROM t GROUP BY k HAVING count(v) > 0",
 }
+LIMITED = {
+    "first sums": "SELECT k, sum(v) AS s FROM t GROUP BY k ORDER BY s DESC, k LIMIT 2",
+    "first of those with many": "SELECT k, count(*) AS n, avg(v) AS a FROM t GROUP BY k "
+    "HAVING count(*) > 1 ORDER BY n, a NULLS LAST, k DESC NULLS FIRST LIMIT 3",
+    "first of a join": "SELECT t.k, sum(w) AS s, count(*) AS n FROM t JOIN u ON t.k = u.k "
+    "GROUP BY t.k ORDER BY s DESC NULLS LAST, n, k LIMIT 1",
+    "one row of one group": "SELECT count(*) AS n, sum(v) AS s FROM t ORDER BY n, s LIMIT 1",
+}
 ROWS_GO = {
     "sum": "SELECT k, sum(v) AS s FROM t GROUP BY k",
     "sum with rows": "SELECT k, sum(v) AS s, count(*) AS n FROM t GROUP BY k",
@@ -54,11 +62,12 @@ SEEDS = 3
 ROUNDS = 5
 
 
-@pytest.mark.parametrize("name", [*ALWAYS, *ROWS_GO, *NONE])
+@pytest.mark.parametrize("name", [*ALWAYS, *LIMITED, *ROWS_GO, *NONE])
 def test_which_views_keep_a_state_table(name: str) -> None:
     """Those that do not show what a group comes to; EXPLAIN says so."""
-    need = StateNeed.ALWAYS if name in ALWAYS else StateNeed.ROWS_GO if name in ROWS_GO else None
-    plan = planned((ALWAYS | ROWS_GO | NONE)[name], TABLES)
+    always = ALWAYS | LIMITED
+    need = StateNeed.ALWAYS if name in always else StateNeed.ROWS_GO if name in ROWS_GO else None
+    plan = planned((always | ROWS_GO | NONE)[name], TABLES)
     kept = plan.kept_state
     assert (kept and kept[1]) == need
     assert ("state table" in explain(plan)) is (need is not None)
@@ -105,10 +114,10 @@ def _change(duck: Duck, seed: random.Random, number: int) -> list[str]:
     return [table for table in TABLES if duck.finish(table)]
 
 
-@pytest.mark.parametrize("name", [*ALWAYS, *ROWS_GO])
+@pytest.mark.parametrize("name", [*ALWAYS, *LIMITED, *ROWS_GO])
 def test_random_changes(name: str) -> None:
     """Groups of NULL, groups that go and come back, sums whose last value goes."""
-    sql = (ALWAYS | ROWS_GO)[name]
+    sql = (ALWAYS | LIMITED | ROWS_GO)[name]
     for number in range(SEEDS):
         seed = random.Random(number)
         duck = Duck(fresh_connection(), TABLES)

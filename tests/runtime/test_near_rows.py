@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import functions as F
 
 from ctsql.api import Connection
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, DeltaTable
@@ -12,6 +12,7 @@ from ctsql.runtime.incremental import near_rows
 from ctsql.runtime.incremental.near_rows import StoredRows, change_of, rows_of
 from ctsql.runtime.movements import Movement
 from ctsql.runtime.sinks.correction import COPIES, net_change
+from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
 
 pytestmark = pytest.mark.spark
 
@@ -34,17 +35,17 @@ def table_of(con: Connection, name: str) -> DeltaTable:
     return objects.table(next(i for i in objects.catalog if i.name.name == name))
 
 
-def bag(rows: DataFrame | None, *columns: str) -> Counter[str]:
+def bag(rows: Rows | None, *columns: str) -> Counter[str]:
     """Rows to be compared; NaN equals NaN, and -0.0 is not 0.0."""
     assert rows is not None, "left to Spark"
-    return Counter(repr(tuple(row)) for row in rows.select(*columns).collect())
+    return Counter(repr(tuple(row)) for row in frame_of(rows).selectExpr(*columns).collect())
 
 
-def weighed(change: DataFrame | None) -> dict[str, int]:
+def weighed(change: Rows | None) -> dict[str, int]:
     """How often each row comes, or goes, in all."""
     assert change is not None, "left to Spark"
     total: Counter[str] = Counter()
-    for *row, copies in change.select(*WHOLE, COPIES).collect():
+    for *row, copies in frame_of(change).select(*WHOLE, COPIES).collect():
         total[repr(tuple(row))] += copies
     return dict(total)
 
@@ -68,13 +69,14 @@ def test_what_is_read_is_what_spark_reads(con: Connection) -> None:
         [(3, "new"), (5, "A"), (None, "A"), (2, None)], "a INT, b STRING"
     )
     pairs: Sequence[tuple[str, str]] = [("k", "a"), ("s", "b")]
+    held = HeldRows.of(keys)
     same = every.join(F.broadcast(keys), F.expr("k <=> a AND s <=> b"), "left_semi")
-    assert bag(rows_of(table, last, COLUMNS, [(keys, pairs)]), *COLUMNS) == bag(same, *COLUMNS)
+    assert bag(rows_of(table, last, COLUMNS, [(held, pairs)]), *COLUMNS) == bag(same, *COLUMNS)
     stored = StoredRows(table, last)
     places = [*COLUMNS, f"substring_index({FILE_COLUMN}, '/', -1)", ROW_COLUMN]
     located = bag(table.located(last).selectExpr(*places), "*")
-    assert bag(stored.all.selectExpr(*places), "*") == located
-    assert bag(stored.having(keys, pairs).selectExpr(*places), "*") <= located
+    assert bag(stored.all, *places) == located
+    assert bag(stored.having(held, pairs), *places) <= located
 
 
 def test_what_is_left_to_spark(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +96,6 @@ def test_what_is_left_to_spark(con: Connection, monkeypatch: pytest.MonkeyPatch)
     assert change_of(x, update, ["k", "f"], "w") is None
     assert change_of(x, update, ["k"], "w") is not None
     floats = con.spark.createDataFrame([(1.5,)], "a DOUBLE")
-    assert rows_of(x, last, ["k", "f"], [(floats, [("f", "a")])]) is None
+    assert rows_of(x, last, ["k", "f"], [(HeldRows.of(floats), [("f", "a")])]) is None
     monkeypatch.setattr(near_rows, "WHOLE_MAX", 1)
     assert rows_of(x, last, ["k"]) is None

@@ -37,11 +37,14 @@ from ctsql.planner.changes.nodes import (
     Filter,
     Generate,
     Item,
+    JoinKind,
     Key,
     Node,
     Part,
     Project,
+    SideJoin,
     StateRows,
+    Step,
     UnionAll,
 )
 from ctsql.planner.changes.restricting import restricted
@@ -163,6 +166,37 @@ def change_aggregate(node: Aggregate, changes: Changes) -> Node | None:
     return together(exchanged(new, old), node.columns)
 
 
+def all_groups(node: Aggregate, changes: Changes) -> Node | None:
+    """All rows of GROUP BY after the change, from its state; None if nothing changed."""
+    found = _groups(node, changes)
+    if found is None:
+        return None
+    changes.note(node, RULE)
+    state, rows, before = found
+    if node.keys:
+        columns = tuple(changes.fresh(c.name) for c in before.columns)
+        stored = StateRows(number=state.number, names=state.names, columns=columns)
+        keys, names = changes.keys(_changed(node, changes), [k.source for k in node.keys])
+        equal = zip(columns, names, strict=False)
+        others = SideJoin(
+            kind=JoinKind.ANTI,
+            left=stored,
+            right=keys,
+            conditions=tuple(Expr.of(a, "<=>", b) for a, b in equal),
+        )
+        branches = (Branch(node=others, cols=columns), Branch(node=rows, cols=rows.columns))
+        made = tuple(changes.fresh(c.name) for c in columns)
+        rows = UnionAll(branches=branches, columns=made)
+    return _result(node, state, rows)
+
+
+def _changed(node: Aggregate, changes: Changes) -> Step:
+    """The change below an aggregate, which there is."""
+    delta = changes.of(node.child)
+    assert delta is not None  # the caller looked
+    return changes.step(StepRole.CHANGE, delta)
+
+
 def _groups(node: Aggregate, changes: Changes) -> tuple[State, Node, Node] | None:
     """The state, and its touched groups after and before."""
     delta = changes.of(node.child)
@@ -170,7 +204,7 @@ def _groups(node: Aggregate, changes: Changes) -> tuple[State, Node, Node] | Non
     state = None if number is None else state_of(node, number)
     if delta is None or state is None:
         return None
-    step = changes.step(StepRole.CHANGE, delta)
+    step = _changed(node, changes)
     columns = tuple(changes.fresh(name) for name in state.names)
     stored: Node = StateRows(number=state.number, names=state.names, columns=columns)
     if node.keys:

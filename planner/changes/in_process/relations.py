@@ -1,0 +1,455 @@
+"""Nodes of a change plan as queries of DuckDB, each column with Spark's type.
+
+The counterpart of :mod:`ctsql.planner.changes.printing`, which prints the same nodes for Spark.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ctsql.planner.changes.columns import equal_classes, used
+from ctsql.planner.changes.in_process.expressions import Expressions
+from ctsql.planner.changes.in_process.types import BIGINT, NULL, NotHeld, OnlySpark, Type, common
+from ctsql.planner.changes.in_process.values import Division
+from ctsql.planner.changes.nodes import (
+    PREFIX,
+    WEIGHT,
+    Aggregate,
+    Col,
+    Distinct,
+    Expr,
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    KeyTest,
+    Limit,
+    Node,
+    Order,
+    Project,
+    Restricted,
+    Scan,
+    SetOperation,
+    SideJoin,
+    StateRows,
+    Step,
+    UnionAll,
+    Weighted,
+)
+from ctsql.planner.changes.printing import NOTHING, TableUse, columns, table_use
+from ctsql.planner.changes.restricting import restricted
+
+_SIDES = {
+    JoinKind.LEFT: "LEFT JOIN",
+    JoinKind.RIGHT: "RIGHT JOIN",
+    JoinKind.FULL: "FULL JOIN",
+    JoinKind.SEMI: "SEMI JOIN",
+    JoinKind.ANTI: "ANTI JOIN",
+}
+_REPEAT = ("explode", "(", "sequence", "(", "1", ",")
+
+Types = Mapping[Col, Type]
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A relation of DuckDB.
+
+    Attributes:
+        types: of its columns, by their names. is_empty: it has no rows.
+    """
+
+    name: str
+    types: Mapping[str, Type]
+    is_empty: bool = False
+
+    def type(self, column: str) -> Type:
+        """The type of a column; raises OnlySpark where it is none of those here."""
+        found = self.types.get(column)
+        if found is None:
+            raise OnlySpark(f"column {column}")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Relations:
+    """Where the rows are that texts read; each raises NotHeld for rows that are not there.
+
+    Attributes:
+        table: of a table at one place. empty: the same without rows, whatever there is.
+        step: of a step; its columns are called as the plan's. state: of the stored groups of an
+            aggregate, or of the view.
+        keys: runs a query for the keys that are wanted of a table, and gives them as a step; the
+            query's columns are those given, with their types.
+    """
+
+    table: Callable[[TableUse], Relation]
+    empty: Callable[[TableUse], Relation]
+    step: Callable[[str], Relation]
+    state: Callable[[int], Relation]
+    keys: Callable[["InProcess", Sequence[Col]], Step]
+
+
+@dataclass(frozen=True, slots=True)
+class InProcess:
+    """A query of DuckDB.
+
+    Attributes:
+        types: Spark's types of its columns, in order. divisions: functions that it calls.
+    """
+
+    sql: str
+    types: tuple[Type, ...]
+    divisions: tuple[Division, ...]
+
+
+def in_process(
+    node: Node, cols: Sequence[Col], names: Sequence[str], relations: Relations
+) -> InProcess:
+    """A node's rows by a query of DuckDB.
+
+    Args:
+        cols: the columns wanted, in order. names: what the result calls them.
+
+    Raises:
+        OnlySpark: DuckDB would make something else of it, or may.
+    """
+    printer = _Printer(relations)
+    text, types = printer.query(node, {})
+    listed = ", ".join(f"{c.sql} AS {_quoted(n)}" for c, n in zip(cols, names, strict=True))
+    if any(types[c] == NULL for c in cols):
+        raise OnlySpark("a column of NULLs")
+    return printer.made(f"SELECT {listed} FROM ({text})", [types[c] for c in cols])
+
+
+def order_text(order: Sequence[Order], types: Types) -> str:
+    """An ORDER BY of columns, with the places of NULLs that Spark gives them."""
+    listed = []
+    for one in order:
+        col, words = one.expr.column, one.direction.upper().split()
+        if col is None or not types[col].is_comparable:
+            raise OnlySpark("ORDER BY of an expression, or of fractions")
+        if "NULLS" not in words:
+            words += ["NULLS", "LAST" if "DESC" in words else "FIRST"]
+        listed.append(f"{col.sql} {' '.join(words)}")
+    return ", ".join(listed)
+
+
+class _Printer:
+    """Prints nodes; ``around`` are the columns of the queries around a subquery."""
+
+    def __init__(self, relations: Relations, *, is_cut: bool = True) -> None:
+        self.relations = relations
+        self._is_cut = is_cut
+        self.expressions = Expressions(self._subquery)
+
+    def _has_none(self, step: Step) -> bool:
+        return self.relations.step(step.name).is_empty
+
+    def _without_tables(self) -> "_Printer":
+        """One to which tables have no rows, for what is empty whatever they hold."""
+        made = _Printer(replace(self.relations, table=self.relations.empty), is_cut=False)
+        made.expressions.divisions = self.expressions.divisions
+        return made
+
+    def made(self, sql: str, types: Sequence[Type]) -> InProcess:
+        """A query with what it calls."""
+        return InProcess(sql, tuple(types), tuple(self.expressions.divisions.values()))
+
+    def _subquery(self, node: Node, around: Types) -> tuple[str, list[Type]]:
+        text, types = self.query(node, around)
+        return text, [types[c] for c in node.columns]
+
+    def query(self, node: Node, around: Types) -> tuple[str, dict[Col, Type]]:
+        """A node as a query; its columns carry their own names, in order."""
+        match node:
+            case Scan():
+                return self._scan(node, ())
+            case Step():
+                return self._step(node)
+            case StateRows():
+                return self._renamed(self.relations.state(node.number), node.columns, node.names)
+            case Filter():
+                text, types = self._from(node.child, around)
+                where = self._conditions(node.predicates, {**around, **types})
+                return f"SELECT {columns(node.columns)} FROM {text} WHERE {where}", types
+            case Project():
+                return self._project(node, around)
+            case Join():
+                return self._join(node, around)
+            case SideJoin():
+                return self._side_join(node, around)
+            case Generate():
+                return self._copies(node, around)
+            case Aggregate(sets=None):
+                return self._aggregate(node, around)
+            case Distinct():
+                text, types = self._from(node.child, around)
+                _check_comparable(types)
+                return f"SELECT DISTINCT {columns(node.columns)} FROM {text}", types
+            case SetOperation():
+                return self._set_operation(node, around)
+            case UnionAll():
+                return self._union(node, around)
+            case Limit():
+                return self._limit(node, around)
+            case Restricted():
+                return self._restricted(node, around)
+            case Weighted():
+                text, types = self._from(node.child, around)
+                listed = [*(c.sql for c in node.child.columns)]
+                listed.append(f"CAST({node.weight} AS BIGINT) AS {WEIGHT.sql}")
+                return f"SELECT {_list(listed)} FROM {text}", {**types, WEIGHT: BIGINT}
+            case _:
+                raise OnlySpark(type(node).__name__)
+
+    def _from(self, node: Node, around: Types) -> tuple[str, dict[Col, Type]]:
+        text, types = self.query(node, around)
+        return f"({text})", types
+
+    def _conditions(self, conditions: Sequence[Expr], types: Types) -> str:
+        texts = []
+        for one in conditions:
+            found = self.expressions.translate(one, types)
+            if found.type.name not in ("boolean", "null"):
+                raise OnlySpark("a condition that is no boolean")
+            texts.append(found.sql)
+        return " AND ".join(texts)
+
+    # ---- what is read
+
+    def _renamed(
+        self, relation: Relation, cols: Sequence[Col], names: Sequence[str]
+    ) -> tuple[str, dict[Col, Type]]:
+        listed = [f"{_quoted(n)} AS {c.sql}" for n, c in zip(names, cols, strict=True)]
+        types = {c: relation.type(n) for n, c in zip(names, cols, strict=True)}
+        return f"SELECT {_list(listed)} FROM {_quoted(relation.name)}", types
+
+    def _scan(self, node: Scan, tests: Sequence[KeyTest]) -> tuple[str, dict[Col, Type]]:
+        return self._renamed(self.relations.table(table_use(node, tests)), node.columns, node.names)
+
+    def _step(self, node: Step) -> tuple[str, dict[Col, Type]]:
+        return self._renamed(
+            self.relations.step(node.name), node.columns, [c.sql for c in node.columns]
+        )
+
+    # ---- operators
+
+    def _project(self, node: Project, around: Types) -> tuple[str, dict[Col, Type]]:
+        text, below = self._from(node.child, around)
+        listed, types = [], {}
+        for item in node.items:
+            found = self.expressions.translate(item.expr, {**around, **below})
+            listed.append(f"{found.sql} AS {item.col.sql}")
+            types[item.col] = found.type
+        return f"SELECT {_list(listed)} FROM {text}", types
+
+    def _join(self, node: Join, around: Types) -> tuple[str, dict[Col, Type]]:
+        """Each condition stands at the first join where all its columns are there, or in WHERE.
+
+        Of a table too large to be held only rows are read that have a key of the children before;
+        so these stand last.
+        """
+        if self._is_cut and any(isinstance(c, Step) and self._has_none(c) for c in node.children):
+            return self._without_tables()._join(node, around)
+        joined = _Joined(self, node.conditions, around)
+        large = []
+        for child in node.children:
+            try:
+                joined.add(*self._from(child, around))
+            except NotHeld:
+                large.append(child)
+        while large:
+            chosen = next((c for c in large if joined.pairs(c)), None)
+            if chosen is None or around:
+                raise NotHeld("a join of large tables")
+            large.remove(chosen)
+            joined.add(*self._from(self._narrowed(chosen, joined), around))
+        return joined.query(node.columns), joined.types
+
+    def _narrowed(self, child: Node, joined: "_Joined") -> Node:
+        """A child cut to what can join with what is there."""
+        pairs = joined.pairs(child)
+        return restricted(child, *self._keys(joined, pairs), is_hint=True)
+
+    def _keys(
+        self, joined: "_Joined", pairs: Sequence[tuple[Col, Col]]
+    ) -> tuple[Step, tuple[tuple[Col, Col], ...]]:
+        """The keys that are there, as a step, and which column of a child each must equal."""
+        ours = tuple(dict.fromkeys(mine for mine, _ in pairs))
+        text = f"SELECT DISTINCT {columns(ours)} FROM ({joined.query(ours)})"
+        step = self.relations.keys(self.made(text, [joined.types[c] for c in ours]), ours)
+        return step, tuple((theirs, mine) for mine, theirs in pairs)
+
+    def _side_join(self, node: SideJoin, around: Types) -> tuple[str, dict[Col, Type]]:
+        left, right = self._sides(node, around)
+        both = {**left[1], **right[1]}
+        on = self._conditions(node.conditions, {**around, **both}) or "true"
+        return (
+            f"SELECT {columns(node.columns)} FROM {left[0]} {PREFIX}k0"
+            f" {_SIDES[node.kind]} {right[0]} {PREFIX}k1 ON {on}"
+        ), {c: both[c] for c in node.columns}
+
+    def _sides(
+        self, node: SideJoin, around: Types
+    ) -> tuple[tuple[str, dict[Col, Type]], tuple[str, dict[Col, Type]]]:
+        """Both sides; of a large one that loses its rows for lack of a partner, what has one."""
+        if node.kind is JoinKind.RIGHT:
+            kept, other = self._from(node.right, around), node.left
+        else:
+            kept, other = self._from(node.left, around), node.right
+        try:
+            found = self._from(other, around)
+        except NotHeld:
+            joined = _Joined(self, node.conditions, around)
+            joined.add(*kept)
+            if node.kind is JoinKind.FULL or around or not joined.pairs(other):
+                raise
+            found = self._from(self._narrowed(other, joined), around)
+        return (found, kept) if node.kind is JoinKind.RIGHT else (kept, found)
+
+    def _copies(self, node: Generate, around: Types) -> tuple[str, dict[Col, Type]]:
+        """A row as often as a number says: the only generator that is ours."""
+        parts = node.generator.parts
+        if parts[: len(_REPEAT)] != _REPEAT or parts[-2:] != (")", ")") or node.is_outer:
+            raise OnlySpark("a generator")
+        text, types = self._from(node.child, around)
+        count = self.expressions.translate(Expr(parts[len(_REPEAT) : -2]), {**around, **types})
+        if not count.type.is_integer:
+            raise OnlySpark("a generator")
+        (made,) = node.made
+        listed = [c.sql for c in node.child.columns]
+        listed.append(f"CAST(unnest(generate_series(1, {count.sql})) AS INTEGER) AS {made.sql}")
+        found = {**types, made: Type("int")}
+        return f"SELECT {_list(listed)} FROM {text}", found
+
+    def _aggregate(self, node: Aggregate, around: Types) -> tuple[str, dict[Col, Type]]:
+        text, below = self._from(node.child, around)
+        types = {k.col: below[k.source] for k in node.keys}
+        _check_comparable(types)
+        listed = [f"{k.source.sql} AS {k.col.sql}" for k in node.keys]
+        for call in node.calls:
+            found = self.expressions.translate(call.expr, {**around, **below})
+            listed.append(f"{found.sql} AS {call.col.sql}")
+            types[call.col] = found.type
+        grouped = ""
+        if node.keys:
+            grouped = f" GROUP BY {', '.join(k.source.sql for k in node.keys)}"
+        elif not node.calls:
+            listed.append(f"count(*) AS {PREFIX}none")  # else it were no aggregate
+        return f"SELECT {_list(listed)} FROM {text}{grouped}", types
+
+    def _set_operation(self, node: SetOperation, around: Types) -> tuple[str, dict[Col, Type]]:
+        left, types = self.query(node.left, around)
+        right, more = self.query(node.right, around)
+        if [types[c] for c in node.left.columns] != [more[c] for c in node.right.columns]:
+            raise OnlySpark("a set operation over different types")
+        _check_comparable(types)
+        return f"SELECT * FROM (({left}) {node.operator.upper()} ({right}))", types
+
+    def _union(self, node: UnionAll, around: Types) -> tuple[str, dict[Col, Type]]:
+        made = [self._from(branch.node, around) for branch in node.branches]
+        types = {}
+        for i, col in enumerate(node.columns):
+            given = zip(node.branches, made, strict=True)
+            types[col] = common([found[branch.cols[i]] for branch, (_, found) in given])
+        texts = []
+        for branch, (text, found) in zip(node.branches, made, strict=True):
+            listed = []
+            for mine, (col, kind) in zip(branch.cols, types.items(), strict=True):
+                same = found[mine] == kind != NULL
+                value = mine.sql if same else f"CAST({mine.sql} AS {kind.sql})"
+                listed.append(f"{value} AS {col.sql}")
+            texts.append(f"SELECT {_list(listed)} FROM {text}")
+        return f"SELECT {columns(node.columns)} FROM ({' UNION ALL '.join(texts)})", types
+
+    def _limit(self, node: Limit, around: Types) -> tuple[str, dict[Col, Type]]:
+        text, types = self._from(node.child, around)
+        if not (node.limit.isdigit() and (not node.offset or node.offset.isdigit())):
+            raise OnlySpark("LIMIT of an expression")
+        limit = f" LIMIT {node.limit}" + (f" OFFSET {node.offset}" if node.offset else "")
+        order = order_text(node.order, types)
+        return f"SELECT {columns(node.columns)} FROM {text} ORDER BY {order}{limit}", types
+
+    def _restricted(self, node: Restricted, around: Types) -> tuple[str, dict[Col, Type]]:
+        asked = [t for t in node.tests if not t.is_hint]
+        if self._is_cut and asked and all(self._has_none(t.keys) for t in asked):
+            return self._without_tables()._restricted(node, around)
+        if isinstance(node.child, Scan):
+            text, types = self._scan(node.child, node.tests)
+            text = f"({text})"
+        else:
+            text, types = self._from(node.child, around)
+        tests = [self._test(t, types) for t in asked]
+        where = f" WHERE {' OR '.join(tests)}" if tests else ""
+        return f"SELECT {columns(node.columns)} FROM {text}{where}", types
+
+    def _test(self, test: KeyTest, types: Types) -> str:
+        """Is there an equal key? NULL equals NULL here: groups have such keys."""
+        step = self.relations.step(test.keys.name)
+        pairs = []
+        for mine, key in test.pairs:
+            if types[mine] != step.type(key.sql) or not types[mine].is_comparable:
+                raise OnlySpark("keys of another type")
+            equal = f"{key.sql} IS NOT DISTINCT FROM {mine.sql}"
+            if test.null_matches:
+                equal = f"({equal} OR {key.sql} IS NULL OR {mine.sql} IS NULL)"
+            pairs.append(equal)
+        where = f" WHERE {' AND '.join(pairs)}" if pairs else ""
+        return f"EXISTS (SELECT 1 FROM {_quoted(step.name)}{where})"
+
+
+class _Joined:
+    """Relations joined so far, each at the first place where a condition of its can stand."""
+
+    def __init__(self, printer: _Printer, conditions: Sequence[Expr], around: Types) -> None:
+        self.types: dict[Col, Type] = {}
+        self._printer = printer
+        self._around = around
+        self._conditions = conditions
+        self._waiting = list(conditions)
+        self._text = ""
+        self._count = 0
+
+    def add(self, text: str, types: Types) -> None:
+        """Join one more."""
+        side = f"{text} {PREFIX}k{self._count}"
+        self._count += 1
+        self.types |= types
+        if not self._text:
+            self._text = side
+            return
+        ready = [c for c in self._waiting if used(c) <= self.types.keys()]
+        self._waiting = [c for c in self._waiting if c not in ready]
+        on = self._printer._conditions(ready, {**self._around, **self.types})
+        self._text += f" JOIN {side} ON {on}" if ready else f" CROSS JOIN {side}"
+
+    def query(self, cols: Sequence[Col]) -> str:
+        """Some columns of it; what cannot stand at a join stands in WHERE, if all is there."""
+        known = self.types.keys() | self._around.keys()
+        there = [c for c in self._waiting if used(c) <= known]
+        where = self._printer._conditions(there, {**self._around, **self.types})
+        return f"SELECT {columns(cols)} FROM {self._text}" + (f" WHERE {where}" if there else "")
+
+    def pairs(self, child: Node) -> list[tuple[Col, Col]]:
+        """Columns that are there, each with one of a child that must equal it."""
+        found = []
+        for equal in equal_classes(self._conditions):
+            ours = sorted(equal & self.types.keys(), key=lambda c: c.number)
+            theirs = sorted(equal & set(child.columns), key=lambda c: c.number)
+            if ours and theirs:
+                found.append((ours[0], theirs[0]))
+        return found
+
+
+def _check_comparable(types: Types) -> None:
+    """Groups are of equal values; a NULL of no type is equal to itself."""
+    if any(not t.is_comparable and t != NULL for t in types.values()):
+        raise OnlySpark("groups of fractions")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _list(listed: Sequence[str]) -> str:
+    return ", ".join(listed) or NOTHING

@@ -1,0 +1,194 @@
+"""The texts of a change plan: what has to be run, and in which order.
+
+Each is a node with names for its columns. It is printed for Spark when it is needed, which calls
+back for the names of the relations that it reads; or it is made a query of this process
+(:mod:`ctsql.planner.changes.in_process`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ctsql.planner.changes.columns import descend
+from ctsql.planner.changes.in_process.relations import (
+    InProcess,
+    Relations,
+    in_process,
+    order_text,
+)
+from ctsql.planner.changes.in_process.types import OnlySpark
+from ctsql.planner.changes.nodes import Col, Limit, Node, Restricted, Scan, Step
+from ctsql.planner.changes.printing import Printer, quote_always
+from ctsql.planner.changes.rules.context import StepRole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """A query.
+
+    Attributes:
+        columns: those of the node that are wanted, in order. names: what the result calls them.
+    """
+
+    node: Node
+    columns: tuple[Col, ...]
+    names: tuple[str, ...]
+    printer: Printer = field(repr=False, compare=False)
+
+    @property
+    def sql(self) -> str:
+        """The query in Spark's SQL."""
+        text = self.printer.query(self.node)
+        if self.columns == self.node.columns and self.names == tuple(c.sql for c in self.columns):
+            return text
+        listed = ", ".join(
+            f"{c.sql} AS {quote_always(n)}" for c, n in zip(self.columns, self.names, strict=True)
+        )
+        return f"SELECT {listed} FROM ({text})"
+
+    def in_process(self, relations: Relations) -> InProcess:
+        """The same as a query of this process; raises OnlySpark where there is none."""
+        return in_process(self.node, self.columns, self.names, relations)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepText:
+    """A text whose rows later texts read, under ``name``.
+
+    Attributes:
+        must_be_stored: the rows must be computed before what reads them is planned (see
+            :class:`~ctsql.planner.changes.rules.context.PlannedStep`); otherwise the text may
+            stand in a WITH clause. A step with the role ``GROUPS`` must be given the types of
+            the state table's columns.
+    """
+
+    name: str
+    role: StepRole
+    rows: Text
+    must_be_stored: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSteps:
+    """How a state table changes: rows of it, in the order of its columns, are replaced.
+
+    Attributes:
+        before: the step with the stored rows that change. after: the one with what they become;
+            where there are keys, a group whose ``n`` is 0 is gone.
+        keys: the step whose rows say which groups these are; None where there is one group.
+        pairs: a column of the state table and the step's; equal in all of these, NULL to NULL.
+    """
+
+    before: str
+    after: str
+    keys: str | None
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeTexts:
+    """The signed change of a view.
+
+    Attributes:
+        steps: to be run in order. rows: the view's columns and ``__ct_w``; equal rows may come
+            several times with weights that cancel. Without ``__ct_w`` where it is the first rows
+            that are chosen again. states: by number, how each state table in use
+            changes.
+    """
+
+    steps: tuple[StepText, ...]
+    rows: Text
+    states: Mapping[int, StateSteps] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedTexts:
+    """What the view should hold for the affected keys; all else in it stays.
+
+    Attributes:
+        rows: those wanted, the view's columns. keys: the step that holds the keys.
+        pairs: a column of the view and the step's column; a row of the view is affected if
+            the step has a row that equals it in all of these, NULL equal to NULL.
+        doubtful: where the change is added to groups, a text with a row if any of them had to be
+            recomputed; else None.
+    """
+
+    steps: tuple[StepText, ...]
+    rows: Text
+    keys: str
+    pairs: tuple[tuple[str, str], ...]
+    doubtful: Text | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopTexts:
+    """The first rows, chosen from those the view holds and the change.
+
+    Attributes:
+        rows: all rows that the view should hold. candidates: those to choose from. stored: those
+            that the view holds. limit: what chooses.
+    """
+
+    steps: tuple[StepText, ...]
+    rows: Text
+    candidates: Text
+    stored: Text
+    limit: Limit
+
+    @property
+    def holds(self) -> str:
+        """One row with one boolean: whether ``rows`` is right, in Spark's SQL.
+
+        If not, rows that nobody kept have moved up, and the query must be run.
+        """
+        printer = self.rows.printer
+        order = ", ".join(f"{printer.expr(o.expr)} {o.direction}".strip() for o in self.limit.order)
+        return self._holds(self.candidates.sql, self.stored.sql, order)
+
+    def holds_in_process(self, relations: Relations) -> str:
+        """The same for this process; raises OnlySpark."""
+        candidates, stored = (t.in_process(relations) for t in (self.candidates, self.stored))
+        types = dict(zip(self.candidates.columns, candidates.types, strict=True))
+        if candidates.types != stored.types:
+            raise OnlySpark("the stored rows are of other types")
+        return self._holds(candidates.sql, stored.sql, order_text(self.limit.order, types))
+
+    def _holds(self, candidates: str, stored: str, order: str) -> str:
+        ranked = (
+            f"SELECT __ct_new, rank() OVER (ORDER BY {order}) AS __ct_rank FROM ("
+            f"SELECT *, 1 AS __ct_new FROM ({candidates}) UNION ALL "
+            f"SELECT *, 0 AS __ct_new FROM ({stored}))"
+        )
+        worst = (
+            "SELECT *, max(CASE WHEN __ct_new = 0 THEN __ct_rank END) OVER () AS __ct_worst "
+            f"FROM ({ranked})"
+        )
+        holds = (
+            f"SELECT sum(1 - __ct_new) < {self.limit.limit} OR sum(CASE WHEN __ct_new = 1 AND "
+            f"__ct_rank <= __ct_worst THEN 1 ELSE 0 END) >= {self.limit.limit} AS holds "
+            f"FROM ({worst})"
+        )
+        return f"SELECT coalesce(holds, true) AS holds FROM ({holds})"
+
+
+def step_uses(texts: Iterable[Text]) -> Counter[str]:
+    """How often the rows of each step are read."""
+    found: Counter[str] = Counter()
+    for text in texts:
+        for node in descend(text.node):
+            if isinstance(node, Step):
+                found[node.name] += 1
+            elif isinstance(node, Restricted):
+                found.update(t.keys.name for t in node.tests if not t.is_hint)
+    return found
+
+
+def key_steps(texts: Iterable[Text]) -> set[str]:
+    """The steps whose rows say what is wanted of a table."""
+    return {
+        test.keys.name
+        for text in texts
+        for node in descend(text.node)
+        if isinstance(node, Restricted) and isinstance(node.child, Scan)
+        for test in node.tests
+    }

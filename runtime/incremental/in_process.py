@@ -1,0 +1,220 @@
+"""Runs texts of a change plan on DuckDB, inside this process, where all that they read is held.
+
+What it can run means the same to Spark (:mod:`ctsql.planner.changes.in_process`); what fails here,
+for whatever reason, is run by Spark, which then gives the error that users know.
+"""
+
+import decimal
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+
+import duckdb
+import pyarrow as pa
+from pyspark.sql import SparkSession, types as T
+
+from ctsql.planner.changes import TableUse, Text, TopTexts
+from ctsql.planner.changes.in_process.relations import InProcess, Relation, Relations
+from ctsql.planner.changes.in_process.types import NotHeld, OnlySpark, Type, type_of
+from ctsql.planner.changes.in_process.values import Division
+from ctsql.planner.changes.nodes import PREFIX, Col, Step
+from ctsql.runtime.sinks.held import HeldRows
+
+ROWS_MAX = 100_000
+"""Rows that a text may give here; more are for Spark."""
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "threads": 1,  # the rows are few
+    "memory_limit": "1GB",
+    "temp_directory": "",  # what does not fit is for Spark
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+
+_SIMPLE = {
+    t.simpleString(): t
+    for t in (
+        T.BooleanType(), T.ByteType(), T.ShortType(), T.IntegerType(), T.LongType(),
+        T.DoubleType(), T.StringType(), T.DateType(), T.TimestampType(), T.TimestampNTZType(),
+    )
+}  # fmt: skip
+
+_FAILED = (OnlySpark, duckdb.Error, pa.ArrowException)
+"""What is run by Spark then."""
+
+
+class Queries:
+    """DuckDB for one refresh; it holds no rows of its own.
+
+    Args:
+        table, step, state: the rows of a relation, None where this process does not hold them.
+        empty: no rows of a table.
+        keep: is given a step of this process's own, whose keys are wanted of a table.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        table: Callable[[TableUse], HeldRows | None],
+        empty: Callable[[TableUse], HeldRows],
+        step: Callable[[str], HeldRows | None],
+        state: Callable[[int], HeldRows | None],
+        keep: Callable[[str, HeldRows], None],
+    ) -> None:
+        self._session = session
+        self._connection = duckdb.connect(config=_SETTINGS)
+        self._known: dict[int, tuple[HeldRows, Relation]] = {}
+        self._functions: set[str] = set()
+        self._relations = Relations(
+            table=lambda use: self._relation(table(use)),
+            empty=lambda use: self._relation(empty(use)),
+            step=lambda name: self._relation(step(name)),
+            state=lambda number: self._relation(state(number)),
+            keys=self._keys,
+        )
+        self._keep = keep
+        self._wanted = 0
+
+    def close(self) -> None:
+        """Let everything go."""
+        self._connection.close()
+
+    def rows(self, text: Text) -> HeldRows | None:
+        """The rows of a text; None where only Spark can tell them."""
+        try:
+            made = text.in_process(self._relations)
+            return self._run(made, text.names)
+        except _FAILED:
+            return None
+
+    def holds(self, texts: TopTexts) -> bool | None:
+        """Are the first rows right? None where only Spark can tell."""
+        try:
+            found = self._connection.execute(texts.holds_in_process(self._relations)).fetchone()
+        except _FAILED:
+            return None
+        assert found is not None  # an aggregate without groups gives one row
+        return bool(found[0])
+
+    def having(
+        self, rows: HeldRows, keys: HeldRows, pairs: Sequence[tuple[str, str]]
+    ) -> HeldRows | None:
+        """The rows that have a key, NULL equal to NULL; None where only Spark can tell.
+
+        Args:
+            pairs: a column of the rows, and one of the keys.
+        """
+        try:
+            there, wanted = self._relation(rows), self._relation(keys)
+            for mine, key in pairs:
+                kind = there.type(mine)
+                if kind != wanted.type(key) or not kind.is_comparable:
+                    return None
+            equal = " AND ".join(
+                f"r.{_quoted(mine)} IS NOT DISTINCT FROM k.{_quoted(key)}" for mine, key in pairs
+            )
+            text = (
+                f"SELECT r.* FROM {_quoted(there.name)} r SEMI JOIN {_quoted(wanted.name)} k"
+                f" ON {equal or 'true'}"
+            )
+            found = self._connection.execute(text).to_arrow_table()
+        except _FAILED:
+            return None
+        return HeldRows(self._session, rows.schema, found)
+
+    def cast(self, rows: HeldRows, schema: T.StructType) -> HeldRows | None:
+        """The rows with their columns, in order, of a schema's types; None as above."""
+        relation = self._relation(rows)
+        try:
+            listed = []
+            for mine, wanted in zip(rows.schema.fields, schema.fields, strict=True):
+                given, kind = relation.type(mine.name), _type(wanted.dataType)
+                if given != kind and not _is_wider(given, kind):
+                    return None
+                listed.append(f"CAST({_quoted(mine.name)} AS {kind.sql}) AS {_quoted(mine.name)}")
+            text = f"SELECT {', '.join(listed)} FROM {_quoted(relation.name)}"
+            found = self._connection.execute(text).to_arrow_table()
+        except _FAILED:
+            return None
+        fields = zip(rows.schema.fields, schema.fields, strict=True)
+        made = T.StructType([T.StructField(m.name, w.dataType) for m, w in fields])
+        return HeldRows(self._session, made, found)
+
+    def _run(self, made: InProcess, names: Sequence[str]) -> HeldRows | None:
+        for division in made.divisions:
+            self._register(division)
+        found = self._connection.execute(f"{made.sql} LIMIT {ROWS_MAX + 1}").to_arrow_table()
+        if found.num_rows > ROWS_MAX:
+            return None
+        schema = T.StructType(
+            [T.StructField(n, _data_type(t)) for n, t in zip(names, made.types, strict=True)]
+        )
+        return HeldRows(self._session, schema, found.rename_columns(list(names)))
+
+    def _keys(self, made: InProcess, cols: Sequence[Col]) -> Step:
+        """The keys that a query gives, as a step."""
+        self._wanted += 1
+        step = Step(name=f"{PREFIX}wanted_{self._wanted}", columns=tuple(cols))
+        found = self._run(made, [c.sql for c in cols])
+        if found is None:
+            raise NotHeld("too many keys")
+        self._keep(step.name, found)
+        return step
+
+    def _relation(self, rows: HeldRows | None) -> Relation:
+        if rows is None:
+            raise NotHeld("rows that this process does not hold")
+        known = self._known.get(id(rows))
+        if known is not None:
+            return known[1]
+        types = {}
+        for field in rows.schema.fields:
+            try:
+                types[field.name] = _type(field.dataType)
+            except OnlySpark:
+                continue  # whoever reads the column is told
+        made = Relation(f"r{len(self._known)}", types, is_empty=not rows.arrow.num_rows)
+        self._connection.register(made.name, rows.arrow)
+        self._known[id(rows)] = (rows, made)  # held, so that the id stays its own
+        return made
+
+    def _register(self, division: Division) -> None:
+        if division.name in self._functions:
+            return
+        self._functions.add(division.name)
+        left, right, made = (
+            self._connection.type(t.sql) for t in (division.left, division.right, division.made)
+        )
+        self._connection.create_function(division.name, divider(division), [left, right], made)
+
+
+def divider(division: Division) -> Callable[[Decimal, Decimal], Decimal]:
+    """Division of decimals as Spark has it: 38 digits, then the places of the result, half up."""
+    digits = decimal.Context(prec=76, rounding=decimal.ROUND_HALF_UP)
+    unit = Decimal(1).scaleb(-division.made.places)
+    whole = division.made.digits - division.made.places
+
+    def divide(left: Decimal, right: Decimal) -> Decimal:
+        found = digits.divide(left, right).quantize(unit, context=digits)
+        if found.adjusted() >= whole and found:
+            raise OverflowError(found)
+        return found
+
+    return divide
+
+
+def _type(data_type: T.DataType) -> Type:
+    return type_of(data_type.simpleString())
+
+
+def _data_type(kind: Type) -> T.DataType:
+    return T.DecimalType(kind.digits, kind.places) if kind.is_decimal else _SIMPLE[kind.name]
+
+
+def _is_wider(given: Type, wanted: Type) -> bool:
+    """Is a cast between two types of numbers that holds every value, or fails?"""
+    if given.is_integer:
+        return wanted.is_integer or wanted.is_decimal
+    return given.is_decimal and wanted.is_decimal and wanted.places >= given.places
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,163 @@
+"""What this process computes by DuckDB is what Spark computes, value by value and type by type."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from pyspark.sql import DataFrame, types as T
+
+from ctsql.api import Connection
+from ctsql.catalog.schemas import Column
+from ctsql.planner.changes import Naming, change_plan
+from ctsql.planner.changes.plan import ChangePlan
+from ctsql.planner.changes.printing import TableUse
+from ctsql.runtime.incremental.in_process import Queries
+from ctsql.runtime.sinks.few import few
+from ctsql.runtime.sinks.held import HeldRows
+from tests.runtime.test_near_rows import bag
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = """
+b BOOLEAN, y TINYINT, h SMALLINT, i INT, j INT, l BIGINT, c DECIMAL(15, 2), d DECIMAL(12, 4),
+w DECIMAL(30, 6), s STRING, t STRING, x DATE, z DATE, m TIMESTAMP, n TIMESTAMP_NTZ, f DOUBLE
+"""
+ROWS = """
+SELECT * FROM VALUES
+  (true, 1Y, 2S, 3, 4, 5L, 1.25, 2.0001, 3.000001, 'a', 'PROMO x', DATE '1995-03-15',
+   DATE '1996-02-29', TIMESTAMP '1995-01-01 00:00:01', TIMESTAMP_NTZ '1995-01-01 00:00:01', 1.5D),
+  (false, -128Y, -32768S, -7, 0, -9L, -0.01, -1.5, 999.999999, '', 'promo', DATE '0001-01-01',
+   DATE '9999-12-31', TIMESTAMP '1900-01-01 00:00:00', TIMESTAMP_NTZ '1900-01-01 12:00:00', -0.0D),
+  (true, 127Y, 32767S, 46340, 46340, 3037000499L, 9999999999999.99, 99999999.9999, -2.5, 'ä%_b',
+   'a', DATE '1995-03-15', DATE '1970-01-01', TIMESTAMP '2038-01-19 03:14:08',
+   TIMESTAMP_NTZ '2038-01-19 03:14:08', double('NaN')),
+  (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+  (false, 1Y, 2S, 3, 5, 5L, 0.05, 0.0001, 0.000001, 'ab', 'abc', DATE '1995-03-16',
+   DATE '1996-12-31', TIMESTAMP '1995-01-01 00:00:01', TIMESTAMP_NTZ '1999-01-01 00:00:01', 2.5D),
+  (true, 3Y, 7S, 11, 13, 17L, 2.35, 7.7777, 1.333333, 'Ab', 'bä', DATE '1995-12-31',
+   DATE '2000-01-01', TIMESTAMP '1995-01-01 00:00:02', TIMESTAMP_NTZ '1999-01-01 00:00:01', 2.5D)
+"""
+EXPRESSIONS = """
+b; y; h; l; c; w; s; x; m; n; f; i + j; i - j; y + j; h * i; i + l; l - 1; -i; -c; c + d; c - d
+c * d; c * (1 - d); i * (1 - d) * (1 + y); c + 1; 1 - c; i * c; c * 0.5; 100.00 * c; c * 0.0001000
+i + c; l * c; w + w; w * 2; c / 7.0; c / (d * d + 1); d / 3; w / 7; 1 / (c * c + 1); l / 7.0
+i = j; i <> j; c < d; c >= i; l <= c; s = t; s < t; x < z; x = DATE '1995-03-15'; m = m; n < n
+x >= '1995-03-15'; i <=> j; s <=> NULL; b AND i > 1; b OR i > 1; NOT b; NOT (i > 1); c IS NULL
+s IS NOT NULL; i IN (3, 11); i NOT IN (3, NULL); s IN ('a', 'ab'); c IN (0.05, 1); c IN (i, 2.35)
+i BETWEEN 1 AND 10; c NOT BETWEEN 0 AND 1.5; x BETWEEN DATE '1995-01-01' AND DATE '1995-03-31'
+s LIKE 'a%'; t LIKE '%o_'; s NOT LIKE '%%'; t LIKE 'PROMO%'; s LIKE ''; s LIKE '_'
+CASE WHEN b THEN c ELSE 0 END; CASE WHEN i > 5 THEN i WHEN i > 1 THEN l END
+CASE WHEN b THEN c * (1 - d) ELSE 0 END; CASE WHEN b THEN 's' ELSE s END; IF(b, i, 1.5)
+coalesce(i, 7); coalesce(c, 0); coalesce(NULL, s, 'x'); nvl(l, 1); abs(i); abs(c); abs(l - 100)
+CAST(i AS BIGINT); CAST(i AS DECIMAL(12, 1)); CAST(c AS DECIMAL(20, 4)); CAST(w AS DECIMAL(20, 2))
+CAST(c AS DECIMAL(15, 1)); CAST(l AS DOUBLE); CAST(c / 7 AS DECIMAL(19, 6)); CAST(NULL AS INT)
+EXTRACT(YEAR FROM x); year(z); month(x); EXTRACT(DAY FROM z); substring(s, 1, 2); substr(t, 2, 3)
+substring(t FROM 3 FOR 1); CAST(l AS DOUBLE) / i; 0; 1.0; 'its'; true; DATE '2000-02-29'
+2147483647; 2147483648; -2147483648; .5; 1.
+"""
+AGGREGATES = """
+count(*); count(i); count(DISTINCT i); sum(i); sum(l); sum(c); sum(d); sum(c * (1 - d)); sum(w)
+sum(DISTINCT i); sum(h); avg(c); avg(d); avg(i); avg(y); min(i); max(c); min(s); max(x); max(m)
+min(b); sum(CASE WHEN b THEN c ELSE 0 END) / sum(c); 100.00 * sum(c) / sum(d); sum(c) / 7.0
+0.2 * avg(c); coalesce(sum(c), 0) - coalesce(sum(d), 0); count(*) + 1; sum(i) * 2; max(n)
+sum(c) * 0.0001000000; avg(DISTINCT c)
+"""
+ONLY_SPARK = """
+f = 1.5; f + 1; upper(s); s || t; i / j; i % 2; s = 'a\\'; s LIKE 'a\\%'; length(s); x + 1
+x - INTERVAL 1 DAY; date_add(x, 1); CAST(s AS INT); CAST(c AS INT); CAST(i AS STRING); s = 1
+TRY_CAST(i AS SMALLINT); m > '1995-01-01'; round(c, 1); 1e3; CASE i WHEN 1 THEN 2 END; w * w
+current_date(); b = true AND s LIKE t; greatest(i, j); 'it''s'; avg(w / 1000); any_value(i)
+concat(s, t); i & j; rand()
+"""
+
+
+def listed(text: str) -> list[str]:
+    """The expressions of a text."""
+    return [one.strip() for line in text.strip().splitlines() for one in line.split(";")]
+
+
+@pytest.fixture(scope="module")
+def rows(shared: tuple[Connection, object]) -> Iterator[DataFrame]:
+    """The table as Spark has it."""
+    spark = shared[0].spark
+    fields = T.StructType.fromDDL(COLUMNS)
+    given = spark.sql(ROWS).toDF(*fields.names)
+    made = given.select(*(given[f.name].cast(f.dataType) for f in fields))
+    made.createOrReplaceTempView("in_process_values")
+    yield made
+    spark.catalog.dropTempView("in_process_values")
+
+
+def both(rows: DataFrame, query: str) -> tuple[HeldRows | None, DataFrame]:
+    """A query over ``v``, by this process and by Spark."""
+    session = rows.sparkSession
+    columns = [Column(f.name, f.dataType.simpleString()) for f in rows.schema]
+    plan = change_plan(query, {"v": columns}, ["r"])
+    assert isinstance(plan, ChangePlan), plan
+    held = HeldRows.of(rows)
+
+    def table(use: TableUse) -> HeldRows:
+        return held
+
+    text = plan.normal(Naming(table=lambda _: "in_process_values"))
+    with closing(
+        Queries(session, table, table, lambda _: None, lambda _: None, nothing)
+    ) as queries:
+        return queries.rows(text), session.sql(text.sql)
+
+
+def nothing(name: str, keys: HeldRows) -> None:
+    """No step is kept: no table is too large."""
+    raise AssertionError(name)
+
+
+def check(rows: DataFrame, query: str) -> None:
+    """Both must give the same, with the same type."""
+    mine, theirs = both(rows, query)
+    assert mine is not None, f"{query}: left to Spark"
+    assert mine.schema["r"].dataType == theirs.schema["r"].dataType, query
+    assert bag(mine, "r") == bag(theirs, "r"), query
+
+
+@pytest.mark.parametrize("expression", listed(EXPRESSIONS))
+def test_expressions(rows: DataFrame, expression: str) -> None:
+    """One value of each row."""
+    check(rows, f"SELECT {expression} AS r FROM v")
+
+
+@pytest.mark.parametrize("expression", listed(AGGREGATES))
+def test_aggregates(rows: DataFrame, expression: str) -> None:
+    """One value of all rows, of some, and of none."""
+    for where in ("", "WHERE i > 3", "WHERE i > 1000000"):
+        check(rows, f"SELECT {expression} AS r FROM v {where}")
+    check(rows, f"SELECT {expression} AS r FROM v GROUP BY b")
+
+
+@pytest.mark.parametrize("expression", listed(ONLY_SPARK))
+def test_what_is_left_to_spark(rows: DataFrame, expression: str) -> None:
+    """What DuckDB would read otherwise, or may."""
+    columns = [Column(f.name, f.dataType.simpleString()) for f in rows.schema]
+    plan = change_plan(f"SELECT {expression} AS r FROM v", {"v": columns}, ["r"])
+    if isinstance(plan, ChangePlan):
+        mine, _ = both(rows, f"SELECT {expression} AS r FROM v")
+        assert mine is None
+
+
+@pytest.mark.parametrize(
+    "expression", ["i * 2000000000", "y * y", "CAST(l AS INT)", "c / (i - 3)", "l * l * l"]
+)
+def test_what_fails_is_left_to_spark(rows: DataFrame, expression: str) -> None:
+    """An error is Spark's to give, in its own words."""
+    mine, theirs = both(rows, f"SELECT {expression} AS r FROM v")
+    assert mine is None
+    with pytest.raises(Exception, match=r"OVERFLOW|DIVIDE_BY_ZERO"):
+        theirs.collect()
+
+
+def test_few_rows_are_the_same_rows(rows: DataFrame) -> None:
+    """Rows that went through Arrow and back are those that Spark had."""
+    local = few(rows)
+    assert local is not None
+    held = HeldRows.of(local)
+    again = HeldRows(rows.sparkSession, rows.schema, held.arrow)
+    assert bag(again, "*") == bag(rows, "*")
