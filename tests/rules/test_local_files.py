@@ -179,7 +179,7 @@ def test_wide_rows_are_read_a_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bound on a batch's bytes is kept by one row if need be."""
-    monkeypatch.setattr(local_files, "BATCH_BYTES", 10)
+    monkeypatch.setattr(local_files, "BATCH_ROWS", 1)
     rows = pa.table({"k": [1, 2, 1], "v": ["x" * 1000, "y" * 1000, "z" * 1000]})
     found = looked_up([stored(tmp_path, "a", rows)], {"k": [1]})
     assert [(row[1][0], row[-1]) for row in found] == [("x", 0), ("z", 2)]
