@@ -9,7 +9,8 @@ Every query is a view. Per round 0.1 % of the orders and all their lines change:
 orders a third is deleted, a third updated and a third copied under new keys.
 Then every view is refreshed (REFRESH MATERIALIZED VIEW, with all that belongs to it), and the same
 query is written by plain Spark over a Delta table of its own (mode overwrite), with the same
-session and settings. The first round warms both up and is not counted; of the others the median.
+session and settings. Every line is printed as it is made: what the rounds so far say. The first
+round, 0, warms both up and is not counted; of the others the median.
 At the end both must hold the same rows. With ``--pipelines`` Spark Declarative Pipelines keep the
 same view, in the same JVM and with the same settings (benchmarks/pipelines.py).
 
@@ -213,6 +214,7 @@ def tpch(scale: float, rounds: int, numbers: list[int], policy: str, pipelines: 
                     # What the warm round took is not kept.
                     line = lines[n] = lines[n] if number > 1 else Line()
                     turn(house, rival, f"q{n}", query, line)
+                    shown(f"{number}/Q{n}", line)
             for n in queries:
                 house.check(f"q{n}")
         house.con.close()
@@ -251,7 +253,7 @@ def shown(name: str, line: Line) -> None:
     if line.declared:
         declared = f" {statistics.median(line.declared):7.2f} s {line.ratio_declared:6.2f}x"
     print(
-        f"{name:>5} {ours:7.2f} s {theirs:7.2f} s {line.ratio:6.2f}x{declared}"
+        f"{name:>6} {ours:7.2f} s {theirs:7.2f} s {line.ratio:6.2f}x{declared}"
         f"  jobs {line.work.jobs:>3}/{line.rival.jobs:<3}"
         f" read {_mb(line.work.bytes_read)}/{_mb(line.rival.bytes_read)} MB"
         f" written {_mb(line.work.bytes_written)}/{_mb(line.rival.bytes_written)} MB  {line.how}",

@@ -6,10 +6,12 @@ around), and its rows that a row around sees are among those whose columns equal
 row around none of whose values is among those of the core's change sees the same as before.
 Dropping a condition makes the core larger, which is right; dropping one that holds another changed
 relation would lose a change, so then nothing is known.
+
+:func:`seen` restricts what a subquery reads to the rows that some rows around can see.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ctsql.planner.changes.columns import equality, free, subqueries, used
 from ctsql.planner.changes.nodes import (
@@ -22,8 +24,12 @@ from ctsql.planner.changes.nodes import (
     Limit,
     Node,
     Project,
+    Step,
+    Subquery,
+    SubqueryKind,
     Window,
 )
+from ctsql.planner.changes.restricting import join_pairs, restricted
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +110,50 @@ def _join(node: Join) -> Core | None:
         tuple(pair for c in found for pair in c.pairs),
         {a: b for c in found for a, b in c.traced.items()},
     )
+
+
+# ---- what rows around can see
+
+Keys = Callable[[Sequence[Col]], tuple[Step, tuple[Col, ...]]]
+"""Gives the distinct values of some columns of the rows around, as a step and its columns."""
+
+
+def versioned(expr: Expr, version: Callable[[Subquery], Node]) -> Expr:
+    """An expression whose subqueries have other relations."""
+    parts = tuple(replace(p, node=version(p)) if isinstance(p, Subquery) else p for p in expr.parts)
+    return replace(expr, parts=parts)
+
+
+def seen(subquery: Subquery, node: Node, around: Sequence[Col], keys: Keys) -> Node:
+    """A subquery's relation, reading only what some of the rows around can see of it.
+
+    Its text tests the same again: this is for what reads the tables.
+    """
+    made = _correlated(node, around, keys)
+    asked = subquery.left.column if subquery.left is not None else None
+    if subquery.kind is not SubqueryKind.IN or asked is None or asked not in around:
+        return made
+    return _hinted(made, [(node.columns[0], asked)], keys)
+
+
+def _correlated(node: Node, around: Sequence[Col], keys: Keys) -> Node:
+    """A node, where an equality with a column around decides what of it is seen."""
+    match node:
+        case Project() | Aggregate() | Distinct() | Window():
+            return replace(node, child=_correlated(node.child, around, keys))
+        case Filter():
+            below = _correlated(node.child, around, keys)
+            pairs = join_pairs(node.predicates, node.child.columns, around)
+            return replace(node, child=_hinted(below, pairs, keys))
+        case Join():
+            return _hinted(node, join_pairs(node.conditions, node.columns, around), keys)
+        case _:
+            return node
+
+
+def _hinted(node: Node, pairs: Sequence[tuple[Col, Col]], keys: Keys) -> Node:
+    if not pairs:
+        return node
+    step, names = keys([outer for _, outer in pairs])
+    found = tuple((inner, name) for (inner, _), name in zip(pairs, names, strict=True))
+    return restricted(node, step, found, is_hint=True)

@@ -10,12 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ctsql.planner.changes.columns import descend
-from ctsql.planner.changes.in_process.relations import (
-    InProcess,
-    Relations,
-    in_process,
-    order_text,
-)
+from ctsql.planner.changes.in_process.relations import in_process, order_text
+from ctsql.planner.changes.in_process.sources import InProcess, Relations
 from ctsql.planner.changes.in_process.types import OnlySpark
 from ctsql.planner.changes.nodes import Col, Limit, Node, Restricted, Scan, Step
 from ctsql.planner.changes.printing import Printer, quote_always

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession, types as T
 
 from ctsql.planner.changes import TableUse, Text, TopTexts
-from ctsql.planner.changes.in_process.relations import InProcess, Relation, Relations
+from ctsql.planner.changes.in_process.sources import InProcess, Relation, Relations
 from ctsql.planner.changes.in_process.types import NotHeld, OnlySpark, Type, type_of
 from ctsql.planner.changes.in_process.values import Division
 from ctsql.planner.changes.nodes import PREFIX, Col, Step

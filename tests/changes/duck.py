@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from ctsql.catalog.schemas import Column
 from ctsql.planner.changes import ChangePlan, Naming, StepText, TableUse, Text, change_plan
-from ctsql.planner.changes.in_process.relations import InProcess, Relation, Relations
+from ctsql.planner.changes.in_process.sources import InProcess, Relation, Relations
 from ctsql.planner.changes.in_process.types import NotHeld, OnlySpark, Type, type_of
 from ctsql.planner.changes.in_process.values import Division
 from ctsql.planner.changes.nodes import WEIGHT, Col, Step, Version

@@ -3,13 +3,14 @@
 The counterpart of :mod:`ctsql.planner.changes.printing`, which prints the same nodes for Spark.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
-from ctsql.planner.changes.columns import equal_classes, used
+from ctsql.planner.changes.columns import equal_classes, free, used
+from ctsql.planner.changes.correlation import seen, versioned
 from ctsql.planner.changes.in_process.expressions import Expressions
+from ctsql.planner.changes.in_process.sources import InProcess, Relation, Relations, Types
 from ctsql.planner.changes.in_process.types import BIGINT, NULL, NotHeld, OnlySpark, Type, common
-from ctsql.planner.changes.in_process.values import Division
 from ctsql.planner.changes.nodes import (
     PREFIX,
     WEIGHT,
@@ -35,7 +36,7 @@ from ctsql.planner.changes.nodes import (
     UnionAll,
     Weighted,
 )
-from ctsql.planner.changes.printing import NOTHING, TableUse, columns, table_use
+from ctsql.planner.changes.printing import NOTHING, columns, table_use
 from ctsql.planner.changes.restricting import restricted
 
 _SIDES = {
@@ -46,60 +47,6 @@ _SIDES = {
     JoinKind.ANTI: "ANTI JOIN",
 }
 _REPEAT = ("explode", "(", "sequence", "(", "1", ",")
-
-Types = Mapping[Col, Type]
-
-
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """A relation of DuckDB.
-
-    Attributes:
-        types: of its columns, by their names. is_empty: it has no rows.
-    """
-
-    name: str
-    types: Mapping[str, Type]
-    is_empty: bool = False
-
-    def type(self, column: str) -> Type:
-        """The type of a column; raises OnlySpark where it is none of those here."""
-        found = self.types.get(column)
-        if found is None:
-            raise OnlySpark(f"column {column}")
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Relations:
-    """Where the rows are that texts read; each raises NotHeld for rows that are not there.
-
-    Attributes:
-        table: of a table at one place. empty: the same without rows, whatever there is.
-        step: of a step; its columns are called as the plan's. state: of the stored groups of an
-            aggregate, or of the view.
-        keys: runs a query for the keys that are wanted of a table, and gives them as a step; the
-            query's columns are those given, with their types.
-    """
-
-    table: Callable[[TableUse], Relation]
-    empty: Callable[[TableUse], Relation]
-    step: Callable[[str], Relation]
-    state: Callable[[int], Relation]
-    keys: Callable[["InProcess", Sequence[Col]], Step]
-
-
-@dataclass(frozen=True, slots=True)
-class InProcess:
-    """A query of DuckDB.
-
-    Attributes:
-        types: Spark's types of its columns, in order. divisions: functions that it calls.
-    """
-
-    sql: str
-    types: tuple[Type, ...]
-    divisions: tuple[Division, ...]
 
 
 def in_process(
@@ -142,8 +89,28 @@ class _Printer:
         self._is_cut = is_cut
         self.expressions = Expressions(self._subquery)
 
-    def _has_none(self, step: Step) -> bool:
-        return self.relations.step(step.name).is_empty
+    def _is_none(self, node: Node) -> bool:
+        """Has a node no rows, because a step has none?"""
+        match node:
+            case Step():
+                return self.relations.step(node.name).is_empty
+            case Restricted():
+                asked = [t.keys for t in node.tests if not t.is_hint]
+                return (bool(asked) and all(map(self._is_none, asked))) or self._is_none(node.child)
+            case Filter() | Project() | Distinct() | Weighted() | Generate():
+                return self._is_none(node.child)
+            case Aggregate():
+                return bool(node.keys) and node.sets is None and self._is_none(node.child)
+            case Join():
+                return any(map(self._is_none, node.children))
+            case SideJoin(kind=JoinKind.RIGHT):
+                return self._is_none(node.right)
+            case SideJoin(kind=JoinKind.LEFT | JoinKind.SEMI | JoinKind.ANTI):
+                return self._is_none(node.left)
+            case UnionAll():
+                return all(self._is_none(branch.node) for branch in node.branches)
+            case _:
+                return False
 
     def _without_tables(self) -> "_Printer":
         """One to which tables have no rows, for what is empty whatever they hold."""
@@ -161,6 +128,8 @@ class _Printer:
 
     def query(self, node: Node, around: Types) -> tuple[str, dict[Col, Type]]:
         """A node as a query; its columns carry their own names, in order."""
+        if self._is_cut and not isinstance(node, Step) and self._is_none(node):
+            return self._without_tables().query(node, around)
         match node:
             case Scan():
                 return self._scan(node, ())
@@ -169,9 +138,7 @@ class _Printer:
             case StateRows():
                 return self._renamed(self.relations.state(node.number), node.columns, node.names)
             case Filter():
-                text, types = self._from(node.child, around)
-                where = self._conditions(node.predicates, {**around, **types})
-                return f"SELECT {columns(node.columns)} FROM {text} WHERE {where}", types
+                return self._filter(node, around)
             case Project():
                 return self._project(node, around)
             case Join():
@@ -207,13 +174,13 @@ class _Printer:
         return f"({text})", types
 
     def _conditions(self, conditions: Sequence[Expr], types: Types) -> str:
-        texts = []
-        for one in conditions:
-            found = self.expressions.translate(one, types)
-            if found.type.name not in ("boolean", "null"):
-                raise OnlySpark("a condition that is no boolean")
-            texts.append(found.sql)
-        return " AND ".join(texts)
+        return " AND ".join(self._condition(one, types) for one in conditions)
+
+    def _condition(self, condition: Expr, types: Types) -> str:
+        found = self.expressions.translate(condition, types)
+        if found.type.name not in ("boolean", "null"):
+            raise OnlySpark("a condition that is no boolean")
+        return found.sql
 
     # ---- what is read
 
@@ -234,6 +201,34 @@ class _Printer:
 
     # ---- operators
 
+    def _filter(self, node: Filter, around: Types) -> tuple[str, dict[Col, Type]]:
+        """A subquery over a table too large to be held reads of it what the rows left can see."""
+        text, below = self._from(node.child, around)
+        types = {**around, **below}
+        tests, closed, large = [], [], []
+        for predicate in node.predicates:
+            try:
+                tests.append(self._condition(predicate, types))
+            except NotHeld:
+                large.append(predicate)
+                continue
+            if used(predicate) <= below.keys():
+                closed.append(tests[-1])
+        if large and free(node.child):
+            raise NotHeld("a subquery of a subquery")
+        where = f" WHERE {' AND '.join(closed)}" if closed else ""
+
+        def keys(cols: Sequence[Col]) -> tuple[Step, tuple[Col, ...]]:
+            ours = tuple(dict.fromkeys(cols))
+            distinct = f"SELECT DISTINCT {columns(ours)} FROM {text}{where}"
+            made = self.made(distinct, [below[c] for c in ours])
+            return self.relations.keys(made, ours), tuple(cols)
+
+        for predicate in large:
+            cut = versioned(predicate, lambda s: seen(s, s.node, tuple(below), keys))
+            tests.append(self._condition(cut, types))
+        return f"SELECT {columns(node.columns)} FROM {text} WHERE {' AND '.join(tests)}", below
+
     def _project(self, node: Project, around: Types) -> tuple[str, dict[Col, Type]]:
         text, below = self._from(node.child, around)
         listed, types = [], {}
@@ -249,21 +244,20 @@ class _Printer:
         Of a table too large to be held only rows are read that have a key of the children before;
         so these stand last.
         """
-        if self._is_cut and any(isinstance(c, Step) and self._has_none(c) for c in node.children):
-            return self._without_tables()._join(node, around)
         joined = _Joined(self, node.conditions, around)
         large = []
         for child in node.children:
             try:
-                joined.add(*self._from(child, around))
+                joined.add(child, *self._from(child, around))
             except NotHeld:
                 large.append(child)
         while large:
             chosen = next((c for c in large if joined.pairs(c)), None)
-            if chosen is None or around:
+            if chosen is None or joined.is_open:
                 raise NotHeld("a join of large tables")
             large.remove(chosen)
-            joined.add(*self._from(self._narrowed(chosen, joined), around))
+            narrowed = self._narrowed(chosen, joined)
+            joined.add(narrowed, *self._from(narrowed, around))
         return joined.query(node.columns), joined.types
 
     def _narrowed(self, child: Node, joined: "_Joined") -> Node:
@@ -276,7 +270,7 @@ class _Printer:
     ) -> tuple[Step, tuple[tuple[Col, Col], ...]]:
         """The keys that are there, as a step, and which column of a child each must equal."""
         ours = tuple(dict.fromkeys(mine for mine, _ in pairs))
-        text = f"SELECT DISTINCT {columns(ours)} FROM ({joined.query(ours)})"
+        text = f"SELECT DISTINCT {columns(ours)} FROM ({joined.query(ours, is_closed=True)})"
         step = self.relations.keys(self.made(text, [joined.types[c] for c in ours]), ours)
         return step, tuple((theirs, mine) for mine, theirs in pairs)
 
@@ -294,15 +288,16 @@ class _Printer:
     ) -> tuple[tuple[str, dict[Col, Type]], tuple[str, dict[Col, Type]]]:
         """Both sides; of a large one that loses its rows for lack of a partner, what has one."""
         if node.kind is JoinKind.RIGHT:
-            kept, other = self._from(node.right, around), node.left
+            mine, other = node.right, node.left
         else:
-            kept, other = self._from(node.left, around), node.right
+            mine, other = node.left, node.right
+        kept = self._from(mine, around)
         try:
             found = self._from(other, around)
         except NotHeld:
             joined = _Joined(self, node.conditions, around)
-            joined.add(*kept)
-            if node.kind is JoinKind.FULL or around or not joined.pairs(other):
+            joined.add(mine, *kept)
+            if node.kind is JoinKind.FULL or joined.is_open or not joined.pairs(other):
                 raise
             found = self._from(self._narrowed(other, joined), around)
         return (found, kept) if node.kind is JoinKind.RIGHT else (kept, found)
@@ -372,8 +367,6 @@ class _Printer:
 
     def _restricted(self, node: Restricted, around: Types) -> tuple[str, dict[Col, Type]]:
         asked = [t for t in node.tests if not t.is_hint]
-        if self._is_cut and asked and all(self._has_none(t.keys) for t in asked):
-            return self._without_tables()._restricted(node, around)
         if isinstance(node.child, Scan):
             text, types = self._scan(node.child, node.tests)
             text = f"({text})"
@@ -409,9 +402,11 @@ class _Joined:
         self._waiting = list(conditions)
         self._text = ""
         self._count = 0
+        self.is_open = False  # does any use columns of a query around?
 
-    def add(self, text: str, types: Types) -> None:
+    def add(self, node: Node, text: str, types: Types) -> None:
         """Join one more."""
+        self.is_open = self.is_open or bool(free(node))
         side = f"{text} {PREFIX}k{self._count}"
         self._count += 1
         self.types |= types
@@ -423,9 +418,13 @@ class _Joined:
         on = self._printer._conditions(ready, {**self._around, **self.types})
         self._text += f" JOIN {side} ON {on}" if ready else f" CROSS JOIN {side}"
 
-    def query(self, cols: Sequence[Col]) -> str:
-        """Some columns of it; what cannot stand at a join stands in WHERE, if all is there."""
-        known = self.types.keys() | self._around.keys()
+    def query(self, cols: Sequence[Col], *, is_closed: bool = False) -> str:
+        """Some columns of it; what cannot stand at a join stands in WHERE, if all is there.
+
+        Args:
+            is_closed: without the conditions that use columns of a query around.
+        """
+        known = self.types.keys() | (set() if is_closed else self._around.keys())
         there = [c for c in self._waiting if used(c) <= known]
         where = self._printer._conditions(there, {**self._around, **self.types})
         return f"SELECT {columns(cols)} FROM {self._text}" + (f" WHERE {where}" if there else "")

@@ -24,17 +24,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ctsql.planner.changes.columns import expressions, free, passed, subqueries
-from ctsql.planner.changes.correlation import core
+from ctsql.planner.changes.correlation import core, seen, versioned
 from ctsql.planner.changes.nodes import (
     WEIGHT,
-    Aggregate,
     Branch,
-    Col,
-    Distinct,
     Expr,
     Filter,
     Item,
-    Join,
     JoinKind,
     KeyTest,
     LateralJoin,
@@ -46,7 +42,6 @@ from ctsql.planner.changes.nodes import (
     Subquery,
     SubqueryKind,
     UnionAll,
-    Window,
 )
 from ctsql.planner.changes.restricting import join_pairs, restricted
 from ctsql.planner.changes.rules.context import Changes, StepRole, exchanged, together
@@ -134,7 +129,7 @@ def change_filter(node: Filter, changes: Changes) -> Node | None:
     changes.note(node, RULE)
 
     def rebuild(rows: Node, version: Callable[[Subquery], Node]) -> Node:
-        predicates = tuple(_versioned(p, version) for p in node.predicates)
+        predicates = tuple(versioned(p, version) for p in node.predicates)
         return Filter(child=rows, predicates=predicates)
 
     return _change(node.child, _inner(node), rebuild, node, changes)
@@ -145,7 +140,7 @@ def change_project(node: Project, changes: Changes) -> Node | None:
     changes.note(node, RULE)
 
     def rebuild(rows: Node, version: Callable[[Subquery], Node]) -> Node:
-        items = tuple(Item(_versioned(i.expr, version), i.col) for i in node.items)
+        items = tuple(Item(versioned(i.expr, version), i.col) for i in node.items)
         weight = passed((WEIGHT,)) if WEIGHT in rows.columns else ()
         return Project(child=rows, items=(*items, *weight))
 
@@ -154,11 +149,6 @@ def change_project(node: Project, changes: Changes) -> Node | None:
 
 def _inner(node: Node) -> list[Subquery]:
     return [s for expr in expressions(node) for s in subqueries(expr)]
-
-
-def _versioned(expr: Expr, version: Callable[[Subquery], Node]) -> Expr:
-    parts = tuple(replace(p, node=version(p)) if isinstance(p, Subquery) else p for p in expr.parts)
-    return replace(expr, parts=parts)
 
 
 def _change(
@@ -184,39 +174,8 @@ def _change(
 
 
 def _seen(subquery: Subquery, node: Node, rows: Step, changes: Changes) -> Node:
-    """A subquery's relation, reading only what some of these left rows can see of it.
-
-    Its text tests the same again: this is for what reads the tables.
-    """
-    made = _correlated(node, rows, changes)
-    asked = subquery.left.column if subquery.left is not None else None
-    if subquery.kind is not SubqueryKind.IN or asked not in rows.columns:
-        return made
-    return _hinted(made, [(node.columns[0], asked)], rows, changes)
-
-
-def _correlated(node: Node, rows: Step, changes: Changes) -> Node:
-    """A node, where an equality with a left row's column decides what of it is seen."""
-    match node:
-        case Project() | Aggregate() | Distinct() | Window():
-            return replace(node, child=_correlated(node.child, rows, changes))
-        case Filter():
-            below = _correlated(node.child, rows, changes)
-            pairs = join_pairs(node.predicates, node.child.columns, rows.columns)
-            return replace(node, child=_hinted(below, pairs, rows, changes))
-        case Join():
-            pairs = join_pairs(node.conditions, node.columns, rows.columns)
-            return _hinted(node, pairs, rows, changes)
-        case _:
-            return node
-
-
-def _hinted(node: Node, pairs: Sequence[tuple[Col, Col]], rows: Step, changes: Changes) -> Node:
-    if not pairs:
-        return node
-    keys, names = changes.keys(rows, [outer for _, outer in pairs])
-    found = tuple((inner, name) for (inner, _), name in zip(pairs, names, strict=True))
-    return restricted(node, keys, found, is_hint=True)
+    """A subquery's relation, reading only what some of these left rows can see of it."""
+    return seen(subquery, node, rows.columns, lambda columns: changes.keys(rows, columns))
 
 
 def _affected(left: Node, inner: Sequence[Subquery], node: Node, changes: Changes) -> Node:
