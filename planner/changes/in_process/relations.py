@@ -214,7 +214,7 @@ class _Printer:
                 continue
             if used(predicate) <= below.keys():
                 closed.append(tests[-1])
-        if large and free(node.child):
+        if large and free(node.child) & around.keys():
             raise NotHeld("a subquery of a subquery")
         where = f" WHERE {' AND '.join(closed)}" if closed else ""
 
@@ -406,7 +406,7 @@ class _Joined:
 
     def add(self, node: Node, text: str, types: Types) -> None:
         """Join one more."""
-        self.is_open = self.is_open or bool(free(node))
+        self.is_open = self.is_open or bool(free(node) & self._around.keys())
         side = f"{text} {PREFIX}k{self._count}"
         self._count += 1
         self.types |= types
