@@ -12,19 +12,20 @@ The ways, from the cheapest:
 Any of them leaves the same rows behind, so the choice is about cost only. What is known of cost
 are numbers of rows, from the tables' logs, and how long this view's refreshes took, which each
 commit hands on to the next (:class:`Costs`): what was measured goes before what is estimated. The
-way that lost is tried again now and then, since tables grow.
+way that lost is tried again now and then, since tables grow. What recomputing took when the view
+was made, maybe by a process that had just begun, is not believed for long.
 """
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 
-RECOMPUTED_ROWS_MAX = 1_000_000
-"""Below so many rows in all tables that a view reads, recomputing costs less than following."""
+RECOMPUTED_ROWS_MAX = 10_000
+"""Below so many rows in all tables that a view reads, recomputing is taken to cost no more."""
 CHANGED_PART_MAX = 0.2
 """When more than this part of a table changed, most of what was computed is computed again."""
 WORTH_MS = 2_000
-"""A query over small tables that took as long as this is followed once, to know what that costs."""
+"""A way that took as long as this is compared with the other one, once more if need be."""
 SLOWER_MAX = 1.2
 """Following may take so many times as long as recomputing before it is left."""
 UNTRIED_MAX = 20
@@ -71,6 +72,7 @@ WHY = {
     "STATE_LARGE": "its groups are too many to choose the first rows from all of them",
     "STATE_ROUNDS": "its sums or averages would not be exact",
     "TEXTS_FAILED": "a query of the change plan failed",
+    "TIMED_ONCE": "recomputing was timed only when the view was made",
 }
 """Why a view that has a change plan was recomputed all the same, by code; sorted.
 
@@ -110,20 +112,25 @@ class Costs:
 
     Attributes:
         full_ms: recomputing. follow_ms: any other way. untried: refreshes since the last time
-            that the changes were followed.
+            that the changes were followed. fulls: how often the view was recomputed.
     """
 
     full_ms: int | None = None
     follow_ms: int | None = None
     untried: int = 0
+    fulls: int = 0
 
     @staticmethod
     def of(said: object) -> "Costs":
         """From the metadata of a commit; nothing is known where there is none."""
         if not isinstance(said, Mapping):
             return Costs()
-        found = {name: said.get(name) for name in ("full_ms", "follow_ms")}
-        return Costs(**found, untried=int(said.get("untried", 0)))
+        return Costs(
+            full_ms=said.get("full_ms"),
+            follow_ms=said.get("follow_ms"),
+            untried=int(said.get("untried", 0)),
+            fulls=int(said.get("fulls", 0)),
+        )
 
     def said(self) -> dict[str, int | None]:
         """For the metadata of a commit."""
@@ -139,7 +146,13 @@ class Costs:
             case Strategy.NO_CHANGE:
                 return self
             case Strategy.RECOMPUTE:
-                return replace(self, full_ms=_mixed(self.full_ms, ms), untried=self.untried + 1)
+                known = self.full_ms if self.fulls > 1 else None
+                return replace(
+                    self,
+                    full_ms=_mixed(known, ms),
+                    untried=self.untried + 1,
+                    fulls=min(self.fulls + 1, 2),
+                )
             case _:
                 return replace(self, follow_ms=_mixed(self.follow_ms, ms), untried=0)
 
@@ -170,6 +183,8 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
                 return "SMALL_TABLES" if small and is_cheap else None
             if costs.full_ms is None or costs.untried >= UNTRIED_MAX:
                 return None
+            if costs.fulls == 1 and costs.follow_ms >= max(WORTH_MS, costs.full_ms // 2):
+                return "TIMED_ONCE"
             return "SLOWER_BEFORE" if costs.follow_ms > SLOWER_MAX * costs.full_ms else None
 
 

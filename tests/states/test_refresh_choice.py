@@ -55,6 +55,10 @@ SMALL, LARGE = Sizes((10,), (1,)), Sizes((BIG,), (1,))
         (LARGE, Costs(full_ms=1000, follow_ms=1201), "SLOWER_BEFORE"),
         (LARGE, Costs(full_ms=1000, follow_ms=9000, untried=UNTRIED_MAX), None),
         (LARGE, Costs(follow_ms=9000), None),
+        (LARGE, Costs(full_ms=9000, follow_ms=4500, fulls=1), "TIMED_ONCE"),
+        (LARGE, Costs(full_ms=9000, follow_ms=4499, fulls=1), None),
+        (LARGE, Costs(full_ms=1500, follow_ms=1500, fulls=1), None),
+        (LARGE, Costs(full_ms=9000, follow_ms=4500, fulls=2), None),
         (Sizes((BIG,), (BIG,)), Costs(full_ms=1000, follow_ms=10), "LARGE_CHANGE"),
     ],
 )
@@ -67,11 +71,13 @@ def test_what_was_measured_goes_before_what_is_estimated(
 
 
 def test_costs_are_handed_on() -> None:
-    """From commit to commit, as JSON; the newest counts for half."""
-    known = Costs().after(Strategy.RECOMPUTE, 400).after(Strategy.NO_CHANGE, 7)
-    assert known == Costs(full_ms=400, untried=1)
-    known = known.after(Strategy.AFFECTED_KEYS, 100).after(Strategy.RECOMPUTE, 200)
-    assert known == Costs(full_ms=300, follow_ms=100, untried=1)
+    """From commit to commit, as JSON; the newest counts for half, but nothing of the first time."""
+    known = Costs().after(Strategy.RECOMPUTE, 900).after(Strategy.NO_CHANGE, 7)
+    assert known == Costs(full_ms=900, untried=1, fulls=1)
+    known = known.after(Strategy.AFFECTED_KEYS, 100).after(Strategy.RECOMPUTE, 400)
+    assert known == Costs(full_ms=400, follow_ms=100, untried=1, fulls=2)
+    known = known.after(Strategy.RECOMPUTE, 200)
+    assert known == Costs(full_ms=300, follow_ms=100, untried=2, fulls=2)
     assert Costs.of(json.loads(json.dumps(known.said()))) == known
     assert Costs.of(None) == Costs.of("?") == Costs()
 
