@@ -37,6 +37,7 @@ _SIMPLE = {
     )
 }  # fmt: skip
 
+_PRECISION = "spark.sql.decimalOperations.allowPrecisionLoss"
 _FAILED = (OnlySpark, duckdb.Error, pa.ArrowException)
 """What is run by Spark then."""
 
@@ -72,6 +73,8 @@ class Queries:
         )
         self._keep = keep
         self._wanted = 0
+        # With another setting decimals have other types than those computed here.
+        self._is_usual = session.conf.get(_PRECISION, "true") == "true"
 
     def close(self) -> None:
         """Let everything go."""
@@ -79,6 +82,8 @@ class Queries:
 
     def rows(self, text: Text) -> HeldRows | None:
         """The rows of a text; None where only Spark can tell them."""
+        if not self._is_usual:
+            return None
         try:
             made = text.in_process(self._relations)
             return self._run(made, text.names)

@@ -154,6 +154,11 @@ def test_what_fails_is_left_to_spark(rows: DataFrame, expression: str) -> None:
         theirs.collect()
 
 
+def test_copies(rows: DataFrame) -> None:
+    """A row for each number up to another, and down to it; none for NULL."""
+    check(rows, "SELECT r FROM v LATERAL VIEW explode(sequence(1, CAST(y AS INT))) e AS r")
+
+
 def test_few_rows_are_the_same_rows(rows: DataFrame) -> None:
     """Rows that went through Arrow and back are those that Spark had."""
     local = few(rows)

@@ -10,7 +10,15 @@ from ctsql.planner.changes.columns import equal_classes, free, used
 from ctsql.planner.changes.correlation import seen, versioned
 from ctsql.planner.changes.in_process.expressions import Expressions
 from ctsql.planner.changes.in_process.sources import InProcess, Relation, Relations, Types
-from ctsql.planner.changes.in_process.types import BIGINT, NULL, NotHeld, OnlySpark, Type, common
+from ctsql.planner.changes.in_process.types import (
+    BIGINT,
+    INT,
+    NULL,
+    NotHeld,
+    OnlySpark,
+    Type,
+    common,
+)
 from ctsql.planner.changes.nodes import (
     PREFIX,
     WEIGHT,
@@ -303,18 +311,23 @@ class _Printer:
         return (found, kept) if node.kind is JoinKind.RIGHT else (kept, found)
 
     def _copies(self, node: Generate, around: Types) -> tuple[str, dict[Col, Type]]:
-        """A row as often as a number says: the only generator that is ours."""
+        """A row for each number from 1 to another: what our own rules need, and no more.
+
+        Down from 1, where the other is less: that is what Spark's ``sequence`` does.
+        """
         parts = node.generator.parts
         if parts[: len(_REPEAT)] != _REPEAT or parts[-2:] != (")", ")") or node.is_outer:
             raise OnlySpark("a generator")
         text, types = self._from(node.child, around)
         count = self.expressions.translate(Expr(parts[len(_REPEAT) : -2]), {**around, **types})
-        if not count.type.is_integer:
+        if count.type != INT:
             raise OnlySpark("a generator")
         (made,) = node.made
         listed = [c.sql for c in node.child.columns]
-        listed.append(f"CAST(unnest(generate_series(1, {count.sql})) AS INTEGER) AS {made.sql}")
-        found = {**types, made: Type("int")}
+        step = f"CASE WHEN {count.sql} < 1 THEN -1 ELSE 1 END"
+        numbers = f"unnest(generate_series(1, {count.sql}, {step}))"
+        listed.append(f"CAST({numbers} AS INTEGER) AS {made.sql}")
+        found = {**types, made: INT}
         return f"SELECT {_list(listed)} FROM {text}", found
 
     def _aggregate(self, node: Aggregate, around: Types) -> tuple[str, dict[Col, Type]]:
@@ -358,11 +371,13 @@ class _Printer:
         return f"SELECT {columns(node.columns)} FROM ({' UNION ALL '.join(texts)})", types
 
     def _limit(self, node: Limit, around: Types) -> tuple[str, dict[Col, Type]]:
+        """Of rows that the order ties, the same are chosen each time: the other columns decide."""
         text, types = self._from(node.child, around)
         if not (node.limit.isdigit() and (not node.offset or node.offset.isdigit())):
             raise OnlySpark("LIMIT of an expression")
         limit = f" LIMIT {node.limit}" + (f" OFFSET {node.offset}" if node.offset else "")
-        order = order_text(node.order, types)
+        rest = columns([c for c in node.columns if types[c].is_comparable])
+        order = f"{order_text(node.order, types)}, {rest}"
         return f"SELECT {columns(node.columns)} FROM {text} ORDER BY {order}{limit}", types
 
     def _restricted(self, node: Restricted, around: Types) -> tuple[str, dict[Col, Type]]:
