@@ -11,17 +11,20 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
+import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from ctsql.runtime import clock
 from ctsql.runtime.batches import StagedDelete, StagedFile
 from ctsql.runtime.data_files import DataFile
 from ctsql.runtime.delta_objects import scala_items
 from ctsql.runtime.delta_vectors import VectorFile
-from ctsql.runtime.locks import commit_lock
+from ctsql.runtime.local_writes import is_plain, write
+from ctsql.runtime.locks import commit_lock, local_path
 from ctsql.runtime.log import Conflict, RowsGone
-from ctsql.runtime.spark_errors import conflicts, converted
+from ctsql.runtime.spark_errors import conflicts, converted, file_errors
 
 if TYPE_CHECKING:
     from ctsql.runtime.delta_log import DeltaTable
@@ -63,6 +66,18 @@ class Transaction:
         with converted():
             made = scala_items(self.txn.writeFiles(rows._jdf))
             return [StagedFile(add.path(), add.json()) for add in made]
+
+    def stage_here(self, rows: pa.Table, schema: StructType) -> list[StagedFile] | None:
+        """Write few rows without Spark; None where Delta has to."""
+        folder = local_path(self.table.location)
+        if folder is None:
+            return None
+        metadata = json.loads(self.txn.metadata().json())["metaData"]
+        if not is_plain(metadata, schema):
+            return None
+        with file_errors(str(folder)):
+            made = write(rows, schema, folder, self.gateway.session.version)
+        return None if made is None else [made]
 
     def add_files(self, staged: Iterable[StagedFile]) -> None:
         """Add staged files."""

@@ -22,7 +22,9 @@ from ctsql.runtime.batches import StagedDelete, StagedFile
 from ctsql.runtime.commits import Commit
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 
 class Conflict(Exception):
@@ -40,6 +42,10 @@ class LogTransaction(Protocol):
 
     def stage(self, rows: "DataFrame") -> list[StagedFile]:
         """Write rows into files of the table's folder, which nobody sees until committed."""
+        ...
+
+    def stage_here(self, rows: "pa.Table", schema: "StructType") -> list[StagedFile] | None:
+        """The same for few rows that this process holds; None where Spark has to write them."""
         ...
 
     def stage_deletes(self, victims: Iterable[tuple[str, Collection[int]]]) -> list[StagedDelete]:

@@ -26,6 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import error
 from ctsql.runtime.batches import StagedDelete, StagedFile
@@ -354,6 +355,10 @@ class MemoryTransaction(Transaction):
             return []
         self.table.staged_rows[made.name] = made
         return [StagedFile(made.name, "")]
+
+    def stage_here(self, rows: pa.Table, schema: StructType) -> list[StagedFile] | None:
+        """Only Spark keeps rows here."""
+        return None
 
     def add_files(self, staged: Iterable[StagedFile]) -> None:
         """Add staged rows."""

@@ -15,6 +15,7 @@ from ctsql.runtime import faults
 from ctsql.runtime.batches import BatchText, Part, StagedDelete, StagedFile, check_bounds, own_files
 from ctsql.runtime.log import LogTable, LogTransaction
 from ctsql.runtime.movements import partition, tagged
+from ctsql.runtime.sinks.held import HeldRows, frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,9 +39,13 @@ class Staging:
         self._inserts: list[StagedFile] = []
         self._deletes: list[StagedDelete] = []
 
-    def stage(self, rows: "DataFrame") -> int:
+    def stage(self, rows: "DataFrame | HeldRows") -> int:
         """Write rows into files that nobody sees until the commit; returns the files' number."""
-        added = self._txn.stage(rows)
+        added = None
+        if isinstance(rows, HeldRows):
+            added = self._txn.stage_here(rows.arrow, rows.schema)
+        if added is None:
+            added = self._txn.stage(frame_of(rows))
         self._inserts += added
         faults.point("output_staged")
         return len(added)

@@ -16,7 +16,7 @@ from ctsql.planner.changes import ChangePlan, Naming, StatePlan, StepText, Text
 from ctsql.planner.changes.rules.context import StepRole
 from ctsql.planner.changes.texts import StateSteps, key_steps, step_uses
 from ctsql.planner.lowering import checked, stored_types
-from ctsql.runtime.incremental.choice import Strategy
+from ctsql.runtime.incremental.choice import Policy, Strategy
 from ctsql.runtime.incremental.deltas import Relations, Unusable, held
 from ctsql.runtime.incremental.in_process import Queries
 from ctsql.runtime.incremental.near_rows import WHOLE_MAX, StoredRows
@@ -178,7 +178,7 @@ class ChangeTexts:
             holds = row["holds"]
         if not holds:
             raise Unusable("ROWS_MOVED_UP")
-        self._compare(texts.rows, rows)
+        self._compare(self._rows(texts.rows), rows)
         return True
 
     def _with_state(self, changed: Sequence[str], stack: ExitStack) -> bool:
@@ -213,7 +213,7 @@ class ChangeTexts:
             return False
         if self.plan.is_limited:
             there = self._stored
-            self._compare(texts.rows, None if there is None else there.all)
+            self._compare(self._rows(texts.rows), None if there is None else there.all)
         else:
             self._stage_signed(texts.rows)
         state.stage(_left(after, kept), located[0])
@@ -260,8 +260,12 @@ class ChangeTexts:
             self.following.state.rows_went = not (
                 doubtful.is_empty if isinstance(doubtful, HeldRows) else doubtful.isEmpty()
             )
+        rows = self._rows(texts.rows)
+        is_large = self.following.state.rows_went and not isinstance(rows, HeldRows)
+        if is_large and self.following.policy is Policy.AUTO:
+            raise Unusable("ROWS_WENT")  # the next change finds a state table
         before = None if stored is None else self._with_keys(stored, texts.keys, texts.pairs)
-        self._compare(texts.rows, before)
+        self._compare(rows, before)
         return True
 
     def _adds(self) -> bool:
@@ -275,10 +279,9 @@ class ChangeTexts:
 
     # ---- staging
 
-    def _compare(self, text: Text, stored: Rows | None) -> None:
+    def _compare(self, wanted: Rows, stored: Rows | None) -> None:
         """Stage the difference of rows wanted and stored."""
         following, plan = self.following, self.following.plan
-        wanted = self._rows(text)
         schema = following.objects.table(following.item).schema
         if isinstance(wanted, HeldRows):
             # Spark says what is wrong with a NULL where none may be.

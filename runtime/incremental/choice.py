@@ -66,6 +66,7 @@ WHY = {
     "ROUND_TRIP": "Spark reads the query otherwise than its change plan does",
     "ROWS_DIFFER": "the stored rows are not those of the last refresh",
     "ROWS_MOVED_UP": "rows that were not stored have moved up among the first ones",
+    "ROWS_WENT": "rows of groups went, and only all other rows of these say what is left",
     "SCHEMA_CHANGED": "the columns of a table changed",
     "SLOWER_BEFORE": "following took longer than recomputing when it was tried last",
     "SMALL_TABLES": "the tables are so small that recomputing costs less",
@@ -89,6 +90,7 @@ STATE_AFTER = (
     "NOT_STORED",
     "REDEFINED",
     "ROWS_DIFFER",
+    "ROWS_WENT",
     "SCHEMA_CHANGED",
 )
 """A view recomputed for one of these may follow the next change, with a state table."""

@@ -33,7 +33,8 @@ _SIMPLE = {
     t.simpleString(): t
     for t in (
         T.BooleanType(), T.ByteType(), T.ShortType(), T.IntegerType(), T.LongType(),
-        T.DoubleType(), T.StringType(), T.DateType(), T.TimestampType(), T.TimestampNTZType(),
+        T.FloatType(), T.DoubleType(), T.StringType(), T.BinaryType(), T.DateType(),
+        T.TimestampType(), T.TimestampNTZType(),
     )
 }  # fmt: skip
 

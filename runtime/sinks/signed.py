@@ -177,7 +177,7 @@ def _stage_few(
         if any(missing.values()):
             return Staged.ROWS_DIFFER
     if come:
-        staging.stage(change.taken(come).select(schema.names).frame)
+        staging.stage(change.taken(come).select(schema.names))
     if victims:
         staging.delete_rows(victims.items())
     return Staged.ROWS

@@ -21,7 +21,6 @@ from ctsql.runtime.sinks.cancel import cancel, keys
 from ctsql.runtime.sinks.correction import COPIES, PLACES, column_name, copied, difference
 from ctsql.runtime.sinks.few import (
     DRIVER_ROWS_MAX as DRIVER_ROWS_MAX,
-    at_hand,
     few,
     unadaptive as unadaptive,
 )
@@ -128,7 +127,7 @@ def _stage_small(
     if inserts:
         fresh = values.take(pa.array(inserts, pa.int64()))
         with unadaptive(session):
-            staging.stage(at_hand(session, fresh, schema).coalesce(1))
+            staging.stage(HeldRows(session, schema, fresh))
     victims: dict[str, array[int]] = {}
     for i in deletes:
         victims.setdefault(files[i], array("Q")).append(numbers[i])

@@ -17,8 +17,10 @@ _NAMES = {
     "smallint": "SMALLINT",
     "int": "INTEGER",
     "bigint": "BIGINT",
+    "float": "FLOAT",
     "double": "DOUBLE",
     "string": "VARCHAR",
+    "binary": "BLOB",
     "date": "DATE",
     "timestamp": "TIMESTAMP WITH TIME ZONE",
     "timestamp_ntz": "TIMESTAMP",
@@ -74,7 +76,7 @@ class Type:
     @property
     def is_comparable(self) -> bool:
         """Are values equal, and in order, for both alike? Not fractions: 0.0 and -0.0, NaN."""
-        return self.name not in ("double", "null")
+        return self.name not in ("float", "double", "null")
 
 
 NULL = Type("null")

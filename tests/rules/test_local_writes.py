@@ -1,0 +1,107 @@
+"""Which tables this process writes files of, and what it says of them."""
+
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import types as T
+
+from ctsql.runtime.local_writes import TEXT_MAX, is_plain, statistics, write
+
+SCHEMA = (
+    T.StructType()
+    .add("k", T.IntegerType())
+    .add("s", T.StringType())
+    .add("x", T.DateType())
+    .add("d", T.DecimalType(12, 2))
+    .add("f", T.DoubleType())
+    .add("m", T.TimestampType())
+)
+PLAIN: dict[str, Any] = {
+    "partitionColumns": [],
+    "configuration": {"delta.enableDeletionVectors": "true", "note": "mine"},
+    "schemaString": SCHEMA.json(),
+}
+
+
+def test_plain_tables() -> None:
+    """Columns, and properties that do not touch files."""
+    assert is_plain(PLAIN, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"partitionColumns": ["k"]},
+        {"configuration": {"delta.constraints.positive": "k > 0"}},
+        {"configuration": {"delta.columnMapping.mode": "name"}},
+        {"configuration": {"delta.randomizeFilePrefixes": "true"}},
+        {"configuration": {"delta.dataSkippingNumIndexedCols": "3"}},
+        {"configuration": {"delta.enableRowTracking": "true"}},
+        {"configuration": {"delta.enableIcebergCompatV2": "true"}},
+        {"schemaString": T.StructType([*SCHEMA.fields[:-1]]).json()},
+        {"schemaString": T.StructType([T.StructField("k", T.IntegerType(), False)]).json()},
+        {
+            "schemaString": T.StructType(
+                [T.StructField("k", T.IntegerType(), True, {"delta.generationExpression": "1"})]
+            ).json()
+        },
+    ],
+)
+def test_tables_that_delta_writes(other: dict[str, Any]) -> None:
+    """Whatever else a table asks for, or may."""
+    metadata = PLAIN | other
+    schema = T.StructType.fromJson(json.loads(metadata["schemaString"]))
+    is_other = len(schema) == len(SCHEMA) - 1  # its columns are others than those of the rows
+    assert not is_plain(metadata, SCHEMA if is_other else schema)
+
+
+def rows(texts: list[str | None]) -> pa.Table:
+    """Rows of the schema with some texts."""
+    count = len(texts)
+    instant = dt.datetime(1600, 1, 1, tzinfo=dt.UTC)
+    return pa.table(
+        {
+            "k": pa.array([*range(count - 1), None], pa.int32()),
+            "s": pa.array(texts, pa.string()),
+            "x": pa.array([dt.date(1, 1, 1)] * count, pa.date32()),
+            "d": pa.array([Decimal("1.50")] * count, pa.decimal128(12, 2)),
+            "f": pa.array([float("nan")] * count),
+            "m": pa.array([instant] * count, pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+def test_a_file_and_what_is_said_of_it(tmp_path: Path) -> None:
+    """Bounds of whole numbers, dates and texts; numbers of NULLs; the rows as they were."""
+    given = rows(["b", "a", None])
+    staged = write(given, SCHEMA, tmp_path, "4.2.0")
+    assert staged is not None
+    add = json.loads(staged.action)["add"]
+    assert (add["path"], add["partitionValues"]) == (staged.path, {})
+    assert add["size"] == (tmp_path / staged.path).stat().st_size
+    told = json.loads(add["stats"])
+    assert told["numRecords"] == 3
+    assert told["minValues"] == {"k": 0, "s": "a", "x": "0001-01-01"}
+    assert told["maxValues"] == {"k": 1, "s": "b", "x": "0001-01-01"}
+    assert told["nullCount"] == {"k": 1, "s": 1, "x": 0, "d": 0, "f": 0, "m": 0}
+    assert pq.read_table(tmp_path / staged.path).drop(["f"]).equals(given.drop(["f"]))
+
+
+def test_long_texts_have_no_bounds() -> None:
+    """Nor have columns of nothing but NULL."""
+    long = "x" * (TEXT_MAX + 1)
+    assert "s" not in statistics(rows(["a", long]), SCHEMA)["maxValues"]
+    assert statistics(rows([None, None]), SCHEMA)["minValues"].keys() == {"k", "x"}
+
+
+def test_nested_columns_are_for_spark(tmp_path: Path) -> None:
+    """Nothing is written."""
+    schema = T.StructType().add("a", T.ArrayType(T.IntegerType()))
+    assert write(pa.table({"a": [[1]]}), schema, tmp_path, "4.2.0") is None
+    assert not list(tmp_path.iterdir())
