@@ -136,9 +136,7 @@ def find(
 @lru_cache(maxsize=1)
 def _shared() -> duckdb.DuckDBPyConnection:
     """A database of this process without a table; each search has a cursor of its own."""
-    made = duckdb.connect(config=_SETTINGS)
-    made.execute("SET parquet_metadata_cache = true")  # a file of a Delta table never changes
-    return made
+    return duckdb.connect(config=_SETTINGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,16 +236,19 @@ class _Search:
 
     def _add(self, rows: pa.Table, layout: pa.Schema, files: Mapping[str, LocalFile]) -> None:
         """Keep rows that are not deleted, as the table has them."""
-        rows = _left(rows, files)
+        places = rows.column(_FILE).combine_chunks().dictionary_encode()
+        left = _left(places, rows.column(_ROW), files)
+        if left is not None:
+            rows, places = rows.filter(left), places.filter(left)
         values = []
         for field in self.schema:
             if field.name in layout.names:
                 values.append(_given(rows.column(field.name), layout.field(field.name), field.type))
             else:
                 values.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
-        paths = rows.column(_FILE).to_pylist()
-        names = pa.array([files[path].name for path in paths], pa.string())
-        self.parts.append(pa.table([*values, names, rows.column(_ROW)], self.located))
+        names = pa.array([files[p].name for p in places.dictionary.to_pylist()], pa.string())
+        found = [*values, names.take(places.indices), rows.column(_ROW)]
+        self.parts.append(pa.table(found, self.located))
         found_rows = sum(part.num_rows for part in self.parts)
         if found_rows > self.rows_max or sum(p.nbytes for p in self.parts) > self.bytes_max:
             raise TooMany
@@ -281,13 +282,19 @@ def _range(values: pa.ChunkedArray) -> str:
     return f"{ends['min']} AND {ends['max']}"
 
 
-def _left(rows: pa.Table, files: Mapping[str, LocalFile]) -> pa.Table:
-    """The rows that are not deleted."""
-    if not any(file.deleted for file in files.values()):
-        return rows
-    numbers, paths = rows.column(_ROW).to_pylist(), rows.column(_FILE).to_pylist()
-    pairs = zip(paths, numbers, strict=True)
-    return rows.filter(pa.array(np.array([n not in files[p].deleted for p, n in pairs], bool)))
+def _left(
+    places: pa.DictionaryArray, rows: pa.ChunkedArray, files: Mapping[str, LocalFile]
+) -> pa.Array | None:
+    """Which rows are not deleted, by the path of each one's file and its number; None for all."""
+    codes, numbers = places.indices.to_numpy(), rows.to_numpy()
+    gone = np.zeros(len(numbers), bool)
+    for code, path in enumerate(places.dictionary.to_pylist()):
+        deleted = files[path].deleted
+        if deleted:
+            mine = codes == code
+            met = deleted & BitMap64(numbers[mine].tolist())
+            gone[mine] = np.isin(numbers[mine], np.array(list(met), np.int64))
+    return pa.array(~gone) if gone.any() else None
 
 
 def _value(field: pa.Field) -> str:

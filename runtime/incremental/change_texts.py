@@ -208,7 +208,7 @@ class ChangeTexts:
         self._run(texts.steps, [texts.rows], stack, before)
         after = self.steps[steps.after]
         after = _called(after, after.schema.names, kept.columns)
-        if is_above(frame_of(after), kept.bounded):
+        if kept.bounded and is_above(frame_of(after), kept.bounded):
             state.refuse("STATE_ROUNDS")
             return False
         if self.plan.is_limited:
