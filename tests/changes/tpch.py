@@ -10,6 +10,8 @@ from ctsql.catalog.schemas import Column
 from tests.changes.duck import Duck
 
 SCALE = 0.01
+SPARK = {"INTEGER": "int", "VARCHAR": "string"}
+"""What Spark calls DuckDB's types, where that is another name."""
 TABLES = ("customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier")
 KEYS = {
     "customer": "c_custkey",
@@ -44,7 +46,7 @@ def loaded() -> Duck:
     connection.execute(f"LOAD '{extension}'; CALL dbgen(sf = {SCALE})")
     tables = {
         name: [
-            Column(str(row[0]), str(row[1]).lower())
+            Column(str(row[0]), SPARK.get(str(row[1]), str(row[1]).lower()))
             for row in connection.execute(f"DESCRIBE {name}").fetchall()
         ]
         for name in TABLES
