@@ -90,14 +90,13 @@ def rows(shared: tuple[Connection, object]) -> Iterator[DataFrame]:
     fields = T.StructType.fromDDL(COLUMNS)
     given = spark.sql(ROWS).toDF(*fields.names)
     made = given.select(*(given[f.name].cast(f.dataType) for f in fields))
-    made.createOrReplaceTempView("in_process_values")
+    made.createOrReplaceTempView("v")
     yield made
-    spark.catalog.dropTempView("in_process_values")
+    spark.catalog.dropTempView("v")
 
 
-def both(rows: DataFrame, query: str) -> tuple[HeldRows | None, DataFrame]:
-    """A query over ``v``, by this process and by Spark."""
-    session = rows.sparkSession
+def mine(rows: DataFrame, query: str) -> HeldRows | None:
+    """A query over ``v`` with the one column ``r``, by this process; None if it is Spark's."""
     columns = [Column(f.name, f.dataType.simpleString()) for f in rows.schema]
     plan = change_plan(query, {"v": columns}, ["r"])
     assert isinstance(plan, ChangePlan), plan
@@ -106,11 +105,10 @@ def both(rows: DataFrame, query: str) -> tuple[HeldRows | None, DataFrame]:
     def table(use: TableUse) -> HeldRows:
         return held
 
-    text = plan.normal(Naming(table=lambda _: "in_process_values"))
-    with closing(
-        Queries(session, table, table, lambda _: None, lambda _: None, nothing)
-    ) as queries:
-        return queries.rows(text), session.sql(text.sql)
+    text = plan.normal(Naming(table=lambda _: "v"))
+    queries = Queries(rows.sparkSession, table, table, lambda _: None, lambda _: None, nothing)
+    with closing(queries):
+        return queries.rows(text)
 
 
 def nothing(name: str, keys: HeldRows) -> None:
@@ -118,36 +116,39 @@ def nothing(name: str, keys: HeldRows) -> None:
     raise AssertionError(name)
 
 
-def check(rows: DataFrame, query: str) -> None:
-    """Both must give the same, with the same type."""
-    mine, theirs = both(rows, query)
-    assert mine is not None, f"{query}: left to Spark"
-    assert mine.schema["r"].dataType == theirs.schema["r"].dataType, query
-    assert bag(mine, "r") == bag(theirs, "r"), query
+def check(rows: DataFrame, expressions: list[str], behind: str = "FROM v") -> None:
+    """Both must give the same for each, with the same type; Spark is asked once for all."""
+    wanted = ", ".join(f"{e} AS r{i}" for i, e in enumerate(expressions))
+    theirs = rows.sparkSession.sql(f"SELECT {wanted} {behind}")
+    held = few(theirs)
+    assert held is not None
+    for i, expression in enumerate(expressions):
+        found = mine(rows, f"SELECT {expression} AS r {behind}")
+        assert found is not None, f"{expression}: left to Spark"
+        assert found.schema["r"].dataType == theirs.schema[f"r{i}"].dataType, expression
+        assert bag(found, "r") == bag(held, f"r{i}"), expression
 
 
-@pytest.mark.parametrize("expression", listed(EXPRESSIONS))
-def test_expressions(rows: DataFrame, expression: str) -> None:
+def test_expressions(rows: DataFrame) -> None:
     """One value of each row."""
-    check(rows, f"SELECT {expression} AS r FROM v")
+    check(rows, listed(EXPRESSIONS))
 
 
-@pytest.mark.parametrize("expression", listed(AGGREGATES))
-def test_aggregates(rows: DataFrame, expression: str) -> None:
-    """One value of all rows, of some, and of none."""
-    for where in ("", "WHERE i > 3", "WHERE i > 1000000"):
-        check(rows, f"SELECT {expression} AS r FROM v {where}")
-    check(rows, f"SELECT {expression} AS r FROM v GROUP BY b")
+@pytest.mark.parametrize(
+    "behind", ["FROM v", "FROM v WHERE i > 3", "FROM v WHERE i > 1000000", "FROM v GROUP BY b"]
+)
+def test_aggregates(rows: DataFrame, behind: str) -> None:
+    """One value of all rows, of some, of none, and of groups."""
+    check(rows, listed(AGGREGATES), behind)
 
 
-@pytest.mark.parametrize("expression", listed(ONLY_SPARK))
-def test_what_is_left_to_spark(rows: DataFrame, expression: str) -> None:
+def test_what_is_left_to_spark(rows: DataFrame) -> None:
     """What DuckDB would read otherwise, or may."""
     columns = [Column(f.name, f.dataType.simpleString()) for f in rows.schema]
-    plan = change_plan(f"SELECT {expression} AS r FROM v", {"v": columns}, ["r"])
-    if isinstance(plan, ChangePlan):
-        mine, _ = both(rows, f"SELECT {expression} AS r FROM v")
-        assert mine is None
+    for expression in listed(ONLY_SPARK):
+        query = f"SELECT {expression} AS r FROM v"
+        if isinstance(change_plan(query, {"v": columns}, ["r"]), ChangePlan):
+            assert mine(rows, query) is None, expression
 
 
 @pytest.mark.parametrize(
@@ -155,15 +156,15 @@ def test_what_is_left_to_spark(rows: DataFrame, expression: str) -> None:
 )
 def test_what_fails_is_left_to_spark(rows: DataFrame, expression: str) -> None:
     """An error is Spark's to give, in its own words."""
-    mine, theirs = both(rows, f"SELECT {expression} AS r FROM v")
-    assert mine is None
+    query = f"SELECT {expression} AS r FROM v"
+    assert mine(rows, query) is None
     with pytest.raises(Exception, match=r"OVERFLOW|DIVIDE_BY_ZERO"):
-        theirs.collect()
+        rows.sparkSession.sql(query).collect()
 
 
 def test_copies(rows: DataFrame) -> None:
     """A row for each number up to another, and down to it; none for NULL."""
-    check(rows, "SELECT r FROM v LATERAL VIEW explode(sequence(1, CAST(y AS INT))) e AS r")
+    check(rows, ["r"], "FROM v LATERAL VIEW explode(sequence(1, CAST(y AS INT))) e AS r")
 
 
 def test_few_rows_are_the_same_rows(rows: DataFrame) -> None:
