@@ -26,19 +26,15 @@ from pyroaring import BitMap64
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from ctsql.catalog.names import double_quoted
+from ctsql.runtime.duck import connect
+
 FLAT = (
     T.IntegralType, T.FloatType, T.DoubleType, T.DecimalType, T.BooleanType, T.BinaryType,
     T.DateType, T.TimestampType, T.TimestampNTZType,
 )  # fmt: skip
 BATCH_ROWS = 1 << 14
 """Rows after which it is looked whether there are too many, or too large ones."""
-_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "threads": os.cpu_count() or 1,
-    "memory_limit": "1GB",
-    "temp_directory": "",  # what does not fit is for Spark
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-}
 _FILE, _ROW = "__ct_file", "__ct_row"
 _SPARK_VERSION = b"org.apache.spark.version"
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
@@ -121,7 +117,7 @@ def find(
                 search.check(file.path)
             for file in files:
                 if file.only is not None:
-                    search.read([file], f"{_ROW} IN (SELECT n FROM {search.numbers(file.only)})")
+                    search.read([file], search.is_among(file.only))
             whole: dict[pa.Schema, list[LocalFile]] = {}
             for file in files:
                 if file.only is None:
@@ -136,7 +132,7 @@ def find(
 @lru_cache(maxsize=1)
 def _shared() -> duckdb.DuckDBPyConnection:
     """A database of this process without a table; each search has a cursor of its own."""
-    return duckdb.connect(config=_SETTINGS)
+    return connect(os.cpu_count() or 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +179,7 @@ class _Search:
             raise OnlySpark(f"{path} holds dates of another calendar")
 
     def _keys(self, number: int, keys: KeySet) -> tuple[str, pa.Table]:
-        """A set's keys, each once, as a relation; instants and fractions are none."""
+        """A set's keys as a relation; instants and fractions are none."""
         columns = {
             name: _array(values, self.schema.field(name).type)
             for name, values in keys.columns.items()
@@ -195,12 +191,12 @@ class _Search:
         self.connection.register(name, table)
         return name, table
 
-    def numbers(self, rows: BitMap64) -> str:
-        """Row numbers, as a relation."""
+    def is_among(self, rows: BitMap64) -> str:
+        """Has a row one of some numbers?"""
         self._numbers += 1
         name = f"{_ROW}_numbers_{self._numbers}"
         self.connection.register(name, pa.table({"n": pa.array(list(rows), pa.int64())}))
-        return name
+        return f"f.file_row_number IN (SELECT n FROM {name})"
 
     def condition(self, layout: pa.Schema) -> str:
         """What a row of files with some columns must meet to be found."""
@@ -225,9 +221,7 @@ class _Search:
         gone = sum(len(f.deleted) for f in files)
         source = f"read_parquet([{paths}], filename = true, file_row_number = true)"
         text = (
-            f"SELECT {listed} FROM {source} AS f"
-            f" WHERE {condition.replace(_ROW, 'file_row_number', 1)}"
-            f" LIMIT {self.rows_max + gone + 1}"
+            f"SELECT {listed} FROM {source} AS f WHERE {condition} LIMIT {self.rows_max + gone + 1}"
         )
         names = {str(f.path): f for f in files}
         reader = self.connection.execute(text).to_arrow_reader(BATCH_ROWS)
@@ -262,13 +256,13 @@ def _has_key(name: str, keys: pa.Table) -> str:
     """Has a row a key of a relation? An equality that is plain lets files be skipped by it."""
     columns = keys.schema.names
     if len(columns) == 1 and not keys.column(0).null_count:
-        column = f"f.{_quoted(columns[0])}"
+        column = f"f.{double_quoted(columns[0])}"
         within = _range(keys.column(0))
-        is_key = f"{column} IN (SELECT {_quoted(columns[0])} FROM {name})"
+        is_key = f"{column} IN (SELECT {double_quoted(columns[0])} FROM {name})"
         return f"({column} BETWEEN {within} AND {is_key})" if within else is_key
     operators = ("IS NOT DISTINCT FROM" if c.null_count else "=" for c in keys.columns)
     tests = " AND ".join(
-        f"f.{_quoted(c)} {operator} k.{_quoted(c)}"
+        f"f.{double_quoted(c)} {operator} k.{double_quoted(c)}"
         for c, operator in zip(columns, operators, strict=True)
     )
     return f"EXISTS (SELECT 1 FROM {name} AS k WHERE {tests or 'true'})"
@@ -299,7 +293,7 @@ def _left(
 
 def _value(field: pa.Field) -> str:
     """How a column is asked for: an instant as a number, whose zone is then nobody's matter."""
-    name = _quoted(field.name)
+    name = double_quoted(field.name)
     if not pa.types.is_timestamp(field.type):
         return f"f.{name}"
     return f"epoch_us(f.{name}) AS {name}"
@@ -330,7 +324,3 @@ def _array(values: Sequence[Any] | pa.ChunkedArray, data_type: pa.DataType) -> A
     if isinstance(values, pa.ChunkedArray):
         return values.cast(data_type)
     return pa.array(values, data_type)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

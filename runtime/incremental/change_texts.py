@@ -23,7 +23,7 @@ from ctsql.runtime.incremental.near_rows import WHOLE_MAX, StoredRows
 from ctsql.runtime.incremental.view_state import is_above
 from ctsql.runtime.relation_names import TemporaryNames
 from ctsql.runtime.sinks.correction import COPIES, column_name
-from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
+from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of, has_none
 from ctsql.runtime.sinks.signed import Staged, stage_signed
 from ctsql.runtime.sinks.staging import stage
 
@@ -256,10 +256,7 @@ class ChangeTexts:
         more = [] if texts.doubtful is None else [texts.doubtful]
         self._run(texts.steps, [texts.rows, *more], stack)
         if texts.doubtful is not None and self.following.kept is not None:
-            doubtful = self._rows(texts.doubtful)
-            self.following.state.rows_went = not (
-                doubtful.is_empty if isinstance(doubtful, HeldRows) else doubtful.isEmpty()
-            )
+            self.following.state.rows_went = not has_none(self._rows(texts.doubtful))
         rows = self._rows(texts.rows)
         is_large = self.following.state.rows_went and not isinstance(rows, HeldRows)
         if is_large and self.following.policy is Policy.AUTO:

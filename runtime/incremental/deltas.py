@@ -29,7 +29,7 @@ from ctsql.runtime.objects import Objects
 from ctsql.runtime.relation_names import TemporaryNames
 from ctsql.runtime.sinks.correction import COPIES, net_change
 from ctsql.runtime.sinks.few import DRIVER_ROWS_MAX, few
-from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
+from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of, has_none
 from ctsql.runtime.sinks.staging import persisted
 from ctsql.runtime.sources import StoredSources
 
@@ -246,7 +246,7 @@ def opened(
             )
             if rows is None:
                 rows = held(_change(objects, one, columns), stack)
-            if not (rows.is_empty if isinstance(rows, HeldRows) else rows.isEmpty()):
+            if not has_none(rows):
                 made.changes[name] = rows
         yield made
 

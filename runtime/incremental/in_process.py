@@ -12,22 +12,17 @@ import duckdb
 import pyarrow as pa
 from pyspark.sql import SparkSession, types as T
 
+from ctsql.catalog.names import double_quoted
 from ctsql.planner.changes import TableUse, Text, TopTexts
 from ctsql.planner.changes.in_process.sources import InProcess, Relation, Relations
 from ctsql.planner.changes.in_process.types import NotHeld, OnlySpark, Type, type_of
 from ctsql.planner.changes.in_process.values import Division
 from ctsql.planner.changes.nodes import PREFIX, Col, Step
+from ctsql.runtime.duck import connect
 from ctsql.runtime.sinks.held import HeldRows
 
 ROWS_MAX = 100_000
 """Rows that a text may give here; more are for Spark."""
-_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "threads": 1,  # the rows are few
-    "memory_limit": "1GB",
-    "temp_directory": "",  # what does not fit is for Spark
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-}
 
 _SIMPLE = {
     t.simpleString(): t
@@ -62,7 +57,7 @@ class Queries:
         keep: Callable[[str, HeldRows], None],
     ) -> None:
         self._session = session
-        self._connection = duckdb.connect(config=_SETTINGS)
+        self._connection = connect(threads=1)  # the rows are few
         self._known: dict[int, tuple[HeldRows, Relation]] = {}
         self._functions: set[str] = set()
         self._relations = Relations(
@@ -115,12 +110,11 @@ class Queries:
                 if kind != wanted.type(key) or not kind.is_comparable:
                     return None
             equal = " AND ".join(
-                f"r.{_quoted(mine)} IS NOT DISTINCT FROM k.{_quoted(key)}" for mine, key in pairs
+                f"r.{double_quoted(mine)} IS NOT DISTINCT FROM k.{double_quoted(key)}"
+                for mine, key in pairs
             )
-            text = (
-                f"SELECT r.* FROM {_quoted(there.name)} r SEMI JOIN {_quoted(wanted.name)} k"
-                f" ON {equal or 'true'}"
-            )
+            rows_name, keys_name = double_quoted(there.name), double_quoted(wanted.name)
+            text = f"SELECT r.* FROM {rows_name} r SEMI JOIN {keys_name} k ON {equal or 'true'}"
             found = self._connection.execute(text).to_arrow_table()
         except _FAILED:
             return None
@@ -135,8 +129,10 @@ class Queries:
                 given, kind = relation.type(mine.name), _type(wanted.dataType)
                 if given != kind and not _is_wider(given, kind):
                     return None
-                listed.append(f"CAST({_quoted(mine.name)} AS {kind.sql}) AS {_quoted(mine.name)}")
-            text = f"SELECT {', '.join(listed)} FROM {_quoted(relation.name)}"
+                listed.append(
+                    f"CAST({double_quoted(mine.name)} AS {kind.sql}) AS {double_quoted(mine.name)}"
+                )
+            text = f"SELECT {', '.join(listed)} FROM {double_quoted(relation.name)}"
             found = self._connection.execute(text).to_arrow_table()
         except _FAILED:
             return None
@@ -220,7 +216,3 @@ def _is_wider(given: Type, wanted: Type) -> bool:
     if given.is_integer:
         return wanted.is_integer or wanted.is_decimal
     return given.is_decimal and wanted.is_decimal and wanted.places >= given.places
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

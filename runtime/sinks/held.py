@@ -89,6 +89,11 @@ def _normal(rows: pa.Table, schema: T.StructType) -> pa.Table:
 Rows = HeldRows | DataFrame
 
 
+def has_none(rows: Rows) -> bool:
+    """Are there no rows?"""
+    return rows.is_empty if isinstance(rows, HeldRows) else rows.isEmpty()
+
+
 def frame_of(rows: Rows) -> DataFrame:
     """The rows for Spark."""
     return rows.frame if isinstance(rows, HeldRows) else rows

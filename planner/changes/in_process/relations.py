@@ -6,6 +6,7 @@ The counterpart of :mod:`ctsql.planner.changes.printing`, which prints the same 
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ctsql.catalog.names import double_quoted
 from ctsql.planner.changes.columns import equal_classes, free, used
 from ctsql.planner.changes.correlation import seen, versioned
 from ctsql.planner.changes.in_process.expressions import Expressions
@@ -70,7 +71,7 @@ def in_process(
     """
     printer = _Printer(relations)
     text, types = printer.query(node, {})
-    listed = ", ".join(f"{c.sql} AS {_quoted(n)}" for c, n in zip(cols, names, strict=True))
+    listed = ", ".join(f"{c.sql} AS {double_quoted(n)}" for c, n in zip(cols, names, strict=True))
     if any(types[c] == NULL for c in cols):
         raise OnlySpark("a column of NULLs")
     return printer.made(f"SELECT {listed} FROM ({text})", [types[c] for c in cols])
@@ -195,9 +196,9 @@ class _Printer:
     def _renamed(
         self, relation: Relation, cols: Sequence[Col], names: Sequence[str]
     ) -> tuple[str, dict[Col, Type]]:
-        listed = [f"{_quoted(n)} AS {c.sql}" for n, c in zip(names, cols, strict=True)]
+        listed = [f"{double_quoted(n)} AS {c.sql}" for n, c in zip(names, cols, strict=True)]
         types = {c: relation.type(n) for n, c in zip(names, cols, strict=True)}
-        return f"SELECT {_list(listed)} FROM {_quoted(relation.name)}", types
+        return f"SELECT {_list(listed)} FROM {double_quoted(relation.name)}", types
 
     def _scan(self, node: Scan, tests: Sequence[KeyTest]) -> tuple[str, dict[Col, Type]]:
         return self._renamed(self.relations.table(table_use(node, tests)), node.columns, node.names)
@@ -403,7 +404,7 @@ class _Printer:
                 equal = f"({equal} OR {key.sql} IS NULL OR {mine.sql} IS NULL)"
             pairs.append(equal)
         where = f" WHERE {' AND '.join(pairs)}" if pairs else ""
-        return f"EXISTS (SELECT 1 FROM {_quoted(step.name)}{where})"
+        return f"EXISTS (SELECT 1 FROM {double_quoted(step.name)}{where})"
 
 
 class _Joined:
@@ -459,10 +460,6 @@ def _check_comparable(types: Types) -> None:
     """Groups are of equal values; a NULL of no type is equal to itself."""
     if any(not t.is_comparable and t != NULL for t in types.values()):
         raise OnlySpark("groups of fractions")
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _list(listed: Sequence[str]) -> str:

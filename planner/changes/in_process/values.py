@@ -42,7 +42,7 @@ class Typed:
 
     def cast(self, kind: Type) -> str:
         """The text with another type."""
-        return self.sql if self.type == kind else f"CAST({self.sql} AS {kind.sql})"
+        return self.sql if self.type == kind else cast_text(self.sql, kind)
 
 
 @dataclass(frozen=True, slots=True)
