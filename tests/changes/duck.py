@@ -310,10 +310,3 @@ class View:
             row: n for row, n in self.stored.items() if tuple(row[p] for p in places) not in keys
         }
         return Counter(kept) + wanted
-
-
-def fresh_connection() -> duckdb.DuckDBPyConnection:
-    """A database in memory, one thread: small data is faster so."""
-    connection = duckdb.connect(config={"threads": 1})
-    connection.execute("SET memory_limit = '2GB'")
-    return connection

@@ -9,7 +9,8 @@ import pytest
 from ctsql.catalog.schemas import Column
 from ctsql.planner.changes import Naming, TableUse
 from ctsql.planner.changes.explaining import explain
-from tests.changes.duck import Duck, View, fresh_connection, planned
+from ctsql.runtime.duck import connect
+from tests.changes.duck import Duck, View, planned
 
 TABLES = {
     "t": (Column("k", "int"), Column("v", "int"), Column("s", "string"), Column("f", "double")),
@@ -149,7 +150,7 @@ CHANGES = [
 
 def filled() -> Duck:
     """Both tables with a few rows: duplicates, NULLs, keys without a partner."""
-    duck = Duck(fresh_connection(), TABLES)
+    duck = Duck(connect(threads=1), TABLES)
     run = duck.connection.execute
     run("CREATE TABLE t (k INT, v INT, s VARCHAR, f DOUBLE)")
     run("CREATE TABLE u (k INT, w INT, d DECIMAL(12, 2))")

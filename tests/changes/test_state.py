@@ -8,7 +8,8 @@ from ctsql.catalog.schemas import Column
 from ctsql.planner.changes import StateNeed, change_plan
 from ctsql.planner.changes.explaining import explain
 from ctsql.planner.changes.plan import NoChangePlan
-from tests.changes.duck import Duck, View, fresh_connection, planned
+from ctsql.runtime.duck import connect
+from tests.changes.duck import Duck, View, planned
 
 TABLES = {
     "t": (
@@ -120,7 +121,7 @@ def test_random_changes(name: str) -> None:
     sql = (ALWAYS | LIMITED | ROWS_GO)[name]
     for number in range(SEEDS):
         seed = random.Random(number)
-        duck = Duck(fresh_connection(), TABLES)
+        duck = Duck(connect(threads=1), TABLES)
         duck.connection.execute(
             "CREATE TABLE t (k INT, v INT, d DECIMAL(12, 2), b BIGINT, f DOUBLE);"
             "CREATE TABLE u (k INT, w SMALLINT)"
