@@ -126,6 +126,8 @@ def find(
                 search.read(alike, search.condition(layout))
             return search.found()
     except (OSError, pa.ArrowException, duckdb.Error) as problem:
+        if isinstance(problem, duckdb.FatalException):
+            _shared.cache_clear()  # this database refuses everything now
         raise OnlySpark(str(problem)) from problem
 
 

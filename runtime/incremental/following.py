@@ -38,6 +38,8 @@ from ctsql.runtime.staged import Batch
 
 DETAIL_MAX = 200
 """Characters of a detail that a commit keeps."""
+WHY_MAX = 5
+"""Reasons that a commit keeps for queries left to Spark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +49,15 @@ class Refreshed:
     Attributes:
         why: for RECOMPUTE, a code: of ``choice.WHY``, or of the planner's reasons.
         detail: which table, say. changed: the tables with a change.
+        queries: those run in this process. left: for each one left to Spark, why.
     """
 
     strategy: Strategy
     why: str | None = None
     detail: str = ""
     changed: tuple[str, ...] = field(default=())
+    queries: int = 0
+    left: tuple[str, ...] = field(default=())
 
     def said(self) -> dict[str, Any]:
         """For the metadata of the commit."""
@@ -63,6 +68,11 @@ class Refreshed:
             told["detail"] = self.detail[:DETAIL_MAX]
         if self.changed:
             told["changed"] = list(self.changed)
+            told["queries"] = {
+                "in_process": self.queries,
+                "spark": len(self.left),
+                "why": sorted({one[:DETAIL_MAX] for one in self.left})[:WHY_MAX],
+            }
         return told
 
 
@@ -253,5 +263,7 @@ def stage_change(
         if not changed:
             following.state.unchanged()
             return Refreshed(strategy=Strategy.NO_CHANGE)
-        strategy = ChangeTexts(following, plan, relations).stage(changed)
-        return Refreshed(strategy=strategy, changed=changed)
+        texts = ChangeTexts(following, plan, relations)
+        strategy = texts.stage(changed)
+        run = texts.queries
+        return Refreshed(strategy=strategy, changed=changed, queries=run.done, left=tuple(run.left))

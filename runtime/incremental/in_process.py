@@ -41,6 +41,9 @@ _FAILED = (OnlySpark, duckdb.Error, pa.ArrowException)
 class Queries:
     """DuckDB for one refresh; it holds no rows of its own.
 
+    Attributes:
+        done: texts that were run here. left: for each one left to Spark, why.
+
     Args:
         table, step, state: the rows of a relation, None where this process does not hold them.
         empty: no rows of a table.
@@ -69,6 +72,8 @@ class Queries:
         )
         self._keep = keep
         self._wanted = 0
+        self.done = 0
+        self.left: list[str] = []
         # With another setting decimals have other types than those computed here.
         self._is_usual = session.conf.get(_PRECISION, "true") == "true"
 
@@ -78,20 +83,24 @@ class Queries:
 
     def rows(self, text: Text) -> HeldRows | None:
         """The rows of a text; None where only Spark can tell them."""
-        if not self._is_usual:
-            return None
         try:
-            made = text.in_process(self._relations)
-            return self._run(made, text.names)
-        except _FAILED:
+            if not self._is_usual:
+                raise OnlySpark(f"{_PRECISION} is false")
+            found = self._run(text.in_process(self._relations), text.names)
+        except _FAILED as problem:
+            self.left.append(_told(problem))
             return None
+        self.done += 1
+        return found
 
     def holds(self, texts: TopTexts) -> bool | None:
         """Are the first rows right? None where only Spark can tell."""
         try:
             found = self._connection.execute(texts.holds_in_process(self._relations)).fetchone()
-        except _FAILED:
+        except _FAILED as problem:
+            self.left.append(_told(problem))
             return None
+        self.done += 1
         assert found is not None  # an aggregate without groups gives one row
         return bool(found[0])
 
@@ -140,12 +149,12 @@ class Queries:
         made = T.StructType([T.StructField(m.name, w.dataType) for m, w in fields])
         return HeldRows(self._session, made, found)
 
-    def _run(self, made: InProcess, names: Sequence[str]) -> HeldRows | None:
+    def _run(self, made: InProcess, names: Sequence[str]) -> HeldRows:
         for division in made.divisions:
             self._register(division)
         found = self._connection.execute(f"{made.sql} LIMIT {ROWS_MAX + 1}").to_arrow_table()
         if found.num_rows > ROWS_MAX:
-            return None
+            raise NotHeld(f"more than {ROWS_MAX:,} rows")
         schema = T.StructType(
             [T.StructField(n, _data_type(t)) for n, t in zip(names, made.types, strict=True)]
         )
@@ -155,10 +164,7 @@ class Queries:
         """The keys that a query gives, as a step."""
         self._wanted += 1
         step = Step(name=f"{PREFIX}wanted_{self._wanted}", columns=tuple(cols))
-        found = self._run(made, [c.sql for c in cols])
-        if found is None:
-            raise NotHeld("too many keys")
-        self._keep(step.name, found)
+        self._keep(step.name, self._run(made, [c.sql for c in cols]))
         return step
 
     def _relation(self, rows: HeldRows | None) -> Relation:
@@ -201,6 +207,13 @@ def divider(division: Division) -> Callable[[Decimal, Decimal], Decimal]:
         return found
 
     return divide
+
+
+def _told(problem: Exception) -> str:
+    """Why a text is Spark's."""
+    if isinstance(problem, OnlySpark):
+        return str(problem)
+    return f"{type(problem).__name__}: {str(problem).partition(chr(10))[0]}"
 
 
 def _type(data_type: T.DataType) -> Type:

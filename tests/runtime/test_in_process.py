@@ -199,6 +199,7 @@ def test_rows_are_written_as_spark_writes_them(con: Connection) -> None:
     told = "\n".join(str(row[0]) for row in con.execute("EXPLAIN ANALYZE v").fetchall())
     assert "incremental" in told
     assert "0 Spark job(s)" in told
+    assert "1 of 1 queries in this process" in told
     assert con.execute("VERIFY v").fetchall() == []
     assert con.execute("SELECT count(*), count(k) FROM v").fetchall() == [(14, 13)]
     location = table_of(con, "v").location
