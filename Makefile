@@ -90,11 +90,11 @@ lint: venv
 	@"$(BIN)/lint-imports" --no-logo
 
 check: lint
-	@"$(BIN)/python" -m pytest -m "not spark and not slow"
+	@"$(BIN)/python" -m pytest -m "not spark and not slow" -n auto
 
 # A Spark test waits for its driver more than it computes: two processes fill two cores.
 test: java lint
-	@"$(BIN)/python" -m pytest -m "not spark and not slow"
+	@"$(BIN)/python" -m pytest -m "not spark and not slow" -n auto
 	@"$(BIN)/python" -m pytest -m "spark and not slow" -n 2 --dist loadfile
 
 slow: java venv

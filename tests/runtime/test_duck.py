@@ -67,7 +67,13 @@ class Conditions:
         return " AND ".join(tests) or "true"
 
     def _predicate(self) -> str:
-        sources = ("s", "s", "(SELECT DISTINCT k, n FROM s) s", "s JOIN u ON s.k = u.k")
+        sources = (
+            "s",
+            "(SELECT DISTINCT k, n FROM s) s",
+            "(SELECT k, n FROM s ORDER BY k NULLS FIRST, n NULLS FIRST LIMIT 2) s",
+            "(SELECT k, sum(n) AS n FROM s GROUP BY k) s",
+            "s JOIN u ON s.k = u.k",
+        )
         below = f"FROM {self._seed.choice(sources)} WHERE {self._inner()}"
         aggregates = ("max(s.n)", "min(s.k)", "count(*)", "count(s.n)", "sum(s.k)")
         scalar = f"(SELECT {self._seed.choice(aggregates)} {below})"
