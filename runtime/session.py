@@ -133,6 +133,20 @@ def cloned(session: SparkSession) -> SparkSession:
 
 
 @contextmanager
+def setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
+    """A session with another value of a setting, for what is planned inside."""
+    before = session.conf.get(name, None)
+    session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            session.conf.unset(name)
+        else:
+            session.conf.set(name, before)
+
+
+@contextmanager
 def active(session: SparkSession) -> Iterator[None]:
     """Make a session this thread's active one in the JVM; Delta asks for the active session."""
     jvm: Any = session._jvm

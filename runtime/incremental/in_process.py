@@ -16,9 +16,9 @@ from ctsql.catalog.names import double_quoted
 from ctsql.planner.changes import TableUse, Text, TopTexts
 from ctsql.planner.changes.in_process.sources import InProcess, Relation, Relations
 from ctsql.planner.changes.in_process.types import NotHeld, OnlySpark, Type, type_of
-from ctsql.planner.changes.in_process.values import Division
+from ctsql.planner.changes.in_process.values import Division, is_cast_alike
 from ctsql.planner.changes.nodes import PREFIX, Col, Step
-from ctsql.runtime.duck import connect
+from ctsql.runtime.duck import connect_plainly
 from ctsql.runtime.sinks.held import HeldRows
 
 ROWS_MAX = 100_000
@@ -60,7 +60,7 @@ class Queries:
         keep: Callable[[str, HeldRows], None],
     ) -> None:
         self._session = session
-        self._connection = connect(threads=1)  # the rows are few
+        self._connection = connect_plainly()
         self._known: dict[int, tuple[HeldRows, Relation]] = {}
         self._functions: set[str] = set()
         self._relations = Relations(
@@ -136,7 +136,7 @@ class Queries:
             listed = []
             for mine, wanted in zip(rows.schema.fields, schema.fields, strict=True):
                 given, kind = relation.type(mine.name), _type(wanted.dataType)
-                if given != kind and not _is_wider(given, kind):
+                if not is_cast_alike(given, kind):
                     return None
                 listed.append(
                     f"CAST({double_quoted(mine.name)} AS {kind.sql}) AS {double_quoted(mine.name)}"
@@ -222,10 +222,3 @@ def _type(data_type: T.DataType) -> Type:
 
 def _data_type(kind: Type) -> T.DataType:
     return T.DecimalType(kind.digits, kind.places) if kind.is_decimal else _SIMPLE[kind.name]
-
-
-def _is_wider(given: Type, wanted: Type) -> bool:
-    """Is a cast between two types of numbers that holds every value, or fails?"""
-    if given.is_integer:
-        return wanted.is_integer or wanted.is_decimal
-    return given.is_decimal and wanted.is_decimal and wanted.places >= given.places

@@ -10,8 +10,7 @@ caller takes the way on which rows stay on the executors. What is kept is at mos
 A row's width is that of its texts and other columns without a fixed width, in bytes of UTF-8.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import reduce
 from operator import add
 
@@ -20,6 +19,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, function
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta_log import FILE_COLUMN
+from ctsql.runtime.session import setting
 from ctsql.runtime.spark_errors import converted
 
 DRIVER_ROWS_MAX = 10_000
@@ -98,12 +98,6 @@ def _width(column: SparkColumn, data_type: T.DataType) -> SparkColumn:
     return F.coalesce(F.octet_length(text), F.lit(0))
 
 
-@contextmanager
-def unadaptive(session: SparkSession) -> Iterator[None]:
+def unadaptive(session: SparkSession) -> AbstractContextManager[None]:
     """Plan without adaptive execution: on few rows its stages cost more than they save."""
-    before = session.conf.get("spark.sql.adaptive.enabled")
-    session.conf.set("spark.sql.adaptive.enabled", "false")
-    try:
-        yield
-    finally:
-        session.conf.set("spark.sql.adaptive.enabled", before or "true")
+    return setting(session, "spark.sql.adaptive.enabled", "false")

@@ -52,7 +52,8 @@ def stage(
     held = [rows for rows in given if isinstance(rows, HeldRows)]
     schema = T.StructType([given[0].schema[c] for c in columns])
     if len(held) == len(given) and fits_arrow(schema):
-        both = pa.concat_tables([_with_places(rows.arrow, columns) for rows in held])
+        parts = [_with_places(rows.arrow, columns) for rows in held]
+        both = pa.concat_tables(parts, promote_options="default")  # NULL may be in one only
         return _stage_small(staging, both, schema, given[0].sparkSession)
     wanted, there = (None if rows is None else frame_of(rows) for rows in (desired, stored))
     found = _stage_few(staging, wanted, there, columns) if small else None

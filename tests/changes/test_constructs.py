@@ -9,7 +9,7 @@ import pytest
 from ctsql.catalog.schemas import Column
 from ctsql.planner.changes import Naming, TableUse
 from ctsql.planner.changes.explaining import explain
-from ctsql.runtime.duck import connect
+from ctsql.runtime.duck import connect_plainly
 from tests.changes.duck import Duck, View, planned
 
 TABLES = {
@@ -150,7 +150,7 @@ CHANGES = [
 
 def filled() -> Duck:
     """Both tables with a few rows: duplicates, NULLs, keys without a partner."""
-    duck = Duck(connect(threads=1), TABLES)
+    duck = Duck(connect_plainly(), TABLES)
     run = duck.connection.execute
     run("CREATE TABLE t (k INT, v INT, s VARCHAR, f DOUBLE)")
     run("CREATE TABLE u (k INT, w INT, d DECIMAL(12, 2))")

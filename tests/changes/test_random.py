@@ -2,10 +2,11 @@
 
 import random
 
+import duckdb
 import pytest
 
 from ctsql.planner.changes import Naming, NoChangePlan, change_plan
-from ctsql.runtime.duck import connect
+from ctsql.runtime.duck import connect_plainly
 from tests.changes.duck import Counter, Duck, View, frozen
 from tests.changes.random_sql import TABLES, Maker, rows
 
@@ -16,7 +17,7 @@ UNCLEAR = {"AMBIGUOUS_COLUMN"}
 
 
 def _filled(seed: random.Random) -> Duck:
-    duck = Duck(connect(threads=1), TABLES)
+    duck = Duck(connect_plainly(), TABLES)
     for table, columns in TABLES.items():
         listed = ", ".join(f"{c.name} {c.type.replace('string', 'varchar')}" for c in columns)
         duck.connection.execute(f"CREATE TABLE {table} ({listed})")
@@ -55,7 +56,10 @@ def check(number: int) -> bool:
     if isinstance(plan, NoChangePlan):
         assert plan.reason.code in UNCLEAR, f"{plan.reason} in {sql}"
         return False
-    view = View(duck, sql, plan)
+    try:
+        view = View(duck, sql, plan)
+    except duckdb.NotImplementedException:
+        return False  # nothing to compare with
     if number % 2:
         view.keep_state()
     for _ in range(2):

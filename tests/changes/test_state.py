@@ -8,7 +8,7 @@ from ctsql.catalog.schemas import Column
 from ctsql.planner.changes import StateNeed, change_plan
 from ctsql.planner.changes.explaining import explain
 from ctsql.planner.changes.plan import NoChangePlan
-from ctsql.runtime.duck import connect
+from ctsql.runtime.duck import connect_plainly
 from tests.changes.duck import Duck, View, planned
 
 TABLES = {
@@ -121,7 +121,7 @@ def test_random_changes(name: str) -> None:
     sql = (ALWAYS | LIMITED | ROWS_GO)[name]
     for number in range(SEEDS):
         seed = random.Random(number)
-        duck = Duck(connect(threads=1), TABLES)
+        duck = Duck(connect_plainly(), TABLES)
         duck.connection.execute(
             "CREATE TABLE t (k INT, v INT, d DECIMAL(12, 2), b BIGINT, f DOUBLE);"
             "CREATE TABLE u (k INT, w SMALLINT)"

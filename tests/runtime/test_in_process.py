@@ -1,10 +1,15 @@
 """What this process computes by DuckDB is what Spark computes, value by value and type by type."""
 
+import random
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from functools import reduce
+from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, types as T
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.api import Connection
 from ctsql.catalog.schemas import Column
@@ -14,6 +19,7 @@ from ctsql.planner.changes.printing import TableUse
 from ctsql.runtime.incremental.in_process import Queries
 from ctsql.runtime.sinks.few import few
 from ctsql.runtime.sinks.held import HeldRows
+from tests.runtime.conditions import Conditions
 from tests.runtime.test_near_rows import bag, table_of
 
 pytestmark = pytest.mark.spark
@@ -160,6 +166,59 @@ def test_what_fails_is_left_to_spark(rows: DataFrame, expression: str) -> None:
     assert mine(rows, query) is None
     with pytest.raises(Exception, match=r"OVERFLOW|DIVIDE_BY_ZERO"):
         rows.sparkSession.sql(query).collect()
+
+
+CONDITIONED = {name: [Column("k", "int"), Column("n", "int")] for name in "stu"}
+
+
+def check_conditions(spark: SparkSession, number: int) -> int:
+    """Forty conditions of a seed, Spark asked once for all; how many were run by this process?"""
+    seed = random.Random(number)
+    made = Conditions(seed)
+    tables = {t: spark.createDataFrame(made.rows(), "k INT, n INT") for t in "stu"}
+    held = {t: HeldRows.of(rows) for t, rows in tables.items()}
+    for name, rows in tables.items():
+        rows.createOrReplaceTempView(name)
+
+    def table(use: TableUse) -> HeldRows:
+        return held[use.table]
+
+    ours: dict[str, Counter[Any]] = {}
+    asked: list[DataFrame] = []
+    with closing(Queries(spark, table, table, lambda _: None, lambda _: None, nothing)) as queries:
+        for _ in range(40):
+            query = f"SELECT t.k, t.n, 1 AS r FROM t WHERE {made.condition()}"
+            if seed.random() < 0.3:
+                query = f"SELECT t.k, t.n, CAST(({made.condition()}) AS INT) AS r FROM t"
+            try:
+                frame = spark.sql(query)
+            except AnalysisException:
+                continue  # a subquery that Spark does not take
+            plan = change_plan(query, CONDITIONED, ["k", "n", "r"])
+            assert isinstance(plan, ChangePlan), query
+            found = queries.rows(plan.normal(Naming(table=lambda use: use.table)))
+            if found is not None and query not in ours:
+                ours[query] = Counter(tuple(row.values()) for row in found.arrow.to_pylist())
+                asked.append(frame.select(F.lit(query).alias("q"), "*"))
+    theirs = {query: Counter[Any]() for query in ours}
+    if asked:
+        for row in reduce(DataFrame.unionAll, asked).collect():
+            theirs[row["q"]][tuple(row)[1:]] += 1
+    for query in ours:
+        assert ours[query] == theirs[query], (number, query)
+    return len(ours)
+
+
+def test_a_fixed_set_of_conditions(shared: tuple[Connection, object]) -> None:
+    """With subqueries of all kinds, and NULL everywhere."""
+    assert sum(check_conditions(shared[0].spark, number) for number in range(3)) > 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1_000, 1_080, 20))
+def test_many_conditions(shared: tuple[Connection, object], first: int) -> None:
+    """The same for more than a thousand."""
+    assert sum(check_conditions(shared[0].spark, first + i) for i in range(20)) > 300
 
 
 def test_copies(rows: DataFrame) -> None:

@@ -6,11 +6,10 @@ them to. A cast, sum or division that fails here is run again by Spark, which th
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 
-import sqlglot
 from sqlglot import exp
 
+from ctsql.planner.changes.in_process.trees import is_conjunct, parsed
 from ctsql.planner.changes.in_process.types import (
     BIGINT,
     BOOLEAN,
@@ -49,6 +48,7 @@ _COMPARED: dict[type[exp.Expression], str] = {
     exp.GT: ">",
     exp.GTE: ">=",
     exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+    exp.NullSafeNEQ: "IS DISTINCT FROM",
 }
 _PARTS_OF_DATE = {"YEAR": "year", "MONTH": "month", "DAY": "day", "QUARTER": "quarter"}
 
@@ -67,15 +67,18 @@ class Expressions:
         self.divisions: dict[str, Division] = {}
         self._query = query
 
-    def translate(self, expr: Expr, types: Mapping[Col, Type]) -> Typed:
+    def translate(self, expr: Expr, types: Mapping[Col, Type], *, is_filter: bool = False) -> Typed:
         """An expression.
+
+        Args:
+            is_filter: rows are left out for which it is not true.
 
         Raises:
             OnlySpark: a part of it means something else to DuckDB, or may.
         """
         if expr.column is not None and expr.column in types:
             return Typed(expr.column.sql, types[expr.column])
-        return _Scope(self, expr.parts, types).translated()
+        return _Scope(self, expr.parts, types, is_filter=is_filter).translated()
 
     def subquery(self, node: Node, types: Mapping[Col, Type]) -> tuple[str, list[Type]]:
         """A subquery's text and the types of its columns."""
@@ -88,27 +91,19 @@ class Expressions:
         return f"{one.name}({left.sql}, {right.sql})"
 
 
-@lru_cache(maxsize=4096)
-def _parsed(text: str) -> exp.Expression:
-    """An expression's tree; whoever reads it leaves it as it is."""
-    try:
-        tree = sqlglot.parse_one(f"SELECT {text}", dialect="spark")
-    except sqlglot.ParseError as problem:
-        raise OnlySpark(text) from problem
-    listed = tree.expressions
-    if not isinstance(tree, exp.Select) or len(listed) != 1 or tree.args.get("from_"):
-        raise OnlySpark(text)
-    found: exp.Expression = listed[0]
-    return found
-
-
 class _Scope:
     """One expression, and what the names in it mean."""
 
     def __init__(
-        self, around: Expressions, parts: Sequence[Part], types: Mapping[Col, Type]
+        self,
+        around: Expressions,
+        parts: Sequence[Part],
+        types: Mapping[Col, Type],
+        *,
+        is_filter: bool,
     ) -> None:
         self.around = around
+        self.is_filter = is_filter
         self.types = types
         self.columns: dict[str, Col] = {}
         self.queries: dict[str, Node] = {}
@@ -129,7 +124,7 @@ class _Scope:
         self.text = joined(texts)
 
     def translated(self) -> Typed:
-        return self.of(_parsed(self.text))
+        return self.of(parsed(self.text))
 
     def of(self, tree: exp.Expression) -> Typed:
         """A tree, by its kind."""
@@ -232,6 +227,8 @@ class _Scope:
                 raise OnlySpark("IN with no list")
             texts = self._same([value, *(self.of(one) for one in tree.expressions)])
             return self._negated(f"({texts[0]} IN ({', '.join(texts[1:])}))", tree)
+        if not (self.is_filter and is_conjunct(tree)):
+            raise OnlySpark("IN as a value: Spark has no NULL there")
         text, kinds = self._subquery(query.this)
         if len(kinds) != 1 or kinds[0] != value.type or not value.type.is_comparable:
             raise OnlySpark("IN over another type")

@@ -185,8 +185,8 @@ class _Printer:
     def _conditions(self, conditions: Sequence[Expr], types: Types) -> str:
         return " AND ".join(self._condition(one, types) for one in conditions)
 
-    def _condition(self, condition: Expr, types: Types) -> str:
-        found = self.expressions.translate(condition, types)
+    def _condition(self, condition: Expr, types: Types, *, is_filter: bool = False) -> str:
+        found = self.expressions.translate(condition, types, is_filter=is_filter)
         if found.type.name not in ("boolean", "null"):
             raise OnlySpark("a condition that is no boolean")
         return found.sql
@@ -217,7 +217,7 @@ class _Printer:
         tests, closed, large = [], [], []
         for predicate in node.predicates:
             try:
-                tests.append(self._condition(predicate, types))
+                tests.append(self._condition(predicate, types, is_filter=True))
             except NotHeld:
                 large.append(predicate)
                 continue
@@ -235,7 +235,7 @@ class _Printer:
 
         for predicate in large:
             cut = versioned(predicate, lambda s: seen(s, s.node, tuple(below), keys))
-            tests.append(self._condition(cut, types))
+            tests.append(self._condition(cut, types, is_filter=True))
         return f"SELECT {columns(node.columns)} FROM {text} WHERE {' AND '.join(tests)}", below
 
     def _project(self, node: Project, around: Types) -> tuple[str, dict[Col, Type]]:
