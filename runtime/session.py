@@ -134,16 +134,14 @@ def cloned(session: SparkSession) -> SparkSession:
 
 @contextmanager
 def setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
-    """A session with another value of a setting, for what is planned inside."""
-    before = session.conf.get(name, None)
+    """A session with another value of a setting that Spark knows, for what is planned inside."""
+    before = session.conf.get(name)
+    assert before is not None  # Spark's own settings have values
     session.conf.set(name, value)
     try:
         yield
     finally:
-        if before is None:
-            session.conf.unset(name)
-        else:
-            session.conf.set(name, before)
+        session.conf.set(name, before)
 
 
 @contextmanager
