@@ -126,6 +126,7 @@ def check_one_by_one(con: Connection, commits: list[list[tuple[int, int]]]) -> N
     assert_rows(rows_of(con, "SELECT * FROM latest"), latest.items(), "latest")
 
 
+@pytest.mark.slow
 def test_a_backlog(con: Connection) -> None:
     """Some commits wait, of inserts alone: one commit of each task that looks at one row."""
     con.execute(SET_UP + ONE_BY_ONE)

@@ -166,6 +166,7 @@ def test_all_rows_of_a_file_may_go(table: Letters) -> None:
     assert table.letters() == Counter()
 
 
+@pytest.mark.slow
 def test_rows_that_somebody_moved_or_deleted(own_table: Letters) -> None:
     """Deletions of rows that are not where they were are given back to be computed anew."""
     table = own_table
@@ -183,6 +184,7 @@ def test_rows_that_somebody_moved_or_deleted(own_table: Letters) -> None:
     assert table.letters() == Counter("x")
 
 
+@pytest.mark.slow
 def test_what_only_inserts_is_not_disturbed(own_table: Letters) -> None:
     """OPTIMIZE, foreign rows and a changed property between staging and commit do no harm."""
     table = own_table

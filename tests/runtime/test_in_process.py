@@ -211,7 +211,7 @@ def check_conditions(spark: SparkSession, number: int) -> int:
 
 def test_a_fixed_set_of_conditions(shared: tuple[Connection, object]) -> None:
     """With subqueries of all kinds, and NULL everywhere."""
-    assert sum(check_conditions(shared[0].spark, number) for number in range(3)) > 40
+    assert check_conditions(shared[0].spark, 2) > 12
 
 
 @pytest.mark.slow

@@ -39,6 +39,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Found | None]:
     return given
 
 
+@pytest.mark.slow
 def test_lookups_of_every_type(con: Connection, found: list[Found | None]) -> None:
     """Upserts of duplicate and NULL keys, whose older versions stay under deletion vectors."""
     rng = random.Random(5)

@@ -149,6 +149,7 @@ def test_left_over_files_and_folders(con: Connection, warehouse: Path) -> None:
     assert con.execute("SELECT count(*) FROM attached").fetchall() == [(3,)]
 
 
+@pytest.mark.slow
 def test_an_attached_table_is_maintained_only_by_name(con: Connection, tmp_path: Path) -> None:
     """Its log is left alone; a plain view cannot be maintained."""
     place = tmp_path / "attached"

@@ -83,6 +83,7 @@ def _damaged(con: Connection, warehouse: Path, name: str, *ways: str) -> None:
     _problems(again, "DROP TABLE IF EXISTS other")
 
 
+@pytest.mark.slow
 def test_a_damaged_last_commit(con: Connection, warehouse: Path) -> None:
     """Of an output, of the timeline, of the catalog: nothing is read or written past it."""
     kept.set_up(con)

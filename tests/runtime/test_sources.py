@@ -92,6 +92,7 @@ def test_a_spark_job_writes_a_source(con: Connection) -> None:
     _expect(con, "same", [(1, "a"), (2, "b")])
 
 
+@pytest.mark.slow
 def test_a_table_without_a_change_feed(con: Connection, tmp_path: Path) -> None:
     """Attached by its place; what its commits change is found by comparing rows."""
     place = str(tmp_path / "plain")

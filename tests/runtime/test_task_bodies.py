@@ -137,6 +137,7 @@ def test_a_row_matched_twice_is_an_error(con: Connection) -> None:
     assert "matched by several rows" in failed.value.message
 
 
+@pytest.mark.slow
 def test_a_transitive_closure(con: Connection) -> None:
     """FIXPOINT over a graph with a circle, and over edges that come later."""
     con.execute(

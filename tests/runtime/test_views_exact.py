@@ -113,6 +113,7 @@ def test_all_types(con: Connection) -> None:
     assert not orphans(table)
 
 
+@pytest.mark.slow
 def test_negative_zero_is_not_zero(con: Connection) -> None:
     """0.0 becoming -0.0 is a change, at any depth."""
     wraps = {"a": "{}", "b": "array({})", "c": "named_struct('x', {})", "d": "map('k', {})"}
