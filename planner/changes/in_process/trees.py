@@ -7,6 +7,18 @@ from sqlglot import exp
 
 from ctsql.planner.changes.in_process.types import OnlySpark
 
+COMPARED: dict[type[exp.Expression], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+    exp.NullSafeNEQ: "IS DISTINCT FROM",
+}
+"""DuckDB's operators that compare."""
+
 
 @lru_cache(maxsize=4096)
 def parsed(text: str) -> exp.Expression:
