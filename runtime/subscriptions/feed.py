@@ -13,7 +13,7 @@ known to be complete is :attr:`Feed.until`.
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, functions as F
@@ -35,6 +35,24 @@ from ctsql.runtime.subscriptions.readers import Place, Readers, definition_of, o
 
 TIME, DIFF = "t", "diff"
 TIMES_AT_ONCE_MAX = 1_000
+
+
+def runs_of(counted: Mapping[int, int | None], rows_max: int) -> list[list[int]]:
+    """Times cut into runs of at most so many rows each, and of :data:`TIMES_AT_ONCE_MAX` times.
+
+    Args:
+        counted: the times in order, each with how many rows it has; with None it stands alone.
+    """
+    runs: list[list[int]] = []
+    room = -1  # the first time begins a run, also one without rows
+    for time, count in counted.items():
+        if count is not None and count <= room and len(runs[-1]) < TIMES_AT_ONCE_MAX:
+            runs[-1].append(time)
+            room -= count
+        else:
+            runs.append([time])
+            room = -1 if count is None else rows_max - count
+    return runs
 
 
 class Feed:
@@ -201,18 +219,11 @@ class Feed:
         """
         changes = Changes(engine.objects, self._item(engine))
         first = changes.begins()
-        runs: list[list[int]] = []
-        room = 0
+        counted = {}
         for time in due:
             whole = time <= first or self.is_snapshot(time)
-            counted = None if whole else changes.counted(time, whole=False)
-            if counted is not None and counted <= room and len(runs[-1]) < TIMES_AT_ONCE_MAX:
-                runs[-1].append(time)
-                room -= counted
-            else:
-                runs.append([time])
-                room = 0 if counted is None else rows_max - counted
-        return runs
+            counted[time] = None if whole else changes.counted(time, whole=False)
+        return runs_of(counted, rows_max)
 
     def rows_of(self, engine: Engine, times_: Sequence[int]) -> DataFrame:
         """The changes at several times that are told at once, in order, deletions first."""
