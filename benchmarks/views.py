@@ -38,6 +38,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.pipelines import Pipelines, with_connect_server
 from ctsql.api import Connection, connect
+from ctsql.catalog.items import ObjectKind
 from ctsql.runtime.session import active
 from ctsql.runtime.spark_work import Meter, Work
 
@@ -165,8 +166,10 @@ class Warehouse:
 
     def _plain(self, query: str) -> DataFrame:
         """A query by Spark alone."""
-        for name in TABLES:
-            if name in query:
+        assert self.con._engine is not None
+        for item in self.con._engine.objects.catalog:
+            name = item.name.name
+            if item.kind is ObjectKind.TABLE and name in query:
                 frame = self.spark.read.format("delta").load(self.location(name))
                 frame.createOrReplaceTempView(name)
         rows = self.spark.sql(query)

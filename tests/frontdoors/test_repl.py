@@ -194,7 +194,7 @@ def test_a_day_at_the_prompt(terminals: list[Terminal], tmp_path: Path) -> None:
     terminal.wait_for("    ->")
     terminal.type(";", "Enter")
     terminal.wait_for("starting Spark...")
-    screen = terminal.wait_for("(1 row)")
+    screen = terminal.wait_for("(1 row)\nctsql>")  # Tab completes at a prompt only
     assert "starting Spark" not in screen
     terminal.type("SELECT * FROM ord", "Tab")
     terminal.wait_for("FROM orders")
