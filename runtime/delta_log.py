@@ -18,6 +18,7 @@ Source: the Delta protocol, sections "Delta Log Entries", "Deletion Vectors", "T
 Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum File".
 """
 
+import json
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -149,6 +150,7 @@ class DeltaTable:
         self._files: dict[int, dict[str, DataFile]] = {}
         self.vectors = Vectors(self)
         self._snapshot: Any = None
+        self._known_metadata: tuple[Any, dict[str, Any]] | None = None
         self._schema: tuple[str, StructType] | None = None
         self.oldest_seen: int | None = None  # the oldest version that was last found in the log
 
@@ -263,7 +265,7 @@ class DeltaTable:
     @property
     def table_id(self) -> str:
         """The table's own id, which no other table has."""
-        return str(self.update().metadata().id())
+        return str(self._metadata()["id"])
 
     @property
     def answers_late(self) -> bool:
@@ -288,7 +290,7 @@ class DeltaTable:
 
     def schema_text(self) -> str:
         """The newest schema, as Delta's JSON text; equal for equal schemas."""
-        return str(self.update().metadata().schemaString())
+        return str(self._metadata()["schemaString"])
 
     def has_feature(self, name: str) -> bool:
         """Does the table's protocol name a table feature?"""
@@ -297,8 +299,16 @@ class DeltaTable:
 
     def configuration(self) -> dict[str, str]:
         """The newest table properties."""
-        pairs = self.update().metadata().configuration()
-        return {p._1(): p._2() for p in scala_items(pairs)}
+        return dict(self._metadata()["configuration"])
+
+    def _metadata(self) -> dict[str, Any]:
+        """The newest metadata, as the log has it; asked for once of each snapshot."""
+        snapshot = self.update()
+        if self._known_metadata is None or self._known_metadata[0] is not snapshot:
+            with converted():
+                text = str(snapshot.metadata().json())
+            self._known_metadata = (snapshot, json.loads(text)["metaData"])
+        return self._known_metadata[1]
 
     # ---- rows
 
@@ -426,7 +436,7 @@ class DeltaTable:
         """Do the files hold all columns, by the table's names, and lie in its folder?"""
         return (
             not self.maps_columns
-            and self.update().metadata().partitionColumns().isEmpty()
+            and not self._metadata()["partitionColumns"]
             and not any("://" in p or p.startswith("/") for p in paths)
         )
 

@@ -19,7 +19,15 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from ctsql.runtime.data_files import DataFile
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, DeltaTable
 from ctsql.runtime.delta_transaction import files_by_name, relative_path
-from ctsql.runtime.local_files import KeySet, LocalFile, OnlySpark, TooMany, find, is_flat
+from ctsql.runtime.local_files import (
+    KeySet,
+    LocalFile,
+    OnlySpark,
+    TooMany,
+    find,
+    is_flat,
+    not_deleted,
+)
 from ctsql.runtime.sinks.few import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX
 from ctsql.runtime.spark_errors import converted
 
@@ -59,6 +67,40 @@ def local_rows(
             for path, file in zip(_local_paths(table, files), files, strict=True)
         ]
     return _found(table, looked, columns, keys, rows_max)
+
+
+def local_rows_moved(
+    table: DeltaTable,
+    rows: pa.Table,
+    was: Mapping[str, DataFile],
+    now: Mapping[str, DataFile],
+    keys: Sequence[KeySet],
+    columns: Sequence[str],
+    rows_max: int,
+) -> pa.Table:
+    """The rows of files that have a key of any set, from those of other files, mostly the same.
+
+    Only where these differ is looked.
+
+    Args:
+        rows: what :func:`local_rows` gave of the same keys and columns.
+        was, now: files by path; of one that is in both, maybe other rows are deleted.
+
+    Raises:
+        OnlySpark, TooMany: as :func:`local_rows`.
+    """
+    deleted = table.vectors.deleted_rows
+    paths = _local_paths(table, list(now.values()))
+    with converted():
+        left = {name: deleted(file) for name, file in now.items() if name in was}
+        looked = []
+        for path, (name, file) in zip(paths, now.items(), strict=True):
+            if name not in was:
+                looked.append(LocalFile(name, path, deleted(file)))
+            elif back := deleted(was[name]) - left[name]:
+                looked.append(LocalFile(name, path, BitMap64(), only=back))
+    stayed = not_deleted(rows, (FILE_COLUMN, ROW_COLUMN), left)
+    return pa.concat_tables([stayed, _found(table, looked, columns, keys, rows_max)])
 
 
 def local_change(

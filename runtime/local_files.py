@@ -46,7 +46,7 @@ class LocalFile:
 
     Attributes:
         name: what is told of the rows found in it. deleted: rows that are not to be found.
-        only: the numbers of the rows to be found; None for any.
+        only: the numbers of the rows among which is looked; None for all.
     """
 
     name: str
@@ -117,7 +117,8 @@ def find(
                 search.check(file.path)
             for file in files:
                 if file.only is not None:
-                    search.read([file], search.is_among(file.only))
+                    has_key = search.condition(_layout(file.path).schema)
+                    search.read([file], f"{search.is_among(file.only)} AND ({has_key})")
             whole: dict[pa.Schema, list[LocalFile]] = {}
             for file in files:
                 if file.only is None:
@@ -233,7 +234,7 @@ class _Search:
     def _add(self, rows: pa.Table, layout: pa.Schema, files: Mapping[str, LocalFile]) -> None:
         """Keep rows that are not deleted, as the table has them."""
         places = rows.column(_FILE).combine_chunks().dictionary_encode()
-        left = _left(places, rows.column(_ROW), files)
+        left = _left(places, rows.column(_ROW), {p: f.deleted for p, f in files.items()})
         if left is not None:
             rows, places = rows.filter(left), places.filter(left)
         values = []
@@ -255,38 +256,70 @@ class _Search:
 
 
 def _has_key(name: str, keys: pa.Table) -> str:
-    """Has a row a key of a relation? An equality that is plain lets files be skipped by it."""
-    columns = keys.schema.names
-    if len(columns) == 1 and not keys.column(0).null_count:
-        column = f"f.{double_quoted(columns[0])}"
-        within = _range(keys.column(0))
-        is_key = f"{column} IN (SELECT {double_quoted(columns[0])} FROM {name})"
-        return f"({column} BETWEEN {within} AND {is_key})" if within else is_key
-    operators = ("IS NOT DISTINCT FROM" if c.null_count else "=" for c in keys.columns)
-    tests = " AND ".join(
-        f"f.{double_quoted(c)} {operator} k.{double_quoted(c)}"
-        for c, operator in zip(columns, operators, strict=True)
-    )
-    return f"EXISTS (SELECT 1 FROM {name} AS k WHERE {tests or 'true'})"
+    """Has a row a key of a relation? Plain equalities, by which parts of files are passed over."""
+    tests = []
+    for nulls in _null_patterns(keys):
+        tested = [f"f.{double_quoted(c)} IS NULL" for c in nulls]
+        told = [c for c in keys.schema.names if c not in nulls]
+        if told:
+            tested += [w for c in told if (w := _within(c, keys.column(c)))]
+            mine = ", ".join(f"f.{double_quoted(c)}" for c in told)
+            theirs = ", ".join(map(double_quoted, told))
+            among = " AND ".join(
+                f"{double_quoted(c)} IS {'' if c in nulls else 'NOT '}NULL"
+                for c in keys.schema.names
+            )
+            tested.append(f"({mine}) IN (SELECT {theirs} FROM {name} WHERE {among})")
+        tests.append(f"({' AND '.join(tested)})")
+    return " OR ".join(tests) or "false"
 
 
-def _range(values: pa.ChunkedArray) -> str:
-    """The least and the greatest number, by which whole parts of a file are passed over."""
-    if not len(values) or not pa.types.is_integer(values.type):
+def _null_patterns(keys: pa.Table) -> list[frozenset[str]]:
+    """Which columns are NULL together in some key."""
+    names = keys.schema.names
+    if not any(column.null_count for column in keys.columns):
+        return [frozenset()] if keys.num_rows else []
+    masks = pa.table([pc.is_null(column) for column in keys.columns], names)
+    return [
+        frozenset(name for name, is_null in row.items() if is_null)
+        for row in masks.group_by(names).aggregate([]).to_pylist()
+    ]
+
+
+def _within(column: str, values: pa.ChunkedArray) -> str:
+    """Between the least and the greatest number, by which whole parts of a file are passed over."""
+    ends = pc.min_max(values) if pa.types.is_integer(values.type) else None
+    if ends is None or not ends["min"].is_valid:
         return ""
-    ends = pc.min_max(values)
-    return f"{ends['min']} AND {ends['max']}"
+    return f"f.{double_quoted(column)} BETWEEN {ends['min']} AND {ends['max']}"
+
+
+def not_deleted(
+    rows: pa.Table, places: tuple[str, str], deleted: Mapping[str, BitMap64]
+) -> pa.Table:
+    """The rows that are in some files and not deleted there.
+
+    Args:
+        places: the columns with the name of a row's file, and its number there.
+        deleted: of each of the files, by name.
+    """
+    file, number = places
+    coded = rows.column(file).combine_chunks().dictionary_encode()
+    left = _left(coded, rows.column(number), deleted)
+    return rows if left is None else rows.filter(left)
 
 
 def _left(
-    places: pa.DictionaryArray, rows: pa.ChunkedArray, files: Mapping[str, LocalFile]
+    places: pa.DictionaryArray, rows: pa.ChunkedArray, files: Mapping[str, BitMap64]
 ) -> pa.Array | None:
-    """Which rows are not deleted, by the path of each one's file and its number; None for all."""
+    """Which rows are not deleted, by the name of each one's file and its number; None for all."""
     codes, numbers = places.indices.to_numpy(), rows.to_numpy()
     gone = np.zeros(len(numbers), bool)
-    for code, path in enumerate(places.dictionary.to_pylist()):
-        deleted = files[path].deleted
-        if deleted:
+    for code, name in enumerate(places.dictionary.to_pylist()):
+        deleted = files.get(name)
+        if deleted is None:
+            gone |= codes == code
+        elif deleted:
             mine = codes == code
             met = deleted & BitMap64(numbers[mine].tolist())
             gone[mine] = np.isin(numbers[mine], np.array(list(met), np.int64))

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from ctsql.planner.changes.added_groups import added_rows, can_add
 from ctsql.planner.changes.columns import descend
+from ctsql.planner.changes.compared_groups import compared_groups, compared_rows, widened
 from ctsql.planner.changes.exactness import inexact
 from ctsql.planner.changes.nodes import (
     WEIGHT,
@@ -172,10 +173,17 @@ class ChangePlan:
         """Does the view hold the first rows of others?"""
         return limit_top(self.query) is not None
 
+    @property
+    def reads_all_groups(self) -> bool:
+        """Is the view kept from all groups of its state table (see :meth:`chosen`)?"""
+        return self.is_limited or bool(compared_groups(self.query))
+
     def chosen(
         self, changed: Collection[str], naming: Naming, states: Collection[int]
     ) -> ChangeTexts | None:
-        """The texts by which ORDER BY .. LIMIT over groups is kept from the groups' state.
+        """The texts by which a view is kept from all groups of its state table.
+
+        It holds the first of them (ORDER BY .. LIMIT), or what comes of comparing them.
 
         Returns:
             all rows that the view should hold, not signed; None if nothing changed.
@@ -268,7 +276,9 @@ class ChangePlan:
         kept = self.kept_state
         states = [kept[0].number] if kept is not None and kept[1] is StateNeed.ALWAYS else []
         changes = self._changes(self.reads if changed is None else changed, states)
-        if self.inexact is None:
+        if states and compared_groups(self.query):
+            compared_rows(self.query, changes)
+        elif self.inexact is None:
             changes.of(self.query)
         else:
             top = keyed_top(self.query)
@@ -343,7 +353,7 @@ def change_plan(
         node, names, _ = compile_query(sql, relations)
     except Refused as refusal:
         return NoChangePlan(refusal.reason)
-    node = pruned(node, node.columns)
+    node = widened(pruned(node, node.columns), node)
     blocked = list(inexact(node))
     reason = None
     if blocked:

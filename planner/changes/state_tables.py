@@ -2,8 +2,9 @@
 
 Every aggregate whose calls add up (rules/algebraic.py) can have one. The runtime keeps that of the
 topmost GROUP BY, with filters and projections above it, and maybe ORDER BY .. LIMIT above these:
-the first rows are then chosen from all groups of the state. What lies deeper is recomputed by
-affected keys, as its state may be larger than the view.
+the first rows are then chosen from all groups of the state. So is what a query makes of groups that
+it compares with one another (compared_groups.py). What else lies deeper is recomputed by affected
+keys, as its state may be larger than the view.
 
 A view that shows all that a state table would say needs none: the change is added to its own rows
 (added_groups.py). One that shows the keys and every COUNT and SUM, but not all the counts, needs
@@ -15,6 +16,7 @@ from enum import Enum
 
 from ctsql.planner.changes.added_groups import can_add, shows_counts
 from ctsql.planner.changes.columns import descend, free, has_subquery, tables
+from ctsql.planner.changes.compared_groups import compared_groups, compared_rows
 from ctsql.planner.changes.nodes import Aggregate, Filter, Node, Project
 from ctsql.planner.changes.rules.algebraic import State, all_groups, state_of
 from ctsql.planner.changes.rules.context import Changes
@@ -75,6 +77,9 @@ def kept_state(query: Node) -> tuple[StatePlan, StateNeed] | None:
     limit = limit_top(query)
     operator, _ = grouped(query if limit is None else limit.child)
     found = dict(state_tables(query))
+    compared = compared_groups(query)
+    if compared:
+        return StatePlan.of(compared[0], found[compared[0]]), StateNeed.ALWAYS
     if not isinstance(operator, Aggregate) or operator not in found:
         return None
     if limit is not None:
@@ -98,11 +103,13 @@ def grouped(node: Node) -> tuple[Node, list[Filter | Project]]:
 
 
 def chosen_groups(query: Node, changes: Changes) -> Node | None:
-    """The rows of ORDER BY .. LIMIT over groups, from all of these as their state has them.
+    """All rows of a query over all groups as their state has them: the first, or those compared.
 
     Returns:
         None if nothing changed, or the query is no such.
     """
+    if compared_groups(query):
+        return compared_rows(query, changes)
     limit = limit_top(query)
     if limit is None:
         return None

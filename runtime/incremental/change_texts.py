@@ -189,34 +189,41 @@ class ChangeTexts:
         stored = state.stored()
         if stored is None:
             return False
-        make = self.plan.chosen if self.plan.is_limited else self.plan.signed
+        is_whole = self.plan.reads_all_groups
+        make = self.plan.chosen if is_whole else self.plan.signed
         texts = make(changed, self.naming, [kept.number])
         if texts is None:
             state.unchanged()
             return True
-        steps = texts.states[kept.number]
+        steps = texts.states.get(kept.number)
         located: list[Rows] = []
 
         def before(step: StepText) -> Rows:
             """The stored groups that change, read once, with their places."""
+            assert steps is not None  # this is one of them
             found = self._groups(stored, steps)
             located.append(found if isinstance(found, HeldRows) else held(found, stack))
             return _called(located[0], kept.columns, step.rows.names)
 
-        held_state = stored.whole(WHOLE_MAX) if self.plan.is_limited else None
+        held_state = stored.whole(WHOLE_MAX) if is_whole else None
         self.state_rows = stored.all if held_state is None else held_state
         self._run(texts.steps, [texts.rows], stack, before)
-        after = self.steps[steps.after]
-        after = _called(after, after.schema.names, kept.columns)
-        if kept.bounded and is_above(frame_of(after), kept.bounded):
-            state.refuse("STATE_ROUNDS")
-            return False
-        if self.plan.is_limited:
+        after = None
+        if steps is not None:
+            after = self.steps[steps.after]
+            after = _called(after, after.schema.names, kept.columns)
+            if kept.bounded and is_above(frame_of(after), kept.bounded):
+                state.refuse("STATE_ROUNDS")
+                return False
+        if is_whole:
             there = self._stored
             self._compare(self._rows(texts.rows), None if there is None else there.all)
         else:
             self._stage_signed(texts.rows)
-        state.stage(_left(after, kept), located[0])
+        if after is None:
+            state.unchanged()
+        else:
+            state.stage(_left(after, kept), located[0])
         return True
 
     def _groups(self, stored: StoredRows, steps: StateSteps) -> Rows:

@@ -70,7 +70,7 @@ WHY = {
     "SCHEMA_CHANGED": "the columns of a table changed",
     "SLOWER_BEFORE": "following took longer than recomputing when it was tried last",
     "SMALL_TABLES": "the tables are so small that recomputing costs less",
-    "STATE_LARGE": "its groups are too many to choose the first rows from all of them",
+    "STATE_LARGE": "its groups are too many for all of them to be read each time",
     "STATE_ROUNDS": "its sums or averages would not be exact",
     "TEXTS_FAILED": "a query of the change plan failed",
     "TIMED_ONCE": "recomputing was timed only when the view was made",

@@ -21,7 +21,12 @@ from ctsql.planner.changes import TableUse
 from ctsql.planner.changes.nodes import WEIGHT, Version
 from ctsql.planner.lowering import quoted
 from ctsql.runtime.commits import Change, rows_changed
-from ctsql.runtime.incremental.near_rows import Keys, change_of, rows_of
+from ctsql.runtime.incremental.near_rows import (
+    Keys,
+    Lookups,
+    change_of,
+    rows_of,
+)
 from ctsql.runtime.incremental.plans import Table
 from ctsql.runtime.incremental.skipping import may_equal
 from ctsql.runtime.movements import Movement, Stored, merged
@@ -116,6 +121,7 @@ class Relations:
         moves: how those that moved did. at: T, for those that did not.
         reads: the columns of each that matter. steps: the rows of those that are done; a text is
             run when those that it reads are. near: what this process was asked for.
+        lookups: rows by keys.
     """
 
     objects: Objects
@@ -127,6 +133,7 @@ class Relations:
     changes: dict[str, Rows] = field(default_factory=dict)
     steps: dict[str, Rows] = field(default_factory=dict)
     near: dict[Hashable, HeldRows | None] = field(default_factory=dict)
+    lookups: Lookups = field(default_factory=Lookups)
 
     def name(self, use: TableUse) -> str:
         """The temporary view for a table at one place in a text."""
@@ -150,7 +157,7 @@ class Relations:
             return rows if isinstance(rows, HeldRows) else None
         wanted = self._wanted(use)
         if wanted not in self.near:
-            self.near[wanted] = self._near(use, use.columns if use.keys else self.reads[use.table])
+            self.near[wanted] = self._near(use)
         return self.near[wanted]
 
     def nothing(self, use: TableUse) -> HeldRows:
@@ -199,7 +206,7 @@ class Relations:
             return self.at
         return was.since if use.version is Version.OLD else was.movement.time
 
-    def _near(self, use: TableUse, columns: Sequence[str]) -> HeldRows | None:
+    def _near(self, use: TableUse) -> HeldRows | None:
         """The rows as this process reads them, if they are few: all, or those with some keys."""
         keys = self._keys(use)
         if keys is None:
@@ -210,7 +217,11 @@ class Relations:
             return None
         if self.objects.held_error(item, stored.version) is not None:
             return None
-        return rows_of(self.objects.table(item), stored.version, columns, keys)
+        table = self.objects.table(item)
+        if not use.keys:
+            return rows_of(table, stored.version, self.reads[use.table])
+        also = self.reads[use.table]
+        return self.lookups.rows(table, stored.version, use.columns, keys, also)
 
     def _read(self, use: TableUse) -> DataFrame:
         """The rows as Spark reads them."""

@@ -153,8 +153,8 @@ class Following:
         with converted(), opened(self.objects, made.tables, {}, plan.reads, at) as relations:
             text = plan.initial_state(kept.number, Naming(table=relations.name))
             rows = self.objects.gateway.session.sql(text)
-            # Where the first rows are chosen from its groups, all of these are read each time.
-            self.state.build(kept, rows, at, WHOLE_MAX if plan.is_limited else None)
+            # Where all of its groups are read each time, they must not be too many.
+            self.state.build(kept, rows, at, WHOLE_MAX if plan.reads_all_groups else None)
 
     def is_strict_arithmetic(self) -> bool:
         """Is a sum that is too large an error? Otherwise it were NULL, and nothing to add to."""

@@ -8,28 +8,32 @@ Each of these gives None where the rows are not few, on no local disk, or of a k
 reads; then Spark reads them, in :mod:`ctsql.runtime.incremental.deltas`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql import types as T
 
+from ctsql.runtime.data_files import DataFile
 from ctsql.runtime.delta_log import DeltaTable
-from ctsql.runtime.delta_lookup import PLACES, local_change, local_rows
+from ctsql.runtime.delta_lookup import PLACES, local_change, local_rows, local_rows_moved
 from ctsql.runtime.file_ranges import KeyRanges
 from ctsql.runtime.incremental.skipping import comparable, may_equal
 from ctsql.runtime.key_lookup import is_padded, is_told
-from ctsql.runtime.local_files import KeySet, OnlySpark, TooMany
+from ctsql.runtime.local_files import KeySet, OnlySpark, TooMany, is_flat
 from ctsql.runtime.movements import Movement
 from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
 
 ROWS_MAX = 100_000
 """Rows of a table that have a key, or that changed; more are for Spark to read."""
 WHOLE_MAX = 200_000
-"""Rows of a table of which all are wanted."""
+"""Rows of a table of which all are read; of more, those with a key are, if keys are known.
+
+With 20,000, what only a larger table connects is crossed before it: minutes at small scales.
+"""
 STORED_MAX = 2_000
 """Rows of a view that are read without asking for some; of more, those with a key are."""
-
 FILES_MAX = 10_000
 """Files of which this process reads the statistics, to find those that may hold a key."""
 
@@ -78,12 +82,12 @@ def _weighted(rows: pa.Table, weight: str, each: int) -> pa.Table:
 
 
 def rows_of(
-    table: DeltaTable, version: int, columns: Sequence[str], keys: Sequence[Keys] = ()
+    table: DeltaTable, version: int, columns: Sequence[str], most: int = WHOLE_MAX
 ) -> HeldRows | None:
-    """The rows of a table, or at least those that have some of the keys, NULL equal to NULL."""
-    if not columns or (not keys and not _has_few(table, version, WHOLE_MAX)):
-        return None
-    return _rows(table, version, columns, keys, is_located=False)
+    """All rows of a table of no more than so many."""
+    read = _Read.of(table, columns, ()) if _has_few(table, version, most) else None
+    found = None if read is None else read.at(version)
+    return None if found is None else found.select(columns)
 
 
 class StoredRows:
@@ -102,8 +106,8 @@ class StoredRows:
         return self._read(()) if _has_few(self._table, self._version, most) else None
 
     def _read(self, keys: Sequence[Keys]) -> HeldRows | None:
-        columns = self._table.schema.names
-        return _rows(self._table, self._version, columns, keys, is_located=True)
+        read = _Read.of(self._table, self._table.schema.names, keys)
+        return None if read is None else read.at(self._version)
 
     @property
     def all(self) -> Rows:
@@ -134,38 +138,108 @@ def _is_readable(table: DeltaTable, version: int) -> bool:
     return table.is_stored(version) and not table.maps_columns
 
 
-def _rows(
-    table: DeltaTable,
-    version: int,
-    columns: Sequence[str],
-    keys: Sequence[Keys],
-    *,
-    is_located: bool,
-) -> HeldRows | None:
-    if not _is_readable(table, version):
-        return None
-    sets = [_key_set(table, *one) for one in keys]
-    if not all(sets):
-        return None
-    known = [one for one in sets if one is not None]
-    read = [f for f in table.schema.fields if f.name in columns or _is_key(f.name, known)]
-    if any(is_padded(f) for f in read):
-        return None
-    files = list(table.files(version).values())
-    if len(files) > FILES_MAX:
-        return None
-    if known:
-        ranges = [KeyRanges(_told(table, one)) for one in known]
-        files = [f for f in files if any(r.may_hold(f.statistics) for r in ranges)]
-    most = ROWS_MAX if known else WHOLE_MAX
-    try:
-        rows = local_rows(table, files, known, [f.name for f in read], most)
-    except (OnlySpark, TooMany):
-        return None
-    schema = T.StructType([*read, *PLACES])
-    if not is_located:
-        schema = T.StructType([f for f in read if f.name in columns])
-    return HeldRows(table.gateway.session, schema, rows)
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What is read of a table: some columns, of the rows that have a key of any set, or of all."""
+
+    table: DeltaTable
+    fields: Sequence[T.StructField]
+    sets: Sequence[KeySet]
+
+    @staticmethod
+    def of(table: DeltaTable, columns: Sequence[str], keys: Sequence[Keys]) -> "_Read | None":
+        """With the keys' columns; None for what only Spark reads."""
+        sets = [one for one in (_key_set(table, *key) for key in keys) if one is not None]
+        if not columns or len(sets) < len(keys):
+            return None
+        fields = [f for f in table.schema.fields if f.name in columns or _is_key(f.name, sets)]
+        if any(is_padded(f) for f in fields) or not is_flat(T.StructType(fields)):
+            return None
+        return _Read(table, fields, sets)
+
+    @property
+    def identity(self) -> Hashable:
+        """Equal for what has the same rows at a version."""
+        sets = []
+        for one in self.sets:
+            keys = pa.table(dict(one.columns)).to_pylist()
+            sets.append((tuple(one.columns), frozenset(tuple(key.values()) for key in keys)))
+        return self.table.location, tuple(self._columns), tuple(sets)
+
+    def at(self, version: int) -> HeldRows | None:
+        """The rows at a version, with their places."""
+        files = self._files(version)
+        if files is None:
+            return None
+        most = ROWS_MAX if self.sets else WHOLE_MAX
+        try:
+            rows = local_rows(self.table, list(files.values()), self.sets, self._columns, most)
+        except (OnlySpark, TooMany):
+            return None
+        return HeldRows(self.table.gateway.session, T.StructType([*self.fields, *PLACES]), rows)
+
+    def moved(self, before: int, rows: HeldRows | None, after: int) -> HeldRows | None:
+        """The rows at a version, from those at another one; what was Spark's is so again."""
+        was, now = self._files(before), self._files(after)
+        if rows is None or was is None or now is None:
+            return None
+        try:
+            found = local_rows_moved(
+                self.table, rows.arrow, was, now, self.sets, self._columns, ROWS_MAX
+            )
+        except (OnlySpark, TooMany):
+            return None
+        return rows.made(rows.schema, found)
+
+    @property
+    def _columns(self) -> list[str]:
+        return [f.name for f in self.fields]
+
+    def _files(self, version: int) -> Mapping[str, DataFile] | None:
+        """The files that may hold such a row, by path."""
+        if not _is_readable(self.table, version):
+            return None
+        files = self.table.files(version)
+        if len(files) > FILES_MAX:
+            return None
+        if not self.sets:
+            return files
+        ranges = [KeyRanges(_told(self.table, one)) for one in self.sets]
+        return {p: f for p, f in files.items() if any(r.may_hold(f.statistics) for r in ranges)}
+
+
+class Lookups:
+    """Rows by keys, in one refresh: what was found is not looked for again.
+
+    A plan asks for the same keys at several places, before a change and after it: the rows at one
+    version are made of those at another, and of what differs between its files.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, dict[int, HeldRows | None]] = {}
+
+    def rows(
+        self,
+        table: DeltaTable,
+        version: int,
+        columns: Sequence[str],
+        keys: Sequence[Keys],
+        also: Sequence[str] = (),
+    ) -> HeldRows | None:
+        """Rows among which are all that have one of some keys, NULL equal to NULL.
+
+        Args:
+            also: columns that are wanted at other places.
+        """
+        read = _Read.of(table, [*columns, *also], keys) or _Read.of(table, columns, keys)
+        if read is None:
+            return None
+        known = self._found.setdefault(read.identity, {})
+        if version not in known:
+            other = next(iter(known.items()), None)
+            known[version] = read.at(version) if other is None else read.moved(*other, version)
+        found = known[version]
+        return None if found is None else found.select(columns)
 
 
 def _is_key(column: str, keys: Sequence[KeySet]) -> bool:

@@ -266,7 +266,9 @@ class View:
     def refresh(self, changed: Collection[str]) -> Counter[tuple[Any, ...]]:
         """Follow a round of changes by the signed change, or by all groups; the new contents."""
         used = [s.number for s in self.plan.states] if self.with_state else []
-        is_chosen = self.with_state and self.plan.is_limited and self.plan.kept_state is not None
+        is_chosen = (
+            self.with_state and self.plan.reads_all_groups and self.plan.kept_state is not None
+        )
         make = self.plan.chosen if is_chosen else self.plan.signed
         texts = make(changed, self.duck.naming, used)
         if texts is None:

@@ -42,6 +42,23 @@ LIMITED = {
     "GROUP BY t.k ORDER BY s DESC NULLS LAST, n, k LIMIT 1",
     "one row of one group": "SELECT count(*) AS n, sum(v) AS s FROM t ORDER BY n, s LIMIT 1",
 }
+GROUPS = "WITH g AS (SELECT k, sum(v) AS s FROM t GROUP BY k) "
+COMPARED = {
+    "largest": GROUPS + "SELECT k, s FROM g WHERE s = (SELECT max(s) FROM g)",
+    "shares": GROUPS + "SELECT k, s, (SELECT sum(s) FROM g) AS total FROM g",
+    "in a join": GROUPS + "SELECT u.w, g.s FROM u JOIN g ON u.k = g.k "
+    "WHERE s >= (SELECT min(s) FROM g WHERE s > 0)",
+    "counted": GROUPS + "SELECT count(*) AS n FROM g WHERE s < (SELECT max(s) FROM g)",
+    "by one of several sums": "WITH g AS (SELECT k, sum(v) AS s, avg(v) AS a, count(*) AS n FROM t "
+    "GROUP BY k) SELECT DISTINCT s FROM g WHERE n >= (SELECT avg(n) FROM g)",
+    "by another sum": "WITH g AS (SELECT k, sum(v) AS s, avg(v) AS a FROM t GROUP BY k) "
+    "SELECT k, s FROM g WHERE s > (SELECT min(a) FROM g)",
+    "written twice": "SELECT k FROM (SELECT k, count(*) AS n FROM t GROUP BY k) WHERE n > "
+    "(SELECT avg(n) FROM (SELECT t.k, count(*) AS n FROM t GROUP BY t.k) AS g)",
+    "only in subqueries": GROUPS + "SELECT (SELECT max(s) FROM g) - (SELECT min(s) FROM g) AS d",
+    "one group compared": "WITH g AS (SELECT count(*) AS n FROM t) SELECT u.k FROM u CROSS JOIN g "
+    "WHERE u.w < (SELECT n FROM g)",
+}
 ROWS_GO = {
     "sum": "SELECT k, sum(v) AS s FROM t GROUP BY k",
     "sum with rows": "SELECT k, sum(v) AS s, count(*) AS n FROM t GROUP BY k",
@@ -58,15 +75,20 @@ NONE = {
     "below a join": "SELECT u.w, a FROM u JOIN (SELECT k, avg(v) AS a FROM t GROUP BY k) x "
     "ON u.k = x.k",
     "no groups": "SELECT k, v FROM t",
+    "compared by their keys": GROUPS + "SELECT a.k, a.s FROM g a JOIN g b ON a.k = b.k + 1",
+    "compared, and their table read again": GROUPS + "SELECT t.v FROM t JOIN g ON t.k = g.k "
+    "WHERE g.s = (SELECT max(s) FROM g)",
+    "compared with other groups": GROUPS + "SELECT u.k FROM u JOIN g ON u.k = g.k "
+    "WHERE s > (SELECT max(s) FROM (SELECT v, sum(v) AS s FROM t GROUP BY v))",
 }
 SEEDS = 3
 ROUNDS = 5
 
 
-@pytest.mark.parametrize("name", [*ALWAYS, *LIMITED, *ROWS_GO, *NONE])
+@pytest.mark.parametrize("name", [*ALWAYS, *LIMITED, *COMPARED, *ROWS_GO, *NONE])
 def test_which_views_keep_a_state_table(name: str) -> None:
     """Those that do not show what a group comes to; EXPLAIN says so."""
-    always = ALWAYS | LIMITED
+    always = ALWAYS | LIMITED | COMPARED
     need = StateNeed.ALWAYS if name in always else StateNeed.ROWS_GO if name in ROWS_GO else None
     plan = planned((always | ROWS_GO | NONE)[name], TABLES)
     kept = plan.kept_state
@@ -115,10 +137,10 @@ def _change(duck: Duck, seed: random.Random, number: int) -> list[str]:
     return [table for table in TABLES if duck.finish(table)]
 
 
-@pytest.mark.parametrize("name", [*ALWAYS, *LIMITED, *ROWS_GO])
+@pytest.mark.parametrize("name", [*ALWAYS, *LIMITED, *COMPARED, *ROWS_GO])
 def test_random_changes(name: str) -> None:
     """Groups of NULL, groups that go and come back, sums whose last value goes."""
-    sql = (ALWAYS | LIMITED | ROWS_GO)[name]
+    sql = (ALWAYS | LIMITED | COMPARED | ROWS_GO)[name]
     for number in range(SEEDS):
         seed = random.Random(number)
         duck = Duck(connect_plainly(), TABLES)

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from decimal import Decimal
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pyroaring import BitMap64
 from pyspark.sql import types as T
 
 from ctsql.runtime import local_files
+from ctsql.runtime.duck import connect
 from ctsql.runtime.local_files import KeySet, LocalFile, OnlySpark, TooMany, find, is_flat
 
 SCHEMA = T.StructType().add("k", T.LongType()).add("v", T.StringType())
@@ -73,7 +75,7 @@ def test_a_database_that_refuses_everything_is_opened_anew(
         with pytest.raises(OnlySpark):
             looked_up(files, {"k": [1]})
     opened = []
-    monkeypatch.setattr(local_files, "connect", lambda n: opened.append(n) or duckdb.connect())
+    monkeypatch.setattr(local_files, "connect", lambda n: opened.append(n) or connect(n))
     for _ in range(2):
         assert looked_up(files, {"k": [1]}) == [(1, "x", "a", 0)]
     assert len(opened) == 1
@@ -101,6 +103,19 @@ def test_sets_of_keys(tmp_path: Path) -> None:
     pairs = {"k": pa.chunked_array([[None, 2, 1]], pa.int64()), "v": ["x", None, "y"]}
     assert numbers(KeySet(pairs, nulls_equal=True)) == [1, 3]
     assert numbers(KeySet(pairs)) == []
+
+
+def test_every_pattern_of_nulls_in_keys(tmp_path: Path) -> None:
+    """Of all pairs of a value or NULL, those that are asked for are found."""
+    pairs = list(product([1, None], ["x", None]))
+    ks, vs = zip(*pairs, strict=True)
+    file = stored(tmp_path, "a", pa.table({"k": pa.array(ks, pa.int64()), "v": vs}))
+    for size in range(1, len(pairs) + 1):
+        for wanted in combinations(range(len(pairs)), size):
+            keys = {"k": [ks[i] for i in wanted], "v": [vs[i] for i in wanted]}
+            sets = [KeySet(keys, nulls_equal=True)]
+            found = find([file], SCHEMA, sets, places=("f", "r"), rows_max=9, bytes_max=9_999)
+            assert sorted(found.column("r").to_pylist()) == list(wanted)
 
 
 def test_rows_by_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

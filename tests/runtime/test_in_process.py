@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import reduce
 from typing import Any
@@ -107,14 +107,14 @@ def mine(rows: DataFrame, query: str) -> HeldRows | None:
     plan = change_plan(query, {"v": columns}, ["r"])
     assert isinstance(plan, ChangePlan), plan
     held = HeldRows.of(rows)
-
-    def table(use: TableUse) -> HeldRows:
-        return held
-
     text = plan.normal(Naming(table=lambda _: "v"))
-    queries = Queries(rows.sparkSession, table, table, lambda _: None, lambda _: None, nothing)
-    with closing(queries):
+    with closing(over(rows.sparkSession, lambda _: held)) as queries:
         return queries.rows(text)
+
+
+def over(spark: SparkSession, table: Callable[[TableUse], HeldRows]) -> Queries:
+    """Queries over tables that are all held."""
+    return Queries(spark, table, table, lambda _: None, lambda _: None, nothing)
 
 
 def nothing(name: str, keys: HeldRows) -> None:
@@ -179,13 +179,9 @@ def check_conditions(spark: SparkSession, number: int) -> int:
     held = {t: HeldRows.of(rows) for t, rows in tables.items()}
     for name, rows in tables.items():
         rows.createOrReplaceTempView(name)
-
-    def table(use: TableUse) -> HeldRows:
-        return held[use.table]
-
     ours: dict[str, Counter[Any]] = {}
     asked: list[DataFrame] = []
-    with closing(Queries(spark, table, table, lambda _: None, lambda _: None, nothing)) as queries:
+    with closing(over(spark, lambda use: held[use.table])) as queries:
         for _ in range(40):
             query = f"SELECT t.k, t.n, 1 AS r FROM t WHERE {made.condition()}"
             if seed.random() < 0.3:
@@ -204,6 +200,8 @@ def check_conditions(spark: SparkSession, number: int) -> int:
     if asked:
         for row in reduce(DataFrame.unionAll, asked).collect():
             theirs[row["q"]][tuple(row)[1:]] += 1
+    for name in tables:
+        spark.catalog.dropTempView(name)  # the session is shared
     for query in ours:
         assert ours[query] == theirs[query], (number, query)
     return len(ours)

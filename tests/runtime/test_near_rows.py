@@ -8,8 +8,7 @@ from pyspark.sql import functions as F
 
 from ctsql.api import Connection
 from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, DeltaTable
-from ctsql.runtime.incremental import near_rows
-from ctsql.runtime.incremental.near_rows import StoredRows, change_of, rows_of
+from ctsql.runtime.incremental.near_rows import Keys, Lookups, StoredRows, change_of, rows_of
 from ctsql.runtime.movements import Movement
 from ctsql.runtime.sinks.correction import COPIES, net_change
 from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
@@ -71,7 +70,8 @@ def test_what_is_read_is_what_spark_reads(con: Connection) -> None:
     pairs: Sequence[tuple[str, str]] = [("k", "a"), ("s", "b")]
     held = HeldRows.of(keys)
     same = every.join(F.broadcast(keys), F.expr("k <=> a AND s <=> b"), "left_semi")
-    assert bag(rows_of(table, last, COLUMNS, [(held, pairs)]), *COLUMNS) == bag(same, *COLUMNS)
+    found = Lookups().rows(table, last, COLUMNS, [(held, pairs)])
+    assert bag(found, *COLUMNS) == bag(same, *COLUMNS)
     stored = StoredRows(table, last)
     places = [*COLUMNS, f"substring_index({FILE_COLUMN}, '/', -1)", ROW_COLUMN]
     located = bag(table.located(last).selectExpr(*places), "*")
@@ -79,7 +79,28 @@ def test_what_is_read_is_what_spark_reads(con: Connection) -> None:
     assert bag(stored.having(held, pairs), *places) <= located
 
 
-def test_what_is_left_to_spark(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_by_keys_at_one_version_after_another(con: Connection) -> None:
+    """Rows that came, went, came back with an older version, or moved to another file."""
+    con.execute(TABLE)
+    table = table_of(con, "x")
+    con.spark.sql(f"OPTIMIZE delta.`{table.location}`").collect()
+    held = HeldRows.of(con.spark.createDataFrame([(3,), (5,), (None,)], "a INT"))
+    keys: Sequence[Keys] = [(held, [("k", "a")])]
+    versions = range(1, table.version() + 1)
+    theirs = {}
+    for version in versions:
+        rows = table.frame(version).where("k IN (3, 5) OR k IS NULL")
+        theirs[version] = bag(rows, *COLUMNS)
+    assert len(set(map(frozenset, theirs.values()))) > 4
+    for first in (versions[0], versions[3], versions[-1]):
+        lookups = Lookups()
+        assert lookups.rows(table, first, ["s"], keys, also=COLUMNS) is not None
+        for version in versions:
+            mine = lookups.rows(table, version, COLUMNS, keys)
+            assert bag(mine, *COLUMNS) == theirs[version], (first, version)
+
+
+def test_what_is_left_to_spark(con: Connection) -> None:
     """Texts that compare otherwise, fractions that may cancel, other layouts, too many rows."""
     con.execute(
         "CREATE TABLE x (k INT, c CHAR(3), f DOUBLE);"
@@ -96,6 +117,5 @@ def test_what_is_left_to_spark(con: Connection, monkeypatch: pytest.MonkeyPatch)
     assert change_of(x, update, ["k", "f"], "w") is None
     assert change_of(x, update, ["k"], "w") is not None
     floats = con.spark.createDataFrame([(1.5,)], "a DOUBLE")
-    assert rows_of(x, last, ["k", "f"], [(HeldRows.of(floats), [("f", "a")])]) is None
-    monkeypatch.setattr(near_rows, "WHOLE_MAX", 1)
-    assert rows_of(x, last, ["k"]) is None
+    assert Lookups().rows(x, last, ["k", "f"], [(HeldRows.of(floats), [("f", "a")])]) is None
+    assert rows_of(x, last, ["k"], most=1) is None

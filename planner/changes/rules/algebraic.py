@@ -172,10 +172,10 @@ def all_groups(node: Aggregate, changes: Changes) -> Node | None:
     if found is None:
         return None
     changes.note(node, RULE)
-    state, rows, before = found
+    state, rows, _ = found
     if node.keys:
-        columns = tuple(changes.fresh(c.name) for c in before.columns)
-        stored = StateRows(number=state.number, names=state.names, columns=columns)
+        stored = _stored(state, changes)
+        columns = stored.columns
         keys, names = changes.keys(_changed(node, changes), [k.source for k in node.keys])
         equal = zip(columns, names, strict=False)
         others = SideJoin(
@@ -188,6 +188,18 @@ def all_groups(node: Aggregate, changes: Changes) -> Node | None:
         made = tuple(changes.fresh(c.name) for c in columns)
         rows = UnionAll(branches=branches, columns=made)
     return _result(node, state, rows)
+
+
+def stored_groups(node: Aggregate, changes: Changes) -> Node | None:
+    """All rows of GROUP BY as its state has them; None if it has none."""
+    number = changes.state(node)
+    state = None if number is None else state_of(node, number)
+    return None if state is None else _result(node, state, _stored(state, changes))
+
+
+def _stored(state: State, changes: Changes) -> StateRows:
+    columns = tuple(changes.fresh(name) for name in state.names)
+    return StateRows(number=state.number, names=state.names, columns=columns)
 
 
 def _changed(node: Aggregate, changes: Changes) -> Step:
@@ -205,11 +217,10 @@ def _groups(node: Aggregate, changes: Changes) -> tuple[State, Node, Node] | Non
     if delta is None or state is None:
         return None
     step = _changed(node, changes)
-    columns = tuple(changes.fresh(name) for name in state.names)
-    stored: Node = StateRows(number=state.number, names=state.names, columns=columns)
+    stored: Node = _stored(state, changes)
     if node.keys:
         keys, names = changes.keys(step, [k.source for k in node.keys])
-        pairs = tuple(zip(columns, names, strict=False))
+        pairs = tuple(zip(stored.columns, names, strict=False))
         stored = restricted(stored, keys, pairs)
         wanted = tuple((n, key.sql) for n, key in zip(state.names, names, strict=False))
         changes.state_keys.setdefault(state.number, (keys.name, wanted))

@@ -32,6 +32,7 @@ class StepRole(Enum):
     ROWS = "rows whose partners changed"
     STORED_GROUPS = "stored groups that change"
     GROUPS = "stored groups with the change added"
+    ALL_GROUPS = "all groups after the change"
     CANDIDATES = "rows that the first ones are chosen from"
 
 

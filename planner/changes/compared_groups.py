@@ -1,0 +1,148 @@
+"""Groups that a query compares with one another: the largest of all totals, shares of their sum.
+
+Such a query reads the same groups at several places, and at one of them as a whole: in a scalar
+subquery that uses nothing around it. A change of one group may then change any row, so no key says
+what has to be computed again, and a change rule would read all that the groups are made of, twice.
+From a state table all groups after the change are known. The rest of the query is computed from
+these, and compared with all rows of the view.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from ctsql.planner.changes.columns import (
+    descend,
+    expressions,
+    free,
+    inputs,
+    passed,
+    rebuilt,
+    subqueries,
+    tables,
+)
+from ctsql.planner.changes.nodes import (
+    Aggregate,
+    Col,
+    Expr,
+    Item,
+    Node,
+    Project,
+    Scan,
+    SubqueryKind,
+)
+from ctsql.planner.changes.pruning import pruned
+from ctsql.planner.changes.rules.algebraic import RULE, all_groups, state_of, stored_groups
+from ctsql.planner.changes.rules.context import Changes, StepRole
+
+_TOP_RULE = "all rows, from all groups"
+
+
+def compared_groups(query: Node) -> tuple[Aggregate, ...]:
+    """The groups that a query compares, if a state table can hold them; () if there are none.
+
+    One node for a CTE, wherever it is read; several for a query that is written several times.
+    What the groups are made of is read nowhere else, as the rest of the query is computed anew.
+    """
+    alike: dict[Node, list[Aggregate]] = {}
+    for below in descend(query):
+        if isinstance(below, Aggregate) and tables(below) and not free(below):
+            alike.setdefault(_numbered_anew(below), []).append(below)
+    for read in alike.values():
+        places = dict.fromkeys(read)
+        if (
+            len(read) > 1
+            and state_of(read[0], 1) is not None
+            and not places.keys().isdisjoint(_read_as_a_whole(query))
+            and tables(read[0]).isdisjoint(_tables_elsewhere(query, places))
+        ):
+            return tuple(places)
+    return ()
+
+
+def compared_rows(query: Node, changes: Changes) -> Node | None:
+    """All rows of a query after the change, from the state of the groups that it compares.
+
+    Returns:
+        None if nothing changed, or it compares none.
+    """
+    places = compared_groups(query)
+    if not places or not changes.touches(query):
+        return None
+    first = places[0]
+    rows = all_groups(first, changes)
+    if rows is None:  # something else changed
+        rows = stored_groups(first, changes)
+    if rows is None:
+        raise ValueError("the groups have no state table")
+    step = changes.step(StepRole.ALL_GROUPS, rows)
+    made = {place: _from(step, place.columns) for place in places}
+    for place in places:
+        changes.note(place, RULE)
+    changes.note(query, _TOP_RULE)
+    return _replaced(query, made)
+
+
+def widened(query: Node, whole: Node) -> Node:
+    """A query whose groups have the same columns wherever they are compared.
+
+    Args:
+        query: without the columns that it does not need. whole: the same with all of them.
+    """
+    made = [below for below in descend(whole) if isinstance(below, Aggregate)]
+    read: dict[Aggregate, dict[Aggregate, None]] = {}
+    for below in descend(query):
+        if isinstance(below, Aggregate) and below.columns:
+            own = next(one for one in made if set(below.columns) <= set(one.columns))
+            read.setdefault(own, {})[below] = None
+    found = query
+    for own, places in read.items():
+        if len(places) > 1:
+            one = pruned(own, {col for place in places for col in place.columns})
+            wide = {p: Project(child=one, items=passed(p.columns)) for p in places if p != one}
+            found = _replaced(found, wide)
+    return found if compared_groups(found) else query
+
+
+def _replaced(query: Node, by: Mapping[Aggregate, Node]) -> Node:
+    """A query with other nodes for some, in subqueries too."""
+    made: Node = rebuilt(query, lambda x: by.get(x, x) if isinstance(x, Aggregate) else x)
+    return made
+
+
+def _from(step: Node, columns: tuple[Col, ...]) -> Project:
+    """The rows of a step, its columns called otherwise."""
+    pairs = zip(step.columns, columns, strict=True)
+    return Project(child=step, items=tuple(Item(Expr.of(mine), col) for mine, col in pairs))
+
+
+def _numbered_anew(node: Node) -> Node:
+    """Equal for nodes that differ in the numbers of their columns only."""
+    known: dict[Col, Col] = {}
+
+    def change(thing: Any) -> Any:
+        return known.setdefault(thing, Col(len(known) + 1)) if isinstance(thing, Col) else thing
+
+    made: Node = rebuilt(node, change)
+    return made
+
+
+def _read_as_a_whole(query: Node) -> Iterator[Node]:
+    """All nodes in scalar subqueries that use nothing around them."""
+    for below in descend(query):
+        for expr in expressions(below):
+            for subquery in subqueries(expr):
+                if subquery.kind is SubqueryKind.SCALAR and not free(subquery.node):
+                    yield from descend(subquery.node)
+
+
+def _tables_elsewhere(node: Node, places: Collection[Node]) -> Iterator[str]:
+    """The tables that are read outside of some nodes."""
+    if node in places:
+        return
+    if isinstance(node, Scan):
+        yield node.table
+    for child in inputs(node):
+        yield from _tables_elsewhere(child, places)
+    for expr in expressions(node):
+        for subquery in subqueries(expr):
+            yield from _tables_elsewhere(subquery.node, places)
