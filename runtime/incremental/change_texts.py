@@ -74,6 +74,7 @@ class ChangeTexts:
                     Queries(
                         self.session,
                         self.relations.held,
+                        self.relations.held_large,
                         self.relations.nothing,
                         self._step,
                         self._state,

@@ -22,6 +22,8 @@ from ctsql.planner.changes.nodes import WEIGHT, Version
 from ctsql.planner.lowering import quoted
 from ctsql.runtime.commits import Change, rows_changed
 from ctsql.runtime.incremental.near_rows import (
+    SMALL_MAX,
+    WHOLE_MAX,
     Keys,
     Lookups,
     change_of,
@@ -120,8 +122,8 @@ class Relations:
         tables: by the plan's name. changes: the net change of those that changed.
         moves: how those that moved did. at: T, for those that did not.
         reads: the columns of each that matter. steps: the rows of those that are done; a text is
-            run when those that it reads are. near: what this process was asked for.
-        lookups: rows by keys.
+            run when those that it reads are. near: what this process read.
+        lookups: rows by keys. too_many: what it was asked for and could not read.
     """
 
     objects: Objects
@@ -132,7 +134,8 @@ class Relations:
     reads: Mapping[str, Sequence[str]]
     changes: dict[str, Rows] = field(default_factory=dict)
     steps: dict[str, Rows] = field(default_factory=dict)
-    near: dict[Hashable, HeldRows | None] = field(default_factory=dict)
+    near: dict[Hashable, HeldRows] = field(default_factory=dict)
+    too_many: set[Hashable] = field(default_factory=set)
     lookups: Lookups = field(default_factory=Lookups)
 
     def name(self, use: TableUse) -> str:
@@ -150,15 +153,28 @@ class Relations:
     def held(self, use: TableUse) -> HeldRows | None:
         """The rows of a table at one place, if this process holds them or reads them now.
 
-        With keys these are some, among which are all that have one.
+        With keys these are some, among which are all that have one; without, the table is small.
         """
+        return self._held(use, SMALL_MAX)
+
+    def held_large(self, use: TableUse) -> HeldRows | None:
+        """The same for a table that is not small, if no keys are wanted."""
+        return self._held(use, WHOLE_MAX)
+
+    def _held(self, use: TableUse, most: int) -> HeldRows | None:
         if use.version is Version.DELTA:
             rows = self.changes[use.table]
             return rows if isinstance(rows, HeldRows) else None
         wanted = self._wanted(use)
-        if wanted not in self.near:
-            self.near[wanted] = self._near(use)
-        return self.near[wanted]
+        found = self.near.get(wanted)
+        asked = (wanted, most)
+        if found is None and asked not in self.too_many:
+            found = self._near(use, most)
+            if found is None:
+                self.too_many.add(asked)
+            else:
+                self.near[wanted] = found
+        return found
 
     def nothing(self, use: TableUse) -> HeldRows:
         """No rows of a table."""
@@ -206,7 +222,7 @@ class Relations:
             return self.at
         return was.since if use.version is Version.OLD else was.movement.time
 
-    def _near(self, use: TableUse) -> HeldRows | None:
+    def _near(self, use: TableUse, most: int) -> HeldRows | None:
         """The rows as this process reads them, if they are few: all, or those with some keys."""
         keys = self._keys(use)
         if keys is None:
@@ -219,7 +235,7 @@ class Relations:
             return None
         table = self.objects.table(item)
         if not use.keys:
-            return rows_of(table, stored.version, self.reads[use.table])
+            return rows_of(table, stored.version, self.reads[use.table], most)
         also = self.reads[use.table]
         return self.lookups.rows(table, stored.version, use.columns, keys, also)
 

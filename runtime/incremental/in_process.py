@@ -5,8 +5,11 @@ for whatever reason, is run by Spark, which then gives the error that users know
 """
 
 import decimal
+import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Decimal
+from typing import TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -23,6 +26,10 @@ from ctsql.runtime.sinks.held import HeldRows
 
 ROWS_MAX = 100_000
 """Rows that a text may give here; more are for Spark."""
+SECONDS_MAX = 20.0
+"""How long a query may run here; what takes longer multiplies rows, and is for Spark."""
+
+_Made = TypeVar("_Made")
 
 _SIMPLE = {
     t.simpleString(): t
@@ -46,6 +53,7 @@ class Queries:
 
     Args:
         table, step, state: the rows of a relation, None where this process does not hold them.
+        large: the same for a table of more rows, where no keys are known.
         empty: no rows of a table.
         keep: is given a step of this process's own, whose keys are wanted of a table.
     """
@@ -54,6 +62,7 @@ class Queries:
         self,
         session: SparkSession,
         table: Callable[[TableUse], HeldRows | None],
+        large: Callable[[TableUse], HeldRows | None],
         empty: Callable[[TableUse], HeldRows],
         step: Callable[[str], HeldRows | None],
         state: Callable[[int], HeldRows | None],
@@ -70,6 +79,7 @@ class Queries:
             state=lambda number: self._relation(state(number)),
             keys=self._keys,
         )
+        self._with_large = replace(self._relations, table=lambda use: self._relation(large(use)))
         self._keep = keep
         self._wanted = 0
         self.done = 0
@@ -86,7 +96,7 @@ class Queries:
         try:
             if not self._is_usual:
                 raise OnlySpark(f"{_PRECISION} is false")
-            found = self._run(text.in_process(self._relations), text.names)
+            found = self._run(self._made(text.in_process), text.names)
         except _FAILED as problem:
             self.left.append(_told(problem))
             return None
@@ -96,13 +106,12 @@ class Queries:
     def holds(self, texts: TopTexts) -> bool | None:
         """Are the first rows right? None where only Spark can tell."""
         try:
-            found = self._connection.execute(texts.holds_in_process(self._relations)).fetchone()
+            (found,) = self._fetched(self._made(texts.holds_in_process)).to_pylist()
         except _FAILED as problem:
             self.left.append(_told(problem))
             return None
         self.done += 1
-        assert found is not None  # an aggregate without groups gives one row
-        return bool(found[0])
+        return bool(found["holds"])
 
     def having(
         self, rows: HeldRows, keys: HeldRows, pairs: Sequence[tuple[str, str]]
@@ -124,7 +133,7 @@ class Queries:
             )
             rows_name, keys_name = double_quoted(there.name), double_quoted(wanted.name)
             text = f"SELECT r.* FROM {rows_name} r SEMI JOIN {keys_name} k ON {equal or 'true'}"
-            found = self._connection.execute(text).to_arrow_table()
+            found = self._fetched(text)
         except _FAILED:
             return None
         return HeldRows(self._session, rows.schema, found)
@@ -142,23 +151,40 @@ class Queries:
                     f"CAST({double_quoted(mine.name)} AS {kind.sql}) AS {double_quoted(mine.name)}"
                 )
             text = f"SELECT {', '.join(listed)} FROM {double_quoted(relation.name)}"
-            found = self._connection.execute(text).to_arrow_table()
+            found = self._fetched(text)
         except _FAILED:
             return None
         fields = zip(rows.schema.fields, schema.fields, strict=True)
         made = T.StructType([T.StructField(m.name, w.dataType) for m, w in fields])
         return HeldRows(self._session, made, found)
 
+    def _made(self, make: Callable[[Relations], _Made]) -> _Made:
+        """A query: over small tables and few rows of others; else over larger tables as well."""
+        try:
+            return make(self._relations)
+        except NotHeld:
+            return make(self._with_large)
+
     def _run(self, made: InProcess, names: Sequence[str]) -> HeldRows:
         for division in made.divisions:
             self._register(division)
-        found = self._connection.execute(f"{made.sql} LIMIT {ROWS_MAX + 1}").to_arrow_table()
+        found = self._fetched(f"{made.sql} LIMIT {ROWS_MAX + 1}")
         if found.num_rows > ROWS_MAX:
             raise NotHeld(f"more than {ROWS_MAX:,} rows")
         schema = T.StructType(
             [T.StructField(n, _data_type(t)) for n, t in zip(names, made.types, strict=True)]
         )
         return HeldRows(self._session, schema, found.rename_columns(list(names)))
+
+    def _fetched(self, text: str) -> pa.Table:
+        """The rows of a query; an error of DuckDB if it takes too long."""
+        timer = threading.Timer(SECONDS_MAX, self._connection.interrupt)
+        timer.daemon = True
+        timer.start()
+        try:
+            return self._connection.execute(text).to_arrow_table()
+        finally:
+            timer.cancel()
 
     def _keys(self, made: InProcess, cols: Sequence[Col]) -> Step:
         """The keys that a query gives, as a step."""

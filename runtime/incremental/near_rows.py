@@ -27,11 +27,10 @@ from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
 
 ROWS_MAX = 100_000
 """Rows of a table that have a key, or that changed; more are for Spark to read."""
+SMALL_MAX = 20_000
+"""Rows of a table of which all are read; of more, those with a key are."""
 WHOLE_MAX = 200_000
-"""Rows of a table of which all are read; of more, those with a key are, if keys are known.
-
-With 20,000, what only a larger table connects is crossed before it: minutes at small scales.
-"""
+"""Rows of a table of which all are read where no keys are known."""
 STORED_MAX = 2_000
 """Rows of a view that are read without asking for some; of more, those with a key are."""
 FILES_MAX = 10_000
@@ -81,9 +80,7 @@ def _weighted(rows: pa.Table, weight: str, each: int) -> pa.Table:
     return rows.append_column(weight, pa.array([each] * rows.num_rows, pa.int64()))
 
 
-def rows_of(
-    table: DeltaTable, version: int, columns: Sequence[str], most: int = WHOLE_MAX
-) -> HeldRows | None:
+def rows_of(table: DeltaTable, version: int, columns: Sequence[str], most: int) -> HeldRows | None:
     """All rows of a table of no more than so many."""
     read = _Read.of(table, columns, ()) if _has_few(table, version, most) else None
     found = None if read is None else read.at(version)

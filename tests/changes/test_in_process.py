@@ -115,6 +115,34 @@ def test_large_tables_are_asked_for_keys() -> None:
 
 
 @pytest.mark.parametrize(
+    ("joined", "count"),
+    [
+        ("t a, t b, t c WHERE a.i = c.i AND b.l = c.l", 0),
+        ("t a, t b, t c WHERE a.i = c.i AND b.l < c.l", 0),
+        ("t a, t b, big WHERE a.i = big.i AND b.l = big.l", 1),
+        ("t a, t b, big WHERE a.i = big.i AND b.i = big.i", 1),
+        ("t a, t b, big WHERE a.i = big.i AND b.w = big.i", 1),
+        ("t a, t b, big, big c WHERE a.i = big.i AND b.l = c.l AND big.s = c.s", 2),
+        ("t a, (SELECT x.s, y.l FROM t x, t y, big WHERE x.i = big.i AND y.s = big.s) b, big c "
+         "WHERE a.i = c.i AND b.l = c.l", 2),
+    ],
+)  # fmt: skip
+def test_what_only_another_relation_connects_is_not_multiplied(joined: str, count: int) -> None:
+    """DuckDB joins as it is told: each relation is joined where it meets those before it."""
+    asked: list[InProcess] = []
+    found = made(f"SELECT a.i FROM {joined}", asked=asked)
+    assert len(asked) == count
+    assert not [one.sql for one in (found, *asked) if "CROSS" in one.sql]
+
+
+def test_what_nothing_connects_is_multiplied_last() -> None:
+    """When all else is joined."""
+    found = made("SELECT a.i FROM t a, t b, t c, t d WHERE a.i = c.i AND c.l = d.l")
+    assert found.sql.count("CROSS JOIN") == 1
+    assert found.sql.rindex(" JOIN ") == found.sql.index("CROSS JOIN") + len("CROSS")
+
+
+@pytest.mark.parametrize(
     "query",
     [
         "SELECT i FROM big",

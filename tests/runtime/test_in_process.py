@@ -16,6 +16,7 @@ from ctsql.catalog.schemas import Column
 from ctsql.planner.changes import Naming, change_plan
 from ctsql.planner.changes.plan import ChangePlan
 from ctsql.planner.changes.printing import TableUse
+from ctsql.runtime.incremental import in_process
 from ctsql.runtime.incremental.in_process import Queries
 from ctsql.runtime.sinks.few import few
 from ctsql.runtime.sinks.held import HeldRows
@@ -114,7 +115,7 @@ def mine(rows: DataFrame, query: str) -> HeldRows | None:
 
 def over(spark: SparkSession, table: Callable[[TableUse], HeldRows]) -> Queries:
     """Queries over tables that are all held."""
-    return Queries(spark, table, table, lambda _: None, lambda _: None, nothing)
+    return Queries(spark, table, table, table, lambda _: None, lambda _: None, nothing)
 
 
 def nothing(name: str, keys: HeldRows) -> None:
@@ -217,6 +218,27 @@ def test_a_fixed_set_of_conditions(shared: tuple[Connection, object]) -> None:
 def test_many_conditions(shared: tuple[Connection, object], first: int) -> None:
     """The same for more than a thousand."""
     assert sum(check_conditions(shared[0].spark, first + i) for i in range(20)) > 300
+
+
+def test_what_takes_long_is_left_to_spark(
+    shared: tuple[Connection, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query that multiplies rows is given up; the next one runs."""
+    spark = shared[0].spark
+    held = HeldRows.of(spark.range(30_000).selectExpr("id AS k"))
+    columns = [Column("k", "bigint")]
+    monkeypatch.setattr(in_process, "SECONDS_MAX", 0.5)
+    with closing(over(spark, lambda _: held)) as queries:
+        for sql, is_run in (
+            ("SELECT count(*) AS n FROM v a JOIN v b JOIN v c ON a.k + b.k + c.k = -1", False),
+            ("SELECT count(*) AS n FROM v", True),
+        ):
+            plan = change_plan(sql, {"v": columns}, ["n"])
+            assert isinstance(plan, ChangePlan)
+            found = queries.rows(plan.normal(Naming(table=lambda _: "v")))
+            assert (found is not None) == is_run
+        assert len(queries.left) == 1
+        assert "nterrupt" in queries.left[0]
 
 
 def test_copies(rows: DataFrame) -> None:

@@ -63,7 +63,7 @@ def test_what_is_read_is_what_spark_reads(con: Connection) -> None:
     theirs = table.added_rows([2])
     assert bag(change_of(table, only_added, COLUMNS, "w"), *COLUMNS) == bag(theirs, *COLUMNS)
     every = table.frame(last)
-    assert bag(rows_of(table, last, COLUMNS), *COLUMNS) == bag(every, *COLUMNS)
+    assert bag(rows_of(table, last, COLUMNS, most=100), *COLUMNS) == bag(every, *COLUMNS)
     keys = con.spark.createDataFrame(
         [(3, "new"), (5, "A"), (None, "A"), (2, None)], "a INT, b STRING"
     )
@@ -110,9 +110,9 @@ def test_what_is_left_to_spark(con: Connection) -> None:
     )
     x, p = table_of(con, "x"), table_of(con, "p")
     last = x.version()
-    assert rows_of(x, last, ["k", "c"]) is None
-    assert rows_of(x, last, []) is None
-    assert rows_of(p, p.version(), ["k"]) is None
+    assert rows_of(x, last, ["k", "c"], most=100) is None
+    assert rows_of(x, last, [], most=100) is None
+    assert rows_of(p, p.version(), ["k"], most=100) is None
     update = Movement(0, last - 1, last)
     assert change_of(x, update, ["k", "f"], "w") is None
     assert change_of(x, update, ["k"], "w") is not None

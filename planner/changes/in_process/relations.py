@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog.names import double_quoted
-from ctsql.planner.changes.columns import equal_classes, free, used
+from ctsql.planner.changes.columns import descend, free, used
 from ctsql.planner.changes.correlation import seen, versioned
 from ctsql.planner.changes.in_process.expressions import Expressions
+from ctsql.planner.changes.in_process.joined import Joined
 from ctsql.planner.changes.in_process.sources import InProcess, Relation, Relations, Types
 from ctsql.planner.changes.in_process.types import (
     BIGINT,
@@ -248,34 +249,40 @@ class _Printer:
         return f"SELECT {_list(listed)} FROM {text}", types
 
     def _join(self, node: Join, around: Types) -> tuple[str, dict[Col, Type]]:
-        """Each condition stands at the first join where all its columns are there, or in WHERE.
+        """Each relation is joined where it meets those before, since DuckDB joins as it is told.
 
-        Of a table too large to be held only rows are read that have a key of the children before;
-        so these stand last.
+        Of a table too large to be held only rows are read that have a key of what stands before.
+        What meets nothing is multiplied, so it comes last.
         """
-        joined = _Joined(self, node.conditions, around)
-        large = []
-        for child in node.children:
+        joined = Joined(self._conditions, node.conditions, around)
+        held, large = [], []
+        for child in sorted(node.children, key=_is_whole):
             try:
-                joined.add(child, *self._from(child, around))
+                held.append((child, *self._from(child, around)))
             except NotHeld:
                 large.append(child)
-        while large:
-            chosen = next((c for c in large if joined.pairs(c)), None)
-            if chosen is None or joined.is_open:
+        while held or large:
+            near = next((one for one in held if joined.meets(one[0], one[2])), None)
+            far = next((child for child in large if joined.pairs(child)), None)
+            if near is None and far is not None and not joined.is_open:
+                large.remove(far)
+                narrowed = self._narrowed(far, joined)
+                joined.add(narrowed, *self._from(narrowed, around))
+            elif held:
+                chosen = near or held[0]
+                held.remove(chosen)
+                joined.add(*chosen)
+            else:
                 raise NotHeld("a join of large tables")
-            large.remove(chosen)
-            narrowed = self._narrowed(chosen, joined)
-            joined.add(narrowed, *self._from(narrowed, around))
         return joined.query(node.columns), joined.types
 
-    def _narrowed(self, child: Node, joined: "_Joined") -> Node:
+    def _narrowed(self, child: Node, joined: Joined) -> Node:
         """A child cut to what can join with what is there."""
         pairs = joined.pairs(child)
         return restricted(child, *self._keys(joined, pairs), is_hint=True)
 
     def _keys(
-        self, joined: "_Joined", pairs: Sequence[tuple[Col, Col]]
+        self, joined: Joined, pairs: Sequence[tuple[Col, Col]]
     ) -> tuple[Step, tuple[tuple[Col, Col], ...]]:
         """The keys that are there, as a step, and which column of a child each must equal."""
         ours = tuple(dict.fromkeys(mine for mine, _ in pairs))
@@ -304,7 +311,7 @@ class _Printer:
         try:
             found = self._from(other, around)
         except NotHeld:
-            joined = _Joined(self, node.conditions, around)
+            joined = Joined(self._conditions, node.conditions, around)
             joined.add(mine, *kept)
             if node.kind is JoinKind.FULL or joined.is_open or not joined.pairs(other):
                 raise
@@ -407,53 +414,9 @@ class _Printer:
         return f"EXISTS (SELECT 1 FROM {double_quoted(step.name)}{where})"
 
 
-class _Joined:
-    """Relations joined so far, each at the first place where a condition of its can stand."""
-
-    def __init__(self, printer: _Printer, conditions: Sequence[Expr], around: Types) -> None:
-        self.types: dict[Col, Type] = {}
-        self._printer = printer
-        self._around = around
-        self._conditions = conditions
-        self._waiting = list(conditions)
-        self._text = ""
-        self._count = 0
-        self.is_open = False  # does any use columns of a query around?
-
-    def add(self, node: Node, text: str, types: Types) -> None:
-        """Join one more."""
-        self.is_open = self.is_open or bool(free(node) & self._around.keys())
-        side = f"{text} {PREFIX}k{self._count}"
-        self._count += 1
-        self.types |= types
-        if not self._text:
-            self._text = side
-            return
-        ready = [c for c in self._waiting if used(c) <= self.types.keys()]
-        self._waiting = [c for c in self._waiting if c not in ready]
-        on = self._printer._conditions(ready, {**self._around, **self.types})
-        self._text += f" JOIN {side} ON {on}" if ready else f" CROSS JOIN {side}"
-
-    def query(self, cols: Sequence[Col], *, is_closed: bool = False) -> str:
-        """Some columns of it; what cannot stand at a join stands in WHERE, if all is there.
-
-        Args:
-            is_closed: without the conditions that use columns of a query around.
-        """
-        known = self.types.keys() | (set() if is_closed else self._around.keys())
-        there = [c for c in self._waiting if used(c) <= known]
-        where = self._printer._conditions(there, {**self._around, **self.types})
-        return f"SELECT {columns(cols)} FROM {self._text}" + (f" WHERE {where}" if there else "")
-
-    def pairs(self, child: Node) -> list[tuple[Col, Col]]:
-        """Columns that are there, each with one of a child that must equal it."""
-        found = []
-        for equal in equal_classes(self._conditions):
-            ours = sorted(equal & self.types.keys(), key=lambda c: c.number)
-            theirs = sorted(equal & set(child.columns), key=lambda c: c.number)
-            if ours and theirs:
-                found.append((ours[0], theirs[0]))
-        return found
+def _is_whole(node: Node) -> bool:
+    """Is a relation not cut to what a change needs?"""
+    return not any(isinstance(n, Step | Restricted | StateRows) for n in descend(node))
 
 
 def _check_comparable(types: Types) -> None:
