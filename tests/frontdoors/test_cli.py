@@ -162,7 +162,7 @@ def test_a_second_signal_ends_run_at_once(number: signal.Signals) -> None:
     time.sleep(0.3)
     assert process.poll() is None
     process.send_signal(number)
-    _, err = process.communicate(timeout=5)
+    _, err = process.communicate(timeout=20)
     assert (process.returncode, err) == (128 + number, b"stopped at once\n")
 
 

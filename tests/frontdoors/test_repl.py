@@ -164,7 +164,7 @@ class Terminal:
         # tmux takes a semicolon at the end of an argument for its own.
         self._tmux("send-keys", *(key[:-1] + "\\;" if key.endswith(";") else key for key in keys))
 
-    def wait_for(self, text: str, seconds: float = 15) -> str:
+    def wait_for(self, text: str, seconds: float = 60) -> str:
         until = time.monotonic() + seconds
         while text not in (screen := self._tmux("capture-pane", "-p")):
             assert time.monotonic() < until, f"{text!r} did not come:\n{screen}"
