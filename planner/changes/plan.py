@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ctsql.planner.changes.added_groups import added_rows, can_add
-from ctsql.planner.changes.columns import descend
+from ctsql.planner.changes.columns import descend, rebuilt
 from ctsql.planner.changes.compared_groups import compared_groups, compared_rows, widened
 from ctsql.planner.changes.exactness import inexact
 from ctsql.planner.changes.nodes import (
@@ -34,7 +34,7 @@ from ctsql.planner.changes.pruning import pruned
 from ctsql.planner.changes.reading.queries import Relation, compile_query
 from ctsql.planner.changes.reasons import Reason, Refused
 from ctsql.planner.changes.rules import change
-from ctsql.planner.changes.rules.algebraic import State, initial
+from ctsql.planner.changes.rules.algebraic import State, initial, stored_groups
 from ctsql.planner.changes.rules.context import Applied, Changes
 from ctsql.planner.changes.state_tables import (
     StateNeed,
@@ -265,6 +265,13 @@ class ChangePlan:
                 printer = self._printer(naming)
                 return _text(printer, made, made.columns, state.names).sql
         raise KeyError(number)
+
+    def of_state(self, number: int, naming: Naming) -> Text:
+        """The text of all rows of the view, from a state table that holds all groups."""
+        node = next(n for n, state in self._aggregates() if state.number == number)
+        rows = stored_groups(node, self._changes((), [number]))
+        made: Node = rebuilt(self.query, lambda x: rows if x is node else x)
+        return self._final(self._printer(naming), made, signed=False)
 
     # ---- for people
 

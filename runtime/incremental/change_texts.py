@@ -86,8 +86,9 @@ class ChangeTexts:
                 return Strategy.STATE_TABLE
             if self._first_rows(changed, stack):
                 return Strategy.FIRST_ROWS
-            if self._keyed(changed, stack):
-                return Strategy.AFFECTED_KEYS
+            done = self._keyed(changed, stack)
+            if done is not None:
+                return done
             self._signed(changed, stack)
             return Strategy.INCREMENTAL
 
@@ -252,11 +253,11 @@ class ChangeTexts:
             equal = equal & F.col(mine).eqNullSafe(F.col(f"__ct_k{i}"))
         return frame_of(found).join(keys, equal, "left_semi")
 
-    def _keyed(self, changed: Sequence[str], stack: ExitStack) -> bool:
+    def _keyed(self, changed: Sequence[str], stack: ExitStack) -> Strategy | None:
         add = self._adds()
         texts = self.plan.keyed(changed, self.naming, add=add)
         if texts is None:
-            return False
+            return None
         stored = self._stored
         if add:
             objects, item = self.following.objects, self.following.item
@@ -268,10 +269,28 @@ class ChangeTexts:
         rows = self._rows(texts.rows)
         is_large = self.following.state.rows_went and not isinstance(rows, HeldRows)
         if is_large and self.following.policy is Policy.AUTO:
-            raise Unusable("ROWS_WENT")  # the next change finds a state table
+            self._from_filled(stored, stack)
+            return Strategy.STATE_TABLE
         before = None if stored is None else self._with_keys(stored, texts.keys, texts.pairs)
         self._compare(rows, before)
-        return True
+        return Strategy.AFFECTED_KEYS
+
+    def _from_filled(self, stored: StoredRows | None, stack: ExitStack) -> None:
+        """The difference to all rows of the view, from its state table, filled for this.
+
+        All that the view reads is read once for both.
+        """
+        state, kept = self.following.state, self.following.kept
+        assert kept is not None  # else nothing says that rows went
+        if state.is_refused or state.told is not None:
+            raise Unusable("ROWS_WENT")
+        text = self.plan.initial_state(kept.number, self.naming)
+        self.state_rows = groups = held(self.session.sql(text), stack)
+        state.build(kept, frame_of(groups), self.relations.at)
+        if not state.is_filled:
+            raise Unusable("ROWS_WENT")
+        rows = self._rows(self.plan.of_state(kept.number, self.naming))
+        self._compare(rows, None if stored is None else stored.all)
 
     def _adds(self) -> bool:
         """Can the change be added to groups that the view holds, whatever the sums come to?

@@ -249,6 +249,8 @@ class View:
         for state in self.plan.states:
             text = translated(self.plan.initial_state(state.number, naming))
             self.duck.connection.execute(f"CREATE TABLE __ct_state_{state.number} AS {text}")
+            rows = self.duck.rows(self.plan.of_state(state.number, naming).sql)
+            assert Counter(map(frozen, rows)) == self.duck.current(self.sql)
 
     def keep_rows(self) -> None:
         """Put the stored rows where the plan's texts read the view."""

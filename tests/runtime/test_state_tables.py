@@ -143,6 +143,21 @@ def test_a_sum_waits_for_rows_to_go(con: Connection) -> None:
     assert ways == [(keys, None), (keys, FILLED), (state, ADDED)]
 
 
+def test_large_groups_that_lose_rows_are_read_once(con: Connection) -> None:
+    """The view's rows and its state come of one reading of the table."""
+    con.execute("CREATE TABLE t (k INT, v BIGINT)")
+    con.execute("INSERT INTO t SELECT id % 3, id FROM range(400000)")
+    query = "SELECT k, sum(v) AS s FROM t WHERE v >= 0 GROUP BY k"
+    con.execute(f"CREATE MATERIALIZED VIEW sums AS {query}; REFRESH MATERIALIZED VIEW sums")
+    for statement, wanted in (
+        ("DELETE FROM t WHERE v < 5 AND k = 1", FILLED),
+        ("DELETE FROM t WHERE v < 9", ADDED),
+    ):
+        con.execute(statement)
+        told = check(con, "sums", query)
+        assert (told["strategy"], told["state_did"]) == (Strategy.STATE_TABLE.value, wanted)
+
+
 @pytest.mark.slow
 def test_averages_that_are_not_exact_are_not_kept(con: Connection) -> None:
     """Spark adds integers as doubles: above 2^53 the order counts, so there is no state."""
