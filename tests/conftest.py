@@ -18,18 +18,26 @@ if TYPE_CHECKING:
 TEST_MASTER = "local[2]"
 ROOT = Path(__file__).resolve().parent.parent
 
-# Short-lived JVMs on few cores spend most of their time in the optimising compiler: without it
-# the same statements took 32 seconds of CPU, not 55. The room for compiled code is then 48 MB, of
-# which a long run throws away what it soon compiles again. Processes that tests start inherit it.
-os.environ.setdefault(
-    "JDK_JAVA_OPTIONS",
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
-)
+# Delta takes 50 tasks to know a table's state unless told otherwise; a table here has a few rows.
+JVM = "-XX:+UseSerialGC -Dspark.databricks.delta.snapshotPartitions=2"
+# On few cores the optimising compiler takes most of a short life: without it the same statements
+# took 32 seconds of CPU, not 55.
+SHORT_LIVED_JVM = f"{JVM} -XX:TieredStopAtLevel=1"
 
 # A job that a shell runs in the background ignores SIGINT, and so does what it starts; tests send
 # it to processes of theirs, which must be as a person's are.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The first test of Spark starts the JVM that all share; later ones are of other processes."""
+    if item.get_closest_marker("spark") is not None:
+        from pyspark import SparkContext
+
+        started = SparkContext._gateway is not None
+        os.environ["JDK_JAVA_OPTIONS"] = SHORT_LIVED_JVM if started else JVM
 
 
 @pytest.fixture(scope="session")

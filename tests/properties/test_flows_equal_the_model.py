@@ -82,6 +82,7 @@ def _play(seed: int, connect: Callable[[], Connection], forms: list[str]) -> Non
             pytest.fail(f"seed {seed}, {name}: {runs[run]} gave {of_run}, wanted {want}")
 
 
+@pytest.mark.slow
 def test_a_fresh_seed(connect: Callable[[], Connection]) -> None:
     """Another one each time, and two other forms; a failure prints the seed."""
     chance = random.SystemRandom()

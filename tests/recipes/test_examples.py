@@ -108,6 +108,7 @@ def _utc(value: object) -> datetime:
     return value.astimezone(UTC).replace(tzinfo=None)
 
 
+@pytest.mark.slow
 def test_deduplicate(loaded: str) -> None:
     """Every flight of three days is there once, from the first delivery that had it."""
     expected = set()
@@ -219,6 +220,7 @@ def test_stream_table_join(loaded: str, departures: list[Row], names: dict[str, 
     assert Counter(rows) == expected
 
 
+@pytest.mark.slow
 def test_view(loaded: str, departures: list[Row], names: dict[str, str]) -> None:
     """The view equals its query on the corrected rows and the new names, on every run."""
     names = names | dict.fromkeys(("WN", "FL"), "Southwest Airlines Co.")

@@ -20,7 +20,7 @@ HALFWAY = "outputs_halfway"
 """Only a task with several outputs comes there: tests/runtime/test_several_outputs.py."""
 STATE_COMMITTED = "state_committed"
 """Only a view with a state table comes there: tests/runtime/test_state_tables.py."""
-EACH_TIME = ("output_committed", "timeline_committed", "source_committed")
+EACH_TIME = ("output_committed", "timeline_committed")
 """The simulation is killed anywhere in every run; what is slow here is the process around it."""
 SET_UP = [
     "CREATE TABLE beside (k INT)",

@@ -189,6 +189,7 @@ def test_a_stop_takes_effect_between_two_commits(con: Connection) -> None:
     assert_rows(con.execute("SELECT * FROM copy").fetchall(), [(k,) for k in range(6)], "all")
 
 
+@pytest.mark.slow
 def test_workers_bring_up_what_is_ready_side_by_side(
     con: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

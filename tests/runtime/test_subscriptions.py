@@ -75,6 +75,7 @@ def test_each_kind_is_told_its_net_changes_in_order(shop: Connection) -> None:
     assert again == Counter(told(shop, f"m AS OF {first['m'][0][0]}"))
 
 
+@pytest.mark.slow
 def test_a_backlog_is_told_as_one_by_one(shop: Connection) -> None:
     """Small changes are computed together; each T is told as if it were alone."""
     shop.execute("CREATE TABLE odd (t INT, diff STRING, at TIMESTAMP)")

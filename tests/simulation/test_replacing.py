@@ -10,6 +10,11 @@ from tests.simulation.simulation import ran
 
 SEEDS = range(60)
 SEEDS_MAX = 300
+FIRST = {
+    "a batch that rows came before goes in": 150,
+    "a T is known without the definitions from before it": 180,
+}
+"""The seed to begin with, where the first to notice is far off."""
 
 
 def test_rows_are_of_the_definition_in_force() -> None:
@@ -38,4 +43,6 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_mutation_is_caught(name: str) -> None:
     """A run of some seed says what is wrong."""
-    check_noticed(name, MUTATIONS[name], lambda seed: ran(Replacing(seed)), range(SEEDS_MAX))
+    first = FIRST.get(name, 0)
+    seeds = range(first, first + SEEDS_MAX)
+    check_noticed(name, MUTATIONS[name], lambda seed: ran(Replacing(seed)), seeds)
