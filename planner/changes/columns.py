@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ctsql.planner.changes.nodes import (
+    Aggregate,
     Branch,
     Call,
     Col,
@@ -154,6 +155,12 @@ def rebuilt(thing: Any, change: Callable[[Any], Any]) -> Any:
 def substituted(thing: Any, columns: Mapping[Col, Col]) -> Any:
     """A copy with columns replaced, in subqueries as well."""
     return rebuilt(thing, lambda x: columns.get(x, x) if isinstance(x, Col) else x)
+
+
+def replaced(query: Node, by: Mapping[Aggregate, Node]) -> Node:
+    """A copy with other nodes for some, in subqueries as well."""
+    made: Node = rebuilt(query, lambda x: by.get(x, x) if isinstance(x, Aggregate) else x)
+    return made
 
 
 def expanded(expr: Expr, columns: Mapping[Col, Expr]) -> Expr:

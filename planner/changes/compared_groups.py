@@ -7,7 +7,7 @@ From a state table all groups after the change are known. The rest of the query 
 these, and compared with all rows of the view.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from ctsql.planner.changes.columns import (
@@ -17,6 +17,7 @@ from ctsql.planner.changes.columns import (
     inputs,
     passed,
     rebuilt,
+    replaced,
     subqueries,
     tables,
 )
@@ -79,7 +80,7 @@ def compared_rows(query: Node, changes: Changes) -> Node | None:
     for place in places:
         changes.note(place, RULE)
     changes.note(query, _TOP_RULE)
-    return _replaced(query, made)
+    return replaced(query, made)
 
 
 def widened(query: Node, whole: Node) -> Node:
@@ -99,14 +100,8 @@ def widened(query: Node, whole: Node) -> Node:
         if len(places) > 1:
             one = pruned(own, {col for place in places for col in place.columns})
             wide = {p: Project(child=one, items=passed(p.columns)) for p in places if p != one}
-            found = _replaced(found, wide)
+            found = replaced(found, wide)
     return found if compared_groups(found) else query
-
-
-def _replaced(query: Node, by: Mapping[Aggregate, Node]) -> Node:
-    """A query with other nodes for some, in subqueries too."""
-    made: Node = rebuilt(query, lambda x: by.get(x, x) if isinstance(x, Aggregate) else x)
-    return made
 
 
 def _from(step: Node, columns: tuple[Col, ...]) -> Project:

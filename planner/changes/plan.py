@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ctsql.planner.changes.added_groups import added_rows, can_add
-from ctsql.planner.changes.columns import descend, rebuilt
+from ctsql.planner.changes.columns import descend, replaced
 from ctsql.planner.changes.compared_groups import compared_groups, compared_rows, widened
 from ctsql.planner.changes.exactness import inexact
 from ctsql.planner.changes.nodes import (
@@ -259,19 +259,16 @@ class ChangePlan:
 
     def initial_state(self, number: int, naming: Naming) -> str:
         """The text that fills a state table from all rows."""
-        for node, state in self._aggregates():
-            if state.number == number:
-                made = initial(node, state, _above(self.query))
-                printer = self._printer(naming)
-                return _text(printer, made, made.columns, state.names).sql
-        raise KeyError(number)
+        node, state = self._aggregate(number)
+        made = initial(node, state, _above(self.query))
+        return _text(self._printer(naming), made, made.columns, state.names).sql
 
     def of_state(self, number: int, naming: Naming) -> Text:
         """The text of all rows of the view, from a state table that holds all groups."""
-        node = next(n for n, state in self._aggregates() if state.number == number)
+        node, _ = self._aggregate(number)
         rows = stored_groups(node, self._changes((), [number]))
-        made: Node = rebuilt(self.query, lambda x: rows if x is node else x)
-        return self._final(self._printer(naming), made, signed=False)
+        assert rows is not None  # this is its state
+        return self._final(self._printer(naming), replaced(self.query, {node: rows}), signed=False)
 
     # ---- for people
 
@@ -304,6 +301,12 @@ class ChangePlan:
 
     def _aggregates(self) -> list[tuple[Aggregate, State]]:
         return state_tables(self.query)
+
+    def _aggregate(self, number: int) -> tuple[Aggregate, State]:
+        for node, state in self._aggregates():
+            if state.number == number:
+                return node, state
+        raise KeyError(number)
 
     def _printer(self, naming: Naming) -> Printer:
         def state(number: int) -> str:

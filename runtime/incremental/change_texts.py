@@ -278,7 +278,7 @@ class ChangeTexts:
     def _from_filled(self, stored: StoredRows | None, stack: ExitStack) -> None:
         """The difference to all rows of the view, from its state table, filled for this.
 
-        All that the view reads is read once for both.
+        All that the view reads is read once for both, where the groups are few.
         """
         state, kept = self.following.state, self.following.kept
         assert kept is not None  # else nothing says that rows went
@@ -286,7 +286,7 @@ class ChangeTexts:
             raise Unusable("ROWS_WENT")
         text = self.plan.initial_state(kept.number, self.naming)
         self.state_rows = groups = held(self.session.sql(text), stack)
-        state.build(kept, frame_of(groups), self.relations.at)
+        self.following.build(kept, self.plan, frame_of(groups), self.relations.at)
         if not state.is_filled:
             raise Unusable("ROWS_WENT")
         rows = self._rows(self.plan.of_state(kept.number, self.naming))

@@ -9,6 +9,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyspark.sql import DataFrame
+
 from ctsql.catalog.errors import DataError, EnvironmentProblem, StatementError
 from ctsql.catalog.items import Item
 from ctsql.planner.changes import ChangePlan, Naming, StatePlan
@@ -152,9 +154,12 @@ class Following:
     def _fill(self, kept: StatePlan, plan: ChangePlan, made: Prepared, at: int) -> None:
         with converted(), opened(self.objects, made.tables, {}, plan.reads, at) as relations:
             text = plan.initial_state(kept.number, Naming(table=relations.name))
-            rows = self.objects.gateway.session.sql(text)
-            # Where all of its groups are read each time, they must not be too many.
-            self.state.build(kept, rows, at, WHOLE_MAX if plan.reads_all_groups else None)
+            self.build(kept, plan, self.objects.gateway.session.sql(text), at)
+
+    def build(self, kept: StatePlan, plan: ChangePlan, groups: DataFrame, at: int) -> None:
+        """Stage all groups as of a T as the contents of the state table; or refuse it."""
+        # Where all of its groups are read each time, they must not be too many.
+        self.state.build(kept, groups, at, WHOLE_MAX if plan.reads_all_groups else None)
 
     def is_strict_arithmetic(self) -> bool:
         """Is a sum that is too large an error? Otherwise it were NULL, and nothing to add to."""

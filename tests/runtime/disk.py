@@ -37,7 +37,6 @@ def transaction(commit: list[dict[str, Any]]) -> int | None:
 
 def rows_at(con: Connection, table: Path, version: int) -> list[tuple[Any, ...]]:
     """What any Delta reader sees at a version."""
-    con.spark.conf.set("spark.databricks.delta.snapshotPartitions", "2")  # for speed alone
     read = con.spark.read.format("delta").option("versionAsOf", version)
     return Result.of_dataframe(read.load(str(table))).fetchall()
 

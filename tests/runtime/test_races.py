@@ -14,7 +14,7 @@ from tests.scenarios.play import assert_rows
 
 pytestmark = pytest.mark.spark
 
-BATCHES = 3
+BATCHES = 4
 
 
 def _script(name: str, number: int) -> list[str]:

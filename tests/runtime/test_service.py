@@ -148,11 +148,7 @@ def test_an_idle_look_reads_no_log_and_runs_no_job(
             patch.setattr(DeltaTable, "commit_at", refused)
             patch.setattr(DeltaTable, "frame_of", refused)
             time.sleep(1.0)
-            assert looks[0] <= 60
-            until = time.monotonic() + PATIENCE_SECONDS
-            while looks[0] < 3:
-                assert time.monotonic() < until, "it does not look"
-                time.sleep(0.1)
+        assert 3 <= looks[0] <= 60
     assert len(told.events) == 1
 
 

@@ -19,7 +19,7 @@ from tests.runtime.disk import folder, log, orphans
 pytestmark = pytest.mark.spark
 
 STARTED_SECONDS = 90
-MARGIN_SECONDS = 30
+MARGIN_SECONDS = 10
 """Time for Python and the JVM to end, beside the seconds that a commit is given."""
 
 

@@ -15,19 +15,21 @@ def check_noticed(
     name: str,
     mistake: tuple[object, str, object],
     replay: Callable[[int], object],
-    seeds: range,
+    seeds_max: int,
+    first: int = 0,
     noticed: tuple[type[Exception], ...] = NOTICED,
 ) -> None:
     """A run of some seed must say what is wrong.
 
     Args:
         mistake: an owner, its attribute, and what stands there instead.
+        first: the seed to begin with.
     """
     owner, attribute, mutant = mistake
     with mock.patch.object(owner, attribute, mutant):
-        for seed in seeds:
+        for seed in range(first, first + seeds_max):
             try:
                 replay(seed)
             except noticed:
                 return
-    pytest.fail(f"{len(seeds)} seeds did not notice that {name}")
+    pytest.fail(f"{seeds_max} seeds did not notice that {name}")

@@ -38,4 +38,4 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_mutation_is_caught(name: str) -> None:
     """A run of some seed says what is wrong."""
-    check_noticed(name, MUTATIONS[name], lambda seed: ran(Stated(seed)), range(SEEDS_MAX))
+    check_noticed(name, MUTATIONS[name], lambda seed: ran(Stated(seed)), SEEDS_MAX)
