@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CatalogError, error
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
@@ -27,6 +27,7 @@ class ObjectKind(Enum):
     CONTINUAL_TASK = "continual task"
     TASK_OUTPUT = "task output"
     SCHEMA = "schema"
+    UNREADABLE = "unreadable object"
 
     @property
     def keyword(self) -> str:
@@ -77,6 +78,9 @@ class Item:
         outputs: the ids of a task's outputs, where they are objects of their own: the task then
             holds no rows, and each output reads the task and nothing else. The first one leads:
             its log says how far the task is.
+        problem: of an unreadable object what is wrong with its entry; else empty.
+        is_outlined: may its name, location and ``reads`` be relied on? Not those of an entry that
+            is damaged so far that they cannot be told.
     """
 
     id: str
@@ -94,6 +98,21 @@ class Item:
     earlier: tuple[Revision, ...] = ()
     own_reads: tuple[Reading, ...] | None = None
     outputs: tuple[str, ...] = ()
+    problem: str = ""
+    is_outlined: bool = True
+
+    def checked(self, span: Span | None = None) -> "Item":
+        """The item; raises STORED_DATA_INVALID when its entry could not be read."""
+        if self.problem:
+            raise error(
+                "STORED_DATA_INVALID",
+                span=span,
+                what=f'the entry of "{self.name}" in the catalog',
+                detail=self.problem,
+                hint="Use the version of ctsql that wrote it, or restore the warehouse's "
+                f"_ctsql/catalog table, or give it up: DROP TABLE {self.name}",
+            )
+        return self
 
     def at_revision(self, number: int) -> "Item":
         """The item as that definition has it; the oldest known one stands for older ones."""
@@ -221,6 +240,43 @@ class Item:
                 cause=problem,
             ) from problem
 
+    @staticmethod
+    def of_entry(object_id: str, text: str) -> "Item":
+        """The item of an entry; an unreadable one says so only to whoever needs it.
+
+        A newer version of ctsql may have written it, or it is damaged. What can be told of it is
+        kept: its name stays taken, its folder and what it reads are not removed.
+        """
+        try:
+            return Item.from_json(text)
+        except CatalogError as problem:
+            return _unreadable(object_id, text, problem.detail or problem.message)
+
+
+def _unreadable(object_id: str, text: str, problem: str) -> Item:
+    unknown = Item(
+        id=object_id,
+        kind=ObjectKind.UNREADABLE,
+        name=Name(DEFAULT_SCHEMA, f"unreadable_{object_id[:8]}"),
+        columns=(),
+        problem=problem,
+        is_outlined=False,
+    )
+    try:
+        raw = json.loads(text)
+        made = replace(
+            unknown,
+            name=Name(str(raw["schema"]), str(raw["name"])),
+            reads=_readings(raw["reads"]),
+            location=None if raw["location"] is None else str(raw["location"]),
+            managed=raw["managed"] is True,
+            created=int(raw["created"]),
+            is_outlined=True,
+        )
+    except (ValueError, KeyError, TypeError):
+        return unknown
+    return made
+
 
 def _readings_json(reads: Iterable[Reading]) -> list[list[Any]]:
     return [[r.name.schema, r.name.name, r.object_id, list(r.columns)] for r in reads]
@@ -259,7 +315,7 @@ class Catalog:
         """The object of a name; UNKNOWN_SCHEMA or UNKNOWN_RELATION with near names."""
         found = self.find(name)
         if found is not None:
-            return found
+            return found.checked(span)
         if fold(name.schema) not in self.schemas:
             hint = did_you_mean(name.schema, self.schemas.values())
             raise error("UNKNOWN_SCHEMA", span=span, name=name.schema, hint=hint)
@@ -269,6 +325,14 @@ class Catalog:
         if elsewhere:
             hint = f'Did you mean "{elsewhere[0].name.qualified()}"?'
         raise error("UNKNOWN_RELATION", span=span, kind=kind, name=str(name), hint=hint)
+
+    def check_outlined(self) -> None:
+        """Raise STORED_DATA_INVALID where nobody can tell what an object or a reader needs."""
+        for item in self:
+            if not item.is_outlined:
+                item.checked()
+        for subscription in self.subscriptions.values():
+            subscription.checked()
 
     def readers(self, object_id: str) -> list[Item]:
         """The objects whose definitions read this one directly, in order of name."""

@@ -20,6 +20,7 @@ class Subscription:
         name: as the user gave it. object_id: what it follows.
         start: the T it began at. snapshot: it was given the contents as of ``start`` first.
         definition: a short text that changes with the definition of a plain view; else empty.
+        problem: what is wrong with the entry of one that cannot be read; else empty.
     """
 
     id: str
@@ -28,6 +29,19 @@ class Subscription:
     start: int
     snapshot: bool
     definition: str = ""
+    problem: str = ""
+
+    def checked(self) -> "Subscription":
+        """The reader; raises STORED_DATA_INVALID when its entry could not be read."""
+        if self.problem:
+            raise error(
+                "STORED_DATA_INVALID",
+                what=f"the entry of subscription '{self.name}' in the catalog",
+                detail=self.problem,
+                hint="Use the version of ctsql that wrote it, or restore the warehouse's "
+                f"_ctsql/catalog table, or give it up: DROP SUBSCRIPTION '{self.name}'",
+            )
+        return self
 
     @property
     def app(self) -> str:
@@ -48,16 +62,22 @@ class Subscription:
         )
 
     @staticmethod
-    def from_json(text: str) -> "Subscription":
-        """The reader from its text; raises STORED_DATA_INVALID when it is none."""
+    def of_entry(name: str, text: str) -> "Subscription":
+        """The reader of an entry; an unreadable one says so only to whoever needs it.
+
+        Args:
+            name: under which it is kept.
+        """
         try:
             raw: dict[str, Any] = json.loads(text)
-            return Subscription(**raw)
+            made = Subscription(**raw)
         except (ValueError, TypeError) as problem:
-            raise error(
-                "STORED_DATA_INVALID",
-                what="a subscription in the catalog",
-                detail=f"{type(problem).__name__}: {problem}.",
-                hint="Restore the warehouse's _ctsql/catalog table to an earlier version.",
-                cause=problem,
-            ) from problem
+            return Subscription(
+                id="",
+                name=name,
+                object_id="",
+                start=0,
+                snapshot=False,
+                problem=f"{type(problem).__name__}: {problem}.",
+            )
+        return made

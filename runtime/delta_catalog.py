@@ -7,7 +7,7 @@ change several. The upper of the write handle counts the changes, so that of two
 create an object at once one wins, and the other looks again before it goes on.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item
@@ -70,11 +70,9 @@ class DeltaCatalog:
         table = self._table
         if self._catalog is None or table.has(self._version + 1):
             version, domains = table.domains()
-            items = [Item.from_json(v) for k, v in domains.items() if k.startswith(OBJECT)]
-            schemas = [v for k, v in domains.items() if k.startswith(SCHEMA)]
-            readers = [
-                Subscription.from_json(v) for k, v in domains.items() if k.startswith(SUBSCRIPTION)
-            ]
+            items = [Item.of_entry(k, v) for k, v in _under(OBJECT, domains)]
+            schemas = [v for _, v in _under(SCHEMA, domains)]
+            readers = [Subscription.of_entry(k, v) for k, v in _under(SUBSCRIPTION, domains)]
             self._catalog, self._version = Catalog.of(items, schemas, readers), version
         return self._catalog
 
@@ -104,6 +102,11 @@ class DeltaCatalog:
             invariant="somebody wins each race to change the catalog",
             detail=f"{CHANGE_TRIES_MAX} tries were lost.",
         )
+
+
+def _under(prefix: str, domains: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The domains of a kind: what follows the prefix, and the configuration."""
+    return [(k.removeprefix(prefix), v) for k, v in domains.items() if k.startswith(prefix)]
 
 
 def _differences(before: Catalog, after: Catalog) -> dict[str, str | None]:

@@ -211,7 +211,8 @@ class Engine:
     def is_refresh_due(self) -> bool:
         """Has the clock passed a time at which some view or task has something to do?
 
-        Without one the newest T need not move: reads of views that wait show the same.
+        Without one the newest T need not move: reads of views that wait show the same. What
+        cannot be read has nothing to do; whoever reads it is told why.
         """
         now, passed = self.timeline.now, clock.now_ms()
         return any(
@@ -224,6 +225,14 @@ class Engine:
                 )
             )
             for item in self.catalog
+            if item.is_run and self._is_readable_below(item)
+        )
+
+    def _is_readable_below(self, item: Item) -> bool:
+        """Can the definitions of an output, and of all that it reads, be read?"""
+        return all(
+            not i.problem and (not i.is_run or self.objects.is_readable(i))
+            for i in self.catalog.closure([item.id])
         )
 
     def mint_for(self, items: Iterable[Item]) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from ctsql.catalog import times
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import NotSupported, StatementError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import refresh_text
@@ -29,7 +29,7 @@ from ctsql.planner.syntax.statements import (
 from ctsql.planner.syntax.tokens import tokenise
 from ctsql.runtime import pending
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.status import status_of
+from ctsql.runtime.status import Status, status_of
 from ctsql.runtime.subscriptions.readers import Readers
 
 Rows = tuple[list[str], list[tuple[object, ...]]]
@@ -93,25 +93,33 @@ def _tasks(engine: Engine, items: list[Item]) -> Rows:
     engine.timeline.refresh()
     rows: list[tuple[object, ...]] = []
     for item in items:
-        inputs = ", ".join(str(i.name) for i in engine.objects.followed(item))
-        through = engine.complete_through([item])
         status = status_of(engine, item)
-        error_at = status.last_error
+        is_readable = status.problem is None
+        followed = engine.objects.followed(item) if is_readable else []
+        inputs = ", ".join(str(i.name) for i in followed)
+        through = engine.complete_through([item]) if is_readable else None
         rows.append(
             (
                 item.name.schema,
                 item.name.name,
                 inputs,
-                status.upper,
-                times.to_iso(through),
+                status.upper if is_readable else None,
+                None if through is None else times.to_iso(through),
                 status.state.value,
                 status.lag.milliseconds,
                 status.lag.versions,
-                error_at and f"T = {error_at[1]}: {error_at[2]}",
+                _error_text(status),
                 item.comment,
             )
         )
     return columns, rows
+
+
+def _error_text(status: Status) -> str | None:
+    if status.last_error is None:
+        return None
+    _, time, message = status.last_error
+    return message if time is None else f"T = {time}: {message}"
 
 
 def _like(name: str, pattern: str | None) -> bool:
@@ -205,7 +213,10 @@ def show_create(engine: Engine, statement: ShowCreate, search_schema: str) -> Ro
 def current_definition(engine: Engine, item: Item) -> str:
     """The definition with every name that has changed since replaced by today's."""
     span = definition_span(item)
-    statement = parse(span)
+    try:
+        statement = parse(span)
+    except (StatementError, NotSupported):
+        return item.definition  # of a newer version: what is stored is all that can be said
     texts: list[SqlText] = []
     targets: list[RelationRef] = []
     meaning: dict[Name, Item] = {}

@@ -15,9 +15,8 @@ from itertools import groupby
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
-from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import CLOSED, TIME_MAX
 from ctsql.planner.binding import Bound, bind_stored
@@ -79,8 +78,8 @@ class Objects:
         self.catalog = catalog
 
     def item(self, object_id: str) -> Item:
-        """The object of an id."""
-        return self.catalog.items[object_id]
+        """The object of an id; raises STORED_DATA_INVALID where the catalog cannot be read."""
+        return self.catalog.items[object_id].checked()
 
     def table(self, item: Item) -> DeltaTable:
         """The Delta table of an object that has one; of a task with outputs the first one's."""
@@ -127,6 +126,16 @@ class Objects:
         if found is None:
             found = self._bound[item.id, item.revision] = bind_stored(item, self.catalog)
         return found
+
+    def is_readable(self, item: Item) -> bool:
+        """Can this program read what the catalog says of a task or view?"""
+        try:
+            self.bound(item)
+        except CtsqlError as problem:
+            if problem.condition != "STORED_DATA_INVALID":
+                raise
+            return False
+        return True
 
     def current(self, item: Item) -> Item:
         """An object with the definition that is in force now; an output is its task."""
@@ -300,8 +309,8 @@ class Objects:
     def trims(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times in (after, until] at which a task runs because time has passed."""
         found: set[int] = set()
-        if "trim" not in fold(item.definition):
-            return found  # most tasks: their definitions need not be parsed to know it
+        if item.kind is not ObjectKind.CONTINUAL_TASK:
+            return found
         for start, stop, _, plan in self.plans(item, after=max(after, item.created), until=until):
             if plan.trim is not None:
                 schedule = Schedule.of([plan.trim], item.created)
@@ -315,9 +324,8 @@ class Objects:
 
     def schedule(self, item: Item) -> Schedule | None:
         """When a view is refreshed, or a task with COALESCE runs; None for at every commit."""
-        word = {ObjectKind.MATERIALIZED_VIEW: "refresh", ObjectKind.CONTINUAL_TASK: "coalesce"}
-        if item.kind not in word or word[item.kind] not in fold(item.definition):
-            return None  # most: their definitions need not be parsed to know it
+        if not item.is_run:
+            return None
         plan = self.bound(item).plan
         if isinstance(plan, TaskWrite):
             return Schedule.of([plan.coalesce], item.created) if plan.coalesce else None
@@ -491,5 +499,8 @@ class Objects:
         readers = self.catalog.all_readers(item.id)
         if any(r.kind is ObjectKind.CONTINUAL_TASK for r in readers):
             return True
-        told = self.watched | {s.object_id for s in self.catalog.subscriptions.values()}
+        subscriptions = self.catalog.subscriptions.values()
+        if any(s.problem for s in subscriptions):
+            return True  # nobody can tell what it follows
+        told = self.watched | {s.object_id for s in subscriptions}
         return item.id in told or any(r.id in told for r in readers)

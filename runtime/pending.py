@@ -16,6 +16,8 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.memory_table import MemoryTable
 from ctsql.runtime.redefinition import awaits_columns, not_written
 
+UNREADABLE = "STORED_DATA_INVALID"
+
 COLUMNS = (
     ("kind", "string"),
     ("schema", "string"),
@@ -80,7 +82,9 @@ def pending(engine: Engine) -> list[Pending]:
         elif item.is_run:
             try:
                 engine.advance_one(item, now)
-            except DataError as problem:
+            except CtsqlError as problem:
+                if not isinstance(problem, DataError) and problem.condition != UNREADABLE:
+                    raise
                 problems[item.id] = problem
             if awaits_columns(engine.objects, item):
                 problems[item.id] = not_written(item)

@@ -220,11 +220,14 @@ class Service:
 
     def _is_worth_trying(self, engine: Engine, item: Item, trouble: Trouble, now: int) -> bool:
         """Has anything it reads or its own table moved since it failed, or was that long ago?"""
-        return (
-            trouble.is_due(time.monotonic())
-            or engine.objects.table(item).has(trouble.version + 1)
-            or bool(engine.objects.read_times(item, after=trouble.until, until=now))
-        )
+        if trouble.is_due(time.monotonic()) or engine.objects.table(item).has(trouble.version + 1):
+            return True
+        try:
+            return bool(engine.objects.read_times(item, after=trouble.until, until=now))
+        except CtsqlError as problem:
+            if problem.condition != "STORED_DATA_INVALID":
+                raise
+            return False  # nobody can tell what it reads before that is mended
 
     # ---- telling
 

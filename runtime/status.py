@@ -10,12 +10,14 @@ these, the pending ones are those after the T through which the output is comple
 A commit that has no T yet counts with the T it would get now. A view with refresh times is behind
 only once a refresh that was due has passed; past its last one it is finished. An output that waits
 because something it reads has failed is behind, and carries the error of what failed, by its name.
+Of one that depends on what this program cannot read nothing but that is known.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
+from ctsql.catalog.errors import CatalogError
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.nodes import TaskWrite
@@ -47,6 +49,7 @@ class State(Enum):
     FAILED = "failed"
     SUSPENDED = "suspended"
     FINISHED = "finished"
+    UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +75,24 @@ class Lag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """One output. ``failure`` is its own; ``origin`` is whose failure it waits for."""
+    """One output. ``failure`` is its own; ``origin`` is whose failure it waits for.
+
+    ``problem``: why nothing else can be told of it; its upper is then 0.
+    """
 
     item: Item
-    upper: int
-    lag: Lag
+    upper: int = 0
+    lag: Lag = Lag(0, 0)
     suspended: bool = False
     failure: Failure | None = None
     origin: tuple[Item, Failure] | None = None
+    problem: CatalogError | None = None
 
     @property
     def state(self) -> State:
         """What it is for itself: suspended, finished, failed; else behind or up to date."""
+        if self.problem is not None:
+            return State.UNREADABLE
         if self.suspended:
             return State.SUSPENDED
         if self.upper == CLOSED:
@@ -93,8 +102,10 @@ class Status:
         return State.BEHIND if self.lag.versions else State.UP_TO_DATE
 
     @property
-    def last_error(self) -> tuple[str, int, str] | None:
-        """Condition, T and message of what holds it up."""
+    def last_error(self) -> tuple[str, int | None, str] | None:
+        """Condition, T, if it has one, and message of what holds it up."""
+        if self.problem is not None:
+            return self.problem.condition, None, self.problem.message
         if self.failure is not None:
             return _condition(self.item), self.failure.time, self.failure.reason
         if self.origin is not None and self.state is State.BEHIND:
@@ -111,7 +122,7 @@ class Status:
             name.schema,
             name.name,
             self.state.value,
-            None if self.upper == CLOSED else self.upper,
+            None if self.upper in (0, CLOSED) else self.upper,
             self.lag.milliseconds,
             self.lag.versions,
             *(self.last_error or (None, None, None)),
@@ -127,12 +138,22 @@ def status(engine: Engine) -> list[Status]:
     with engine.as_stored():
         catalog = engine.refresh_catalog()
         engine.timeline.refresh()
-        outputs = [i for i in catalog if i.is_run]
+        outputs = [i for i in catalog if i.is_run or i.problem]
         return [status_of(engine, i) for i in sorted(outputs, key=lambda i: i.name.key)]
 
 
 def status_of(engine: Engine, item: Item) -> Status:
     """The status of one output, as of the catalog and the timeline last looked at."""
+    try:
+        item.checked()
+        return _status_of(engine, item)
+    except CatalogError as problem:
+        if problem.condition != "STORED_DATA_INVALID":
+            raise
+        return Status(item=item, problem=problem)
+
+
+def _status_of(engine: Engine, item: Item) -> Status:
     through = engine.complete_through([item])
     upper = engine.objects.stored_upper(item)
     below = [i for i in engine.catalog.closure([item.id]) if i.id != item.id]

@@ -8,7 +8,8 @@ objects they were bound to when they were made (``Item.reads``), whatever is cal
 from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.binding.binder import Binder, Bound, refresh_parts
 from ctsql.planner.binding.checks import check_holds_rows
-from ctsql.planner.binding.names import definition_span, qualify
+from ctsql.planner.binding.definitions import definition_span
+from ctsql.planner.binding.names import qualify
 from ctsql.planner.binding.stored import bind_stored
 from ctsql.planner.binding.task import bind_task
 

@@ -11,10 +11,14 @@ from ctsql.catalog.schemas import Column
 from ctsql.planner.assertions import not_null_columns, refuse_nondeterministic
 from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.binding.checks import check_holds_rows, check_storable, named_columns
-from ctsql.planner.binding.names import definition_span, qualify
+from ctsql.planner.binding.definitions import (
+    definition_of,
+    is_no_definition,
+    reading_definition,
+)
+from ctsql.planner.binding.names import qualify
 from ctsql.planner.nodes import POLICY_AUTO, Get, Node, Query, Role, ViewReference, ViewWrite
 from ctsql.planner.rules import transform
-from ctsql.planner.syntax import parse
 from ctsql.planner.syntax.refreshes import POLICY
 from ctsql.planner.syntax.statements import (
     ChangeKind,
@@ -78,7 +82,7 @@ class Binder:
         name = qualify(ref, self.search_schema)
         stored = self._stored.get(name)
         if stored is not None:
-            return self.catalog.items[stored.object_id]
+            return self.catalog.items[stored.object_id].checked()
         item = self.catalog.get(name, span=ref.span)
         check_holds_rows(self.catalog, item, ref.span)
         return item
@@ -134,16 +138,12 @@ class Binder:
 
     def view(self, item: Item) -> ViewReference:
         """A plain view, with its own query bound in its own terms."""
-        statement = parse(definition_span(item))
-        if not isinstance(statement, CreateView):
-            raise error(
-                "STORED_DATA_INVALID",
-                what=f'the definition of view "{item.name}"',
-                detail="It is not a CREATE VIEW statement.",
-                hint="Drop the view and create it again.",
-            )
         below = Binder(self.catalog, item.search_schema, None, reads=item.reads)
-        query = below.query(statement.query)
+        with reading_definition(item):
+            statement = definition_of(item)
+            if not isinstance(statement, CreateView):
+                raise is_no_definition(item)
+            query = below.query(statement.query)
         columns = tuple(c.name for c in item.columns)
         return ViewReference(object_id=item.id, name=item.name, columns=columns, query=query)
 

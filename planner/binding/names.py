@@ -1,8 +1,6 @@
-"""Names of relations, and definitions as text."""
+"""Names of relations."""
 
-from ctsql.catalog.items import Item
 from ctsql.catalog.names import Name
-from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax.statements import RelationRef
 
 
@@ -11,8 +9,3 @@ def qualify(ref: RelationRef, search_schema: str) -> Name:
     if len(ref.parts) == 1:
         return Name(search_schema, ref.parts[0])
     return Name(ref.parts[0], ref.parts[1])
-
-
-def definition_span(item: Item) -> Span:
-    """A stored definition as text to parse; errors name the object."""
-    return Source(item.definition, f"definition of {item.name}").whole()

@@ -1,11 +1,13 @@
 """Binding definitions of the catalog again."""
 
-from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item
 from ctsql.planner.binding.binder import Binder, Bound
-from ctsql.planner.binding.names import definition_span
+from ctsql.planner.binding.definitions import (
+    definition_of,
+    is_no_definition,
+    reading_definition,
+)
 from ctsql.planner.binding.task import bind_task
-from ctsql.planner.syntax import parse
 from ctsql.planner.syntax.statements import (
     CreateContinualTask,
     CreateMaterializedView,
@@ -14,21 +16,22 @@ from ctsql.planner.syntax.statements import (
 
 
 def bind_stored(item: Item, catalog: Catalog) -> Bound:
-    """Bind the definition of an object of the catalog again."""
+    """Bind the definition of an object of the catalog again.
+
+    Raises:
+        STORED_DATA_INVALID: its definition, or that of an object it reads, cannot be read.
+    """
+    for output in catalog.outputs_of(item):
+        output.checked()
     binder = Binder(catalog, item.search_schema, None, reads=item.reads)
-    statement = parse(definition_span(item))
-    match statement:
-        case CreateContinualTask():
-            return bind_task(binder, statement, item, catalog.outputs_of(item))
-        case CreateMaterializedView():
-            return binder.bind_materialized_view(statement, item)
-        case CreateView():
-            query = binder.query(statement.query)
-            return Bound(query, item.columns, item.reads)
-        case _:
-            raise error(
-                "STORED_DATA_INVALID",
-                what=f'the definition of {item.kind.value} "{item.name}"',
-                detail="It is not the statement that makes such an object.",
-                hint="Drop the object and create it again.",
-            )
+    with reading_definition(item):
+        match definition_of(item):
+            case CreateContinualTask() as statement:
+                return bind_task(binder, statement, item, catalog.outputs_of(item))
+            case CreateMaterializedView() as statement:
+                return binder.bind_materialized_view(statement, item)
+            case CreateView() as statement:
+                query = binder.query(statement.query)
+                return Bound(query, item.columns, item.reads)
+            case _:
+                raise is_no_definition(item)

@@ -37,7 +37,9 @@ class Alteration:
         name = qualify(statement.target, self.names.search_schema)
         if statement.if_exists and catalog.find(name) is None:
             return f"DROP {keyword} (did not exist)"
-        item = self.names.of_kind(statement.target, statement.kind)
+        item = catalog.find(name)
+        if item is None or not item.problem:
+            item = self.names.of_kind(statement.target, statement.kind)
         if item.kind is ObjectKind.TASK_OUTPUT:
             raise self._output_alone(item, statement.target.span)
         dropped: list[Item] = []

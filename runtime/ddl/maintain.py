@@ -101,7 +101,8 @@ class Maintenance:
                 yield from self._with_state(item)
             return
         for item in sorted(catalog, key=lambda i: i.name.key):
-            if item.is_output or (statement.everything and item.managed and item.location):
+            is_kept = statement.everything and item.managed and item.location and not item.problem
+            if item.is_output or is_kept:
                 yield from self._with_state(item)
         for name, table in (
             ("catalog", self.engine.catalog_store.table),
@@ -181,6 +182,7 @@ class Maintenance:
         engine = self.engine
         folders = adapter.table_folders(engine.gateway, engine.warehouse, leave_out=SYSTEM_FOLDER)
         catalog = engine.refresh_catalog()  # after the listing: what is made meanwhile is in it
+        catalog.check_outlined()
         rows: list[tuple[object, ...]] = []
         for folder in folders:
             if not cleaning.is_left_over(folder, catalog, before_ms=before_ms):
@@ -199,7 +201,7 @@ class Maintenance:
         """SHOW RETENTION: one row for each consumer of each table."""
         engine, now_ms = self.engine, clock.now_ms()
         catalog = engine.refresh_catalog()
-        stored = [i for i in catalog if i.location is not None]
+        stored = [i for i in catalog if i.location is not None and not i.problem]
         if statement.target is not None:
             stored = self._stored(statement)
         known = needs(engine, keep_from=now_ms)

@@ -117,4 +117,5 @@ def check_free(catalog: Catalog, name: Name, span: Span | None, *, quiet: bool) 
 def drop_text(catalog: Catalog, item: Item) -> str:
     """The statement that drops an object: of an output, the one that drops all of its task."""
     dropped = catalog.items[item.owner] if item.kind is ObjectKind.TASK_OUTPUT else item
-    return f"DROP {dropped.kind.keyword} {dropped.name}"
+    keyword = ObjectKind.TABLE.keyword if dropped.problem else dropped.kind.keyword
+    return f"DROP {keyword} {dropped.name}"

@@ -29,7 +29,8 @@ from ctsql.runtime.subscriptions.readers import Readers
 
 READS = "reads"
 """The consumer that stands for SELECT, now and AS OF the past."""
-_LOST = ("HISTORY_LOST", "NOT_A_DELTA_TABLE")
+_LOST = ("HISTORY_LOST", "NOT_A_DELTA_TABLE", "STORED_DATA_INVALID")
+"""Conditions under which an output cannot say what it needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,15 @@ def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
 
     Args:
         keep_from: reads AS OF this T and later shall go on working.
+
+    Raises:
+        STORED_DATA_INVALID: an entry of the catalog is damaged so that nobody can tell what it
+            needs.
     """
     catalog = engine.refresh_catalog()
+    catalog.check_outlined()
     engine.timeline.refresh()
-    stored = [i for i in catalog if i.location is not None]
+    stored = [i for i in catalog if i.location is not None and not i.problem]
     rows: dict[str, list[Need]] = {i.id: [] for i in stored}
     logs: dict[str, list[int]] = {i.id: [] for i in stored}
     for item in stored:
@@ -62,7 +68,7 @@ def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
         logs[item.id].append(_version_at(engine, item, keep_from))
         if item.is_output:
             logs[item.id].append(_last_write(engine, item))
-    for item in (i for i in catalog if i.is_run):
+    for item in (i for i in catalog if i.is_run or i.problem):
         for read, through, seen in _reads(engine, item, keep_from):
             rows[read.id].append(_need(engine, read, through, consumer_name(item)))
             logs[read.id].append(_version_at(engine, read, seen))
@@ -76,6 +82,9 @@ def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
 def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, int, int]]:
     """What is read for an output: (stored object, T from which rows are needed, T for the log)."""
     objects = engine.objects
+    if item.problem:
+        yield from ((read, 0, 0) for read in _stored_reads(engine, item))
+        return
     try:
         if objects.is_closed(item):
             return
@@ -110,13 +119,16 @@ def _shown_from(engine: Engine, item: Item, keep_from: int) -> tuple[int, int]:
 
 
 def _stored_reads(engine: Engine, item: Item) -> list[Item]:
-    """The stored objects that a definition reads, through plain views, each once."""
+    """The stored objects that a definition reads, through plain views, each once.
+
+    Also through an object whose entry cannot be read, as it may be a plain view.
+    """
     found: dict[str, Item] = {}
     for reading in item.reads:
         if reading.object_id == item.id:
             continue
-        read = engine.objects.item(reading.object_id)
-        if read.location is None:
+        read = engine.catalog.items[reading.object_id]
+        if read.location is None or read.problem:
             found.update((i.id, i) for i in _stored_reads(engine, read))
         else:
             found[read.id] = read

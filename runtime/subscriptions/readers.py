@@ -79,8 +79,13 @@ class Readers:
         self.location = f"{system}/{TABLE}"
 
     def find(self, name: str) -> Subscription | None:
-        """The reader of a name, as of the catalog last looked at."""
-        return self.engine.catalog.subscriptions.get(fold(name))
+        """The reader of a name, as of the catalog last looked at.
+
+        Raises:
+            STORED_DATA_INVALID: its entry in the catalog cannot be read.
+        """
+        found = self.engine.catalog.subscriptions.get(fold(name))
+        return None if found is None else found.checked()
 
     def place(self, subscription: Subscription) -> Place:
         """A reader's stored position."""
@@ -116,7 +121,7 @@ class Readers:
 
         self.engine.catalog_store.change(with_reader)
         self.engine.refresh_catalog()
-        found = self.engine.catalog.subscriptions[fold(name)]
+        found = self.engine.catalog.subscriptions[fold(name)].checked()
         self.check(found, item, None)
         return found
 
@@ -170,9 +175,10 @@ class Readers:
         return "DROP SUBSCRIPTION" if existed else "DROP SUBSCRIPTION (did not exist)"
 
     def listed(self) -> list[tuple[Subscription, Item, Position]]:
-        """Every reader, what it follows and how far it is, in order of name."""
+        """Every reader that can be read, what it follows and how far it is, in order of name."""
         catalog = self.engine.refresh_catalog()
-        found = sorted(catalog.subscriptions.values(), key=lambda s: fold(s.name))
+        readable = (s for s in catalog.subscriptions.values() if not s.problem)
+        found = sorted(readable, key=lambda s: fold(s.name))
         return [(s, catalog.items[s.object_id], self.place(s).position) for s in found]
 
     def kept(self) -> list[Kept]:
@@ -197,9 +203,9 @@ def read_for(catalog: Catalog, item: Item) -> list[str]:
     while waiting:
         below: list[Item] = []
         for one in waiting:
-            if one.location is not None:
+            if one.location is not None and not one.problem:
                 found[one.id] = None
-            if one.kind in (ObjectKind.VIEW, ObjectKind.MATERIALIZED_VIEW):
+            if one.kind in (ObjectKind.VIEW, ObjectKind.MATERIALIZED_VIEW) or one.problem:
                 below += [catalog.items[r.object_id] for r in one.reads]
         waiting = below
     return list(found)

@@ -1,0 +1,65 @@
+"""Stored definitions as statements, and what to say of one that cannot be read.
+
+A definition may be written by a newer version of ctsql, or damaged. Then the object it makes, and
+what depends on that, fails by its name; everything else goes on.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import Item
+from ctsql.catalog.spans import Source, Span
+from ctsql.planner.syntax import parse
+from ctsql.planner.syntax.statements import Statement
+
+DEFINITIONS_CACHED_MAX = 4_096
+
+
+def definition_span(item: Item) -> Span:
+    """A stored definition as text to parse; errors name the object."""
+    return Source(item.definition, f"definition of {item.name}").whole()
+
+
+def definition_of(item: Item) -> Statement:
+    """The statement that made an object; raises as :func:`parse` does."""
+    return _parsed(item.definition, str(item.name))
+
+
+@lru_cache(maxsize=DEFINITIONS_CACHED_MAX)
+def _parsed(definition: str, name: str) -> Statement:
+    # Each change of the catalog binds all definitions again; reading them is most of that.
+    return parse(Source(definition, f"definition of {name}").whole())
+
+
+@contextmanager
+def reading_definition(item: Item) -> Iterator[None]:
+    """Inside, what is wrong with an object's definition is said of the object.
+
+    Raises:
+        STORED_DATA_INVALID: its definition is none that this version of ctsql can read.
+    """
+    try:
+        yield
+    except CtsqlError as problem:
+        if problem.condition == "STORED_DATA_INVALID":
+            raise  # of the object that it names: this one, or one that it reads
+        raise error(
+            "STORED_DATA_INVALID",
+            what=f'the definition of {item.kind.value} "{item.name}"',
+            detail=f"{problem.message[:1].upper()}{problem.message[1:]}.",
+            hint="Use the version of ctsql that wrote it, or drop the object and create it again: "
+            f"DROP {item.kind.keyword} {item.name}",
+            cause=problem,
+        ) from problem
+
+
+def is_no_definition(item: Item) -> CtsqlError:
+    """STORED_DATA_INVALID for a definition that makes something else; the caller raises it."""
+    return error(
+        "STORED_DATA_INVALID",
+        what=f'the definition of {item.kind.value} "{item.name}"',
+        detail="It is not the statement that makes such an object.",
+        hint=f"Drop the object and create it again: DROP {item.kind.keyword} {item.name}",
+    )

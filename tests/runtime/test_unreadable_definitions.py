@@ -1,0 +1,122 @@
+"""What one program cannot read in the catalog: only what depends on it fails, by its name."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Item
+from ctsql.runtime.delta_catalog import OBJECT, SUBSCRIPTION
+from ctsql.runtime.write_handle import Attempt, Committed
+
+pytestmark = pytest.mark.spark
+
+SET_UP = """
+CREATE TABLE feed (k INT);
+CREATE TABLE other (k INT);
+CREATE MATERIALIZED VIEW good AS SELECT k FROM feed;
+CREATE CONTINUAL TASK fine ON INPUT feed AS (INSERT INTO fine SELECT k FROM feed);
+CREATE VIEW broken AS SELECT k FROM other;
+CREATE MATERIALIZED VIEW shattered AS SELECT k FROM feed;
+CREATE MATERIALIZED VIEW above AS SELECT k FROM broken;
+CREATE CONTINUAL TASK beyond ON INPUT shattered AS (INSERT INTO beyond SELECT k FROM shattered);
+INSERT INTO feed VALUES (1);
+SELECT * FROM good, fine, above, beyond;
+"""
+
+
+def rewrite(con: Connection, domain: str, text: str) -> None:
+    """Put another text into the catalog's table, as a newer version or damage would."""
+    assert con._engine is not None
+    store = con._engine.catalog_store
+    upper = store._output.fetch_recent_upper()
+    attempt = store._output.open(upper)
+    assert isinstance(attempt, Attempt)
+    attempt.set_domain(domain, text)
+    assert isinstance(attempt.commit(upper + 1, {}), Committed)
+
+
+def entry(con: Connection, name: str) -> Item:
+    assert con._engine is not None
+    return next(i for i in con._engine.refresh_catalog() if i.name.name == name)
+
+
+def newer_definition(item: Item) -> str:
+    """A statement that this version does not know."""
+    newer = item.definition.replace("AS SELECT", "KEEPING FOREVER AS SELECT")
+    return dataclasses.replace(item, definition=newer).to_json()
+
+
+def newer_kind(item: Item) -> str:
+    """An object of a kind that this version does not know, with its name and what it reads."""
+    return json.dumps({**json.loads(item.to_json()), "kind": "semantic layer"})
+
+
+def damaged(item: Item) -> str:
+    """Not even JSON."""
+    return item.to_json()[:40]
+
+
+def refused(con: Connection, sql: str, name: str) -> None:
+    """The statement fails by the name of what cannot be read."""
+    with pytest.raises(CtsqlError) as problem:
+        con.execute(sql).fetchall()
+    assert problem.value.condition == "STORED_DATA_INVALID", sql
+    assert name in problem.value.message, sql
+
+
+@pytest.mark.parametrize("change", [newer_definition, newer_kind, damaged])
+def test_only_what_depends_on_it_fails(con: Connection, change: Callable[[Item], str]) -> None:
+    """A plain view and a materialized view are unreadable; the rest of the warehouse goes on."""
+    con.execute(SET_UP)
+    broken, shattered = entry(con, "broken"), entry(con, "shattered")
+    rewrite(con, OBJECT + broken.id, change(broken))
+    rewrite(con, OBJECT + shattered.id, change(shattered))
+    names = ["broken", "shattered"]
+    if change is damaged:
+        names = [f"unreadable_{i.id[:8]}" for i in (broken, shattered)]
+    con.execute("INSERT INTO feed VALUES (2)")
+    for name in ("feed", "good", "fine"):
+        assert sorted(con.execute(f"SELECT * FROM {name}").fetchall()) == [(1,), (2,)]
+    for name, reader in zip(names, ("above", "beyond"), strict=True):
+        refused(con, f"SELECT * FROM {name}", name)
+        refused(con, f"SELECT * FROM {reader}", name)
+    failures: list[str] = []
+    with pytest.raises(CtsqlError, match="cannot be read"):
+        con.run(once=True, on_event=lambda event: failures.append(event.message or ""))
+    assert all(any(name in text for text in failures) for name in names)
+    states = {row[2]: row[3] for row in con.status().fetchall()}
+    assert (states["good"], states["fine"]) == ("up to date", "up to date")
+    assert {states[n] for n in ("above", "beyond", names[1])} == {"unreadable"}
+    assert {*names, "good"} <= {row[1] for row in con.execute("SHOW OBJECTS").fetchall()}
+    con.execute("SHOW CONTINUAL TASKS; SHOW PENDING").fetchall()
+    con.execute("CREATE MATERIALIZED VIEW later AS SELECT count(*) AS c FROM feed")
+    assert con.execute("SELECT * FROM later").fetchall() == [(2,)]
+    if change is damaged:
+        refused(con, "MAINTAIN", "unreadable_")
+    else:
+        con.execute("MAINTAIN").fetchall()
+    if change is newer_definition:
+        con.execute("DROP VIEW broken CASCADE; DROP MATERIALIZED VIEW shattered CASCADE")
+    else:
+        con.execute("; ".join(f"DROP TABLE {name} CASCADE" for name in names))
+    con.run(once=True)
+    left = {row[1] for row in con.execute("SHOW OBJECTS").fetchall()}
+    assert not left & {*names}
+
+
+def test_a_reader_that_cannot_be_read(con: Connection) -> None:
+    """Its name says so; other readers and all objects go on; nothing it may need is removed."""
+    con.execute("CREATE TABLE feed (k INT); INSERT INTO feed VALUES (1)")
+    for name in ("first", "second"):
+        con.execute(f"SUBSCRIBE TO feed UP TO NOW AS '{name}'").fetchall()
+    rewrite(con, f"{SUBSCRIPTION}first", '{"id": "1", "who": "knows"}')
+    con.execute("INSERT INTO feed VALUES (2)")
+    assert len(con.execute("SUBSCRIBE TO feed UP TO NOW AS 'second'").fetchall()) == 1
+    refused(con, "SUBSCRIBE TO feed UP TO NOW AS 'first'", "first")
+    refused(con, "MAINTAIN", "first")
+    con.execute("SHOW SUBSCRIPTIONS").fetchall()
+    con.execute("DROP SUBSCRIPTION 'first'; MAINTAIN").fetchall()

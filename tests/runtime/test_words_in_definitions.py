@@ -1,0 +1,96 @@
+"""The engine's own words in names, columns, comments, texts and functions of a user's definitions.
+
+An option is what the parser read behind WITH, and nothing that only looks like it.
+"""
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.planner.syntax import header, options
+from ctsql.planner.syntax.commands import COMMANDS
+from ctsql.planner.syntax.parse import _PLANS, DML_VERBS
+
+pytestmark = pytest.mark.spark
+
+WORDS = sorted(
+    {
+        word.lower()
+        for phrase in (
+            *options.TASK_OPTIONS,
+            *options._VIEW_KNOWN,
+            *header._KEYWORDS,
+            *(word for words in header._LATER for word in words),
+            *COMMANDS,
+            *DML_VERBS,
+            *_PLANS,
+            "INSERTS", "DELETES", "CHANGES", "CONTENTS", "FLOW", "CDC", "KEYS", "SEQUENCE BY",
+            "ITERATIONS = FIXPOINT", "ALIGNED TO", "CREATION", "AS OF", "SNAPSHOT", "UP TO NOW",
+            "TRIMESTER", "REFRESHED", "COALESCED",
+        )
+        for word in phrase.split()
+        if word.isalpha()
+    }
+)  # fmt: skip
+
+
+def quoted(words: list[str]) -> str:
+    return ", ".join(f"`{w}`" for w in words)
+
+
+def use(con: Connection, names: list[str]) -> None:
+    """All that a person does with a warehouse; every statement must go on working."""
+    con.run(once=True)
+    con.execute("SHOW OBJECTS").fetchall()
+    con.execute("SHOW CONTINUAL TASKS").fetchall()
+    assert {row[3] for row in con.status().fetchall()} <= {"up to date", "finished"}
+    for name in names:
+        con.execute(f"DESCRIBE EXTENDED {name}").fetchall()
+        con.execute(f"SHOW CREATE {name}").fetchall()
+
+
+def test_words_everywhere(con: Connection) -> None:
+    """A table, a view, a materialized view and a task made of nothing but such words."""
+    columns = ", ".join(f"`{w}` STRING COMMENT 'it is {w}'" for w in WORDS)
+    con.execute(f"CREATE TABLE `trim` ({columns})")
+    texts = ", ".join(f"'with (refresh every = {w})' AS `{w}`" for w in WORDS)
+    comment = f"/* WITH ({' '.join(WORDS)}) */ -- {' '.join(WORDS)}\n"
+    con.execute(f"CREATE VIEW `refresh` AS {comment} SELECT {quoted(WORDS)} FROM `trim`")
+    con.execute(
+        f"CREATE MATERIALIZED VIEW `coalesce` AS {comment} SELECT {quoted(WORDS)}, "
+        "trim(`trim`) AS `trim_every`, coalesce(`refresh`, 'coalesce') AS `at_creation` "
+        "FROM `refresh`"
+    )
+    con.execute(
+        f"CREATE CONTINUAL TASK `snapshot` ON INPUT `trim` AS ({comment}"
+        f"INSERT INTO `snapshot` SELECT {quoted(WORDS)} FROM `trim` "
+        "WHERE trim(`trim`) <> 'trim every' OR coalesce(`coalesce`, 'refresh') = 'iterations')"
+    )
+    con.execute(f"CREATE TABLE plain AS SELECT {texts}")
+    con.execute(f"INSERT INTO `trim` SELECT {quoted(WORDS)} FROM plain")
+    row = tuple(f"with (refresh every = {w})" for w in WORDS)
+    assert con.execute("SELECT * FROM `snapshot`").fetchall() == [row]
+    more = (row[WORDS.index("trim")], row[WORDS.index("refresh")])
+    assert con.execute("SELECT * FROM `coalesce`").fetchall() == [(*row, *more)]
+    assert con.execute("VERIFY `coalesce`").fetchall() == []
+    con.execute("SELECT count(*) FROM plain").fetchall()
+    use(con, ["`trim`", "`refresh`", "`coalesce`", "`snapshot`", "plain"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(0, len(WORDS), 12))
+def test_every_word_names_objects(start: int, con: Connection) -> None:
+    """Each word names a table, a view, a materialized view and a task, over a column of it."""
+    for word in WORDS[start : start + 12]:
+        con.execute(
+            f"CREATE SCHEMA `{word}`;"
+            f"CREATE TABLE `{word}`.`{word}` (`{word}` INT COMMENT '{word}');"
+            f"CREATE VIEW `{word}`.`{word} view` AS SELECT `{word}` FROM `{word}`.`{word}`;"
+            f"CREATE MATERIALIZED VIEW `{word}`.`{word} stored` AS "
+            f"SELECT `{word}`, '{word}' AS t FROM `{word}`.`{word} view`;"
+            f"CREATE CONTINUAL TASK `{word}`.`{word} task` ON INPUT `{word}`.`{word}` AS ("
+            f"INSERT INTO `{word}`.`{word} task` SELECT `{word}` FROM `{word}`.`{word}`);"
+            f"INSERT INTO `{word}`.`{word}` VALUES (1)"
+        )
+        assert con.execute(f"SELECT * FROM `{word}`.`{word} task`").fetchall() == [(1,)]
+        assert con.execute(f"SELECT * FROM `{word}`.`{word} stored`").fetchall() == [(1, word)]
+    use(con, [f"`{w}`.`{w} stored`" for w in WORDS[start : start + 12]])
