@@ -424,8 +424,9 @@ class Connection:
         interval: float | None = None,
     ) -> Subscription:
         from ctsql.runtime.ddl.namespace import Namespace
+        from ctsql.runtime.ddl.subscribe import open_feed
         from ctsql.runtime.pacing import INTERVAL_SECONDS
-        from ctsql.runtime.subscriptions.feed import as_told, open_feed
+        from ctsql.runtime.subscriptions.feed import as_told
 
         names = Namespace(engine, self.search_schema)
         feed = open_feed(names, statement, strict=self._settings.strict)

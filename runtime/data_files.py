@@ -4,6 +4,7 @@ Source: the Delta protocol, "Add File and Remove File", "Deletion Vectors", "Per
 """
 
 import json
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
@@ -79,3 +80,45 @@ class DataFile:
             return self
         action = {k: v for k, v in self.action.items() if k != "deletionVector"}
         return type(self)(json.dumps({"add": action}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStat:
+    """A live file.
+
+    Attributes:
+        path: as the log names it. size: in bytes. deleted: rows under its deletion vector.
+        rows: rows in the file, deleted ones included; None when it carries no statistics.
+        partition: its partition values, equal for files that may become one.
+    """
+
+    path: str
+    size: int
+    rows: int | None = None
+    deleted: int = 0
+    partition: tuple[tuple[str, str | None], ...] = ()
+
+    @property
+    def deleted_share(self) -> float:
+        """Which part of its rows is deleted, between 0 and 1; 1 when it cannot be known."""
+        if not self.deleted:
+            return 0.0
+        return self.deleted / self.rows if self.rows else 1.0
+
+    @property
+    def live_bytes(self) -> int:
+        """About how large it is without its deleted rows."""
+        return round(self.size * (1 - self.deleted_share))
+
+
+Bin = tuple[FileStat, ...]
+"""Files that are rewritten together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """A file in a table's folder. ``path`` is relative and decoded; ``modified_ms`` its time."""
+
+    path: str
+    size: int
+    modified_ms: int

@@ -38,10 +38,9 @@ from ctsql.runtime.delta_transaction import Transaction
 from ctsql.runtime.delta_vectors import VectorClasses, Vectors
 from ctsql.runtime.locks import local_path
 from ctsql.runtime.movements import added_files
+from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.spark_errors import converted, damaged_file
 
-FILE_COLUMN = "__ct_file"
-ROW_COLUMN = "__ct_row"
 COMMITS_CACHED_MAX = 2_000
 VERSIONS_CACHED_MAX = 8
 FILES_COUNTED_MAX = 500

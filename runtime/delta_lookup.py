@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from ctsql.runtime.data_files import DataFile
-from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, DeltaTable
+from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_transaction import files_by_name, relative_path
 from ctsql.runtime.local_files import (
     KeySet,
@@ -29,6 +29,7 @@ from ctsql.runtime.local_files import (
     not_deleted,
 )
 from ctsql.runtime.sinks.few import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX
+from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.spark_errors import converted
 
 PLACES = (StructField(FILE_COLUMN, StringType()), StructField(ROW_COLUMN, LongType()))

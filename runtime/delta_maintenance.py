@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ctsql.runtime.batches import StagedFile
-from ctsql.runtime.data_files import DataFile
+from ctsql.runtime.data_files import Bin, DataFile, FileStat, StoredFile
 from ctsql.runtime.delta_log import DeltaTable, Gateway
 from ctsql.runtime.locks import commit_lock
 from ctsql.runtime.log import Conflict
-from ctsql.runtime.maintenance.compaction import Bin, FileStat
-from ctsql.runtime.maintenance.retention import StoredFile
 from ctsql.runtime.spark_errors import converted
 
 LOG_FOLDER = "_delta_log"

@@ -13,7 +13,6 @@ from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 from pyroaring import BitMap64
-from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from ctsql.runtime import clock
@@ -24,6 +23,7 @@ from ctsql.runtime.delta_vectors import VectorFile
 from ctsql.runtime.local_writes import is_plain, write
 from ctsql.runtime.locks import commit_lock, local_path
 from ctsql.runtime.log import Conflict, RowsGone
+from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
 from ctsql.runtime.spark_errors import conflicts, converted, file_errors
 
 if TYPE_CHECKING:
@@ -61,14 +61,18 @@ class Transaction:
         make = self.gateway.delta.actions.DomainMetadata
         self._actions.append(make(domain, configuration, removed))
 
-    def stage(self, rows: DataFrame) -> list[StagedFile]:
+    def stage(self, rows: Rows) -> list[StagedFile]:
         """Write rows into files of the table's folder; nobody sees them until committed."""
+        if isinstance(rows, HeldRows):
+            written = self._written_here(rows.arrow, rows.schema)
+            if written is not None:
+                return written
         with converted():
-            made = scala_items(self.txn.writeFiles(rows._jdf))
+            made = scala_items(self.txn.writeFiles(frame_of(rows)._jdf))
             return [StagedFile(add.path(), add.json()) for add in made]
 
-    def stage_here(self, rows: pa.Table, schema: StructType) -> list[StagedFile] | None:
-        """Write few rows without Spark; None where Delta has to."""
+    def _written_here(self, rows: pa.Table, schema: StructType) -> list[StagedFile] | None:
+        """Few rows, written without Spark; None where Delta has to."""
         folder = local_path(self.table.location)
         if folder is None:
             return None

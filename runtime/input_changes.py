@@ -12,11 +12,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.runtime.data_files import DataFile
-from ctsql.runtime.delta_log import FILE_COLUMN, DeltaTable
+from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_lookup import local_rows
 from ctsql.runtime.local_files import OnlySpark, TooMany
 from ctsql.runtime.movements import Movement, added_files, numbered_files
 from ctsql.runtime.sinks.correction import COPIES, column_name, copied, net
+from ctsql.runtime.sinks.locations import FILE_COLUMN
 
 DIFF = "diff"
 CHANGE_TYPE = "_change_type"

@@ -22,12 +22,13 @@ from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.planner.lowering import Found
 from ctsql.runtime.data_files import DataFile
-from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, DeltaTable
+from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_lookup import PLACES, deleted_among, local_rows, rows_with_deleted
 from ctsql.runtime.file_ranges import KeyRanges
 from ctsql.runtime.local_files import KeySet, OnlySpark, TooMany
 from ctsql.runtime.sinks.correction import column_name
 from ctsql.runtime.sinks.few import at_hand, few
+from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
 
 _EXACT = (
     T.IntegralType, T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType, T.BooleanType,

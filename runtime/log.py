@@ -16,15 +16,10 @@ L3: :class:`Conflict` means that nothing of the transaction is in, nor will be. 
 """
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ctsql.runtime.batches import StagedDelete, StagedFile
 from ctsql.runtime.commits import Commit
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
 
 class Conflict(Exception):
@@ -40,12 +35,12 @@ class LogTransaction(Protocol):
 
     version_read: int
 
-    def stage(self, rows: "DataFrame") -> list[StagedFile]:
-        """Write rows into files of the table's folder, which nobody sees until committed."""
-        ...
+    def stage(self, rows: Any) -> list[StagedFile]:
+        """Write rows into files of the table's folder, which nobody sees until committed.
 
-    def stage_here(self, rows: "pa.Table", schema: "StructType") -> list[StagedFile] | None:
-        """The same for few rows that this process holds; None where Spark has to write them."""
+        Args:
+            rows: a DataFrame, or rows that the driver holds.
+        """
         ...
 
     def stage_deletes(self, victims: Iterable[tuple[str, Collection[int]]]) -> list[StagedDelete]:

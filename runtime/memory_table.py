@@ -26,15 +26,16 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
-from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import error
 from ctsql.runtime.batches import StagedDelete, StagedFile
 from ctsql.runtime.commits import Commit, FileAction
 from ctsql.runtime.data_files import DataFile
-from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, DeltaTable, Gateway
+from ctsql.runtime.delta_log import DeltaTable, Gateway
 from ctsql.runtime.delta_transaction import Transaction
 from ctsql.runtime.log import Conflict
+from ctsql.runtime.sinks.held import Rows, frame_of
+from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.spark_errors import converted
 
 FILES_KEPT_MAX = 16
@@ -347,18 +348,14 @@ class MemoryTransaction(Transaction):
         """Write a domain metadata action."""
         self.domains[domain] = None if removed else configuration
 
-    def stage(self, rows: DataFrame) -> list[StagedFile]:
+    def stage(self, rows: Rows) -> list[StagedFile]:
         """Compute rows and keep them; nobody sees them until committed."""
         with converted():
-            made = part(_checked(rows, self.table))
+            made = part(_checked(frame_of(rows), self.table))
         if not made.rows_count:
             return []
         self.table.staged_rows[made.name] = made
         return [StagedFile(made.name, "")]
-
-    def stage_here(self, rows: pa.Table, schema: StructType) -> list[StagedFile] | None:
-        """Only Spark keeps rows here."""
-        return None
 
     def add_files(self, staged: Iterable[StagedFile]) -> None:
         """Add staged rows."""

@@ -8,17 +8,13 @@ discarded, which deletes them. Both may be called again and then do nothing.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 from ctsql.catalog.errors import error
 from ctsql.runtime import faults
 from ctsql.runtime.batches import BatchText, Part, StagedDelete, StagedFile, check_bounds, own_files
 from ctsql.runtime.log import LogTable, LogTransaction
 from ctsql.runtime.movements import partition, tagged
-from ctsql.runtime.sinks.held import HeldRows, frame_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +22,7 @@ class Rows:
     """Rows to insert at a T, not staged yet."""
 
     time: int
-    rows: "DataFrame"
+    rows: Any
 
 
 class Staging:
@@ -39,18 +35,18 @@ class Staging:
         self._inserts: list[StagedFile] = []
         self._deletes: list[StagedDelete] = []
 
-    def stage(self, rows: "DataFrame | HeldRows") -> int:
-        """Write rows into files that nobody sees until the commit; returns the files' number."""
-        added = None
-        if isinstance(rows, HeldRows):
-            added = self._txn.stage_here(rows.arrow, rows.schema)
-        if added is None:
-            added = self._txn.stage(frame_of(rows))
+    def stage(self, rows: Any) -> int:
+        """Write rows into files that nobody sees until the commit; returns the files' number.
+
+        Args:
+            rows: a DataFrame, or rows that the driver holds.
+        """
+        added = self._txn.stage(rows)
         self._inserts += added
         faults.point("output_staged")
         return len(added)
 
-    def stage_shared(self, rows: "DataFrame", times: Sequence[int]) -> list[int]:
+    def stage_shared(self, rows: Any, times: Sequence[int]) -> list[int]:
         """Like :meth:`stage` for rows of several Ts; gives those that have rows, in order.
 
         Args:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from ctsql.catalog.items import Catalog
 from ctsql.runtime import clock, delta_maintenance as adapter
 from ctsql.runtime.commits import Commit
+from ctsql.runtime.data_files import StoredFile
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_maintenance import Folder
 from ctsql.runtime.delta_transaction import relative_path
@@ -24,7 +25,6 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.incremental.view_state import named_state, state_log_floor
 from ctsql.runtime.maintenance import retention
 from ctsql.runtime.maintenance.needs import Needs, needs, system_floor
-from ctsql.runtime.maintenance.retention import StoredFile
 
 _MADE_BY_CREATE = re.compile(r"\w+-[0-9a-f]{8}", re.ASCII)
 

@@ -17,36 +17,9 @@ files with deletion vectors took 0.6 s, in 8 files of a million rows together 0.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ctsql.runtime.data_files import Bin, FileStat
+
 MEBIBYTE = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileStat:
-    """A live file.
-
-    Attributes:
-        path: as the log names it. size: in bytes. deleted: rows under its deletion vector.
-        rows: rows in the file, deleted ones included; None when it carries no statistics.
-        partition: its partition values, equal for files that may become one.
-    """
-
-    path: str
-    size: int
-    rows: int | None = None
-    deleted: int = 0
-    partition: tuple[tuple[str, str | None], ...] = ()
-
-    @property
-    def deleted_share(self) -> float:
-        """Which part of its rows is deleted, between 0 and 1; 1 when it cannot be known."""
-        if not self.deleted:
-            return 0.0
-        return self.deleted / self.rows if self.rows else 1.0
-
-    @property
-    def live_bytes(self) -> int:
-        """About how large it is without its deleted rows."""
-        return round(self.size * (1 - self.deleted_share))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +61,6 @@ THOROUGH = Limits(
     batch_bytes=2048 * MEBIBYTE,
 )
 """What a MAINTAIN statement goes for: no second small file, no deleted row."""
-
-Bin = tuple[FileStat, ...]
 
 
 def choose(files: Iterable[FileStat], limits: Limits) -> tuple[Bin, ...]:

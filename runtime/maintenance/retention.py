@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from ctsql.runtime.commits import Commit
+from ctsql.runtime.data_files import StoredFile
 
 DAY_MS = 86_400_000
 RETAIN_DEFAULT_MS = 7 * DAY_MS
@@ -57,15 +58,6 @@ class Need:
     version: int
     since: int
     consumer: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredFile:
-    """A file in a table's folder. ``path`` is relative and decoded; ``modified_ms`` its time."""
-
-    path: str
-    size: int
-    modified_ms: int
 
 
 def oldest(needs: Iterable[Need]) -> Need | None:

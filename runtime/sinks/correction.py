@@ -9,7 +9,7 @@ stored rows of which k must go, the first k by file and row number go.
 
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
-from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
 
 COPIES = "__ct_n"
 PLACES = "__ct_at"

@@ -24,7 +24,7 @@ from enum import Enum, auto
 from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.spans import Source, Span
-from ctsql.runtime.delta_log import DeltaTable
+from ctsql.runtime.log import LogTable
 from ctsql.runtime.write_handle import FAILURE, Attempt, Committed, Output
 
 FEATURE = "domainMetadata"
@@ -169,7 +169,7 @@ def recorded(output: Output) -> Failure | None:
     return failure if failure.time >= output.upper - 1 else None
 
 
-def held_at(table: DeltaTable, version: int) -> Failure | None:
+def held_at(table: LogTable, version: int) -> Failure | None:
     """The error that an output holds since a commit that moved its upper (F4); None for rows."""
     if not table.has(version):
         return None  # its log was cleaned up: it is older than any history that is kept

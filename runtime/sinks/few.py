@@ -18,8 +18,8 @@ import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.delta_log import FILE_COLUMN
 from ctsql.runtime.session import setting
+from ctsql.runtime.sinks.locations import FILE_COLUMN
 from ctsql.runtime.spark_errors import converted
 
 DRIVER_ROWS_MAX = 10_000

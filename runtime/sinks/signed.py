@@ -20,7 +20,6 @@ from operator import and_, or_
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
-from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.incremental.near_rows import StoredRows
 from ctsql.runtime.sinks.cancel import keys
 from ctsql.runtime.sinks.correction import (
@@ -33,6 +32,7 @@ from ctsql.runtime.sinks.correction import (
 )
 from ctsql.runtime.sinks.few import few
 from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
+from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.sinks.staging import fits_arrow, persisted, stage_counted
 from ctsql.runtime.staged import Staging
 

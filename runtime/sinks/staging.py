@@ -16,7 +16,6 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
-from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.sinks.cancel import cancel, keys
 from ctsql.runtime.sinks.correction import COPIES, PLACES, column_name, copied, difference
 from ctsql.runtime.sinks.few import (
@@ -25,6 +24,7 @@ from ctsql.runtime.sinks.few import (
     unadaptive as unadaptive,
 )
 from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
+from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.staged import Staging
 
 PLACES_SCHEMA = pa.schema([(FILE_COLUMN, pa.string()), (ROW_COLUMN, pa.int64())])

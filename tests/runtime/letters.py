@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ctsql.api import Connection
-from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, Gateway
+from ctsql.runtime.delta_log import Gateway
+from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.write_handle import Batch, Committed, Output, Rows
 
 APP = "test:output"

@@ -7,11 +7,12 @@ import pytest
 from pyspark.sql import functions as F
 
 from ctsql.api import Connection
-from ctsql.runtime.delta_log import FILE_COLUMN, ROW_COLUMN, DeltaTable
+from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.incremental.near_rows import Keys, Lookups, StoredRows, change_of, rows_of
 from ctsql.runtime.movements import Movement
 from ctsql.runtime.sinks.correction import COPIES, net_change
 from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
+from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
 
 pytestmark = pytest.mark.spark
 

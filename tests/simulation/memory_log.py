@@ -364,10 +364,6 @@ class MemoryTransaction:
         file = self._folder.write_file(rows.rows, self._link.name)
         return [StagedFile(file.path, file.line("add", data_change=True))]
 
-    def stage_here(self, rows: object, schema: object) -> list[StagedFile] | None:
-        """No rows are of this process."""
-        raise NotImplementedError
-
     def add_files(self, staged: Iterable[StagedFile]) -> None:
         """Add staged files."""
         self._actions += [f.action for f in staged]

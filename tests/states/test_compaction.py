@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given, strategies as st
 
+from ctsql.runtime.data_files import FileStat
 from ctsql.runtime.maintenance.compaction import (
     MEBIBYTE,
     ROUTINE,
     THOROUGH,
-    FileStat,
     Limits,
     choose,
 )

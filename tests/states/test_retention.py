@@ -7,11 +7,11 @@ import pytest
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.runtime.commits import Commit, parse_commit
+from ctsql.runtime.data_files import StoredFile
 from ctsql.runtime.delta_maintenance import Folder
 from ctsql.runtime.maintenance.cleaning import is_left_over
 from ctsql.runtime.maintenance.retention import (
     Need,
-    StoredFile,
     named_below,
     needed_files,
     oldest,

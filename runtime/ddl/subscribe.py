@@ -1,0 +1,89 @@
+"""SUBSCRIBE: finds what a statement follows, and where it begins."""
+
+from ctsql.catalog import times
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.planner.assertions import refuse_nondeterministic
+from ctsql.planner.binding import check_holds_rows, qualify
+from ctsql.planner.syntax.statements import Subscribe
+from ctsql.runtime.ddl.namespace import Namespace
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.subscriptions.changes import Changes
+from ctsql.runtime.subscriptions.feed import Feed, as_told
+from ctsql.runtime.subscriptions.position import Position
+from ctsql.runtime.subscriptions.readers import Readers
+
+
+def open_feed(names: Namespace, statement: Subscribe, *, strict: bool = True) -> Feed:
+    """Find what a statement follows and from where; a new named reader is registered.
+
+    Raises:
+        UNKNOWN_RELATION, AS_OF_OUT_OF_RANGE: there is no such object, or not at that time.
+        READ_ONLY_MODE: a named reader on a read-only connection.
+        NONDETERMINISTIC_FUNCTION: a plain view whose result is no function of the data.
+        OBJECT_EXISTS, SUBSCRIPTION_OUTDATED: the reader's name is of another object or view.
+    """
+    engine = names.engine
+    if engine.read_only and statement.reader is not None:
+        raise error("READ_ONLY_MODE", span=statement.reader_span, what="SUBSCRIBE with a name")
+    passive = engine.read_only or not strict
+    with as_told(engine, passive=passive):
+        return _opened_feed(names, statement, passive=passive)
+
+
+def _opened_feed(names: Namespace, statement: Subscribe, *, passive: bool) -> Feed:
+    engine = names.engine
+    catalog = engine.refresh_catalog()
+    ref = statement.target
+    item = catalog.get(qualify(ref, names.search_schema), span=ref.span)
+    check_holds_rows(catalog, item, ref.span)
+    if item.kind is ObjectKind.VIEW:
+        analyst = names.binder().analyst
+        assert analyst is not None  # a namespace's binder has one
+        plan = engine.objects.bound(item).plan
+        refuse_nondeterministic(plan, "subscription", analyst.is_deterministic, clocks=True)
+    readers = Readers(engine)
+    known = None if statement.reader is None else readers.find(statement.reader)
+    if known is not None:
+        readers.check(known, item, statement.reader_span)
+    now = _now(engine, item, passive=passive)
+    position = _start(engine, item, statement, now) if known is None else None
+    if statement.reader is not None and position is not None:
+        known = readers.register(statement.reader, item, position)
+    place = None if known is None else readers.place(known)
+    end = now + 1 if statement.up_to_now else None
+    if statement.up_to is not None:
+        end = times.parse_time(statement.up_to.value, span=statement.up_to.span, option="UP TO")
+    if place is not None:
+        position = place.position
+    assert position is not None  # of the statement, or of the reader
+    return Feed(engine, item, position=position, end=end, place=place, passive=passive)
+
+
+def _now(engine: Engine, item: Item, *, passive: bool) -> int:
+    if not passive:
+        return engine.mint_for([item])
+    engine.timeline.refresh()
+    return engine.complete_through([item])
+
+
+def _start(engine: Engine, item: Item, statement: Subscribe, now: int) -> Position:
+    """Where a new reader begins."""
+    begin, as_of = statement.begin, statement.as_of
+    if begin is not None:
+        return Position(times.parse_time(begin.value, span=begin.span, option="FROM"))
+    first = Changes(engine.objects, item).begins()
+    if as_of is None:
+        return Position(now, snapshot=True) if first <= now else Position(now + 1)
+    at = times.parse_time(as_of.value, span=as_of.span)
+    if first <= at <= now:
+        return Position(at, snapshot=True)
+    told = f"It is known from T = {first} on." if at < first else f"The newest T is {now}."
+    raise error(
+        "AS_OF_OUT_OF_RANGE",
+        span=as_of.span,
+        time=at,
+        relation=str(item.name),
+        detail=told,
+        hint="FROM takes any time: the changes at or after it are told.",
+    )
