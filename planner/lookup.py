@@ -79,6 +79,8 @@ def key_lookup(delete: Delete) -> KeyLookup | None:
         return None
     if len(set(columns)) < len(columns):
         return None
+    if isinstance(of, ChangesInput) and of.columns[-1] in keys:
+        return None  # how many copies changed is no column of the input
     return KeyLookup(output=output, columns=columns, of=of, keys=keys)
 
 

@@ -16,6 +16,9 @@ from ctsql.catalog.refreshes import Every, RefreshPart
 from ctsql.catalog.schemas import Column
 from ctsql.planner.syntax.statements import MergeAction, MergeWhen, SqlText
 
+COPIES_CHANGED = "__ct_diff"
+"""The last column of the rows of a :class:`ChangesInput`: no table has one of this name."""
+
 
 class Role(Enum):
     """How a statement uses a relation."""
@@ -63,7 +66,8 @@ class DeletesInput:
 class ChangesInput:
     """The rows changed at T, each once, with ``diff``: copies inserted, or if negative deleted.
 
-    ``columns`` ends with it. On the first run with snapshot the rows are the whole contents.
+    ``columns`` ends with it; with ``COPIES_CHANGED`` where the table has a column ``diff`` and the
+    text names all columns anew. On the first run with snapshot the rows are the whole contents.
     """
 
     object_id: str

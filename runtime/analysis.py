@@ -20,7 +20,8 @@ from ctsql.planner.lowering import (
     quoted,
 )
 from ctsql.planner.lowering.queries import run_text
-from ctsql.planner.nodes import Delete, Get, Merge, Node, Query, Role, Update
+from ctsql.planner.lowering.type_names import type_name
+from ctsql.planner.nodes import COPIES_CHANGED, Delete, Get, Merge, Node, Query, Role, Update
 from ctsql.planner.rules import transform
 from ctsql.runtime.spark_errors import converted
 
@@ -51,8 +52,8 @@ class EmptySources:
         return self.contents(object_id, at)
 
     def changes(self, object_id: str, at: int) -> DataFrame:
-        """An empty table like the object, with ``diff``."""
-        return self.contents(object_id, at).withColumn("diff", F.lit(0).cast("bigint"))
+        """An empty table like the object, with their copies."""
+        return self.contents(object_id, at).withColumn(COPIES_CHANGED, F.lit(0).cast("bigint"))
 
     def stored(self, object_id: str) -> DataFrame | None:
         """Nothing is stored."""
@@ -83,7 +84,7 @@ class SparkAnalyst:
     def columns(self, query: Query) -> tuple[Column, ...]:
         """Names and types of a query's result."""
         return tuple(
-            Column(f.name, f.dataType.simpleString(), f.nullable, None)
+            Column(f.name, type_name(f.dataType), f.nullable, None)
             for f in self._analysed(query).schema
         )
 
@@ -139,7 +140,7 @@ class SparkAnalyst:
         with converted():
             if isinstance(node, Merge):
                 frames = assigned(node, view)
-                return [tuple(f.dataType.simpleString() for f in d.schema)[1:] for d in frames]
+                return [tuple(type_name(f.dataType) for f in d.schema)[1:] for d in frames]
             assert isinstance(node, Update)  # the rules keep the root's kind
             pieces: list[str | Query] = ["SELECT 1"]
             for assign in node.assignments:
@@ -148,7 +149,7 @@ class SparkAnalyst:
             if node.where is not None:
                 pieces += [" WHERE (", node.where, ")"]
             found = view.run(pieces, {"rows": empty(self._session, columns)})
-            return [tuple(f.dataType.simpleString() for f in found.schema)[1:]]
+            return [tuple(type_name(f.dataType) for f in found.schema)[1:]]
 
     def value_types(self, values: Sequence[Query]) -> tuple[str, ...]:
         """The types of values that read no relation."""
@@ -156,7 +157,7 @@ class SparkAnalyst:
         for value in values:
             with converted():
                 frame = run_text(value.sql, {}, self._context, before="SELECT (", after=")")
-            found.append(frame.schema[0].dataType.simpleString())
+            found.append(type_name(frame.schema[0].dataType))
         return tuple(found)
 
     def assignable(self, given: str, declared: str) -> bool:

@@ -11,6 +11,7 @@ from functools import cached_property, reduce
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
+from ctsql.planner.nodes import COPIES_CHANGED
 from ctsql.runtime.data_files import DataFile
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_lookup import local_rows
@@ -19,7 +20,6 @@ from ctsql.runtime.movements import Movement, added_files, numbered_files
 from ctsql.runtime.sinks.correction import COPIES, column_name, copied, net
 from ctsql.runtime.sinks.locations import FILE_COLUMN
 
-DIFF = "diff"
 CHANGE_TYPE = "_change_type"
 
 
@@ -64,13 +64,13 @@ class InputChange:
 
     @property
     def changes(self) -> DataFrame:
-        """Each changed row once, with ``diff``."""
+        """Each changed row once, with how many copies came, or if negative went."""
         names = [column_name(c) for c in self._columns]
         changed = self.changed
         if changed is None:
             rows = self.nothing() if self.added is None else self.added
             changed = net(rows.select(*names, F.lit(1).alias(COPIES)), self._columns)
-        return changed.select(*names, F.col(COPIES).cast("bigint").alias(DIFF))
+        return changed.select(*names, F.col(COPIES).cast("bigint").alias(COPIES_CHANGED))
 
 
 def added_rows(table: DeltaTable, movement: Movement) -> DataFrame:

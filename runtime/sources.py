@@ -11,7 +11,7 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.spans import Span
 from ctsql.planner.lookup import KeyLookup
 from ctsql.planner.lowering import EMPTY, Context, Found, lower_view
-from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput, ViewWrite
+from ctsql.planner.nodes import COPIES_CHANGED, ChangesInput, DeletesInput, InsertsInput, ViewWrite
 from ctsql.runtime.input_changes import InputChange
 from ctsql.runtime.key_lookup import Keys, stored_with_keys
 from ctsql.runtime.objects import Objects
@@ -179,7 +179,7 @@ class ExplainedSources(StoredSources):
 
     def changes(self, object_id: str, at: int) -> DataFrame:
         """The input's contents, in place of the rows changed at T."""
-        return self.contents(object_id, at).withColumn("diff", F.lit(1).cast("bigint"))
+        return self.contents(object_id, at).withColumn(COPIES_CHANGED, F.lit(1).cast("bigint"))
 
     def stored(self, object_id: str) -> DataFrame | None:
         """The output's contents, if it exists."""

@@ -19,6 +19,8 @@ from pyspark.errors import PySparkException
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Span
+from ctsql.planner.binding.checks import forbidden_in
+from ctsql.runtime.spark_messages import Thrown, data_error, lowered, plain_message, thrown_by
 
 _CONFLICTS = (
     delta_errors.ConcurrentAppendException,
@@ -34,7 +36,11 @@ FILE_MISSING = "a file of the table is missing"
 NOT_ALLOWED = "a file may not be written or read"
 NO_CONNECTOR = "Spark has no connector for such a location"
 _CONNECTOR_HINT = "Give Spark the store's connector: spark.jars.packages in spark-defaults.conf."
-_DATA_STATES = ("22", "23")
+_MAPPED = (
+    "Choose another one; a table keeps it with TBLPROPERTIES ('delta.columnMapping.mode' = 'name')."
+)
+_NAMES = re.compile(r"(?:`(?:[^`]|``)*`\.?)+")
+_PARTS = re.compile(r"`((?:[^`]|``)*)`")
 _ROUTINE_CONDITIONS = ("UNRESOLVED_ROUTINE", "ROUTINE_NOT_FOUND")
 
 
@@ -77,10 +83,8 @@ def converted(
         yield
     except _CONFLICTS:
         raise
-    except PySparkException as problem:
+    except (PySparkException, Py4JJavaError) as problem:
         raise _from_spark(problem, sent, within, relation_name) from problem
-    except Py4JJavaError as problem:
-        raise _from_java(problem) from problem
     except (Py4JNetworkError, Py4JError, ConnectionError) as problem:
         raise error(
             "SPARK_ERROR",
@@ -90,21 +94,12 @@ def converted(
         ) from problem
 
 
-def plain_message(text: str) -> str:
-    """A Spark message without its condition, SQLSTATE and the text it quotes."""
-    text = re.split(r"\n== (?:SQL|DataFrame)|\n\s*JVM stacktrace|;\n'|; line \d+ pos \d+", text)[0]
-    text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text.strip())
-    text = re.split(r"\s*SQLSTATE: \w{5}", text)[0]
-    text = re.sub(r"\s*If necessary set \S+ to \S+ to bypass this error\.?", "", text)
-    return re.sub(r"\s+", " ", text).strip()
-
-
-def _span(problem: PySparkException, sent: Located | None, within: Span | None) -> Span | None:
+def _span(thrown: Thrown, sent: Located | None, within: Span | None) -> Span | None:
     if sent is None or within is None:
         return within
-    for context in problem.getQueryContext() or []:
-        start, stop = context.startIndex(), context.stopIndex()
-        if 0 <= start <= stop and sent.text[start : stop + 1] == context.fragment():
+    for place in thrown.places:
+        start, stop = place.start, place.stop
+        if 0 <= start <= stop and sent.text[start : stop + 1] == place.fragment:
             first, last = sent.origin(start), sent.origin(stop) + 1
             first = min(max(first, within.start), within.stop)
             return Span(within.source, first, max(first, min(last, within.stop)))
@@ -112,23 +107,54 @@ def _span(problem: PySparkException, sent: Located | None, within: Span | None) 
 
 
 def _from_spark(
-    problem: PySparkException,
+    problem: PySparkException | Py4JJavaError,
     sent: Located | None,
     within: Span | None,
     relation_name: Callable[[str], str] | None,
 ) -> CtsqlError:
-    condition = problem.getCondition() or ""
-    state = problem.getSqlState() or ""
-    given = problem.getMessageParameters() or {}
-    span = _span(problem, sent, within)
-    message = plain_message(str(problem))
-    message = re.sub(r"`?__ct_r\d+\w*`?\.?", _shown(relation_name), message)
-    storage = _storage_problem(str(problem))
+    chain = thrown_by(problem)
+    # A value may be any text, also that of an error of the disk: what is about a row comes first.
+    bad_row = data_error(chain)
+    thrown = bad_row or chain[0]
+    span = _span(thrown, sent, within)
+    message = re.sub(r"`?__ct_r\d+\w*`?\.?", _shown(relation_name), plain_message(thrown.text))
+    if bad_row is not None:
+        return error("DATA_ERROR", span=span, message=lowered(message), detail="", hint="")
+    told = "\n".join(f"{t.kind.rpartition('.')[2]}: {t.text}" for t in chain)
+    storage = _storage_problem(told)
     if storage is not None:
         return storage
+    if "CANCELLED" in thrown.condition or "cancelled" in told:
+        return error("STATEMENT_CANCELLED", span=span)
+    known = _about_the_statement(thrown, span, lowered(message))
+    if known is not None:
+        return known
+    root = next((t for t in reversed(chain) if t.text), thrown)
+    return error(
+        "SPARK_ERROR",
+        span=span,
+        message=lowered(plain_message(root.text)) or "Spark failed",
+        detail=told.splitlines()[0] if len(chain) > 1 else "",
+        hint="",
+    )
+
+
+def _last_part(name: str) -> str:
+    """The last part of a qualified name as Spark writes it: each part in backticks.
+
+    >>> _last_part("`t`.`a.b`"), _last_part("`one``two`"), _last_part("plain")
+    ('a.b', 'one`two', 'plain')
+    """
+    parts = _PARTS.findall(name)
+    return str(parts[-1]).replace("``", "`") if parts else name.split(".")[-1]
+
+
+def _about_the_statement(thrown: Thrown, span: Span | None, message: str) -> CtsqlError | None:
+    """The error of a statement that Spark does not run; None when it is another kind."""
+    condition, given = thrown.condition, thrown.given
     if condition.startswith("UNRESOLVED_COLUMN"):
-        column = given.get("objectName", "").split(".")[-1].strip("`")
-        known = re.findall(r"`([^`]+)`(?=,|$)", given.get("proposal", ""))
+        column = _last_part(given.get("objectName", ""))
+        known = [_last_part(name) for name in _NAMES.findall(given.get("proposal", ""))]
         return error(
             "UNKNOWN_COLUMN",
             span=span,
@@ -140,23 +166,23 @@ def _from_spark(
         return error(
             "AMBIGUOUS_COLUMN",
             span=span,
-            column=given.get("name", "").strip("`"),
+            column=_last_part(given.get("name", "")),
             candidates=given.get("referenceNames", "").strip("[]").replace("`", ""),
         )
     if condition.startswith(_ROUTINE_CONDITIONS):
-        name = given.get("routineName", "").replace("`", "").split(".")[-1]
+        name = _last_part(given.get("routineName", ""))
         return error("UNKNOWN_FUNCTION", span=span, function=name, hint="")
+    if condition == "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES":
+        names = given.get("invalidColumnNames", "")
+        detail = f"{forbidden_in(names)} {_MAPPED}"
+        return error("INVALID_NAME", span=span, name=names, detail=detail)
     if condition.startswith("PARSE_") or condition == "INVALID_SQL_SYNTAX":
-        return error("SYNTAX_ERROR", span=span, message=_lower(message), detail="", hint="")
+        return error("SYNTAX_ERROR", span=span, message=message, detail="", hint="")
     if condition.startswith(("DATATYPE_MISMATCH", "INCOMPATIBLE_DATA", "CANNOT_MERGE_INCOM")):
-        return error("TYPE_MISMATCH", span=span, message=_lower(message), detail="", hint="")
-    if "CANCELLED" in condition or "cancelled" in message:
-        return error("STATEMENT_CANCELLED", span=span)
-    if state.startswith(_DATA_STATES) or condition in ("USER_RAISED_EXCEPTION",):
-        return error("DATA_ERROR", span=span, message=_lower(message), detail="", hint="")
-    if type(problem).__name__ in ("AnalysisException", "ParseException"):
-        return error("INVALID_STATEMENT", span=span, message=_lower(message), detail="", hint="")
-    return error("SPARK_ERROR", span=span, message=_lower(message), detail="", hint="")
+        return error("TYPE_MISMATCH", span=span, message=message, detail="", hint="")
+    if thrown.is_analysis:
+        return error("INVALID_STATEMENT", span=span, message=message, detail="", hint="")
+    return None
 
 
 def _shown(relation_name: Callable[[str], str] | None) -> Callable[[re.Match[str]], str]:
@@ -166,31 +192,6 @@ def _shown(relation_name: Callable[[str], str] | None) -> Callable[[re.Match[str
         return relation_name(match.group(0).strip("`."))
 
     return show
-
-
-def _from_java(problem: Py4JJavaError) -> CtsqlError:
-    chain: list[str] = []
-    java = problem.java_exception
-    while java is not None and len(chain) < 8:
-        chain.append(f"{java.getClass().getSimpleName()}: {java.getMessage()}")
-        java = java.getCause()
-    text = "\n".join(chain)
-    if "cancelled" in text:
-        return error("STATEMENT_CANCELLED")
-    storage = _storage_problem(text)
-    if storage is not None:
-        return storage
-    violated = re.search(r"\[DELTA_\w*(?:CONSTRAINT|INVARIANT)\w*\]\s*(.*)", text)
-    if violated:
-        message = _lower(plain_message(violated.group(1)))
-        return error("DATA_ERROR", message=message, detail="", hint="")
-    root = plain_message(chain[-1].split(": ", 1)[-1]) if chain else str(problem)
-    return error(
-        "SPARK_ERROR",
-        message=_lower(root.splitlines()[0] if root else "Spark failed"),
-        detail=chain[0].splitlines()[0] if chain else "",
-        hint="",
-    )
 
 
 # What a store said; the first that matches is taken. Texts of Linux, Hadoop 3.4 and Delta 4.4.
@@ -259,11 +260,3 @@ def file_errors(path: str) -> Iterator[None]:
         if found is None:
             found = error("STORAGE_ERROR", message=NOT_ALLOWED, detail=said, hint="")
         raise found from problem
-
-
-def _lower(message: str) -> str:
-    """A sentence as a message: first letter small unless it is a name, no full stop."""
-    message = message.rstrip(".")
-    if len(message) > 1 and message[0].isupper() and message[1].islower():
-        message = message[0].lower() + message[1:]
-    return message

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
-from ctsql.catalog.names import Name, fold
+from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.schemas import Column
 from ctsql.planner.assertions import not_null_columns, refuse_nondeterministic
@@ -17,7 +17,16 @@ from ctsql.planner.binding.definitions import (
     reading_definition,
 )
 from ctsql.planner.binding.names import qualify
-from ctsql.planner.nodes import POLICY_AUTO, Get, Node, Query, Role, ViewReference, ViewWrite
+from ctsql.planner.nodes import (
+    COPIES_CHANGED,
+    POLICY_AUTO,
+    Get,
+    Node,
+    Query,
+    Role,
+    ViewReference,
+    ViewWrite,
+)
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax.refreshes import POLICY
 from ctsql.planner.syntax.statements import (
@@ -131,9 +140,7 @@ class Binder:
         if item.kind is ObjectKind.VIEW:
             return self.view(item)
         if role is Role.CHANGES:
-            if any(fold(c) == DIFF for c in columns):
-                raise error("DUPLICATE_COLUMN", span=ref.span, column=DIFF)
-            columns = (*columns, DIFF)
+            columns = (*columns, _diff_of(ref, columns))
         return Get(object_id=item.id, name=item.name, columns=columns, role=role)
 
     def view(self, item: Item) -> ViewReference:
@@ -200,6 +207,31 @@ class Binder:
             policy=refresh_policy(statement),
         )
         return Bound(transform(plan), columns, tuple(self.reads.values()))
+
+
+def _diff_of(ref: RelationRef, columns: Sequence[str]) -> str:
+    """What the last column of ``changes(t)`` is called, where t has these columns.
+
+    Raises:
+        INVALID_STATEMENT: t has a column of that name, and no list says what each is called.
+    """
+    known = [fold(column) for column in columns]
+    if DIFF not in known:
+        return DIFF
+    if ref.names_columns:
+        return COPIES_CHANGED
+    free = "copies"
+    while free in known:
+        free += "_"
+    named = ", ".join(quote(column) for column in (*columns, free))
+    raise error(
+        "INVALID_STATEMENT",
+        span=ref.span,
+        message=f'changes({ref.name_span.text}) would have two columns called "{DIFF}"',
+        detail=f'{ref.name_span.text} has a column "{DIFF}" of its own; the last one says how many '
+        "copies were inserted or deleted.",
+        hint=f"Name them all: changes({ref.name_span.text}) AS {quote(ref.parts[-1])}({named})",
+    )
 
 
 def _no_change_of(ref: RelationRef, why: str) -> CtsqlError:

@@ -16,6 +16,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.failures import Failures
 from ctsql.planner.nodes import (
+    COPIES_CHANGED,
     ChangesInput,
     DeletesInput,
     InsertsInput,
@@ -75,7 +76,9 @@ def _(node: DeletesInput, context: Context) -> DataFrame:
 
 @lower_relation.register
 def _(node: ChangesInput, context: Context) -> DataFrame:
-    return context.sources.changes(node.object_id, context.at).select(*quoted(node.columns))
+    names = quoted(node.columns[:-1])
+    rows = context.sources.changes(node.object_id, context.at)
+    return rows.select(*names, rows[COPIES_CHANGED].alias(node.columns[-1]))
 
 
 @lower_relation.register

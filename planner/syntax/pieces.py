@@ -28,6 +28,7 @@ class RelationRef:
             must be cut when the relation is replaced.
         change: which of its changes are read, or its contents by name; None for a bare name.
         inner: in ``inserts(t)``, where the name stands.
+        names_columns: an alias with a list of columns follows, ``t AS a(x, y)``.
     """
 
     parts: tuple[str, ...]
@@ -36,6 +37,7 @@ class RelationRef:
     column_prefixes: tuple[Span, ...] = ()
     change: ChangeKind | None = None
     inner: Span | None = None
+    names_columns: bool = False
 
     @property
     def name_span(self) -> Span:

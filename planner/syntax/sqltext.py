@@ -303,7 +303,8 @@ def _change_reference(table: exp.Table, tokens: Tokens, index: int) -> RelationR
             hint=f"Type: {kind.value}(t)",
         )
     ref = relation_ref(parts, aliased=bool(table.alias))
-    return dataclasses.replace(ref, span=span, change=kind, inner=ref.span)
+    named = bool(table.alias_column_names)
+    return dataclasses.replace(ref, span=span, change=kind, inner=ref.span, names_columns=named)
 
 
 def _refuse_hidden_relation(tokens: Tokens, index: int) -> None:

@@ -34,6 +34,7 @@ from ctsql.catalog.errors import EnvironmentProblem
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.planner.changes import ChangePlan, Naming, StateNeed, StatePlan
 from ctsql.planner.changes.rules.algebraic import BOUND
+from ctsql.planner.lowering.type_names import type_name
 from ctsql.runtime import faults
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.incremental.near_rows import StoredRows
@@ -288,9 +289,7 @@ class ViewState:
         if gateway.exists(self.location):
             return
         self._forget()
-        columns = ", ".join(
-            f"{column_name(f.name)} {f.dataType.simpleString()}" for f in schema.fields
-        )
+        columns = ", ".join(f"{column_name(f.name)} {type_name(f.dataType)}" for f in schema.fields)
         with converted():
             session.sql(
                 f"CREATE TABLE IF NOT EXISTS delta.`{self.location}` ({columns}) USING delta "

@@ -1,0 +1,152 @@
+"""What Spark's and Delta's throwables say of themselves, and their messages as a person reads them.
+
+An exception that Python sees is often a wrapper: a task of Spark that failed on a row says
+TASK_WRITE_FAILED, and the row's own error is a cause of it. :func:`thrown_by` gives what each
+throwable of the chain says, outermost first. The condition and the SQLSTATE tell what it is, not
+the class: Python knows a dozen of Spark's classes and none of Delta's.
+
+Source: Spark's error-conditions.json and Delta's delta-error-classes.json, whose sentences
+tests/states/test_spark_messages.py runs through :func:`plain_message`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from py4j.java_gateway import JavaObject, is_instance_of
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import CapturedException
+
+_CHAIN_MAX = 12
+# 22 data exception, 23 constraint violation; an analysis that says so looked at values as well.
+_DATA_STATES = ("22", "23")
+# 21 too many rows, 38 and 39 a function failed, P0 raise_error(); an analysis means the statement.
+_RUN_STATES = ("21", "38", "39", "P0")
+_DATA_CONDITIONS = (
+    "COLLECTION_SIZE_LIMIT_EXCEEDED",
+    "EXCEED_LIMIT_LENGTH",
+    "INCONSISTENT_BEHAVIOR_CROSS_VERSION",
+    "INVALID_FORMAT",
+    "USER_RAISED_EXCEPTION",
+)
+# What the JVM itself throws where Spark computes a value without looking first.
+_ARITHMETIC = (
+    "java.lang.ArithmeticException",
+    "java.lang.NumberFormatException",
+    "java.time.DateTimeException",
+)
+_NO_CONDITION = re.compile(r"Illegal sequence boundaries")
+_QUOTED = re.compile(
+    r"\n== (?:SQL|DataFrame)\b.*==|\n\s*JVM stacktrace:|;\n'"
+    r"|; line \d+ pos \d+(?=;?\n|$)|\s*SQLSTATE: \w{5}(?=[;\n]|$)"
+)
+_ENDS = re.compile(r"(?<=[.!?])\s+")
+_SETTING = re.compile(
+    r"(?:If|To|You can|You may|Please) .*\b(?:set|disable|enable)\b.*\bspark(?:\.\w+){2}", re.DOTALL
+)
+"""A sentence that advises a setting of Spark's, which is ctsql's to set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which part of the text that Spark was given a throwable is about."""
+
+    start: int
+    stop: int
+    fragment: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thrown:
+    """What one throwable says: condition and state are empty where it has none."""
+
+    kind: str
+    text: str
+    condition: str = ""
+    state: str = ""
+    given: Mapping[str, str] = field(default_factory=dict)
+    places: Sequence[Place] = ()
+    is_analysis: bool = False
+
+    @property
+    def is_data_error(self) -> bool:
+        """Can a row not be computed or not be stored, for what the row holds?"""
+        if self.condition.startswith(_DATA_CONDITIONS) or self.state.startswith(_DATA_STATES):
+            return True
+        if self.condition and not self.condition.startswith("_LEGACY_ERROR"):
+            return self.state.startswith(_RUN_STATES) and not self.is_analysis
+        return self.kind in _ARITHMETIC or _NO_CONDITION.search(self.text) is not None
+
+
+def thrown_by(problem: PySparkException | Py4JJavaError) -> list[Thrown]:
+    """What an exception and its causes say, outermost first."""
+    if isinstance(problem, Py4JJavaError):
+        return [_of_java(java) for java in _chain(problem.java_exception)]
+    if isinstance(problem, CapturedException) and problem._origin is not None:
+        return [_of_java(java) for java in _chain(problem._origin)]
+    return [
+        Thrown(
+            kind=type(problem).__name__,
+            text=str(problem),
+            condition=problem.getCondition() or "",
+            state=problem.getSqlState() or "",
+            given=problem.getMessageParameters() or {},
+        )
+    ]
+
+
+def _chain(java: JavaObject | None) -> Iterator[JavaObject]:
+    """A Java throwable and its causes, outermost first."""
+    for _ in range(_CHAIN_MAX):
+        if java is None:
+            return
+        yield java
+        java = java.getCause()
+
+
+def _of_java(java: JavaObject) -> Thrown:
+    """What a Java throwable says, by Spark's own help for Python."""
+    gateway = SparkContext._gateway
+    assert gateway is not None  # it threw
+    kinds = (k for k in _ARITHMETIC if is_instance_of(gateway, java, k))
+    kind = next(kinds, str(java.getClass().getName()))
+    text = str(java.getMessage() or "")
+    if not is_instance_of(gateway, java, "org.apache.spark.SparkThrowable"):
+        return Thrown(kind=kind, text=text)
+    says = gateway.jvm.PythonErrorUtils
+    return Thrown(
+        kind=kind,
+        text=text,
+        condition=says.getCondition(java) or "",
+        state=says.getSqlState(java) or "",
+        given=dict(says.getMessageParameters(java) or {}),
+        places=tuple(
+            Place(c.startIndex(), c.stopIndex(), c.fragment())
+            for c in says.getQueryContext(java)
+            if c.contextType().toString() == "SQL"
+        ),
+        is_analysis=is_instance_of(gateway, java, "org.apache.spark.sql.AnalysisException"),
+    )
+
+
+def data_error(chain: Sequence[Thrown]) -> Thrown | None:
+    """The one of a chain that tells which row cannot be computed and why; None: no row is."""
+    return next((thrown for thrown in reversed(chain) if thrown.is_data_error), None)
+
+
+def plain_message(text: str) -> str:
+    """A Spark message without its condition, SQLSTATE, the text it quotes and Spark's settings."""
+    text = _QUOTED.split(text.strip(), maxsplit=1)[0]
+    text = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", text)
+    said = [sentence for sentence in _ENDS.split(text) if not _SETTING.match(sentence)]
+    return re.sub(r"\s+", " ", " ".join(said) or text).strip()
+
+
+def lowered(message: str) -> str:
+    """A sentence as a message: first letter small unless it is a name, no full stop."""
+    message = message.rstrip(".")
+    if len(message) > 1 and message[0].isupper() and message[1].islower():
+        message = message[0].lower() + message[1:]
+    return message
