@@ -72,30 +72,42 @@ class OpenTransaction:
         """Make all changes visible at one T; returns the newest T.
 
         Raises:
-            TRANSACTION_CONFLICT: somebody else changed one of the tables first; nothing of the
-                transaction is in.
+            TRANSACTION_CONFLICT: somebody else changed or dropped one of the tables first;
+                nothing of the transaction is in.
         """
         try:
+            self._check_there()
             changes = {i: c for i, copy in self._copies.items() if (c := self._change(copy))}
             faults.point("transaction_staged")
             if changes:
                 self.engine.mint()  # intents that a crash left are not ours to wait for
                 self._commit(changes)
-        except BaseException:
+        except BaseException as problem:
             if self.group not in self.engine.timeline.intents:
                 self.rollback()  # else it is decided, and whoever mints next commits the rest
+                if isinstance(problem, CtsqlError) and problem.condition == "STORAGE_ERROR":
+                    self._check_there()  # the copy went with the table, while it was looked at
             raise
         for copy in self._copies.values():
             copy.release()
         self._copies.clear()
         return self.engine.mint()
 
+    def _check_there(self) -> None:
+        """The tables that were written are still those that there are; names do not matter."""
+        known = self.engine.refresh_catalog().items
+        for item in self._items.values():
+            if item.id not in known:
+                raise self._conflict(item, "It was dropped since, by somebody else.")
+
     def _commit(self, changes: dict[str, Change]) -> None:
         engine = self.engine
         tables = engine.objects.sources()
         for object_id in changes:
             if object_id not in tables:
-                raise self._conflict(self._items[object_id], "It was dropped.")
+                raise self._conflict(
+                    self._items[object_id], "It was dropped since, by somebody else."
+                )
         with ExitStack() as locks:
             for location in sorted(self._copies[i].origin.location for i in changes):
                 locks.enter_context(commit_lock(location))

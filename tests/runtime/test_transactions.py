@@ -152,3 +152,31 @@ def test_killed_in_the_middle_and_overtaken(
     assert_rows(rows(con, "SELECT * FROM log"), logged, "no T was bound to what was undone")
     con.execute("BEGIN; INSERT INTO account VALUES (8, 8); INSERT INTO entry VALUES (8, 8); COMMIT")
     assert_rows(rows(con, "SELECT * FROM account"), [*account, (8, 8)], "and on")
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        "DROP TABLE account",
+        pytest.param(
+            "DROP TABLE account; CREATE TABLE account (id INT, balance INT)",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_a_table_is_dropped_meanwhile(connect: Callable[[], Connection], meanwhile: str) -> None:
+    """COMMIT names the table, also when another one has its name now; nothing is in."""
+    con, other = connect(), connect()
+    con.execute("CREATE TABLE account (id INT, balance INT); CREATE TABLE entry (id INT)")
+    con.execute("BEGIN; INSERT INTO account VALUES (1, 2); INSERT INTO entry VALUES (1)")
+    other.execute(meanwhile)
+    with pytest.raises(CommitLost) as caught:
+        con.execute("COMMIT")
+    assert caught.value.condition == "TRANSACTION_CONFLICT"
+    assert "account" in caught.value.message
+    assert "dropped" in (caught.value.detail or "")
+    assert rows(other, "SELECT * FROM entry") == []
+    if "CREATE" in meanwhile:
+        assert rows(other, "SELECT * FROM account") == []
+    con.execute("BEGIN; INSERT INTO entry VALUES (2); COMMIT")
+    assert rows(other, "SELECT * FROM entry") == [(2,)]
