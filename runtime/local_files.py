@@ -279,10 +279,12 @@ def _null_patterns(keys: pa.Table) -> list[frozenset[str]]:
     names = keys.schema.names
     if not any(column.null_count for column in keys.columns):
         return [frozenset()] if keys.num_rows else []
-    masks = pa.table([pc.is_null(column) for column in keys.columns], names)
+    # Arrow reads a name that begins with a dot or a bracket as a path: numbers stand in.
+    numbers = [str(n) for n in range(len(names))]
+    masks = pa.table([pc.is_null(column) for column in keys.columns], numbers)
     return [
-        frozenset(name for name, is_null in row.items() if is_null)
-        for row in masks.group_by(names).aggregate([]).to_pylist()
+        frozenset(names[int(number)] for number, is_null in row.items() if is_null)
+        for row in masks.group_by(numbers).aggregate([]).to_pylist()
     ]
 
 

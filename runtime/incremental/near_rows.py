@@ -69,8 +69,10 @@ def change_of(
     signed = pa.concat_tables([_weighted(come, weight, 1), _weighted(gone, weight, -1)])
     signed = signed.select([*columns, weight])
     if can_cancel:
-        added = signed.group_by(list(columns)).aggregate([(weight, "sum")])
-        added = added.rename_columns([*columns, weight])
+        # Arrow reads a name that begins with a dot or a bracket as a path: numbers stand in.
+        numbers = [str(n) for n in range(len(columns))]
+        added = signed.rename_columns([*numbers, weight]).group_by(numbers)
+        added = added.aggregate([(weight, "sum")]).rename_columns([*columns, weight])
         signed = added.filter(pa.compute.not_equal(added.column(weight), 0))
     schema = T.StructType([*fields, T.StructField(weight, T.LongType())])
     return HeldRows(table.gateway.session, schema, signed)

@@ -105,16 +105,18 @@ def test_sets_of_keys(tmp_path: Path) -> None:
     assert numbers(KeySet(pairs)) == []
 
 
-def test_every_pattern_of_nulls_in_keys(tmp_path: Path) -> None:
-    """Of all pairs of a value or NULL, those that are asked for are found."""
+@pytest.mark.parametrize(("k", "v"), [("k", "v"), (".v", "v"), (".", "[x")])
+def test_every_pattern_of_nulls_in_keys(tmp_path: Path, k: str, v: str) -> None:
+    """Of all pairs of a value or NULL, those that are asked for are found, whatever the names."""
+    schema = T.StructType().add(k, T.LongType()).add(v, T.StringType())
     pairs = list(product([1, None], ["x", None]))
     ks, vs = zip(*pairs, strict=True)
-    file = stored(tmp_path, "a", pa.table({"k": pa.array(ks, pa.int64()), "v": vs}))
+    file = stored(tmp_path, "a", pa.table({k: pa.array(ks, pa.int64()), v: vs}))
     for size in range(1, len(pairs) + 1):
         for wanted in combinations(range(len(pairs)), size):
-            keys = {"k": [ks[i] for i in wanted], "v": [vs[i] for i in wanted]}
+            keys = {k: [ks[i] for i in wanted], v: [vs[i] for i in wanted]}
             sets = [KeySet(keys, nulls_equal=True)]
-            found = find([file], SCHEMA, sets, places=("f", "r"), rows_max=9, bytes_max=9_999)
+            found = find([file], schema, sets, places=("f", "r"), rows_max=9, bytes_max=9_999)
             assert sorted(found.column("r").to_pylist()) == list(wanted)
 
 

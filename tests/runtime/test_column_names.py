@@ -6,12 +6,27 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.names import quote
 from tests.scenarios.play import assert_rows
 
 pytestmark = pytest.mark.spark
 
-PLAIN = ["a.b", ".", "ä€😀", "select", "from", "'q'", '"dq"', "x:y", "%", "a-b", "1", "/*"]
+PLAIN = [
+    "a.b",
+    "a",
+    ".a",
+    ".",
+    "[x",
+    "ä€😀",
+    "select",
+    "from",
+    "'q'",
+    '"dq"',
+    "x:y",
+    "%",
+    "a-b",
+    "1",
+    "/*",
+]
 MAPPED = ["a b", "a,b", "x;y", "(p)", "q=r", "{z}", "tab\there", "two\nlines", " ", "--"]
 BY_NAME = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
 
@@ -69,7 +84,7 @@ def rows_of(con: Connection, sql: str) -> list[Any]:
 @pytest.mark.parametrize("names", [PLAIN, PLAIN + MAPPED], ids=["plain", "mapped"])
 def test_every_name_everywhere(con: Connection, names: list[str]) -> None:
     """DML, transactions, views, tasks, changes, VERIFY and SUBSCRIBE over every such column."""
-    all_of = [quote(n) for n in names]
+    all_of = [f"`{n}`" for n in names]
     listed, count = ", ".join(all_of), len(names)
 
     def row(first: int) -> tuple[int, ...]:
