@@ -58,9 +58,10 @@ class Child:
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith("[") and line.endswith("]\n"):
-                self.events.append(json.loads(line))
+        with self.process.stdout as lines:
+            for line in lines:
+                if line.startswith("[") and line.endswith("]\n"):
+                    self.events.append(json.loads(line))
 
     def wait_for(self, event: str, most: float = SECONDS_TO_START) -> None:
         """Return once it has said it."""
