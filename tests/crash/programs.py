@@ -174,11 +174,12 @@ def settle(warehouse: str, *_: Any) -> None:
     say("done")
 
 
-def told(warehouse: str, _seed: str, _seconds: float, name: str) -> None:
-    """All changes of an object from the beginning, as a new subscription tells them."""
+def told(warehouse: str, _seed: str, _seconds: float, names: str) -> None:
+    """All changes of some objects from the beginning, as new subscriptions tell them."""
     con = connect(warehouse, master="local[1]")
-    for t, diff, *row in con.execute(f"SUBSCRIBE TO {name} FROM 0 UP TO NOW").fetchall():
-        say("row", t, diff, *row)
+    for name in names.split(","):
+        for t, diff, *row in con.execute(f"SUBSCRIBE TO {name} FROM 0 UP TO NOW").fetchall():
+            say("row", name, t, diff, *row)
     say("done")
 
 
