@@ -79,7 +79,7 @@ def read_columns(
     """
     columns: list[ColumnDef] = []
     seen: set[str] = set()
-    for group in groups(tokens, ","):
+    for group in groups(tokens, ",", are_columns=True):
         if not group:
             before = tokens[0].span if tokens else place
             raise syntax_error(before, "a column is missing in the list")
@@ -94,7 +94,7 @@ def read_columns(
 def type_edits(columns: Tokens) -> list[Edit]:
     """Spark's spelling for the Postgres types in a list of columns with types."""
     edits: list[Edit] = []
-    for group in groups(columns, ","):
+    for group in groups(columns, ",", are_columns=True):
         edits.extend(spark_types(_type_tokens(group, 1)))
     return edits
 
@@ -160,7 +160,7 @@ def _type_tokens(group: Sequence[Token], start: int) -> Tokens:
             break
         if symbol in ("(", "<"):
             depth += 1
-        elif symbol in (")", ">", ">>"):
+        elif symbol in (")", ">", ">>", ">>>"):
             depth -= len(symbol)
         stop += 1
     return group[start:stop]

@@ -11,6 +11,7 @@ from ctsql.planner.syntax.tokens import Kind, Token, Tokens, closing, words_are
 
 # What a query may follow, so that TABLE there begins one.
 _QUERY_MAY_FOLLOW = ("(", "UNION", "EXCEPT", "INTERSECT", "MINUS", "ALL", "DISTINCT", "AS", ")")
+_GENERICS = ("ARRAY", "MAP", "STRUCT")
 _OPERAND_ENDS = (Kind.WORD, Kind.QUOTED)
 _KEYWORDS = (
     "SELECT", "WHERE", "AND", "OR", "NOT", "BY", "HAVING", "ON", "WHEN", "THEN", "ELSE", "CASE",
@@ -40,16 +41,21 @@ def table_operands(tokens: Tokens) -> list[Edit]:
 def gaps(tokens: Tokens) -> list[Edit]:
     """Changes for a text that sqlglot could not read as it is."""
     edits: list[Edit] = []
-    structs = 0
+    types = 0
     for index, token in enumerate(tokens):
-        if token.upper == "<" and index and tokens[index - 1].upper == "STRUCT":
-            structs += 1
-        elif token.upper in (">", ">>") and structs:
-            structs = max(structs - len(token.upper), 0)
+        if token.upper == "<" and index and tokens[index - 1].upper in _GENERICS:
+            types += 1
+        elif token.upper in (">", ">>", ">>>") and types:
+            types = max(types - len(token.upper), 0)
+            continue
         if token.upper == "WINDOW" and not _is_window_clause(tokens, index):
             edits.append(Edit(span=token.span, text="windo_"))
-        elif token.upper == ":" and index and structs == 0:
+        elif token.upper == ":" and index and types == 0:
             edits.extend(_path(tokens, index))
+        elif token.upper in ("!<", "!>"):
+            edits.append(Edit(span=token.span, text=f"{token.upper[1:]} "))
+        elif token.upper == ">>>":
+            edits.append(Edit(span=token.span, text=">>"))
         elif token.upper == "|>":
             edits.extend(_pipe(tokens, index))
         elif token.upper == "MAX" and words_are(tokens, index, ("MAX", "RECURSION", "LEVEL")):

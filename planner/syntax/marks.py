@@ -125,7 +125,7 @@ def spark_types(tokens: Tokens) -> list[Edit]:
         before = tokens[index - 1].upper if index else ""
         if token.upper == "<":
             angles.append(before == "STRUCT")
-        elif token.upper in (">", ">>"):
+        elif token.upper in (">", ">>", ">>>"):
             del angles[-len(token.upper) :]
         elif token.kind is Kind.WORD:
             if angles and angles[-1] and before in ("<", ","):
@@ -168,7 +168,7 @@ def _type_stop(tokens: Tokens, start: int) -> int:
         depth = 0
         for index in range(stop, len(tokens)):
             symbol = tokens[index].upper
-            if symbol in ("<", ">", ">>"):
+            if symbol in ("<", ">", ">>", ">>>"):
                 depth += symbol.count("<") - symbol.count(">")
                 if depth <= 0:
                     return index + 1

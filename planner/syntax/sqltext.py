@@ -19,7 +19,15 @@ from ctsql.planner.syntax.cursor import MAX_NAME_PARTS, not_supported, relation_
 from ctsql.planner.syntax.gaps import gaps, table_operands
 from ctsql.planner.syntax.rewrite import Rewritten, splice
 from ctsql.planner.syntax.statements import ChangeKind, Edit, RelationRef, SqlText
-from ctsql.planner.syntax.tokens import Kind, Token, Tokens, closing, tokenise, words_are
+from ctsql.planner.syntax.tokens import (
+    Kind,
+    Token,
+    Tokens,
+    closing,
+    plain_comments,
+    tokenise,
+    words_are,
+)
 
 Form = Literal["query", "predicate", "statement", "ctes"]
 
@@ -161,7 +169,7 @@ def _tree(
 
 def _parse(given: Rewritten) -> exp.Expr:
     try:
-        return sqlglot.parse_one(given.text, dialect="spark")
+        return sqlglot.parse_one(plain_comments(given.text), dialect="spark")
     except _CRASHES as cause:
         raise ParseError(str(cause)) from cause
 

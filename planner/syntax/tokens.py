@@ -5,14 +5,15 @@ escapes are understood in one way only. sqlglot's own tokens are evened out here
 
 - a keyword of several words (``GROUP BY``) becomes one token for each word;
 - the rest of a statement that sqlglot keeps as one string (after SHOW, EXPLAIN) is cut too;
-- tokens that stand for no text of their own (the ``::`` that sqlglot reads into ``1L``) go.
+- tokens that stand for no text of their own (the ``::`` that sqlglot reads into ``1L``) go;
+- what Spark's lexer keeps together is one token: ``<<``, ``>>>``, ``!>``, ``.5``, the name ``1a``.
 
 No class here inherits from one of sqlglot's: its compiled build forbids that.
 """
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -84,6 +85,9 @@ _PIECE = re.compile(
     r"""--[^\n]*|/\*|\*/|r'[^']*'|r"[^"]*"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`|['"`]""",
     re.DOTALL | re.IGNORECASE,
 )
+_LINE_COMMENT = re.compile(r"--(?:\\\n|[^\r\n])*")
+_OPERATORS = ("<<", ">>", ">>>", "!<", "!>")
+_GENERICS = ("ARRAY", "MAP", "STRUCT")
 _BAD_HEX = re.compile(r"\b[xX](?:'[^']*'|\"[^\"]*\")|\b0x[0-9a-z]*", re.IGNORECASE)
 
 
@@ -93,11 +97,11 @@ def tokenise(span: Span) -> tuple[Token, ...]:
     Raises:
         SYNTAX_ERROR: a string, a quoted name or a comment is never closed; a bad literal.
     """
-    text = span.text
+    text = plain_comments(span.text)
     if text.startswith("\ufeff"):  # a byte order mark is no part of the first word
         text = " " + text[1:]
     try:
-        return tuple(_joined(_evened(text, span)))
+        return tuple(_joined(_kept_together(_named(_evened(text, span)))))
     except TokenError as cause:
         place = unclosed(text)
         if place is not None:
@@ -138,6 +142,60 @@ def unclosed(text: str) -> tuple[int, str] | None:
         elif piece in _OPENERS:
             return match.start(), _OPENERS[piece]
     return (comments[0], _OPENERS["/*"]) if comments else None
+
+
+def plain_comments(text: str) -> str:
+    """The text for sqlglot: to Spark, a line comment that ends in a backslash goes on."""
+    if "\\\n" not in text:
+        return text
+    made, position, depth = "", 0, 0
+    while match := _PIECE.search(text, position):
+        stop = match.end()
+        depth += {"/*": 1, "*/": -1}.get(match.group(), 0)
+        if match.group().startswith("--") and depth <= 0:
+            whole = _LINE_COMMENT.match(text, match.start())
+            stop = whole.end() if whole else stop
+        elif depth > 0 and match.group() not in ("/*", "*/"):
+            stop = match.start() + 1  # nothing but the marks of comments counts inside one
+        piece = text[match.start() : stop]
+        is_comment = piece.startswith("--") and depth <= 0
+        made += text[position : match.start()]
+        made += piece.replace("\\\n", "  ") if is_comment else piece
+        position = stop
+    return made + text[position:]
+
+
+def _named(tokens: Iterable[Token]) -> Iterator[Token]:
+    """A name may begin with a digit."""
+    return _merged(
+        tokens,
+        lambda a, b: a.kind is Kind.NUMBER and a.text.isdigit() and b.kind is Kind.WORD,
+        Kind.WORD,
+    )
+
+
+def _kept_together(tokens: Iterable[Token]) -> Iterator[Token]:
+    """Operators of several signs, and numbers that begin with a dot."""
+    whole = _merged(tokens, lambda a, b: a.upper + b.upper in _OPERATORS, Kind.SYMBOL)
+    return _merged(whole, lambda a, b: a.upper == "." and b.kind is Kind.NUMBER, Kind.NUMBER)
+
+
+def _merged(
+    tokens: Iterable[Token], belong: Callable[[Token, Token], bool], kind: Kind
+) -> Iterator[Token]:
+    """The tokens, those that touch each other and belong together as one."""
+    last: Token | None = None
+    for token in tokens:
+        if last is not None and last.stop == token.start and belong(last, token):
+            text = last.text + token.text
+            upper = "" if kind is Kind.NUMBER else text.upper()
+            last = Token(kind, text, upper, last.source, last.start, token.stop)
+            continue
+        if last is not None:
+            yield last
+        last = token
+    if last is not None:
+        yield last
 
 
 def _joined(tokens: Iterable[Token]) -> Iterator[Token]:
@@ -244,20 +302,27 @@ def at_depth_0(tokens: Tokens) -> Iterator[tuple[int, Token]]:
             yield index, token
 
 
-def groups(tokens: Tokens, separator: str) -> list[list[Token]]:
-    """The tokens cut at a separator that stands outside parentheses and angle brackets.
+def groups(tokens: Tokens, separator: str, *, are_columns: bool = False) -> list[list[Token]]:
+    """The tokens cut at a separator that stands outside parentheses, brackets and types.
+
+    Args:
+        are_columns: they are names with types; else expressions, where a type stands behind
+            ``::`` and another ``<`` compares.
 
     Returns:
         at least one group; a group between two separators can be empty.
     """
     found: list[list[Token]] = [[]]
-    round_depth = angle_depth = 0
-    for token in tokens:
-        if token.upper in ("(", ")"):
-            round_depth += 1 if token.upper == "(" else -1
-        elif token.upper in ("<", ">", ">>"):
-            angle_depth += token.upper.count("<") - token.upper.count(">")
-        if token.upper == separator and round_depth == 0 and angle_depth <= 0:
+    depth = angles = 0
+    for index, token in enumerate(tokens):
+        symbol = token.upper
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(symbol, 0)
+        if symbol == "<" and index and tokens[index - 1].upper in _GENERICS:
+            before = tokens[index - 2].upper if index > 1 else ""
+            angles += are_columns or angles > 0 or before in ("::", "AS")
+        elif angles and set(symbol) == {">"}:
+            angles = max(angles - len(symbol), 0)
+        if symbol == separator and depth == 0 and angles == 0:
             found.append([])
         else:
             found[-1].append(token)
