@@ -1,5 +1,7 @@
 """Which texts of a change plan this process runs, and how Spark's types come out of them."""
 
+import re
+
 import pytest
 
 from ctsql.catalog.schemas import Column
@@ -165,3 +167,19 @@ def test_columns_are_called_as_wanted() -> None:
     assert found.sql.startswith("SELECT __ct_")
     assert 'AS "odd ""name"' in found.sql
     assert isinstance(planned("SELECT i FROM t", TABLES).query.columns[0], Col)
+
+
+@pytest.mark.parametrize(
+    ("condition", "text"),
+    [
+        ("b = b > b", "((B = B) > B)"),
+        ("b = b IN (true)", "((B = B) IN (true))"),
+        ("b = b BETWEEN false AND b", "((B = B) >= false AND (B = B) <= B)"),
+        ("NOT b = b > b", "(NOT ((B = B) > B))"),
+        ("b BETWEEN false AND b = b", "(B >= false AND B <= (B = B))"),
+    ],
+)
+def test_operators_bind_as_in_spark(condition: str, text: str) -> None:
+    """sqlglot, which reads the expression here, has another precedence of its own."""
+    found = made(f"SELECT {condition} AS r FROM t").sql
+    assert text in re.sub(r"__ct_\d+", "B", found)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
-from ctsql.planner.changes.in_process.trees import COMPARED, is_conjunct, parsed
+from ctsql.planner.changes.in_process.trees import COMPARED, bound, is_conjunct, parsed
 from ctsql.planner.changes.in_process.types import (
     BIGINT,
     BOOLEAN,
@@ -98,7 +98,7 @@ class _Scope:
         self.columns: dict[str, Col] = {}
         self.queries: dict[str, Node] = {}
         texts = []
-        for part in parts:
+        for part in bound(parts):
             match part:
                 case str():
                     if "\\" in part:
@@ -220,8 +220,8 @@ class _Scope:
     def _between(self, tree: exp.Expression) -> Typed:
         value = self.of(tree.this)
         texts = []
-        for bound, operator in ((tree.args["low"], ">="), (tree.args["high"], "<=")):
-            left, right = self._same([value, self.of(bound)], binary=True)
+        for limit, operator in ((tree.args["low"], ">="), (tree.args["high"], "<=")):
+            left, right = self._same([value, self.of(limit)], binary=True)
             texts.append(f"{left} {operator} {right}")
         return self._negated(f"({texts[0]} AND {texts[1]})", tree)
 

@@ -1,11 +1,14 @@
 """Expressions of Spark SQL as trees."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
 
 from ctsql.planner.changes.in_process.types import OnlySpark
+from ctsql.planner.changes.nodes import Part
+from ctsql.planner.syntax import operators
 
 COMPARED: dict[type[exp.Expression], str] = {
     exp.EQ: "=",
@@ -18,6 +21,14 @@ COMPARED: dict[type[exp.Expression], str] = {
     exp.NullSafeNEQ: "IS DISTINCT FROM",
 }
 """DuckDB's operators that compare."""
+
+
+def bound(parts: Sequence[Part]) -> list[Part]:
+    """An expression with the parentheses that Spark's grammar gives it; sqlglot's gives others."""
+    try:
+        return list(operators.parenthesised(parts))
+    except operators.Unreadable as problem:
+        raise OnlySpark("operators that may bind otherwise") from problem
 
 
 @lru_cache(maxsize=4096)

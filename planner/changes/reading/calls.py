@@ -22,7 +22,6 @@ from ctsql.planner.syntax.tokens import Token, Tokens, closing, groups, span_of,
 
 _SUMS = ("sum", "avg", "mean", "try_sum", "try_avg")
 _SAME_TYPE = ("min", "max", "first", "last", "any_value", "sum", "lag", "lead", "mode")
-_DIRECTIONS = ("ASC", "DESC", "NULLS", "FIRST", "LAST")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ def aggregate_call(
         Refused: SUBQUERY_PLACE, or what is in an argument.
     """
     name = fold(tokens[0].text)
-    inside = expressions.build(tokens[1:], scope)
+    inside = expressions.build_piece(tokens[1:], scope)
     if any(True for _ in subqueries(inside)):
         raise Refused("SUBQUERY_PLACE", span_of(tokens))
     expr = Expr((typed(tokens[0]), *inside.parts), span_of(tokens))
@@ -97,7 +96,7 @@ def window_draft(
     Raises:
         Refused: the window has a form that is not known here, or an argument's reason.
     """
-    inside = expressions.build(tokens[1:], scope, Calls(aggregate=calls.aggregate))
+    inside = expressions.build_piece(tokens[1:], scope, Calls(aggregate=calls.aggregate))
     call = Expr((typed(tokens[0]), *inside.parts), span_of(tokens))
     sections = _sections(over)
     partition = tuple(
@@ -138,7 +137,9 @@ def order_item(
 ) -> Order:
     """One item of an ORDER BY."""
     stop = len(tokens)
-    while stop > 1 and tokens[stop - 1].upper in _DIRECTIONS:
+    if stop > 2 and tokens[-2].upper == "NULLS" and tokens[-1].upper in ("FIRST", "LAST"):
+        stop -= 2
+    if stop > 1 and tokens[stop - 1].upper in ("ASC", "DESC"):
         stop -= 1
     direction = " ".join(typed(t) for t in tokens[stop:])
     return Order(expr=expressions.build(tokens[:stop], scope, calls), direction=direction)

@@ -5,7 +5,7 @@ tree says where they stand), calls of aggregate and window functions, and subque
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import sqlglot
@@ -18,7 +18,17 @@ from ctsql.planner.changes import functions
 from ctsql.planner.changes.nodes import Col, Expr, Node, Part, Subquery, SubqueryKind
 from ctsql.planner.changes.reading.scopes import Scope
 from ctsql.planner.changes.reasons import Refused
-from ctsql.planner.syntax.tokens import Kind, Token, Tokens, closing, span_of, tokenise, words_are
+from ctsql.planner.syntax import operators
+from ctsql.planner.syntax.tokens import (
+    Kind,
+    Token,
+    Tokens,
+    closing,
+    plain_comments,
+    span_of,
+    tokenise,
+    words_are,
+)
 
 # Words that stand in front of a parenthesis and are no function.
 _NO_FUNCTION = functions.names("""
@@ -58,7 +68,7 @@ class Reading:
         """
         source = Source(text)
         try:
-            tree = sqlglot.parse_one(text, dialect="spark")
+            tree = sqlglot.parse_one(plain_comments(text), dialect="spark")
         except (ParseError, TokenError, AttributeError, IndexError, KeyError, TypeError) as cause:
             raise Refused("TEXT_NOT_READ", source.whole()) from cause
         if not isinstance(tree, exp.Query):
@@ -115,10 +125,19 @@ class Expressions:
         """The expression of some tokens.
 
         Raises:
-            Refused: a name, a function or a subquery that has no change rule there.
+            Refused: a name, a function or a subquery that has no change rule there; tokens that
+                are not certain to be one expression to Spark.
         """
         if not tokens:
             raise Refused("TEXT_NOT_READ")
+        try:
+            operators.read(texts(tokens))
+        except operators.Unreadable as cause:
+            raise Refused("TEXT_NOT_READ", span_of(tokens)) from cause
+        return self.build_piece(tokens, scope, calls)
+
+    def build_piece(self, tokens: Tokens, scope: Scope, calls: Calls | None = None) -> Expr:
+        """A piece of an expression: what stands behind a function's name, say."""
         calls = calls or Calls()
         parts: list[Part] = []
         index = 0
@@ -129,7 +148,7 @@ class Expressions:
     def build_generator(self, tokens: Tokens, scope: Scope) -> Expr:
         """The call of a generator, its arguments as expressions."""
         inside = tokens[2:-1]
-        made = self.build(inside, scope) if inside else Expr(())
+        made = self.build_piece(inside, scope) if inside else Expr(())
         return Expr((typed(tokens[0]), "(", *made.parts, ")"), span_of(tokens))
 
     def _next(
@@ -235,6 +254,11 @@ def typed(token: Token) -> str:
     return token.source.text[token.start : token.stop]
 
 
+def texts(tokens: Tokens) -> list[str]:
+    """Tokens as :mod:`ctsql.planner.syntax.operators` reads them."""
+    return [typed(token) for token in tokens]
+
+
 def _is_call(tokens: Tokens, index: int) -> bool:
     word = tokens[index].upper
     before = tokens[index - 1].upper if index else ""
@@ -315,33 +339,20 @@ def _check_word(token: Token, before: str) -> None:
 
 
 def conjuncts(tokens: Tokens) -> list[Tokens]:
-    """The operands of AND at the top of a condition; the condition itself if there is an OR."""
-    while tokens and tokens[0].upper == "(" and closing(tokens, 0) == len(tokens) - 1:
-        if _query_follows(tokens, 0):
-            break
-        tokens = tokens[1:-1]
-    depth = cases = betweens = 0
-    found: list[Tokens] = []
-    begin = 0
-    for index, token in enumerate(tokens):
-        word = token.upper
-        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(word, 0)
-        cases += {"CASE": 1, "END": -1}.get(word, 0)
-        if depth or cases:
-            continue
-        if word == "OR":
-            return [tokens]
-        if word == "BETWEEN":
-            betweens += 1
-        elif word == "AND" and betweens:
-            betweens -= 1
-        elif word == "AND":
-            found.append(tokens[begin:index])
-            begin = index + 1
-    found.append(tokens[begin:])
-    if len(found) == 1:
-        return found
-    return [inner for piece in found for inner in conjuncts(piece)]
+    """The operands of AND at the top of a condition; the condition itself if there is none."""
+    try:
+        shape = operators.read(texts(tokens))
+    except operators.Unreadable:
+        return [tokens]
+    return [tokens[piece.start : piece.stop] for piece in _conjuncts(shape)]
+
+
+def _conjuncts(shape: operators.Shape) -> Iterator[operators.Shape]:
+    if shape.kind in (operators.AND, operators.GROUP):
+        for inner in shape.inside:
+            yield from _conjuncts(inner)
+    else:
+        yield shape
 
 
 def is_floating(expr: Expr) -> bool:

@@ -5,14 +5,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.planner.changes.columns import substituted, used
-from ctsql.planner.changes.nodes import Col, Expr, Part, Subquery
+from ctsql.planner.changes.nodes import Col, Expr, Part
 from ctsql.planner.changes.reading.clauses import at_top
 from ctsql.planner.changes.reasons import Refused
+from ctsql.planner.syntax import operators
 from ctsql.planner.syntax.tokens import Kind, Tokens, closing, groups, span_of, words_are
 
 _SETS_MAX = 4096  # CUBE of 12 columns, which is also Spark's own bound
-_OPENS = ("(", ",", "AND", "OR", "NOT", "WHEN", "THEN", "ELSE", "CASE")
-_CLOSES = (")", ",", "AND", "OR", "WHEN", "THEN", "ELSE", "END", "IS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +82,13 @@ def _unwrapped(tokens: Tokens) -> Tokens:
 
 def _bare(expr: Expr) -> Expr:
     """Without the parentheses that an alias's expression comes in."""
-    while expr.parts[0] == "(" and _is_closed(expr.parts):
-        expr = replace(expr, parts=expr.parts[1:-1])
-    return expr
+    try:
+        shape = operators.read(expr.parts)
+    except operators.Unreadable:
+        return expr
+    while shape.kind == operators.GROUP:
+        (shape,) = shape.inside
+    return replace(expr, parts=expr.parts[shape.start : shape.stop])
 
 
 def _trailing(tokens: Tokens) -> tuple[Tokens, Tokens]:
@@ -178,45 +181,36 @@ class Grouped:
 
 
 def _replaced(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tuple[Part, ...]:
+    """The parts with a column for every operand that is the key.
+
+    Raises:
+        Refused: TEXT_NOT_READ, the key's parts are there and may be an operand or not.
+    """
     size = len(key)
+    found = [i for i in range(len(parts) - size + 1) if _is_at(parts, i, key)]
+    if not found:
+        return parts
+    try:
+        operands = {(s.start, s.stop) for s in operators.read(parts).descend()}
+    except operators.Unreadable as cause:
+        raise Refused("TEXT_NOT_READ") from cause
     made: list[Part] = []
     index = 0
     while index < len(parts):
-        here = parts[index : index + size]
-        if len(here) == size and all(_same(a, b) for a, b in zip(here, key, strict=True)):
-            before = parts[index - 1] if index else "("
-            behind = parts[index + size] if index + size < len(parts) else ")"
-            if _is_closed(key) or (_is_one_of(before, _OPENS) and _is_one_of(behind, _CLOSES)):
-                made.append(col)
-                index += size
-                continue
-        made.append(parts[index])
-        index += 1
+        if index in found and (index, index + size) in operands:
+            made.append(col)
+            index += size
+        else:
+            made.append(parts[index])
+            index += 1
     return tuple(made)
+
+
+def _is_at(parts: tuple[Part, ...], index: int, key: tuple[Part, ...]) -> bool:
+    return all(_same(a, b) for a, b in zip(parts[index : index + len(key)], key, strict=True))
 
 
 def _same(a: Part, b: Part) -> bool:
     if isinstance(a, str) and isinstance(b, str):
         return a == b or (a.upper() == b.upper() and a[0] not in "'\"")
     return a == b
-
-
-def _is_one_of(part: Part, words: Sequence[str]) -> bool:
-    return isinstance(part, str) and part.upper() in words
-
-
-def _is_closed(key: tuple[Part, ...]) -> bool:
-    """A call, CASE ... END or a parenthesis: nothing around it binds tighter than it does."""
-    if any(isinstance(part, Subquery) for part in key):
-        return False
-    if _is_one_of(key[0], ("CASE",)) and _is_one_of(key[-1], ("END",)):
-        return sum(_is_one_of(p, ("CASE",)) for p in key) == 1
-    opening = 0 if key[0] == "(" else 1
-    if len(key) <= opening + 1 or key[opening] != "(" or key[-1] != ")":
-        return False
-    depth = 0
-    for index, part in enumerate(key[opening:], opening):
-        depth += 1 if part == "(" else -1 if part == ")" else 0
-        if depth == 0 and index < len(key) - 1:
-            return False
-    return True

@@ -100,7 +100,7 @@ class Relations:
             raise Refused("RELATION_UNKNOWN", first.span)
         inner = source.tokens[1:]
         if inner:
-            self.expressions.build(inner, Scope())
+            self.expressions.build_piece(inner, Scope())
         if is_function:
             names = ["id"]
         else:

@@ -1,0 +1,445 @@
+"""Reads how the operators of an expression bind, by Spark's grammar and no other.
+
+sqlglot's tree is good for finding names, but its operators bind otherwise than Spark's: to Spark
+``a = b BETWEEN c AND d`` asks whether ``a = b`` is between, and ``a = b > c`` compares from left to
+right. Whoever must know what belongs to what asks here. What is not certain to be read as Spark
+reads it (a keyword as a name, a form that is not known) is :class:`Unreadable`, never guessed.
+
+An expression is a sequence of *pieces*: tokens as they are typed, and anything that is no string,
+which stands for one operand (a column that is known, a subquery with its parentheses).
+
+Source: the rules ``booleanExpression``, ``predicate``, ``valueExpression``, ``primaryExpression``
+of Spark 4.2's SqlBaseParser.g4; tests/runtime/test_operators.py asks Spark's parser itself.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ctsql.planner.syntax.operands import NUMBER, STRING, PieceReader, Unreadable, is_word
+
+__all__ = ["AND", "GROUP", "OR", "Shape", "Unreadable", "parenthesised", "read"]
+
+Piece = TypeVar("Piece")
+
+AND, OR = "AND", "OR"
+GROUP = "("
+"""The kind of an expression in parentheses."""
+
+_LEVELS: tuple[frozenset[str], ...] = (
+    frozenset({"=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>", "!<", "!>"}),
+    frozenset({"|"}),
+    frozenset({"^"}),
+    frozenset({"&"}),
+    frozenset({"<<", ">>", ">>>"}),
+    frozenset({"+", "-", "||"}),
+    frozenset({"*", "/", "%", "DIV"}),
+)
+"""The operators of values, those that bind loosest first; each level goes from left to right."""
+
+_PREFIXES = ("-", "+", "~")
+_TYPED = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "INTERVAL", "X", "TIME")
+_FUNCTIONS_TOO = ("LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "IF", "LEFT", "RIGHT", "FILTER")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """An operand or an operation, and which pieces it is made of.
+
+    Attributes:
+        kind: of an operation its operator; ``"("`` of an expression in parentheses; else empty.
+        start, stop: its pieces. inside: its operands; of what is no operation, the expressions
+            that stand inside it. A chain of AND, or of OR, is one operation.
+    """
+
+    kind: str
+    start: int
+    stop: int
+    inside: tuple["Shape", ...] = ()
+
+    @property
+    def is_operation(self) -> bool:
+        """Does it need parentheses where it becomes an operand?"""
+        return self.kind not in ("", GROUP)
+
+    def descend(self) -> Iterator["Shape"]:
+        """It and all inside it."""
+        yield self
+        for shape in self.inside:
+            yield from shape.descend()
+
+
+def read(pieces: Sequence[object]) -> Shape:
+    """The shape of a whole expression.
+
+    Raises:
+        Unreadable: it is no expression, or one that is not certain to be read right.
+
+    >>> shape = read("a = b BETWEEN c AND d".split())
+    >>> shape.kind, shape.inside[0].kind
+    ('BETWEEN', '=')
+    """
+    reader = _Reader(pieces)
+    try:
+        shape = reader.expression()
+    except RecursionError as cause:
+        raise Unreadable("nested too deeply") from cause
+    if reader.at != len(reader.pieces):
+        raise reader.unreadable()
+    return shape
+
+
+def parenthesised(pieces: Sequence[Piece]) -> list[Piece | str]:
+    """The same expression with every operation in parentheses.
+
+    Raises:
+        Unreadable: as for :func:`read`.
+
+    >>> " ".join(parenthesised("a = b IN ( c )".split()))
+    '( ( a = b ) IN ( c ) )'
+    """
+    shapes = [s for s in read(pieces).descend() if s.is_operation]
+    made: list[Piece | str] = []
+    for index, piece in enumerate(pieces):
+        made += ["("] * sum(s.start == index for s in shapes)
+        made.append(piece)
+        made += [")"] * sum(s.stop == index + 1 for s in shapes)
+    return made
+
+
+class _Reader(PieceReader):
+    """Reads pieces from left to right."""
+
+    # ---- conditions
+
+    def expression(self) -> Shape:
+        return self.chain(OR, lambda: self.chain(AND, self.negation))
+
+    def chain(self, word: str, operand: Callable[[], Shape]) -> Shape:
+        start = self.at
+        found = [operand()]
+        while self.accept(word):
+            found.append(operand())
+        return found[0] if len(found) == 1 else Shape(word, start, self.at, tuple(found))
+
+    def negation(self) -> Shape:
+        start = self.at
+        if self.accept("NOT") or self.accept("!"):
+            inner = self.negation()
+            return Shape("NOT", start, self.at, (inner,))
+        if self.word() == "EXISTS":
+            self.at += 1
+            if self.query_follows():
+                self.skip()
+                return Shape("", start, self.at)
+            if self.is_operand():
+                self.at += 1
+                return Shape("", start, self.at)
+            self.at = start
+        return self.predicate()
+
+    def predicate(self) -> Shape:
+        start = self.at
+        left = self.value()
+        begin = self.at
+        if self.accept("IS"):
+            return self.tested(start, left)
+        self.accept("NOT")
+        word = self.word()
+        if word not in ("BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP"):
+            if self.at != begin:
+                raise self.unreadable()
+            return left
+        self.at += 1
+        operands = [left]
+        match word:
+            case "BETWEEN":
+                operands.append(self.value())
+                self.expect(AND)
+                operands.append(self.value())
+            case "IN":
+                operands += self.listed()
+            case "LIKE" | "ILIKE" if self.word() in ("ANY", "SOME", "ALL") and self.text(1) == "(":
+                self.at += 1
+                operands += self.listed()
+            case _:
+                operands.append(self.value())
+                if word in ("LIKE", "ILIKE") and self.accept("ESCAPE"):
+                    if not STRING.match(self.text()):
+                        raise self.unreadable()
+                    self.at += 1
+        return Shape(word, start, self.at, tuple(operands))
+
+    def tested(self, start: int, left: Shape) -> Shape:
+        self.accept("NOT")
+        if self.accept("DISTINCT", "FROM"):
+            right = self.value()
+            return Shape("IS", start, self.at, (left, right))
+        if self.word() not in ("NULL", "TRUE", "FALSE", "UNKNOWN"):
+            raise self.unreadable()
+        self.at += 1
+        return Shape("IS", start, self.at, (left,))
+
+    def listed(self) -> list[Shape]:
+        """``(a, b)``, or a query in parentheses."""
+        if self.is_operand():
+            self.at += 1
+            return []
+        if self.text() != "(":
+            raise self.unreadable()
+        inside = self.tried(self.expression)
+        return inside if inside is not None else []
+
+    # ---- values
+
+    def value(self, level: int = 0) -> Shape:
+        start = self.at
+        if level == len(_LEVELS):
+            return self.signed()
+        left = self.value(level + 1)
+        while self.word() in _LEVELS[level]:
+            operator = self.word()
+            self.at += 1
+            right = self.value(level + 1)
+            left = Shape(operator, start, self.at, (left, right))
+        return left
+
+    def signed(self) -> Shape:
+        """A sign in front of a number is a part of the number, so it binds tighter than ``::``."""
+        start = self.at
+        if self.text() not in _PREFIXES or (self.text() == "-" and NUMBER.fullmatch(self.text(1))):
+            return self.primary()
+        operator = self.text()
+        self.at += 1
+        inner = self.signed()
+        return Shape(operator, start, self.at, (inner,))
+
+    def primary(self) -> Shape:
+        start = self.at
+        found = self.base()
+        while True:
+            if self.text() == "." and (self.is_name(1) or is_word(self.text(1))):
+                self.at += 2
+                inside: tuple[Shape, ...] = (found,)
+            elif self.text() == "[":
+                self.at += 1
+                index = self.value()
+                self.expect("]")
+                inside = (found, index)
+            elif self.accept("::"):
+                self.type()
+                inside = (found,)
+            elif self.word() == "COLLATE" and self.is_name(1):
+                self.at += 2
+                if self.text() == "-" and self.is_name(1):  # Spark takes it for a bad name
+                    raise self.unreadable()
+                inside = (found,)
+            elif self.text() == ":" and (self.is_name(1) or self.text(1) == "["):
+                self.at += 1
+                self.at += self.is_name()
+                inside = (found,)
+            else:
+                return found
+            found = Shape("", start, self.at, inside)
+
+    def base(self) -> Shape:
+        """An operand without what stands behind it."""
+        start, text, word = self.at, self.text(), self.word()
+        if self.is_operand() or text in ("*", "?"):
+            self.at += 1
+            return Shape("", start, self.at)
+        if text == "(":
+            return self.parenthesis()
+        if text == "-" or NUMBER.fullmatch(text):
+            self.at += 2 if text == "-" else 1
+            return Shape("", start, self.at)
+        if STRING.match(text):
+            while STRING.match(self.text()):
+                self.at += 1
+            return Shape("", start, self.at)
+        if word in _TYPED and text and STRING.match(self.text(1)) and self.interval_stop() is None:
+            self.at += 2
+            return Shape("", start, self.at)
+        if word == "CASE" and self.text(1) not in (".", ",", ")"):
+            return self.case()
+        if word == "INTERVAL" and (stop := self.interval_stop()) is not None:
+            self.at = stop
+            return Shape("", start, self.at)
+        if self.text(1) == "->" and self.is_name():
+            self.at += 2
+            return Shape("->", start, *self.ended(self.expression()))
+        if self.text(1) == "(" and (self.is_name() or word in _FUNCTIONS_TOO):
+            return self.call()
+        if not self.is_name():
+            raise self.unreadable()
+        self.at += 1
+        return self.name(start)
+
+    def ended(self, *inside: Shape) -> tuple[int, tuple[Shape, ...]]:
+        return self.at, inside
+
+    def name(self, start: int) -> Shape:
+        """A name; ``s.f(...)`` is a call of a function in a schema, ``t.*`` all of a relation."""
+        ahead = 0
+        while self.text(ahead) == "." and self.is_name(ahead + 1):
+            ahead += 2
+        if self.text(ahead) == "." and self.text(ahead + 1) == "*":
+            self.at += ahead + 2
+        elif ahead and self.text(ahead) == "(":
+            self.at += ahead - 1
+            called = self.call()
+            return Shape("", start, called.stop, called.inside)
+        return Shape("", start, self.at)
+
+    def parenthesis(self) -> Shape:
+        start = self.at
+        ahead = 1
+        while self.is_name(ahead) and self.text(ahead + 1) == ",":
+            ahead += 2
+        if self.is_name(ahead) and self.text(ahead + 1) == ")" and self.text(ahead + 2) == "->":
+            self.at += ahead + 3
+            return Shape("->", start, *self.ended(self.expression()))
+        inside = self.tried(self.item)
+        if inside is None:
+            return Shape("", start, self.at)
+        if len(inside) == 1 and inside[0].stop != self.at - 1:  # one value has no alias
+            raise self.unreadable()
+        return Shape(GROUP if len(inside) == 1 else "", start, self.at, tuple(inside))
+
+    def tried(self, item: Callable[[], Shape]) -> list[Shape] | None:
+        """What stands in parentheses, at least one; None of a query, which may begin with some."""
+        start, may_be_query = self.at, self.query_follows()
+        try:
+            found = self.group(item)
+        except Unreadable:
+            if not may_be_query:
+                raise
+            self.at = start
+            self.skip()
+            return None
+        if not found:
+            raise self.unreadable()
+        return found
+
+    def group(self, item: Callable[[], Shape]) -> list[Shape]:
+        """What stands in parentheses, cut at commas."""
+        self.expect("(")
+        if self.accept(")"):
+            return []
+        found = [item()]
+        while self.accept(","):
+            found.append(item())
+        self.expect(")")
+        return found
+
+    def item(self) -> Shape:
+        """An expression, perhaps with an alias."""
+        found = self.expression()
+        if self.accept("AS") or self.is_name():
+            if not self.is_name():
+                raise self.unreadable()
+            self.at += 1
+        return found
+
+    def case(self) -> Shape:
+        start = self.at
+        self.at += 1
+        inside = []
+        if self.word() != "WHEN":
+            inside.append(self.expression())
+        if self.word() != "WHEN":
+            raise self.unreadable()
+        while self.accept("WHEN"):
+            inside.append(self.expression())
+            self.expect("THEN")
+            inside.append(self.expression())
+        if self.accept("ELSE"):
+            inside.append(self.expression())
+        self.expect("END")
+        return Shape("", start, self.at, tuple(inside))
+
+    # ---- calls
+
+    def call(self) -> Shape:
+        start, word = self.at, self.word()
+        self.at += 1
+        special = _CALLS.get(word)
+        inside = self.group(self.argument) if special is None else special(self)
+        while True:
+            if self.word() == "FILTER" and self.text(1) == "(" and self.word(2) == "WHERE":
+                self.at += 3
+                inside.append(self.expression())
+                self.expect(")")
+            elif self.word() == "WITHIN" and self.word(1) == "GROUP" and self.text(2) == "(":
+                self.at += 2
+                self.skip()
+            elif self.word() in ("IGNORE", "RESPECT") and self.word(1) == "NULLS":
+                self.at += 2
+            else:
+                break
+        if self.word() == "OVER" and (self.text(1) == "(" or self.is_name(1)):
+            self.at += 1
+            if self.text() == "(":
+                self.skip()
+            else:
+                self.at += 1
+        return Shape("", start, self.at, tuple(inside))
+
+    def argument(self) -> Shape:
+        if self.word() in ("DISTINCT", "ALL"):
+            self.at += 1
+        if self.is_name() and self.text(1) == "=>":
+            self.at += 2
+        found = self.expression()
+        if self.word() in ("IGNORE", "RESPECT") and self.word(1) == "NULLS":
+            self.at += 2
+        return found
+
+    def cast(self) -> list[Shape]:
+        self.expect("(")
+        value = self.expression()
+        self.expect("AS")
+        self.type()
+        self.expect(")")
+        return [value]
+
+    def values_between(self, *words: str) -> list[Shape]:
+        """Values in parentheses, each with one of some words, or a comma, in front of it."""
+        self.expect("(")
+        found = [self.value()]
+        while self.word() in words or self.text() == ",":
+            self.at += 1
+            found.append(self.value())
+        self.expect(")")
+        return found
+
+    def extract(self) -> list[Shape]:
+        if self.is_name(1) and self.word(2) == "FROM":
+            self.at += 3
+            value = self.value()
+            self.expect(")")
+            return [value]
+        return self.group(self.argument)
+
+    def trim(self) -> list[Shape]:
+        if self.word(1) in ("BOTH", "LEADING", "TRAILING"):
+            self.at += 2
+            found = [] if self.word() == "FROM" else [self.value()]
+            self.expect("FROM")
+            found.append(self.value())
+            self.expect(")")
+            return found
+        return self.values_between("FROM")
+
+
+_CALLS: dict[str, Callable[[_Reader], list[Shape]]] = {
+    "CAST": _Reader.cast,
+    "TRY_CAST": _Reader.cast,
+    "EXTRACT": _Reader.extract,
+    "TRIM": _Reader.trim,
+    "POSITION": lambda reader: reader.values_between("IN"),
+    "SUBSTR": lambda reader: reader.values_between("FROM", "FOR"),
+    "SUBSTRING": lambda reader: reader.values_between("FROM", "FOR"),
+    "OVERLAY": lambda reader: reader.values_between("PLACING", "FROM", "FOR"),
+    "STRUCT": lambda reader: reader.group(reader.item),
+}
