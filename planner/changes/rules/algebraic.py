@@ -245,7 +245,7 @@ def change_groups(node: Aggregate, state: State, delta: Node, changes: Changes) 
         is_outer=False,
         made=(changes.fresh("copy", "int"),),
     )
-    sign = Expr.of("CASE", "WHEN", WEIGHT, ">", "0", "THEN", "1", "ELSE", "-1", "END")
+    sign = Expr.of("CASE", "WHEN", WEIGHT, ">", "0", "THEN", "1", "ELSE", "-", "1", "END")
     rows = Project(child=each, items=(*passed(delta.columns), Item(sign, unit)))
     calls = [_sum(changes, unit)]
     for argument, is_summed in state.arguments:

@@ -236,5 +236,5 @@ def _guard(subquery: Subquery, changes: Changes) -> Expr | None:
     if subquery.kind is SubqueryKind.SCALAR:
         return Expr.of("NOT", "(", old, "<=>", new, ")")
     if subquery.kind is SubqueryKind.EXISTS:
-        return Expr.of("(", "EXISTS", old, "<>", "EXISTS", new, ")")
+        return Expr.of("(", "(", "EXISTS", old, ")", "<>", "(", "EXISTS", new, ")", ")")
     return None
