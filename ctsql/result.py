@@ -17,12 +17,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, error
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column as SparkColumn, DataFrame
 
 Row = tuple[object, ...]
 Convert = Callable[[], contextlib.AbstractContextManager[object]]
@@ -173,7 +173,7 @@ class Result:
     def fetchall(self) -> list[Row]:
         """All rows that were not taken yet, in one Spark job if none was."""
         if self._cursor is None and self._frame is not None:
-            with self._convert():
+            with self._convert(), _held_by_python():
                 collected = self._fetched().collect()
             self._cursor = iter(())
             self._rowcount = self._taken = len(collected)
@@ -183,7 +183,7 @@ class Result:
     def head(self, count: int) -> list[Row]:
         """At most ``count`` first rows, computing little more than those; uses up the result."""
         if self._cursor is None and self._frame is not None:
-            with self._convert():
+            with self._convert(), _held_by_python():
                 taken = self._fetched().take(count)
             self._cursor = iter(())
             if len(taken) < count:
@@ -248,27 +248,27 @@ class Result:
             if values[i] is None:
                 continue
             if kind == "timestamp":
-                values[i] = _instant(values[i])
+                values[i] = _moment(kind, _EPOCH, microseconds=values[i])
+            elif kind == "timestamp_ntz":
+                values[i] = _moment(kind, _LOCAL_EPOCH, microseconds=values[i])
+            elif kind == "date":
+                values[i] = _moment(kind, _LOCAL_EPOCH, days=values[i]).date()
             elif kind == "binary":
                 values[i] = bytes(values[i])
         return tuple(values)
 
     def _fetched(self) -> "DataFrame":
-        """The frame as rows are fetched: instants as microseconds.
+        """The frame as rows are fetched: instants as microseconds, dates as days.
 
-        PySpark would give them without a zone, in this machine's, and not near the year 1.
+        PySpark would give instants without a zone, in this machine's, and not near the year 1; of
+        dates that Python does not have it says nothing that helps. Intervals of months are texts.
         """
         assert self._frame is not None  # callers look
-        if "timestamp" not in self.types:
+        if not any(kind in _NUMBERED or _is_months(kind) for kind in self.types):
             return self._frame
-        from pyspark.sql import functions as F
-
         names = [f"c{i}" for i in range(len(self.columns))]
         return self._frame.toDF(*names).select(
-            *(
-                F.unix_micros(name).alias(name) if kind == "timestamp" else F.col(name)
-                for name, kind in zip(names, self.types, strict=True)
-            )
+            *(_brought(name, kind) for name, kind in zip(names, self.types, strict=True))
         )
 
     def _stream(self) -> Iterator[Row]:
@@ -282,7 +282,8 @@ class Result:
         with self._convert():
             rows: Iterator[Any] = self._fetched().toLocalIterator(prefetchPartitions=False)
         while True:
-            with self._convert():  # the job of the next partition may run (and fail) here
+            # The job of the next partition may run (and fail) here.
+            with self._convert(), _held_by_python():
                 chunk = list(islice(rows, _CHUNK_ROWS))
             self._taken += len(chunk)
             if len(chunk) < _CHUNK_ROWS:
@@ -293,19 +294,56 @@ class Result:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LOCAL_EPOCH = datetime(1970, 1, 1)
+_NUMBERED = ("timestamp", "timestamp_ntz", "date")
 
 
-def _instant(micros: int) -> datetime:
-    """An instant with its zone, UTC."""
+def _is_months(kind: str) -> bool:
+    """Is it an interval that Python has no type for?"""
+    return kind == "interval" or kind.startswith(("interval year", "interval month"))
+
+
+def _brought(name: str, kind: str) -> "SparkColumn":
+    """How a column is brought to Python."""
+    from pyspark.sql import functions as F
+
+    column = F.col(name)
+    match kind:
+        case "timestamp":
+            column = F.unix_micros(column)
+        case "timestamp_ntz":
+            column = F.unix_micros(column.cast("timestamp"))  # the engine's session is in UTC
+        case "date":
+            column = F.unix_date(column)
+        case _ if _is_months(kind):
+            column = column.cast("string")
+    return column.alias(name)
+
+
+def _moment(kind: str, epoch: datetime, *, days: int = 0, microseconds: int = 0) -> datetime:
+    """A moment by its distance from 1970."""
     try:
-        return _EPOCH + timedelta(microseconds=micros)
+        return epoch + timedelta(days=days, microseconds=microseconds)
     except OverflowError as problem:
-        raise error(
-            "DATA_ERROR",
-            message="a timestamp is outside the years 1 to 9999, which Python can hold",
-            detail="",
-            hint="Fetch it as text: CAST(... AS STRING).",
-        ) from problem
+        raise _not_held(f"a {kind}") from problem
+
+
+@contextlib.contextmanager
+def _held_by_python() -> Iterator[None]:
+    """Say of a value inside another one that Python does not have it."""
+    try:
+        yield
+    except (ValueError, OverflowError) as problem:
+        raise _not_held("a date or timestamp within a value") from problem
+
+
+def _not_held(what: str) -> CtsqlError:
+    return error(
+        "DATA_ERROR",
+        message=f"{what} is outside the years 1 to 9999, which Python can hold",
+        detail="",
+        hint="Fetch it as text: CAST(... AS STRING).",
+    )
 
 
 def _arrow_of_rows(columns: list[str], types: list[str], rows: list[Row]) -> "pa.Table":

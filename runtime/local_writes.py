@@ -104,9 +104,16 @@ def _is_told(data_type: T.DataType) -> bool:
 
 
 def _bounds(values: pa.ChunkedArray) -> Sequence[Any]:
-    """The least and the greatest value; nothing where there is none, or where one is long."""
-    ends = pc.min_max(values)
-    found = [ends["min"].as_py(), ends["max"].as_py()]
+    """The least and the greatest value; nothing where there is none, or where one is long.
+
+    Nor where Python has no such value: a date of another year than 1 to 9999, a text not in UTF-8.
+    """
+    ends = pc.min_max(values.cast(pa.binary()) if pa.types.is_string(values.type) else values)
+    try:
+        found = [ends["min"].as_py(), ends["max"].as_py()]
+        found = [v.decode() if isinstance(v, bytes) else v for v in found]
+    except (OverflowError, UnicodeDecodeError):
+        return ()
     if None in found or any(isinstance(v, str) and len(v) > TEXT_MAX for v in found):
         return ()
     return [v if isinstance(v, int | str) else v.isoformat() for v in found]

@@ -4,7 +4,6 @@ A semi join says to Spark only what a row must equal once the keys are read; Del
 literals. The condition may let through more rows than have a key, and never fewer.
 """
 
-import datetime
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import reduce
@@ -21,7 +20,10 @@ TEXTS_MAX = 50
 """The same of other values: each is handed to Spark by itself."""
 _KINDS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DecimalType, T.DateType)
 
-Value = int | str | Decimal | datetime.date
+_LOST = "\ufffd"
+"""What PySpark gives for bytes that are not UTF-8: the text is not known then."""
+
+Value = int | str | Decimal
 
 
 def may_equal(rows: DataFrame, keys: DataFrame, pairs: Sequence[tuple[str, str]]) -> SparkColumn:
@@ -34,10 +36,15 @@ def may_equal(rows: DataFrame, keys: DataFrame, pairs: Sequence[tuple[str, str]]
     told = comparable(rows.schema, keys.schema, pairs)
     if not told:
         return F.lit(True)
-    found = keys.select(*(column_name(theirs) for _, theirs in told)).collect()
+    kinds = [rows.schema[mine].dataType for mine, _ in told]
+    found = keys.select(*map(_brought, (theirs for _, theirs in told), kinds)).collect()
     if not found:
         return F.lit(False)
-    return reduce(and_, (_among(mine, [r[i] for r in found]) for i, (mine, _) in enumerate(told)))
+    tests = (
+        _among(mine, [row[i] for row in found], kind)
+        for i, ((mine, _), kind) in enumerate(zip(told, kinds, strict=True))
+    )
+    return reduce(and_, tests)
 
 
 def comparable(
@@ -56,18 +63,31 @@ def has_order(data_type: T.DataType) -> bool:
     return isinstance(data_type, _KINDS) or data_type == T.StringType()
 
 
-def _among(column: str, values: list[Any]) -> SparkColumn:
+def _brought(column: str, kind: T.DataType) -> SparkColumn:
+    """How a column is brought to Python: dates as days, of which Python has not all."""
+    value = F.col(column_name(column))
+    return F.unix_date(value) if isinstance(kind, T.DateType) else value
+
+
+def _literal(value: Value, kind: T.DataType) -> SparkColumn:
+    literal = F.lit(value)
+    return F.date_from_unix_date(literal) if isinstance(kind, T.DateType) else literal
+
+
+def _among(column: str, values: list[Any], kind: T.DataType) -> SparkColumn:
     """Is the column's value one of these, as far as is said?"""
     known = sorted({v for v in values if v is not None}, key=_place)
     mine = F.col(column_name(column))
+    if any(isinstance(v, str) and _LOST in v for v in known):
+        return F.lit(True)
     conditions = []
     if known:
-        within = mine.between(F.lit(known[0]), F.lit(known[-1]))
-        if all(type(v) is int for v in known) and len(known) <= LISTED_MAX:
+        within = mine.between(_literal(known[0], kind), _literal(known[-1], kind))
+        if isinstance(kind, T.IntegralType) and len(known) <= LISTED_MAX:
             listed = ", ".join(f"{v}L" for v in known)
             within &= F.expr(f"{column_name(column)} IN ({listed})")
         elif len(known) <= TEXTS_MAX:
-            within &= mine.isin(known)
+            within &= mine.isin([_literal(v, kind) for v in known])
         conditions.append(within)
     if len(known) < len(values) and any(v is None for v in values):
         conditions.append(mine.isNull())

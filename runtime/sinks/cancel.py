@@ -42,11 +42,33 @@ def cancel(desired: Sequence[Hashable], stored: Sequence[Hashable]) -> Cancelled
 
 def keys(rows: pa.Table) -> list[Hashable]:
     """Each row of a table as a value that is equal exactly when the rows are."""
-    columns = [
-        [_frozen(value, field.type) for value in column.to_pylist()]
-        for column, field in zip(rows.columns, rows.schema, strict=True)
-    ]
+    columns = []
+    for column, field in zip(rows.columns, rows.schema, strict=True):
+        kind = _told(field.type)
+        told = column if kind == field.type else column.cast(kind)
+        columns.append([_frozen(value, kind) for value in told.to_pylist()])
     return list(zip(*columns, strict=True)) if columns else [()] * rows.num_rows
+
+
+def _told(kind: pa.DataType) -> pa.DataType:
+    """A type whose values Python can hold, with the same equality.
+
+    It has no dates before the year 1 or after 9999, and no texts that are not UTF-8.
+    """
+    if pa.types.is_date32(kind):
+        return pa.int32()
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time64(kind):
+        return pa.int64()
+    if pa.types.is_string(kind):
+        return pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([kind[i].with_type(_told(kind[i].type)) for i in range(kind.num_fields)])
+    if pa.types.is_map(kind):
+        item = kind.item_field.with_type(_told(kind.item_type))
+        return pa.map_(kind.key_field.with_type(_told(kind.key_type)), item)
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_told(kind.value_type)))
+    return kind
 
 
 def _frozen(value: object, kind: pa.DataType) -> Hashable:

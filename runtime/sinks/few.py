@@ -13,6 +13,7 @@ A row's width is that of its texts and other columns without a fixed width, in b
 from contextlib import AbstractContextManager
 from functools import reduce
 from operator import add
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F, types as T
@@ -40,22 +41,42 @@ def few(rows: DataFrame) -> DataFrame | None:
     if asked is None:
         return None
     with unadaptive(session):
-        # Through a list of the JVM: a limit then needs no exchange, as with toArrow it would.
-        jdf = asked.limit(DRIVER_ROWS_MAX + 1)._jdf
         try:
             with converted():
-                found = jdf.collectAsList()
+                held = _computed(asked.limit(DRIVER_ROWS_MAX + 1))
         except CtsqlError as problem:
             if "spark.driver.maxResultSize" in f"{problem.message} {problem.detail}":
                 return None
             raise
-        if found.size() > DRIVER_ROWS_MAX:
-            return None
-        held = DataFrame(session._jsparkSession.createDataFrame(found, jdf.schema()), session)
-        if asked is rows:
+        if held is None or asked is rows:
             return held
         # Spark evaluates both on what it holds, without a job.
         return held.drop(_WIDE) if held.where(_WIDE).isEmpty() else None
+
+
+def _computed(rows: DataFrame) -> DataFrame | None:
+    """The rows as the driver's JVM holds them; None for more than ``DRIVER_ROWS_MAX``.
+
+    As Spark's own rows, in which a value is what it was: a row of Java's objects has no dates of
+    October 5 to 14, 1582, and no text that is not UTF-8. A limit needs no exchange here, as with
+    toArrow it would.
+    """
+    session = rows.sparkSession
+    jvm: Any = session._jvm
+    query = rows._jdf.queryExecution()
+    found = jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(
+        query.executedPlan().executeCollect()
+    )
+    if found.size() > DRIVER_ROWS_MAX:
+        return None
+    relation = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalRelation(
+        query.analyzed().output(), found, False, jvm.scala.Option.empty()
+    )
+    # New columns, else a join with what the rows were made of had one column on both sides.
+    made = jvm.org.apache.spark.sql.classic.Dataset.ofRows(
+        session._jsparkSession, relation.newInstance()
+    )
+    return DataFrame(made, session)
 
 
 def at_hand(session: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
@@ -78,7 +99,12 @@ def _guarded(rows: DataFrame) -> DataFrame | None:
     quoted = {f.name: F.col("`" + f.name.replace("`", "``") + "`") for f in fields}
     widths = [_width(quoted[f.name], f.dataType) for f in fields if f.name in names]
     wide = reduce(add, widths) > DRIVER_ROW_BYTES_MAX
-    columns = [F.when(~wide, c).alias(n) if n in names else c for n, c in quoted.items()]
+    columns = [
+        F.when(~wide, quoted[f.name]).alias(f.name, metadata=f.metadata)
+        if f.name in names
+        else quoted[f.name]
+        for f in fields
+    ]
     return rows.select(*columns, wide.alias(_WIDE))
 
 

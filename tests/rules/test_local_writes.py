@@ -100,6 +100,19 @@ def test_long_texts_have_no_bounds() -> None:
     assert statistics(rows([None, None]), SCHEMA)["minValues"].keys() == {"k", "x"}
 
 
+def test_what_python_does_not_have_has_no_bounds() -> None:
+    """A date of another year than 1 to 9999, a text that is not UTF-8."""
+    days = pa.array([-5_000_000, 0], pa.int32()).cast(pa.date32())
+    texts = pa.Array.from_buffers(
+        pa.string(),
+        2,
+        [None, pa.py_buffer(bytes([0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0])), pa.py_buffer(b"\xffa")],
+    )
+    schema = T.StructType().add("x", T.DateType()).add("s", T.StringType())
+    told = statistics(pa.table({"x": days, "s": texts}), schema)
+    assert (told["minValues"], told["maxValues"], told["numRecords"]) == ({}, {}, 2)
+
+
 def test_nested_columns_are_for_spark(tmp_path: Path) -> None:
     """Nothing is written."""
     schema = T.StructType().add("a", T.ArrayType(T.IntegerType()))
