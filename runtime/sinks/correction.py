@@ -107,18 +107,62 @@ def copied(rows: DataFrame, columns: list[str]) -> DataFrame:
 def _grouped(rows: DataFrame, columns: list[str], *more: SparkColumn) -> DataFrame:
     """One row for all equal rows, with their ``COPIES`` added up."""
     fields = {f.name: f.dataType for f in rows.schema.fields}
+    metadata = {f.name: f.metadata for f in rows.schema.fields}
     keys: list[SparkColumn] = []
     kept: list[SparkColumn] = []
     for i, column in enumerate(columns):
-        key = F.col(column_name(column))
+        value = F.col(column_name(column))
+        key = _groupable(value, fields[column])
         if _has_float(fields[column]):
             # Grouping takes -0.0 for 0.0; their texts differ, and the value itself is kept.
-            text = F.to_json(F.struct(key.alias("v")))
+            text = F.to_json(F.struct(value.alias("v")))
             keys += [key.alias(f"__ct_k{i}"), text.alias(f"__ct_s{i}")]
-            kept.append(F.any_value(key).alias(column))
+        elif key is not value:
+            keys.append(key.alias(f"__ct_k{i}"))
         else:
-            keys.append(key)
+            keys.append(value)
+            continue
+        kept.append(F.any_value(value).alias(column, metadata=metadata[column]))
     return rows.groupBy(*keys).agg(F.sum(COPIES).alias(COPIES), *more, *kept)
+
+
+def _groupable(value: SparkColumn, kind: T.DataType) -> SparkColumn:
+    """A value that Spark can group by; the value itself where it is one.
+
+    Spark compares no VARIANTs. What a reader can tell of one is its JSON text, and its type, by
+    which a date differs from its text.
+    """
+    if not has_variant(kind):
+        return value
+    match kind:
+        case T.ArrayType():
+            return F.transform(value, lambda item: _groupable(item, kind.elementType))
+        case T.MapType():
+            return F.transform_values(value, lambda _, item: _groupable(item, kind.valueType))
+        case T.StructType():
+            parts = [
+                _groupable(value.getField(f.name), f.dataType).alias(f"f{i}")
+                for i, f in enumerate(kind.fields)
+            ]
+            return F.when(value.isNotNull(), F.struct(*parts))
+        case _:
+            told = F.struct(
+                F.to_json(value).alias("text"), F.schema_of_variant(value).alias("kind")
+            )
+            return F.when(value.isNotNull(), told)
+
+
+def has_variant(data_type: T.DataType) -> bool:
+    """Is it a VARIANT, or is one in it? Keys of a map are none."""
+    match data_type:
+        case T.ArrayType():
+            return has_variant(data_type.elementType)
+        case T.MapType():
+            return has_variant(data_type.valueType)
+        case T.StructType():
+            return any(has_variant(f.dataType) for f in data_type.fields)
+        case _:
+            return isinstance(data_type, T.VariantType)
 
 
 def column_name(column: str) -> str:
