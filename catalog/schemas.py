@@ -4,6 +4,7 @@ A type is a text in Spark's spelling (``bigint``, ``struct<a:int>``): the catalo
 types, it keeps and compares what Spark said. Names keep their case and are compared without it.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,31 @@ def spark_type(name: str) -> str:
     ('BIGINT', 'decimal')
     """
     return POSTGRES_TYPES.get(name.upper(), name)
+
+
+_VARCHAR = re.compile(r"\bvarchar\s*\(\s*\d+\s*\)", re.IGNORECASE)
+_TEXT_TYPE = re.compile(r"\b(?:var)?char(?:acter)?\s*\(\s*\d+\s*\)", re.IGNORECASE)
+
+
+def plain_type(declared: str) -> str:
+    """The type of a column's values: those of CHAR and VARCHAR are texts.
+
+    >>> plain_type("char(5)"), plain_type("struct<a:VARCHAR(4),b:int>")
+    ('string', 'struct<a:string,b:int>')
+    """
+    return _TEXT_TYPE.sub("string", declared)
+
+
+def without_limits(declared: str) -> str:
+    """The type that a view's column gets from one of its query.
+
+    A CHAR is compared otherwise than other texts, and stays what it is; the length of a VARCHAR
+    says what may be written into a table, and nothing of the value.
+
+    >>> without_limits("char(5)"), without_limits("struct<a:char(4),b:varchar(3)>")
+    ('char(5)', 'struct<a:char(4),b:string>')
+    """
+    return _VARCHAR.sub("string", declared)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.schemas import plain_type
 from ctsql.result import Convert, Result, Row
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Subscription:
         interval: float,
     ) -> None:
         self.columns = [c.name for c in feed.columns]
-        self.types = [c.type for c in feed.columns]
+        self.types = [plain_type(c.type) for c in feed.columns]
         self.reader = None if feed.place is None else feed.place.subscription.name
         self._feed = feed
         self._opened = opened

@@ -4,21 +4,24 @@ Every relation is given to Spark as an empty table with the right columns, so th
 definition costs no job and does not depend on data.
 """
 
+import re
 from collections.abc import Callable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.schemas import Column
+from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.lookup import KeyLookup
 from ctsql.planner.lowering import (
     Context,
     Held,
     View,
     assigned,
+    declared_type,
     lower_query,
     quoted,
 )
+from ctsql.planner.lowering.char_types import metadata_of
 from ctsql.planner.lowering.queries import run_text
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.nodes import COPIES_CHANGED, Delete, Get, Merge, Node, Query, Role, Update
@@ -67,10 +70,14 @@ class EmptySources:
 def empty(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
     """A DataFrame without rows."""
     names = quoted([c.name for c in columns])
-    ddl = ", ".join(f"{n} {c.type}" for n, c in zip(names, columns, strict=True))
+    ddl = ", ".join(f"{n} {plain_type(c.type)}" for n, c in zip(names, columns, strict=True))
     schema = session.sql(f"SELECT CAST(NULL AS STRUCT<{ddl}>) AS s").schema["s"].dataType
     assert isinstance(schema, T.StructType)
-    return session.createDataFrame([], schema)
+    fields = [
+        T.StructField(f.name, f.dataType, f.nullable, metadata_of(c.type))
+        for f, c in zip(schema.fields, columns, strict=True)
+    ]
+    return session.createDataFrame([], T.StructType(fields))
 
 
 class SparkAnalyst:
@@ -83,9 +90,17 @@ class SparkAnalyst:
 
     def columns(self, query: Query) -> tuple[Column, ...]:
         """Names and types of a query's result."""
+        rows = self._analysed(query)
+        # Spark says of a union that its columns are those of the first query.
+        is_mixed = _has_union(rows)
         return tuple(
-            Column(f.name, type_name(f.dataType), f.nullable, None)
-            for f in self._analysed(query).schema
+            Column(
+                f.name,
+                type_name(f.dataType) if is_mixed else declared_type(f),
+                f.nullable,
+                None,
+            )
+            for f in rows.schema
         )
 
     def is_deterministic(self, query: Query) -> bool:
@@ -167,6 +182,12 @@ class SparkAnalyst:
         cast = jvm.org.apache.spark.sql.catalyst.expressions.Cast  # type: ignore[union-attr]
         source, target = parser.parseDataType(given), parser.parseDataType(declared)
         return given == "void" or bool(cast.canANSIStoreAssign(source, target))
+
+
+def _has_union(rows: DataFrame) -> bool:
+    """Are there rows of several queries among those of one?"""
+    nodes = rows._jdf.queryExecution().analyzed().toString()
+    return re.search(r"^\W*Union(Loop)?\b", nodes, re.MULTILINE) is not None
 
 
 def _transformed(query: Query) -> Query:

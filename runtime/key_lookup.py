@@ -18,9 +18,10 @@ from operator import and_
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, functions as F, types as T
+from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
+from pyspark.sql.pandas.types import to_arrow_type
 
-from ctsql.planner.lowering import Found
+from ctsql.planner.lowering import Found, is_padded
 from ctsql.runtime.data_files import DataFile
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_lookup import PLACES, deleted_among, local_rows, rows_with_deleted
@@ -34,8 +35,6 @@ _EXACT = (
     T.IntegralType, T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType, T.BooleanType,
 )  # fmt: skip
 _PLAIN = (T.IntegralType, T.DecimalType, T.DateType, T.BooleanType, T.StringType)
-_PADDED = "__CHAR_VARCHAR_TYPE_STRING"
-"""Of a column that Spark stores as a text: how it is to be compared."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +63,20 @@ class Keys:
             *(F.col(column_name(n)).alias(_name(i)) for i, n in enumerate(self.columns))
         )
 
-    def listed(self, places: Sequence[int]) -> list[list[Any]]:
-        """The columns at some places, each with its value in each key."""
+    def listed(self, places: Sequence[int]) -> list[pa.ChunkedArray]:
+        """The columns at some places, each with its value in each key.
+
+        Not by way of Python's dates and texts, which cannot be all that Spark's can.
+        """
         if self.values is not None:
-            return [self.values.column(self.columns[i]).to_pylist() for i in places]
-        rows = self.frame.select(*map(_name, places)).collect() if places else []
-        return [[row[n] for row in rows] for n in range(len(places))]
+            return [self.values.column(self.columns[i]) for i in places]
+        kinds = [self.fields[i].dataType for i in places]
+        told = [_told(_name(i), kind) for i, kind in zip(places, kinds, strict=True)]
+        rows = self.frame.select(*told).collect() if places else []
+        return [
+            pa.chunked_array([_array([row[n] for row in rows], kind)])
+            for n, kind in enumerate(kinds)
+        ]
 
 
 def stored_with_keys(
@@ -81,12 +88,12 @@ def stored_with_keys(
     """
     if not table.is_stored(version) or not _are_exact(table, columns, keys):
         return None
-    # Of these types a value in Python is what is stored.
+    # Of these types it can be read from files which value equals which.
     plain = [i for i, key in enumerate(keys.fields) if isinstance(key.dataType, _PLAIN)]
     values = {columns[i]: listed for i, listed in zip(plain, keys.listed(plain), strict=True)}
     files = list(table.files(version).values())
     if not table.maps_columns:
-        ranges = KeyRanges({c: v for c, v in values.items() if is_told(table.schema[c])})
+        ranges = KeyRanges(comparable_with_statistics(table.schema, values))
         files = [file for file in files if ranges.may_hold(file.statistics)]
     if not files:
         return Found(None)
@@ -108,8 +115,50 @@ def is_told(field: T.StructField) -> bool:
     return isinstance(field.dataType, T.IntegralType | T.StringType)
 
 
+def comparable_with_statistics(
+    schema: T.StructType, keys: Mapping[str, pa.ChunkedArray]
+) -> dict[str, list[int | str | None]]:
+    """The keys' columns that files' statistics say something of, as Python has the values."""
+    found: dict[str, list[int | str | None]] = {}
+    for name, values in keys.items():
+        if not is_told(schema[name]):
+            continue
+        listed = values.to_pylist() if _is_whole(schema[name]) else _decoded(values)
+        if listed is not None:
+            found[name] = listed
+    return found
+
+
+def _is_whole(field: T.StructField) -> bool:
+    return isinstance(field.dataType, T.IntegralType)
+
+
+def _decoded(values: pa.ChunkedArray) -> list[int | str | None] | None:
+    """Texts; None where one of them is not UTF-8."""
+    try:
+        return [None if v is None else v.decode() for v in values.cast(pa.binary()).to_pylist()]
+    except UnicodeDecodeError:
+        return None
+
+
+def _told(name: str, kind: T.DataType) -> SparkColumn:
+    """How a column is brought to Python: dates as days, texts as bytes."""
+    if isinstance(kind, T.DateType):
+        return F.unix_date(F.col(name)).alias(name)
+    return F.col(name).cast("binary").alias(name) if isinstance(kind, T.StringType) else F.col(name)
+
+
+def _array(values: list[Any], kind: T.DataType) -> pa.Array:
+    """A column that was brought to Python so."""
+    if isinstance(kind, T.DateType):
+        return pa.array(values, pa.int32()).cast(pa.date32())
+    if isinstance(kind, T.StringType):
+        return pa.array([None if v is None else bytes(v) for v in values], pa.binary())
+    return pa.array(values, to_arrow_type(kind))
+
+
 def _found_locally(
-    table: DeltaTable, files: Sequence[DataFile], values: Mapping[str, Sequence[Any]]
+    table: DeltaTable, files: Sequence[DataFile], values: Mapping[str, pa.ChunkedArray]
 ) -> Found:
     """The rows of files on a local disk that have a key."""
     rows = local_rows(table, files, [KeySet(values)])
@@ -130,11 +179,6 @@ def _are_exact(table: DeltaTable, columns: Sequence[str], keys: Keys) -> bool:
         and not (is_padded(fields[column]) or is_padded(key))
         for column, key in zip(columns, keys.fields, strict=True)
     )
-
-
-def is_padded(field: T.StructField) -> bool:
-    """Is it a CHAR or VARCHAR, which are compared otherwise than the texts they are stored as?"""
-    return _PADDED in field.metadata
 
 
 def _alive(table: DeltaTable, version: int, found: DataFrame) -> DataFrame | None:

@@ -27,6 +27,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from ctsql.catalog.names import double_quoted
+from ctsql.planner.lowering import is_padded
 from ctsql.runtime.duck import connect
 
 FLAT = (
@@ -78,7 +79,10 @@ class TooMany(Exception):
 
 def is_flat(schema: T.StructType) -> bool:
     """Does Arrow give the values of all columns as Spark would?"""
-    return all(isinstance(f.dataType, FLAT) or f.dataType == T.StringType() for f in schema.fields)
+    return all(
+        isinstance(f.dataType, FLAT) or (f.dataType == T.StringType() and not is_padded(f))
+        for f in schema.fields
+    )
 
 
 def has_old_calendar(metadata: Mapping[bytes, bytes]) -> bool:

@@ -28,6 +28,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from ctsql.catalog.errors import error
+from ctsql.planner.lowering import declared_as
 from ctsql.runtime.batches import StagedDelete, StagedFile
 from ctsql.runtime.commits import Commit, FileAction
 from ctsql.runtime.data_files import DataFile
@@ -351,7 +352,7 @@ class MemoryTransaction(Transaction):
     def stage(self, rows: Rows) -> list[StagedFile]:
         """Compute rows and keep them; nobody sees them until committed."""
         with converted():
-            made = part(_checked(frame_of(rows), self.table))
+            made = part(declared_as(_checked(frame_of(rows), self.table), self.table.schema))
         if not made.rows_count:
             return []
         self.table.staged_rows[made.name] = made

@@ -20,7 +20,7 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import CLOSED, TIME_MAX
 from ctsql.planner.binding import Bound, bind_stored
-from ctsql.planner.lowering.type_names import type_name
+from ctsql.planner.lowering import declared_type
 from ctsql.planner.nodes import TaskWrite, ViewWrite
 from ctsql.runtime import movements as moved
 from ctsql.runtime.commits import Change
@@ -199,7 +199,7 @@ class Objects:
     def stored_columns(self, item: Item) -> tuple[Column, ...]:
         """The columns of an object's table."""
         return tuple(
-            Column(f.name, type_name(f.dataType), f.nullable, f.metadata.get("comment"))
+            Column(f.name, declared_type(f), f.nullable, f.metadata.get("comment"))
             for f in self.table(item).frame_of(()).schema
         )
 

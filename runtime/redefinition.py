@@ -22,13 +22,12 @@ test_replaced_columns_killed.py.
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import types as T
-
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column, same_columns
 from ctsql.catalog.times import CLOSED
+from ctsql.planner.lowering import fields_of
 from ctsql.planner.nodes import Node, NormalReference, descend
 from ctsql.runtime.objects import DEFINITION, REVISION, Objects
 from ctsql.runtime.write_handle import NO_UPPER, Entry
@@ -136,17 +135,20 @@ def replaced_meanwhile(item: Item) -> CtsqlError:
 
 def table_columns(item: Item) -> str:
     """The columns of an output's table, as CREATE TABLE takes them."""
-    # What a view's query says of NOT NULL may change with its inputs; a task's is declared.
-    keep_not_null = item.kind is not ObjectKind.MATERIALIZED_VIEW
-    columns = (
-        Column(c.name, c.type, c.nullable or not keep_not_null, c.comment) for c in item.columns
-    )
-    return ", ".join(c.ddl() for c in columns)
+    return ", ".join(c.ddl() for c in _columns(item))
 
 
 def table_schema(item: Item) -> str:
     """The same, as the log writes them."""
-    return T.StructType.fromDDL(table_columns(item)).json()
+    return fields_of(_columns(item)).json()
+
+
+def _columns(item: Item) -> list[Column]:
+    # What a view's query says of NOT NULL may change with its inputs; a task's is declared.
+    keep_not_null = item.kind is not ObjectKind.MATERIALIZED_VIEW
+    return [
+        Column(c.name, c.type, c.nullable or not keep_not_null, c.comment) for c in item.columns
+    ]
 
 
 def _said(objects: Objects, item: Item) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import RefreshPart
-from ctsql.catalog.schemas import Column
+from ctsql.catalog.schemas import Column, without_limits
 from ctsql.planner.assertions import not_null_columns, refuse_nondeterministic
 from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.binding.checks import check_holds_rows, check_storable, named_columns
@@ -187,6 +187,7 @@ class Binder:
                 query, "materialized view", self.analyst.is_deterministic, clocks=True
             )
             columns = named_columns(query, statement.columns, statement.query.span)
+            columns = tuple(replace(c, type=without_limits(c.type)) for c in columns)
             check_storable(columns, statement.query.span)
         not_null = not_null_columns(statement, columns)
         columns = tuple(replace(c, nullable=False) if c.name in not_null else c for c in columns)

@@ -7,7 +7,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import Every
-from ctsql.catalog.schemas import Column, check_unique
+from ctsql.catalog.schemas import Column, check_unique, plain_type
 from ctsql.planner.assertions import refuse_nondeterministic
 from ctsql.planner.binding.binder import Binder, Bound
 from ctsql.planner.binding.checks import check_storable
@@ -204,7 +204,8 @@ def _inferred(
             hint=hint,
         )
     found = binder.query(first.query, roles).columns or ()
-    return check_unique([replace(c, nullable=True) for c in found], [first.query.span])
+    columns = [replace(c, type=plain_type(c.type), nullable=True) for c in found]
+    return check_unique(columns, [first.query.span])
 
 
 def _declared(column: ColumnDef) -> Column:

@@ -1,5 +1,12 @@
 """From frozen plan nodes to lazy DataFrames; the only part of the planner that knows Spark."""
 
+from ctsql.planner.lowering.char_types import (
+    declared_as,
+    declared_type,
+    fields_of,
+    is_padded,
+    without_padding,
+)
 from ctsql.planner.lowering.context import EMPTY, Context, Found, Sources
 from ctsql.planner.lowering.failures import Failures
 from ctsql.planner.lowering.held import Held, View, together
@@ -27,6 +34,10 @@ __all__ = [
     "assigned",
     "base",
     "checked",
+    "declared_as",
+    "declared_type",
+    "fields_of",
+    "is_padded",
     "lower_inserts",
     "lower_query",
     "lower_statements",
@@ -37,4 +48,5 @@ __all__ = [
     "temporary_view",
     "together",
     "value_text",
+    "without_padding",
 ]

@@ -81,9 +81,7 @@ class _Lowering:
         updates = [i for i, c in enumerate(clauses, 1) if c.action is MergeAction.UPDATE]
         if not updates:
             return gone, None
-        values = [
-            as_stored(F.col(f"__ct_v{i}"), c).alias(c.name) for i, c in enumerate(self.node.target)
-        ]
+        values = [as_stored(F.col(f"__ct_v{i}"), c) for i, c in enumerate(self.node.target)]
         return gone, gone.where(F.col(_ACTION).isin(updates)).select(*values)
 
     def _matched(self, rows: DataFrame, clauses: Sequence[MergeClause]) -> DataFrame:
@@ -191,9 +189,7 @@ class _Lowering:
         assert isinstance(node.of, SelfReference)  # the rules made it one
         held = self.view.held.contents(node.of, self.view.context)
         rows = self.view.run(pieces, {"source": self.source, "held": held})
-        return rows.select(
-            *(as_stored(F.col(f"__ct_v{i}"), c).alias(c.name) for i, c in enumerate(node.target))
-        )
+        return rows.select(*(as_stored(F.col(f"__ct_v{i}"), c) for i, c in enumerate(node.target)))
 
 
 def assigned(node: Merge, view: View) -> list[DataFrame]:

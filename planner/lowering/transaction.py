@@ -188,7 +188,7 @@ def _inserted(statement: Insert, view: View, carried: tuple[str, ...] = ()) -> D
             source = F.col(f"__ct_c{place[column.name]}")
         elif default is not None:
             source = F.expr(value_text(default, context))
-        chosen.append(as_stored(source, column).alias(column.name))
+        chosen.append(as_stored(source, column))
     return positional.select(*chosen, *carried)
 
 
@@ -220,7 +220,7 @@ def _updated(statement: Update, view: View, rows: DataFrame) -> DataFrame:
     place = {a.column: i for i, a in enumerate(statement.assignments)}
     return matched.select(
         *(
-            as_stored(F.col(f"__ct_v{place[c.name]}"), c).alias(c.name)
+            as_stored(F.col(f"__ct_v{place[c.name]}"), c)
             if c.name in place
             else F.col(quoted([c.name])[0])
             for c in statement.target

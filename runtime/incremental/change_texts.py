@@ -15,7 +15,7 @@ from pyspark.sql import functions as F, types as T
 from ctsql.planner.changes import ChangePlan, Naming, StatePlan, StepText, Text
 from ctsql.planner.changes.rules.context import StepRole
 from ctsql.planner.changes.texts import StateSteps, key_steps, step_uses
-from ctsql.planner.lowering import checked, stored_types
+from ctsql.planner.lowering import checked, stored_types, without_padding
 from ctsql.runtime.incremental.choice import Policy, Strategy
 from ctsql.runtime.incremental.deltas import Relations, Unusable, held
 from ctsql.runtime.incremental.in_process import Queries
@@ -97,7 +97,7 @@ class ChangeTexts:
     def _view(self, rows: Rows) -> str:
         """The temporary view for rows that a text of Spark reads."""
         known = self.names.known(rows)
-        return known if known is not None else self.names.of(rows, frame_of(rows))
+        return known if known is not None else self.names.of(rows, without_padding(frame_of(rows)))
 
     def _state_view(self) -> str:
         assert self.state_rows is not None  # they are found before what reads them is run

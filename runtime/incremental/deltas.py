@@ -19,7 +19,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.planner.changes import TableUse
 from ctsql.planner.changes.nodes import WEIGHT, Version
-from ctsql.planner.lowering import quoted
+from ctsql.planner.lowering import quoted, without_padding
 from ctsql.runtime.commits import Change, rows_changed
 from ctsql.runtime.incremental.near_rows import (
     SMALL_MAX,
@@ -142,7 +142,9 @@ class Relations:
         """The temporary view for a table at one place in a text."""
         wanted = self._wanted(use)
         known = self.names.known(wanted)
-        return known if known is not None else self.names.of(wanted, self._rows(use))
+        return (
+            known if known is not None else self.names.of(wanted, without_padding(self._rows(use)))
+        )
 
     def _wanted(self, use: TableUse) -> Hashable:
         """What is read: a step may be done again, by another way to refresh."""

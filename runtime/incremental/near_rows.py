@@ -15,14 +15,16 @@ from functools import cached_property
 import pyarrow as pa
 from pyspark.sql import types as T
 
+from ctsql.planner.lowering import is_padded
 from ctsql.runtime.data_files import DataFile
 from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_lookup import PLACES, local_change, local_rows, local_rows_moved
 from ctsql.runtime.file_ranges import KeyRanges
 from ctsql.runtime.incremental.skipping import comparable, may_equal
-from ctsql.runtime.key_lookup import is_padded, is_told
+from ctsql.runtime.key_lookup import comparable_with_statistics
 from ctsql.runtime.local_files import KeySet, OnlySpark, TooMany, is_flat
 from ctsql.runtime.movements import Movement
+from ctsql.runtime.sinks.cancel import keys
 from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
 
 ROWS_MAX = 100_000
@@ -152,7 +154,7 @@ class _Read:
         if not columns or len(sets) < len(keys):
             return None
         fields = [f for f in table.schema.fields if f.name in columns or _is_key(f.name, sets)]
-        if any(is_padded(f) for f in fields) or not is_flat(T.StructType(fields)):
+        if not is_flat(T.StructType(fields)):
             return None
         return _Read(table, fields, sets)
 
@@ -161,8 +163,7 @@ class _Read:
         """Equal for what has the same rows at a version."""
         sets = []
         for one in self.sets:
-            keys = pa.table(dict(one.columns)).to_pylist()
-            sets.append((tuple(one.columns), frozenset(tuple(key.values()) for key in keys)))
+            sets.append((tuple(one.columns), frozenset(keys(pa.table(dict(one.columns))))))
         return self.table.location, tuple(self._columns), tuple(sets)
 
     def at(self, version: int) -> HeldRows | None:
@@ -255,10 +256,9 @@ def _key_set(table: DeltaTable, keys: HeldRows, pairs: Sequence[tuple[str, str]]
 
 def _told(table: DeltaTable, keys: KeySet) -> dict[str, list[int | str | None]]:
     """The keys that files' statistics can be compared with; not those with a NULL among them."""
-    return {
-        name: values.to_pylist()
+    without_null = {
+        name: values
         for name, values in keys.columns.items()
-        if is_told(table.schema[name])
-        and isinstance(values, pa.ChunkedArray)
-        and not values.null_count
+        if isinstance(values, pa.ChunkedArray) and not values.null_count
     }
+    return comparable_with_statistics(table.schema, without_null)

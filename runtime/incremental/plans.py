@@ -10,7 +10,7 @@ that it knows to be none as nothing at all, and then any two queries were the sa
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pyspark.sql import DataFrame
@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import Name, fold
-from ctsql.catalog.schemas import Column
+from ctsql.catalog.schemas import Column, plain_type
 from ctsql.catalog.spans import Span
 from ctsql.planner.changes import (
     ChangePlan,
@@ -30,7 +30,7 @@ from ctsql.planner.changes import (
 )
 from ctsql.planner.changes.reading.queries import Relation
 from ctsql.planner.changes.reasons import Reason
-from ctsql.planner.lowering import Context, lower_query, quoted
+from ctsql.planner.lowering import Context, lower_query, quoted, without_padding
 from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite
 from ctsql.planner.syntax import Rewritten, rewrite
 from ctsql.runtime.analysis import EmptySources
@@ -175,7 +175,8 @@ class _Reader:
                 text, below = self.read(node.query)
                 relations[name] = PlainView(text.text, node.columns, below)
             else:
-                relations[name] = self._table(name, node).columns
+                columns = self._table(name, node).columns
+                relations[name] = tuple(replace(c, type=plain_type(c.type)) for c in columns)
             names[ref] = ".".join(f"`{part}`" for part in name.split("."))
         return rewrite(query.sql, relation=lambda ref: names[ref]), relations
 
@@ -202,7 +203,7 @@ def means_the_same(
         def table(use: TableUse) -> str:
             known = tables[use.table]
             columns = quoted([c.name for c in known.columns])
-            rows = sources.contents(known.object_id, 0).select(*columns)
+            rows = without_padding(sources.contents(known.object_id, 0).select(*columns))
             return names.of(("table", use.table), rows)
 
         theirs = lower_query(query, Context(session, sources, 0))

@@ -75,7 +75,10 @@ class HeldRows:
         fields = [self.schema[n] for n in names]
         called = names if called is None else called
         made = T.StructType(
-            [T.StructField(n, f.dataType) for n, f in zip(called, fields, strict=True)]
+            [
+                T.StructField(n, f.dataType, metadata=f.metadata)
+                for n, f in zip(called, fields, strict=True)
+            ]
         )
         return self.made(made, self.arrow.select(names).rename_columns(list(called)))
 

@@ -1,0 +1,84 @@
+"""CHAR and VARCHAR: texts of which a column's metadata says how they are to be compared.
+
+Spark has no values of these types. A column of CHAR(n) is one of texts whose metadata holds the
+type; where a table is read its values are padded to n characters, and where such a column itself is
+compared with another one, or with a value that is written out, the shorter one is padded. So every
+relation that Spark is given has the metadata that the table's own relation has, or its rows compare
+otherwise than the table's. What is computed from such a column is a text like any other.
+
+Texts of a change plan are the exception: they are made of a query that pads nothing, and are given
+columns without the metadata, so that no comparison of theirs pads anything either.
+
+Source: Spark's CharVarcharUtils and ApplyCharTypePadding.
+"""
+
+import re
+
+from pyspark.sql import DataFrame, functions as F, types as T
+
+from ctsql.catalog.schemas import Column, plain_type
+from ctsql.planner.lowering.type_names import type_name
+
+TAG = "__CHAR_VARCHAR_TYPE_STRING"
+"""The metadata of a column, with its type as it was declared."""
+_PADDED = re.compile(r"(?<!var)char\(\d+\)", re.IGNORECASE)
+
+
+def declared_type(field: T.StructField) -> str:
+    """The type of a column as it was declared, ``char(5)``."""
+    return str(field.metadata.get(TAG) or type_name(field.dataType))
+
+
+def is_padded(field: T.StructField) -> bool:
+    """Is it a CHAR, or is there one in it? A VARCHAR is compared as the text that it is."""
+    return _PADDED.search(declared_type(field)) is not None
+
+
+def metadata_of(declared: str) -> dict[str, str]:
+    """The metadata of a column of a declared type.
+
+    >>> metadata_of("char(5)"), metadata_of("int")
+    ({'__CHAR_VARCHAR_TYPE_STRING': 'char(5)'}, {})
+    """
+    return {} if plain_type(declared) == declared else {TAG: declared}
+
+
+def fields_of(columns: list[Column]) -> T.StructType:
+    """Columns as Spark and Delta have them, with their metadata."""
+    plain = ", ".join(Column(c.name, plain_type(c.type), c.nullable).ddl() for c in columns)
+    known = T.DataType.fromDDL(plain)
+    assert isinstance(known, T.StructType)  # a list of columns is one
+    made = []
+    for field, column in zip(known.fields, columns, strict=True):
+        metadata = metadata_of(column.type)
+        if column.comment is not None:
+            metadata["comment"] = column.comment
+        made.append(T.StructField(field.name, field.dataType, field.nullable, metadata))
+    return T.StructType(made)
+
+
+def declared_as(rows: DataFrame, schema: T.StructType) -> DataFrame:
+    """Rows under the metadata that a table's columns have."""
+    tags = {f.name: f.metadata[TAG] for f in schema.fields if TAG in f.metadata}
+    return _with_tags(rows, tags) if tags else rows
+
+
+def without_padding(rows: DataFrame) -> DataFrame:
+    """Rows whose columns compare as plain texts."""
+    if not any(TAG in f.metadata for f in rows.schema.fields):
+        return rows
+    return _with_tags(rows, {f.name: None for f in rows.schema.fields if TAG in f.metadata})
+
+
+def _with_tags(rows: DataFrame, tags: dict[str, str] | dict[str, None]) -> DataFrame:
+    chosen = []
+    for field in rows.schema.fields:
+        column = F.col("`" + field.name.replace("`", "``") + "`")
+        if field.name in tags:
+            metadata = {k: v for k, v in field.metadata.items() if k != TAG}
+            tag = tags[field.name]
+            if tag is not None:
+                metadata[TAG] = tag
+            column = column.alias(field.name, metadata=metadata)
+        chosen.append(column)
+    return rows.select(*chosen)
