@@ -56,6 +56,7 @@ def bag(frame: DataFrame) -> Counter[Any]:
     return Counter(repr(tuple(row)) for row in frame.collect())
 
 
+@pytest.mark.slow
 def test_items(rows: DataFrame) -> None:
     """Literals, operators and forms, each as a column: read, printed and run again."""
     spark = rows.sparkSession
