@@ -85,20 +85,20 @@ def stored_with_keys(
     plain = [i for i, key in enumerate(keys.fields) if isinstance(key.dataType, _PLAIN)]
     values = {columns[i]: listed for i, listed in zip(plain, keys.listed(plain), strict=True)}
     files = list(table.files(version).values())
-    if not table.maps_columns:
+    if not table.metadata_at(version).maps_columns:
         ranges = KeyRanges({c: v for c, v in values.items() if is_told(table.schema[c])})
         files = [file for file in files if ranges.may_hold(file.statistics)]
     if not files:
         return Found(None)
     if len(values) == len(columns):
         try:
-            return _found_locally(table, files, values)
+            return _found_locally(table, version, files, values)
         except TooMany:
             return None
         except OnlySpark:
             pass  # it reads them, or says what is wrong with them
     equal = (F.col(column_name(c)) == F.col(_name(i)) for i, c in enumerate(columns))
-    scanned = rows_with_deleted(table, files)
+    scanned = rows_with_deleted(table, files, version)
     found = few(scanned.join(F.broadcast(keys.frame), reduce(and_, equal), "left_semi"))
     return None if found is None else Found(_alive(table, version, found))
 
@@ -109,11 +109,14 @@ def is_told(field: T.StructField) -> bool:
 
 
 def _found_locally(
-    table: DeltaTable, files: Sequence[DataFile], values: Mapping[str, Sequence[Any]]
+    table: DeltaTable,
+    version: int,
+    files: Sequence[DataFile],
+    values: Mapping[str, Sequence[Any]],
 ) -> Found:
     """The rows of files on a local disk that have a key."""
-    rows = local_rows(table, files, [KeySet(values)])
-    located = T.StructType([*table.schema, *PLACES])
+    rows = local_rows(table, files, version, [KeySet(values)])
+    located = T.StructType([*table.schema_at(version), *PLACES])
     return Found(at_hand(table.gateway.session, rows, located) if rows.num_rows else None)
 
 

@@ -32,6 +32,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.events import Event, EventKind
 from ctsql.runtime.maintenance.upkeep import Upkeep
 from ctsql.runtime.pacing import Pace, Trouble
+from ctsql.runtime.replaced_tables import NOT_THERE
 from ctsql.runtime.spark_errors import is_lost
 from ctsql.runtime.write_handle import Entry
 
@@ -137,9 +138,9 @@ class Service:
             try:
                 self._known[table.location] = table.version()
             except CtsqlError as problem:
-                if problem.condition != "NOT_A_DELTA_TABLE":
+                if problem.condition not in NOT_THERE:
                     raise
-                self._known[table.location] = NOTHING  # its folder is gone: nothing to follow
+                self._known[table.location] = NOTHING  # there is nothing to follow
 
     # ---- ticking
 

@@ -4,15 +4,32 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
+from ctsql.catalog.errors import error
 from ctsql.catalog.schemas import Column
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.queries import lower_query, quoted
+from ctsql.planner.lowering.values import is_exact
 from ctsql.planner.nodes import ViewWrite
 
 
 def lower_view(node: ViewWrite, context: Context) -> DataFrame:
-    """The desired contents as of ``context.at``."""
-    return checked(stored_types(lower_query(node.desired, context), node), node)
+    """The desired contents as of ``context.at``.
+
+    Raises:
+        TYPE_MISMATCH: what the view reads has other types now, and so have its columns.
+    """
+    rows = lower_query(node.desired, context)
+    for column, (_, given) in zip(node.columns, rows.dtypes, strict=True):
+        if not is_exact(given, column.type):
+            raise error(
+                "TYPE_MISMATCH",
+                span=node.desired.sql.span,
+                message=f'column "{column.name}" is of type {column.type}, but the query gives '
+                f"{given} now",
+                detail="What it reads has other types than when the view was made.",
+                hint="Give it the new type: CREATE OR REPLACE MATERIALIZED VIEW",
+            )
+    return checked(stored_types(rows, node), node)
 
 
 def stored_types(rows: DataFrame, node: ViewWrite, more: Sequence[str] = ()) -> DataFrame:

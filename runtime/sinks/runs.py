@@ -79,7 +79,7 @@ class RunInputs:
         item = self.objects.item(object_id)
         if movement.version == SNAPSHOT:
             return self.objects.rows_count(item, movement.time)
-        if self.objects.change_of(item, movement) is Change.APPEND:
+        if self.objects.change_of(item, movement, self.columns[object_id]) is Change.APPEND:
             return self.objects.rows_inserted(item, movement)
         return None
 
@@ -126,10 +126,12 @@ class RunInputs:
             rows = StoredSources(objects).contents(object_id, movement.time)
             if counted is None and rows.isEmpty():
                 return None
-        elif objects.change_of(item, movement) is Change.APPEND:
+        elif objects.change_of(item, movement, self.columns[object_id]) is Change.APPEND:
             values = objects.few_added_by(item, movement) if is_small else None
             if values is not None:
-                held = at_hand(objects.gateway.session, values, objects.table(item).schema)
+                held = at_hand(
+                    objects.gateway.session, values, objects.table(item).schema_at(movement.version)
+                )
                 return InputChange(nothing, held.coalesce(1), held, values)
             rows = objects.added_by(item, movement)
             if counted is None:
@@ -137,8 +139,10 @@ class RunInputs:
                 if rows.isEmpty():
                     return None
         else:
-            changed = objects.changed_by(item, movement, self.columns[object_id])
-            if Change.DELETE not in self.due[object_id]:
+            inserts = Change.DELETE not in self.due[object_id]
+            columns = self.columns[object_id]
+            changed = objects.changed_by(item, movement, columns, only_inserts=inserts)
+            if inserts:
                 changed = only_inserts(changed)
             changed = self._kept(changed, stack)
             return None if changed.isEmpty() else InputChange(nothing, changed=changed)
