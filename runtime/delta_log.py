@@ -170,13 +170,19 @@ class DeltaTable(DeltaRows):
             status = self._fs.getFileStatus(path)
             return int(status.getModificationTime()), int(status.getLen())
 
-    def check_same(self) -> None:
-        """Look whether the log is still the one that was read.
+    def check_same(self, *, near: bool = False) -> None:
+        """Look whether the log is still the one that was read, if any of it was.
+
+        Args:
+            near: only where that costs no round trip; a table of which nothing is known is opened.
 
         Raises:
             TABLE_REPLACED: another table lies there now. NOT_A_DELTA_TABLE: none does.
         """
-        self._look(near=False)
+        if near and self._snapshot is None:
+            self.update()
+        else:
+            self._look(near=near)
 
     def _look(self, *, near: bool) -> None:
         if not self.identity.is_same(near=near):

@@ -147,6 +147,11 @@ class Identity:
         self.owner: str | None = None
         self.replaced: Replaced | None = None
 
+    @property
+    def newest(self) -> int:
+        """The newest version that was seen; -1 for none."""
+        return self._newest
+
     def expect(self, owner: str, table_id: str | None, replaced: Replaced) -> None:
         """Say whose table it is, and which id it has as far as that is known."""
         self.owner, self.replaced = owner, replaced

@@ -121,9 +121,9 @@ class MemoryTable(DeltaTable):
         """The pinned snapshot."""
         return self._snapshot
 
-    def check_same(self) -> None:
+    def check_same(self, *, near: bool = False) -> None:
         """Look whether the log is still the one that was read."""
-        self.stored.check_same()
+        self.stored.check_same(near=near)
 
     def version(self) -> int:
         """The newest version, those in memory counted."""

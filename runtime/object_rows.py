@@ -86,6 +86,13 @@ class ObjectRows(ABC):
 
     # ---- rows
 
+    def present(self, item: Item, movement: Movement, columns: Collection[str]) -> list[str]:
+        """Some columns, as far as a table has them after a movement."""
+        if item.kind is not ObjectKind.TABLE:
+            return list(columns)
+        there = self.table(item).metadata_at(movement.version).columns
+        return [c for c in columns if fold(c) in there]
+
     def change_of(
         self, item: Item, movement: Movement, columns: Collection[str] | None = None
     ) -> Change:
@@ -200,6 +207,12 @@ class ObjectRows(ABC):
         if held is not None:
             raise held.view_error(item)
         return table.frame(self.settled(table, version))
+
+    def nothing_at(self, item: Item, at: int) -> DataFrame:
+        """No rows, under the columns that an object has as of T."""
+        version = self.version_at(item, at) if item.kind is ObjectKind.TABLE else None
+        table = self.table(item)
+        return table.frame_of((), None if version is None else self.settled(table, version))
 
     def contents_as_now(self, item: Item, at: int) -> DataFrame:
         """As :meth:`contents_at`, with the columns that a table has got since: NULL, or renamed."""

@@ -86,10 +86,9 @@ def check_tables(objects: "Objects", items: Iterable[Item]) -> None:
     for item in items:
         if item.location is not None:
             table = objects.table(item)
-            table.check_same()
-            newest = int(table.update().version())
+            table.check_same(near=True)
             bound = objects.timeline.bound(item.id) or 0
-            if newest < bound:
+            if table.identity.newest < bound and (newest := table.version()) < bound:
                 facts = f"Version {bound} was read, and {newest} is its last."
                 raise replaced_error(objects.catalog, item, facts)
 

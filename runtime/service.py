@@ -37,6 +37,8 @@ from ctsql.runtime.spark_errors import is_lost
 from ctsql.runtime.write_handle import Entry
 
 NOTHING = -1
+NEVER = 1 << 62
+"""A version that no log has."""
 SERVICE = ""
 """Stands for an object's id: the trouble of the service itself."""
 
@@ -140,7 +142,9 @@ class Service:
             except CtsqlError as problem:
                 if problem.condition not in NOT_THERE:
                     raise
-                self._known[table.location] = NOTHING  # there is nothing to follow
+                is_gone = problem.condition == "NOT_A_DELTA_TABLE"
+                # There is nothing to follow; in another table not even a first version.
+                self._known[table.location] = NOTHING if is_gone else NEVER
 
     # ---- ticking
 

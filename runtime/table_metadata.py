@@ -66,17 +66,21 @@ class TableMetadata:
     """
 
     def __init__(self, action: Mapping[str, Any]) -> None:
-        """From what the ``metaData`` action says; raises KeyError or ValueError if it is none."""
+        """From what the ``metaData`` action says; raises KeyError if it is none."""
         self.id = str(action["id"])
         self.schema_text = str(action["schemaString"])
         self.partition_columns: tuple[str, ...] = tuple(action.get("partitionColumns") or ())
         self.configuration: dict[str, str] = dict(action.get("configuration") or {})
-        self._fields: list[dict[str, Any]] = json.loads(self.schema_text)["fields"]
 
     @property
     def maps_columns(self) -> bool:
         """Do files know columns by other names than who reads the table?"""
         return self.configuration.get(MODE, "none") != "none"
+
+    @cached_property
+    def _fields(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.schema_text)["fields"]
+        return found
 
     @cached_property
     def columns(self) -> dict[str, TableColumn]:

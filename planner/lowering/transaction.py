@@ -22,6 +22,7 @@ from ctsql.planner.lowering.held import Held, View, together
 from ctsql.planner.lowering.merge import lower_merge
 from ctsql.planner.lowering.queries import lower_query, quoted
 from ctsql.planner.lowering.values import as_stored, may_store, value_text
+from ctsql.planner.lowering.view import check_count
 from ctsql.planner.nodes import (
     Delete,
     Insert,
@@ -179,6 +180,7 @@ def _inserted(statement: Insert, view: View, carried: tuple[str, ...] = ()) -> D
     query, context = statement.query, view.context
     rows = lower_query(query, context, view.given(query.relations))
     place = {name: i for i, name in enumerate(statement.into)}
+    check_count(len(statement.into) + len(carried), rows, query)
     _check_types(statement, rows)
     positional = rows.toDF(*(f"__ct_c{i}" for i in range(len(statement.into))), *carried)
     defaults = {a.column: a.value for a in statement.defaults}

@@ -9,7 +9,7 @@ from ctsql.catalog.schemas import Column
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.queries import lower_query, quoted
 from ctsql.planner.lowering.values import is_exact
-from ctsql.planner.nodes import ViewWrite
+from ctsql.planner.nodes import Query, ViewWrite
 
 
 def lower_view(node: ViewWrite, context: Context) -> DataFrame:
@@ -19,6 +19,7 @@ def lower_view(node: ViewWrite, context: Context) -> DataFrame:
         TYPE_MISMATCH: what the view reads has other types now, and so have its columns.
     """
     rows = lower_query(node.desired, context)
+    check_count(len(node.columns), rows, node.desired)
     for column, (_, given) in zip(node.columns, rows.dtypes, strict=True):
         if not is_exact(given, column.type):
             raise error(
@@ -30,6 +31,22 @@ def lower_view(node: ViewWrite, context: Context) -> DataFrame:
                 hint="Give it the new type: CREATE OR REPLACE MATERIALIZED VIEW",
             )
     return checked(stored_types(rows, node), node)
+
+
+def check_count(wanted: int, rows: DataFrame, query: Query) -> None:
+    """Refuse a result of more or fewer columns: what ``*`` stands for may have changed.
+
+    Raises:
+        COLUMN_COUNT_MISMATCH
+    """
+    if len(rows.columns) != wanted:
+        raise error(
+            "COLUMN_COUNT_MISMATCH",
+            span=query.sql.span,
+            message=f"the query gives {len(rows.columns)} column(s) now, and gave {wanted}",
+            detail="A table that it reads has lost a column.",
+            hint="",
+        )
 
 
 def stored_types(rows: DataFrame, node: ViewWrite, more: Sequence[str] = ()) -> DataFrame:

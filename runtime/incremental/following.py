@@ -226,8 +226,7 @@ class Following:
         found = {}
         for name, table in made.tables.items():
             item = self.objects.item(table.object_id)
-            columns = [c.name for c in table.columns]
-            one = moved(self.objects, item, columns, before=before, at=at)
+            one = moved(self.objects, item, table.names, before=before, at=at)
             if one is not None:
                 found[name] = one
         return found

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item
-from ctsql.catalog.names import Name, did_you_mean, fold
+from ctsql.catalog.names import Name, fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.planner.changes import (
@@ -45,10 +45,21 @@ from ctsql.runtime.session import setting
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A stored object as a view reads it: the columns it had when the view was made."""
+    """A stored object as a view reads it.
+
+    Attributes:
+        columns: those it had when the view was made, as far as they are there.
+        names: of all of these.
+    """
 
     object_id: str
     columns: tuple[Column, ...]
+    names: tuple[str, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Are all of them there?"""
+        return len(self.columns) == len(self.names)
 
 
 class Prepared:
@@ -94,6 +105,8 @@ class Prepared:
     @cached_property
     def found(self) -> ChangePlan | NoChangePlan:
         """The change plan as the planner reads the text, or why there is none."""
+        if not all(t.is_whole for t in self.tables.values()):
+            return NoChangePlan(Reason("UNKNOWN_COLUMN"))
         return change_plan(self._text.text, self._relations, [c.name for c in self._view.columns])
 
     @cached_property
@@ -128,9 +141,6 @@ def prepared(objects: Objects, item: Item, at: int | None = None) -> Prepared:
 
     Args:
         at: as of which T its tables' columns are taken; None for as they are now.
-
-    Raises:
-        UNKNOWN_COLUMN: a column that it reads is no longer there.
     """
     plan = objects.bound(item).plan
     assert isinstance(plan, ViewWrite)
@@ -205,15 +215,8 @@ class _Reader:
         objects, at = self.objects, self.at
         there = objects.columns_now(item) if at is None else objects.columns_at(item, at)
         types = {fold(c.name): c for c in there}
-        for column in node.columns:
-            if fold(column) not in types:
-                raise error(
-                    "UNKNOWN_COLUMN",
-                    column=column,
-                    detail=f"Columns of {item.name}: {', '.join(c.name for c in there)}.",
-                    hint=did_you_mean(column, [c.name for c in there]),
-                )
-        table = Table(item.id, tuple(types[fold(c)] for c in node.columns))
+        columns = tuple(types[fold(c)] for c in node.columns if fold(c) in types)
+        table = Table(item.id, columns, node.columns)
         return self.tables.setdefault(name, table)
 
 

@@ -47,10 +47,7 @@ class Place:
 
     def make(self, rows: Sequence[tuple[Any, ...]] = BASE) -> None:
         """The table as every act finds it."""
-        self.sql(
-            "CREATE TABLE {t} (k INT, s STRING, v INT, w INT) USING delta"
-            " TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"
-        )
+        self.sql("CREATE TABLE {t} (k INT, s STRING, v INT, w INT) USING delta")
         self.insert(*rows)
 
     def insert(self, *rows: tuple[Any, ...]) -> None:
@@ -167,7 +164,10 @@ ACTS: dict[str, list[Step]] = {
         _insert("(5, 'e', 50, 5)"),
     ],
     "widened": [
-        *_sql("ALTER TABLE {t} ALTER COLUMN v TYPE BIGINT"),
+        *_sql(
+            "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
+            "ALTER TABLE {t} ALTER COLUMN v TYPE BIGINT",
+        ),
         _insert("(5, 'e', 5, 5)"),
         *_sql("DELETE FROM {t} WHERE k = 2"),
     ],
