@@ -248,6 +248,10 @@ class DeltaTable(DeltaRows):
         """The newest version."""
         return int(self.update().version())
 
+    def remembers(self, version: int) -> bool:
+        """Is a commit in memory, so that it need not be read?"""
+        return version in self._commits
+
     def commit_at(self, version: int) -> Commit:
         """One commit, parsed.
 

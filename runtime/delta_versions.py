@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from ctsql.runtime.delta_log import DeltaTable
 
 KNOWN_MAX = 64
-ROLLED_MAX = 2_000
+READ_MAX = 32
+"""Commits that are read to know the metadata of a version; of more, it is asked for itself."""
 SNAPSHOTS_MAX = 8
 
 Replaced = Callable[[str], CtsqlError]
@@ -67,10 +68,10 @@ class Versions:
         below = max((v for v in self._known if v < version), default=None)
         above = min((v for v in self._known if v > version), default=None)
         try:
-            if below is not None and version - below <= ROLLED_MAX:
+            if below is not None and self._are_near(below, version):
                 made = (self._table.commit_at(v).table for v in range(version, below, -1))
                 return next((m for m in made if m is not None), self._known[below])
-            if above is not None and above - version <= ROLLED_MAX:
+            if above is not None and self._are_near(version, above):
                 commits = [self._table.commit_at(v) for v in range(version + 1, above + 1)]
                 if all(c.table is None for c in commits):
                     return self._known[above]
@@ -78,6 +79,12 @@ class Versions:
             if problem.condition != "HISTORY_LOST":
                 raise
         return None
+
+    def _are_near(self, first: int, last: int) -> bool:
+        """Are the commits between two versions few, or in memory?"""
+        return last - first <= READ_MAX or all(
+            self._table.remembers(v) for v in range(first + 1, last + 1)
+        )
 
     def _told(self, version: int) -> TableMetadata:
         """From what is stored of the version itself."""
