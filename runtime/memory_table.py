@@ -26,6 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import error
 from ctsql.runtime.batches import StagedDelete, StagedFile
