@@ -75,6 +75,8 @@ class Item:
             force at a time is bound by the timeline.
         earlier: definitions that may still have to run.
         own_reads: what this definition itself reads, where that is less than ``reads``.
+        table_id: the id of its Delta table, by which another one in its place is told; None in a
+            catalog of an older version.
         outputs: the ids of a task's outputs, where they are objects of their own: the task then
             holds no rows, and each output reads the task and nothing else. The first one leads:
             its log says how far the task is.
@@ -98,6 +100,7 @@ class Item:
     earlier: tuple[Revision, ...] = ()
     own_reads: tuple[Reading, ...] | None = None
     outputs: tuple[str, ...] = ()
+    table_id: str | None = None
     problem: str = ""
     is_outlined: bool = True
 
@@ -188,6 +191,8 @@ class Item:
                 kept["own_reads"] = _readings_json(self.own_reads)
         if self.outputs:
             kept["outputs"] = self.outputs
+        if self.table_id is not None:
+            kept["table_id"] = self.table_id
         return json.dumps(
             {
                 **kept,
@@ -230,6 +235,7 @@ class Item:
                 ),
                 own_reads=_readings(raw["own_reads"]) if "own_reads" in raw else None,
                 outputs=tuple(raw.get("outputs", ())),
+                table_id=raw.get("table_id"),
             )
         except (ValueError, KeyError, TypeError) as problem:
             raise error(

@@ -12,7 +12,7 @@ Source: our choice, after the "definite collections" of differential dataflow.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ctsql.runtime.commits import Commit
@@ -121,18 +121,24 @@ def _ticks(steps: Iterable[Step], tick_ms: int) -> Iterator[list[Step]]:
         yield shared
 
 
-def candidates_of(source: str, name: str, commits: Sequence[Commit]) -> list[Candidate]:
+def candidates_of(
+    source: str, name: str, commits: Sequence[Commit], reshaping: Collection[int] = ()
+) -> list[Candidate]:
     """What is to be bound of commits that follow each other in a source's log.
 
     Those that change no row are left out, and those of a transaction that was taken back with
     what took them back. A commit of somebody else's between the two is bound to the version that
     took the part back: no version before it is free of the part's rows.
+
+    Args:
+        reshaping: the versions whose commits change what rows look like.
     """
     undone = {c.metadata[UNDOES] for c in commits if UNDOES in c.metadata}
     found: list[Candidate] = []
     floor = 0
     undoing = waits = False
     for commit in commits:
+        is_change = commit.changes_data or commit.version in reshaping
         floor = max(commit.time_ms, floor + 1)  # file times may go back; ours may not
         group = commit.metadata.get(TRANSACTION)
         if group in undone:
@@ -141,8 +147,8 @@ def candidates_of(source: str, name: str, commits: Sequence[Commit]) -> list[Can
             if waits:
                 found.append(Candidate(floor, name, commit.version, source))
             undoing = waits = False
-        elif commit.changes_data and undoing:
+        elif is_change and undoing:
             waits = True
-        elif commit.changes_data:
+        elif is_change:
             found.append(Candidate(floor, name, commit.version, source, group))
     return found

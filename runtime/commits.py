@@ -14,6 +14,8 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
+from ctsql.runtime.table_metadata import TableMetadata
+
 ROWS_CHANGED = (
     "numOutputRows",
     "numDeletedRows",
@@ -56,7 +58,7 @@ class Commit:
     """One commit.
 
     ``time_ms`` is the in-commit timestamp, else the commit file's time; ``change_paths`` are its
-    change data files.
+    change data files; ``table`` what it makes the table's metadata, None where that stays.
     """
 
     version: int
@@ -68,6 +70,7 @@ class Commit:
     domains: tuple[tuple[str, str | None], ...]
     changes_schema: bool
     user_metadata: str | None
+    table: TableMetadata | None = None
 
     def transaction(self, app: str) -> int | None:
         """The version this commit records for an application id."""
@@ -210,7 +213,7 @@ def _commit(
     domains: list[tuple[str, str | None]] = []
     info: dict[str, Any] = {}
     change_paths: list[str] = []
-    changes_schema = False
+    table: TableMetadata | None = None
     for line, action in actions:
         if "add" in action:
             adds.append(_file(action["add"], line))
@@ -225,7 +228,7 @@ def _commit(
             gone = domain.get("removed", False)
             domains.append((domain["domain"], None if gone else domain["configuration"]))
         elif "metaData" in action:
-            changes_schema = True
+            table = TableMetadata(action["metaData"])
         elif "commitInfo" in action:
             info = action["commitInfo"]
     return Commit(
@@ -236,8 +239,9 @@ def _commit(
         change_paths=tuple(change_paths),
         transactions=tuple(transactions),
         domains=tuple(domains),
-        changes_schema=changes_schema,
+        changes_schema=table is not None,
         user_metadata=info.get("userMetadata"),
+        table=table,
     )
 
 
@@ -258,7 +262,10 @@ def _file(action: dict[str, Any], line: str) -> FileAction:
 
 
 def parse_checksum(text: str) -> dict[str, Any]:
-    """Read a version checksum file: transactions, domains and files, each None if left out."""
+    """Read a version checksum file: transactions, domains, files and metadata.
+
+    Each is None if left out.
+    """
     parsed = json.loads(text)
     transactions, domains = parsed.get("setTransactions"), parsed.get("domainMetadata")
     files = parsed.get("allFiles")
@@ -269,5 +276,6 @@ def parse_checksum(text: str) -> dict[str, Any]:
         "domains": None
         if domains is None
         else {d["domain"]: d["configuration"] for d in domains if not d.get("removed", False)},
+        "table": TableMetadata(parsed["metadata"]) if parsed.get("metadata") else None,
         "files": None if files is None else [(f["path"], json.dumps({"add": f})) for f in files],
     }

@@ -18,33 +18,31 @@ Source: the Delta protocol, sections "Delta Log Entries", "Deletion Vectors", "T
 Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum File".
 """
 
-import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
-from pyspark.sql import DataFrame, SparkSession, functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql import SparkSession
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.commits import Commit, Unreadable, parse_checksum, parse_commit
 from ctsql.runtime.data_files import DataFile
 from ctsql.runtime.delta_objects import JvmObjects, scala_items
+from ctsql.runtime.delta_rows import (
+    CHANGE_TYPE as CHANGE_TYPE,
+    DeltaRows,
+)
 from ctsql.runtime.delta_transaction import Transaction
 from ctsql.runtime.delta_vectors import VectorClasses, Vectors
+from ctsql.runtime.delta_versions import Identity, Versions
 from ctsql.runtime.locks import local_path
-from ctsql.runtime.movements import added_files
-from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.spark_errors import converted, damaged_file
 
 COMMITS_CACHED_MAX = 2_000
 VERSIONS_CACHED_MAX = 8
 FILES_COUNTED_MAX = 500
-PLAIN_FILES_MAX = 32
 ENTRIES_MAX = 100
 _COMMIT_NAME = re.compile(r"\d{20}\.json")
 
@@ -127,7 +125,7 @@ class Gateway(JvmObjects):
             store.delete(path, True)
 
 
-class DeltaTable:
+class DeltaTable(DeltaRows):
     """One Delta table, followed commit by commit.
 
     Not safe for use by several threads at once; the engine holds a lock.
@@ -137,21 +135,61 @@ class DeltaTable:
         self.gateway = gateway
         self.location = location.rstrip("/")
         self.jpath = gateway.path(self.location)
-        with converted():
-            self.log = gateway.delta.DeltaLog.forTable(gateway.jsession, self.location)
-            self._hadoop = self.log.newDeltaHadoopConf()
-            self._log_path = self.log.logPath()
-            self._fs = self._log_path.getFileSystem(self._hadoop)
         self._names = gateway.delta.util.FileNames
         self._commit_file = self._names.unsafeDeltaFile
         self._checksum_file = self._names.checksumFile
+        self.identity = Identity(self)
+        self._open()
+
+    def _open(self) -> None:
+        """Open the log, and know nothing of it yet."""
+        with converted():
+            self.log = self.gateway.delta.DeltaLog.forTable(self.gateway.jsession, self.location)
+            self._hadoop = self.log.newDeltaHadoopConf()
+            self._log_path = self.log.logPath()
+            self._fs = self._log_path.getFileSystem(self._hadoop)
         self._commits: dict[int, Commit] = {}
         self._files: dict[int, dict[str, DataFile]] = {}
         self.vectors = Vectors(self)
+        self.versions = Versions(self)
         self._snapshot: Any = None
-        self._known_metadata: tuple[Any, dict[str, Any]] | None = None
-        self._schema: tuple[str, StructType] | None = None
         self.oldest_seen: int | None = None  # the oldest version that was last found in the log
+
+    # ---- which table it is
+
+    def forget_snapshot(self) -> None:
+        """Look at the log again before anything is told of the table."""
+        self._snapshot = None
+
+    def commit_mark(self, version: int) -> object:
+        """What tells the file of a commit from another of its name; None where there is none."""
+        path = self._commit_file(self._log_path, version)
+        with converted():
+            if not self._fs.exists(path):
+                return None
+            status = self._fs.getFileStatus(path)
+            return int(status.getModificationTime()), int(status.getLen())
+
+    def check_same(self, *, near: bool = False) -> None:
+        """Look whether the log is still the one that was read, if any of it was.
+
+        Args:
+            near: only where that costs no round trip; a table of which nothing is known is opened.
+
+        Raises:
+            TABLE_REPLACED: another table lies there now. NOT_A_DELTA_TABLE: none does.
+        """
+        if near and self._snapshot is None:
+            self.update()
+        else:
+            self._look(near=near)
+
+    def _look(self, *, near: bool) -> None:
+        if not self.identity.is_same(near=near):
+            self.identity.forget()
+            self.gateway.delta.DeltaLog.invalidateCache(self.gateway.jsession, self.jpath)
+            self._open()
+            self.update()
 
     # ---- versions and commits
 
@@ -161,7 +199,13 @@ class DeltaTable:
             return bool(self._fs.exists(self._commit_file(self._log_path, version)))
 
     def update(self) -> Any:
-        """The newest snapshot; lists the log when something may have changed."""
+        """The newest snapshot; lists the log when something may have changed.
+
+        Raises:
+            TABLE_REPLACED, NOT_A_DELTA_TABLE: as :meth:`check_same`.
+        """
+        if self._snapshot is not None:
+            self._look(near=True)
         if self._snapshot is None or self.has(self._snapshot.version() + 1):
             none = self.gateway.none
             try:
@@ -183,6 +227,11 @@ class DeltaTable:
                 # who goes on from a commit that cannot be read does not know what it did.
                 self.commit_at(version)
             self._snapshot = newest
+            try:
+                self.identity.take(newest, version)
+            except CtsqlError:
+                self._snapshot = None
+                raise
         return self._snapshot
 
     def _check_last_file(self) -> None:
@@ -198,6 +247,10 @@ class DeltaTable:
     def version(self) -> int:
         """The newest version."""
         return int(self.update().version())
+
+    def remembers(self, version: int) -> bool:
+        """Is a commit in memory, so that it need not be read?"""
+        return version in self._commits
 
     def commit_at(self, version: int) -> Commit:
         """One commit, parsed.
@@ -264,7 +317,7 @@ class DeltaTable:
     @property
     def table_id(self) -> str:
         """The table's own id, which no other table has."""
-        return str(self._metadata()["id"])
+        return self.metadata.id
 
     @property
     def answers_late(self) -> bool:
@@ -289,7 +342,7 @@ class DeltaTable:
 
     def schema_text(self) -> str:
         """The newest schema, as Delta's JSON text; equal for equal schemas."""
-        return str(self._metadata()["schemaString"])
+        return self.metadata.schema_text
 
     def has_feature(self, name: str) -> bool:
         """Does the table's protocol name a table feature?"""
@@ -298,16 +351,7 @@ class DeltaTable:
 
     def configuration(self) -> dict[str, str]:
         """The newest table properties."""
-        return dict(self._metadata()["configuration"])
-
-    def _metadata(self) -> dict[str, Any]:
-        """The newest metadata, as the log has it; asked for once of each snapshot."""
-        snapshot = self.update()
-        if self._known_metadata is None or self._known_metadata[0] is not snapshot:
-            with converted():
-                text = str(snapshot.metadata().json())
-            self._known_metadata = (snapshot, json.loads(text)["metaData"])
-        return self._known_metadata[1]
+        return dict(self.metadata.configuration)
 
     # ---- rows
 
@@ -354,123 +398,6 @@ class DeltaTable:
                 snapshot = self.log.getSnapshotAt(version, none, none, False)
             files = [DataFile(add.json()) for add in snapshot.allFiles().collectAsList()]
         return {file.path: file for file in files}
-
-    def frame(self, version: int) -> DataFrame:
-        """The rows at a version, lazily."""
-        return self.frame_of(self.files(version).values())
-
-    def frame_of(self, files: Iterable[DataFile]) -> DataFrame:
-        """The rows of some files, lazily."""
-        gateway = self.gateway
-        with converted():
-            adds = gateway.seq(gateway.add_file(file) for file in files)
-            jdf = self.log.createDataFrame(self.update(), adds, False, gateway.none)
-        return self.gateway.frame(jdf)
-
-    def located(self, version: int) -> DataFrame:
-        """The rows at a version with where each is stored (``FILE_COLUMN``, ``ROW_COLUMN``)."""
-        return self.placed(self.frame(version))
-
-    def placed(self, rows: DataFrame) -> DataFrame:
-        """Rows as read from files with where each is stored."""
-        return rows.select(
-            "*",
-            F.col("_metadata.file_path").alias(FILE_COLUMN),
-            F.col("_metadata.row_index").alias(ROW_COLUMN),
-        )
-
-    def is_stored(self, version: int) -> bool:
-        """Do the files of a version, with their deletion vectors, hold all of its rows?"""
-        return True
-
-    @property
-    def schema(self) -> StructType:
-        """The newest schema, as rows are read."""
-        text = self.schema_text()
-        if self._schema is None or self._schema[0] != text:
-            self._schema = (text, self.frame_of(()).schema)
-        return self._schema[1]
-
-    @property
-    def maps_columns(self) -> bool:
-        """Do files and statistics know columns by other names?"""
-        return self.configuration().get("delta.columnMapping.mode", "none") != "none"
-
-    def added_rows(self, versions: Sequence[int], times: range | None = None) -> DataFrame:
-        """The rows of the files added by commits that do nothing else.
-
-        Args:
-            times: of the last version, which several Ts share, only those of these; None for all.
-        """
-        adds = list(added_files(self, versions, times))
-        paths = None
-        if not any(a.deleted_count for a in adds):
-            paths = self.plain_paths([a.path for a in adds])
-        if paths is not None:
-            return self.plain_rows(paths)
-        return self.frame_of(DataFile(a.line) for a in adds)
-
-    def plain_paths(self, paths: Sequence[str]) -> list[str] | None:
-        """The full paths of files that plain Parquet reads as Delta would; None if it would not.
-
-        Delta plans every scan of given files with a query over the files themselves, which for
-        a few small files takes longer than the scan. Deletion vectors are not looked at.
-
-        Args:
-            paths: as the log has them.
-        """
-        if not 0 < len(paths) <= PLAIN_FILES_MAX or not self._are_plain(paths):
-            return None
-        return [f"{self.location}/{unquote(p)}" for p in paths]
-
-    def local_paths(self, files: Iterable[DataFile]) -> list[Path] | None:
-        """Where files are on a local disk that plain Parquet reads as Delta would; else None."""
-        folder = local_path(self.location)
-        paths = [file.path for file in files]
-        if folder is None or not self._are_plain(paths):
-            return None
-        return [folder / unquote(p) for p in paths]
-
-    def _are_plain(self, paths: Iterable[str]) -> bool:
-        """Do the files hold all columns, by the table's names, and lie in its folder?"""
-        return (
-            not self.maps_columns
-            and not self._metadata()["partitionColumns"]
-            and not any("://" in p or p.startswith("/") for p in paths)
-        )
-
-    def plain_rows(self, paths: Sequence[str]) -> DataFrame:
-        """The rows of files, read as plain Parquet."""
-        reader = self.gateway.session.read.schema(self.schema).option("__globPaths__", "false")
-        return reader.parquet(*paths)
-
-    def change_rows(self, first: int, last: int) -> DataFrame:
-        """Rows changed by the commits first..last, both inclusive, with ``_change_type``.
-
-        With a change feed the rows come from it; without one, whole rewritten files are compared,
-        so equal rows may come once as deleted and once as inserted: consolidate.
-        """
-        coarse = any(not self._has_feed(self.commit_at(v)) for v in range(first, last + 1))
-        none = self.gateway.none
-        snapshot = self.update()
-        reader = self.gateway.singleton(self.gateway.delta.commands.cdc, "CDCReader")
-        with converted():
-            jdf = reader.changesToBatchDF(
-                self.log,
-                first,
-                last,
-                self.gateway.jsession,
-                none,
-                self.gateway.option(snapshot),
-                coarse,
-                self.gateway.option(snapshot),
-            )
-        return self.gateway.frame(jdf)
-
-    def _has_feed(self, commit: Commit) -> bool:
-        if commit.has_change_files:
-            return True
-        return self.configuration().get("delta.enableChangeDataFeed", "false") == "true"
 
     # ---- writing
 

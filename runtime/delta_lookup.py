@@ -36,18 +36,23 @@ PLACES = (StructField(FILE_COLUMN, StringType()), StructField(ROW_COLUMN, LongTy
 """The columns that say where a row is stored."""
 
 
-def rows_with_deleted(table: DeltaTable, files: Sequence[DataFile]) -> DataFrame:
-    """The rows of some files with where each is stored, deleted ones too."""
-    paths = table.plain_paths([file.path for file in files])
+def rows_with_deleted(table: DeltaTable, files: Sequence[DataFile], version: int) -> DataFrame:
+    """The rows of some files with where each is stored, deleted ones too.
+
+    Args:
+        version: by whose metadata they are read; so everywhere here.
+    """
+    paths = table.plain_paths([file.path for file in files], version)
     if paths is not None:
-        return table.placed(table.plain_rows(paths))
+        return table.placed(table.plain_rows(paths, version))
     with converted():
-        return table.placed(table.frame_of(file.without_vector() for file in files))
+        return table.placed(table.frame_of((file.without_vector() for file in files), version))
 
 
 def local_rows(
     table: DeltaTable,
     files: Sequence[DataFile],
+    version: int,
     keys: Sequence[KeySet] = (),
     columns: Sequence[str] | None = None,
     rows_max: int = DRIVER_ROWS_MAX,
@@ -65,9 +70,9 @@ def local_rows(
     with converted():
         looked = [
             LocalFile(file.path, path, table.vectors.deleted_rows(file))
-            for path, file in zip(_local_paths(table, files), files, strict=True)
+            for path, file in zip(_local_paths(table, files, version), files, strict=True)
         ]
-    return _found(table, looked, columns, keys, rows_max)
+    return _found(table, version, looked, columns, keys, rows_max)
 
 
 def local_rows_moved(
@@ -75,6 +80,7 @@ def local_rows_moved(
     rows: pa.Table,
     was: Mapping[str, DataFile],
     now: Mapping[str, DataFile],
+    version: int,
     keys: Sequence[KeySet],
     columns: Sequence[str],
     rows_max: int,
@@ -91,7 +97,7 @@ def local_rows_moved(
         OnlySpark, TooMany: as :func:`local_rows`.
     """
     deleted = table.vectors.deleted_rows
-    paths = _local_paths(table, list(now.values()))
+    paths = _local_paths(table, list(now.values()), version)
     with converted():
         left = {name: deleted(file) for name, file in now.items() if name in was}
         looked = []
@@ -101,7 +107,7 @@ def local_rows_moved(
             elif back := deleted(was[name]) - left[name]:
                 looked.append(LocalFile(name, path, BitMap64(), only=back))
     stayed = not_deleted(rows, (FILE_COLUMN, ROW_COLUMN), left)
-    return pa.concat_tables([stayed, _found(table, looked, columns, keys, rows_max)])
+    return pa.concat_tables([stayed, _found(table, version, looked, columns, keys, rows_max)])
 
 
 def local_change(
@@ -114,7 +120,8 @@ def local_change(
     A row that a file lost and another one got is among both.
 
     Args:
-        before: -1 for an empty table. rows_max: more in either are not few.
+        before: -1 for an empty table; files are read alike at both.
+        rows_max: more in either are not few.
 
     Raises:
         OnlySpark, TooMany: as :func:`local_rows`.
@@ -127,7 +134,7 @@ def local_change(
         raise TooMany
     come: list[LocalFile] = []
     gone: list[LocalFile] = []
-    paths = _local_paths(table, [old.get(name) or new[name] for name in differ])
+    paths = _local_paths(table, [old.get(name) or new[name] for name in differ], after)
     deleted = table.vectors.deleted_rows
     with converted():
         for name, path in zip(differ, paths, strict=True):
@@ -142,8 +149,8 @@ def local_change(
                     if rows:
                         found.append(LocalFile(name, path, BitMap64(), only=rows))
     return (
-        _found(table, come, columns, (), rows_max),
-        _found(table, gone, columns, (), rows_max),
+        _found(table, after, come, columns, (), rows_max),
+        _found(table, after, gone, columns, (), rows_max),
     )
 
 
@@ -151,8 +158,8 @@ def _key(file: DataFile | None) -> str | None:
     return None if file is None else file.vector_id
 
 
-def _local_paths(table: DeltaTable, files: Sequence[DataFile]) -> list[Path]:
-    paths = table.local_paths(files)
+def _local_paths(table: DeltaTable, files: Sequence[DataFile], version: int) -> list[Path]:
+    paths = table.local_paths(files, version)
     if paths is None:
         raise OnlySpark(table.location)
     return paths
@@ -160,12 +167,13 @@ def _local_paths(table: DeltaTable, files: Sequence[DataFile]) -> list[Path]:
 
 def _found(
     table: DeltaTable,
+    version: int,
     files: Sequence[LocalFile],
     columns: Sequence[str] | None,
     keys: Sequence[KeySet] = (),
     rows_max: int = DRIVER_ROWS_MAX,
 ) -> pa.Table:
-    schema = table.schema
+    schema = table.schema_at(version)
     if columns is not None:
         schema = StructType([f for f in schema.fields if f.name in columns])
     if not is_flat(schema):

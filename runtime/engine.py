@@ -23,6 +23,7 @@ from ctsql.runtime.locks import folder_lock
 from ctsql.runtime.memory_table import ReadOnlyGateway
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.redefinition import check_columns, check_written, is_redefined
+from ctsql.runtime.replaced_tables import check_tables, missing_table, remember_tables
 from ctsql.runtime.session import cloned
 from ctsql.runtime.sinks.ct import TaskSink
 from ctsql.runtime.sinks.failure import Failure, note_view_failure, recorded
@@ -157,6 +158,8 @@ class Engine:
         """
         self._look()
         self.refresh_catalog()
+        if not self.read_only and remember_tables(self.objects, self.catalog_store):
+            self.refresh_catalog()
         newest = self._known(self._mint())
         if self.is_refresh_due():
             newest = self.mint_fresh()
@@ -243,7 +246,8 @@ class Engine:
         """
         now = self.mint()
         behind = any(
-            self.objects.stored_upper(item) > now
+            missing_table(self.objects, [item]) is None
+            and self.objects.stored_upper(item) > now
             and (is_redefined(self.objects, item) or self.objects.output(item).has_foreign_rows())
             for item in self.catalog.closure([i.id for i in items])
             if item.kind is ObjectKind.MATERIALIZED_VIEW
@@ -270,6 +274,7 @@ class Engine:
         """
         if self.objects.is_suspended(item):
             return
+        check_tables(self.objects, [self.objects.item(r.object_id) for r in item.reads])
         until = min(until, self.held_back(item, until))
         if item.kind is ObjectKind.CONTINUAL_TASK:
             TaskSink(self.objects, item).advance(until)
@@ -373,6 +378,7 @@ class Engine:
             until = self.mint_fresh()
         while True:
             item = self._still(item)
+            check_tables(self.objects, self.catalog.closure([item.id]))
             self.advance([self.objects.item(r.object_id) for r in item.reads], until)
             ViewSink(self.objects, item).advance(until, full=full)
             # One that did not know the new definition may have been first at this T.
@@ -416,7 +422,7 @@ class Engine:
             items = [self.objects.item(i) for i in read_objects(query)]
             at = self.read_time(items, as_of=as_of, as_of_span=as_of_span, strict=strict)
             check_columns(self.objects, query)
-            sources = StoredSources(self.objects, span=as_of_span, copies=copies or {})
+            sources = StoredSources(self.objects, span=as_of_span, copies=copies or {}, as_now=True)
             context = Context(self.session, sources, at)
             return lower_query(query, context, parameters=parameters)
 
@@ -435,8 +441,10 @@ class Engine:
             self._check_tasks(items)
             for item in items:
                 check_written(self.objects, self.objects.item(item.id))
+            check_tables(self.objects, self.catalog.closure([i.id for i in items]))
             return self.complete_through(items)
         now = self.mint() if as_of is not None else self.mint_for(items)
+        check_tables(self.objects, self.catalog.closure([i.id for i in items]))
         now = self._reach(items, now)
         if as_of is not None and as_of > now:
             raise error(

@@ -13,14 +13,12 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.planner.nodes import COPIES_CHANGED
 from ctsql.runtime.data_files import DataFile
-from ctsql.runtime.delta_log import DeltaTable
+from ctsql.runtime.delta_log import CHANGE_TYPE, DeltaTable
 from ctsql.runtime.delta_lookup import local_rows
 from ctsql.runtime.local_files import OnlySpark, TooMany
 from ctsql.runtime.movements import Movement, added_files, numbered_files
 from ctsql.runtime.sinks.correction import COPIES, column_name, copied, net
 from ctsql.runtime.sinks.locations import FILE_COLUMN
-
-CHANGE_TYPE = "_change_type"
 
 
 @dataclass(frozen=True)
@@ -89,17 +87,17 @@ def few_added(table: DeltaTable, movement: Movement) -> pa.Table | None:
         return None
     added = [file for m in parts for file in added_files(table, m.versions, m.times)]
     try:
-        rows = local_rows(table, [DataFile(file.line) for file in added])
+        rows = local_rows(table, [DataFile(file.line) for file in added], movement.version)
     except (OnlySpark, TooMany):
         return None
-    return rows.select(table.schema.names)
+    return rows.select(table.schema_at(movement.version).names)
 
 
 def change_rows(table: DeltaTable, movement: Movement) -> DataFrame:
     """The rows that a movement changes, with ``_change_type`` as Delta's change feed has it."""
     first, last = movement.before + 1, movement.version
     if movement.parts:
-        names = [*table.frame_of(()).columns, CHANGE_TYPE]
+        names = [*table.schema_at(movement.version).names, CHANGE_TYPE]
         columns = [F.col(column_name(n)) for n in names]
         parts = (change_rows(table, m).select(*columns) for m in movement.parts)
         return reduce(DataFrame.unionAll, parts)
@@ -123,7 +121,8 @@ def numbered_rows(
         None when the files of different movements cannot be told apart by their names.
     """
     numbers = numbered_files(table, movements)
-    if numbers is None:
+    first, last = movements[0].before, movements[-1].version
+    if numbers is None or not table.versions.read_alike(max(first, 0), last):
         return None
     rows = table.added_rows(sorted({v for m in movements for v in m.versions}))
     columns = [F.col(column_name(c)) for c in rows.columns]

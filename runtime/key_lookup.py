@@ -92,20 +92,20 @@ def stored_with_keys(
     plain = [i for i, key in enumerate(keys.fields) if isinstance(key.dataType, _PLAIN)]
     values = {columns[i]: listed for i, listed in zip(plain, keys.listed(plain), strict=True)}
     files = list(table.files(version).values())
-    if not table.maps_columns:
-        ranges = KeyRanges(comparable_with_statistics(table.schema, values))
+    if not table.metadata_at(version).maps_columns:
+        ranges = KeyRanges(comparable_with_statistics(table.schema_at(version), values))
         files = [file for file in files if ranges.may_hold(file.statistics)]
     if not files:
         return Found(None)
     if len(values) == len(columns):
         try:
-            return _found_locally(table, files, values)
+            return _found_locally(table, version, files, values)
         except TooMany:
             return None
         except OnlySpark:
             pass  # it reads them, or says what is wrong with them
     equal = (F.col(column_name(c)) == F.col(_name(i)) for i, c in enumerate(columns))
-    scanned = rows_with_deleted(table, files)
+    scanned = rows_with_deleted(table, files, version)
     found = few(scanned.join(F.broadcast(keys.frame), reduce(and_, equal), "left_semi"))
     return None if found is None else Found(_alive(table, version, found))
 
@@ -158,11 +158,14 @@ def _array(values: list[Any], kind: T.DataType) -> pa.Array:
 
 
 def _found_locally(
-    table: DeltaTable, files: Sequence[DataFile], values: Mapping[str, pa.ChunkedArray]
+    table: DeltaTable,
+    version: int,
+    files: Sequence[DataFile],
+    values: Mapping[str, pa.ChunkedArray],
 ) -> Found:
     """The rows of files on a local disk that have a key."""
-    rows = local_rows(table, files, [KeySet(values)])
-    located = T.StructType([*table.schema, *PLACES])
+    rows = local_rows(table, files, version, [KeySet(values)])
+    located = T.StructType([*table.schema_at(version), *PLACES])
     return Found(at_hand(table.gateway.session, rows, located) if rows.num_rows else None)
 
 

@@ -26,6 +26,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import error
 from ctsql.planner.lowering import declared_as
@@ -38,6 +39,7 @@ from ctsql.runtime.log import Conflict
 from ctsql.runtime.sinks.held import Rows, frame_of
 from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.table_metadata import TableMetadata
 
 FILES_KEPT_MAX = 16
 """More parts than this are put together into one, so that plans stay small."""
@@ -121,6 +123,10 @@ class MemoryTable(DeltaTable):
         """The pinned snapshot."""
         return self._snapshot
 
+    def check_same(self, *, near: bool = False) -> None:
+        """Look whether the log is still the one that was read."""
+        self.stored.check_same(near=near)
+
     def version(self) -> int:
         """The newest version, those in memory counted."""
         return self.stored_version + len(self.steps)
@@ -196,8 +202,16 @@ class MemoryTable(DeltaTable):
         """Not what commits in memory add and delete."""
         return self.step(version) is None
 
-    def local_paths(self, files: Iterable[DataFile]) -> None:
+    def local_paths(self, files: Iterable[DataFile], version: int) -> None:
         """None: here a row is told by the full path that Spark gives its file."""
+
+    def metadata_at(self, version: int) -> TableMetadata:
+        """The metadata of a version; commits in memory leave it."""
+        return super().metadata_at(min(version, self.stored_version))
+
+    def schema_at(self, version: int) -> StructType:
+        """The schema of a version, as rows are read."""
+        return super().schema_at(min(version, self.stored_version))
 
     def _stored_rows(self, version: int) -> DataFrame:
         return super().located(version)

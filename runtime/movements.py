@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Protocol
 
 from ctsql.catalog.errors import error
 from ctsql.planner.nodes import DeletesInput, InsertsInput, TaskWrite
@@ -75,6 +76,12 @@ def due_changes(plan: TaskWrite) -> dict[str, frozenset[Change]]:
         known = found.get(node.object_id, frozenset[Change]())
         found[node.object_id] = known | more | {Change.MIXED, Change.FAILED}
     return found
+
+
+def input_columns(plan: TaskWrite, object_id: str) -> tuple[str, ...]:
+    """What a task reads of an input's changes."""
+    nodes = (n for n in plan.inputs if isinstance(n, InsertsInput))  # every input has one
+    return next(n.columns for n in nodes if n.object_id == object_id)
 
 
 def movements(entries: Sequence[Entry], *, after: int, until: int) -> list[Movement]:
@@ -140,8 +147,15 @@ def partition(file: StagedFile) -> int:
     return int(found[1])
 
 
+class Commits(Protocol):
+    """What tells the commits of a table."""
+
+    def commit_at(self, version: int) -> Commit:
+        """One commit."""
+
+
 def added_files(
-    table: LogTable, versions: Sequence[int], times: range | None = None
+    table: Commits, versions: Sequence[int], times: range | None = None
 ) -> Iterator[FileAction]:
     """The files with rows that commits add.
 

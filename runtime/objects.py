@@ -12,24 +12,18 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import groupby
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
-
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
-from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import CLOSED, TIME_MAX
 from ctsql.planner.binding import Bound, bind_stored
-from ctsql.planner.lowering import declared_type
 from ctsql.planner.nodes import TaskWrite, ViewWrite
 from ctsql.runtime import movements as moved
 from ctsql.runtime.commits import Change
 from ctsql.runtime.delta_log import DeltaTable, Gateway
-from ctsql.runtime.input_changes import added_rows, change_rows, few_added
-from ctsql.runtime.movements import Movement, Stored, due_changes
+from ctsql.runtime.movements import Movement, Stored, due_changes, input_columns
+from ctsql.runtime.object_rows import ObjectRows
 from ctsql.runtime.refresh import Schedule
-from ctsql.runtime.sinks.correction import net_change
-from ctsql.runtime.sinks.failure import Failure, held_at
+from ctsql.runtime.replaced_tables import replaced_error
 from ctsql.runtime.timeline import Timeline
 from ctsql.runtime.write_handle import Entry, Output
 
@@ -45,7 +39,7 @@ def revision_of(item: Item) -> dict[str, object]:
     return {REVISION: item.revision} if is_view and item.revision else {}
 
 
-class Objects:
+class Objects(ObjectRows):
     """Tables and handles by object; made anew when the catalog changes.
 
     Attributes:
@@ -57,6 +51,7 @@ class Objects:
     """
 
     def __init__(self, gateway: Gateway, timeline: Timeline) -> None:
+        super().__init__()
         self.gateway = gateway
         self.timeline = timeline
         self.on_commit: Callable[[str, Entry], None] | None = None
@@ -65,7 +60,6 @@ class Objects:
         self.catalog: Catalog = Catalog.of(())
         self._outputs: dict[str, Output] = {}
         self._bound: dict[tuple[str, int], Bound] = {}
-        self._columns: dict[str, tuple[str, tuple[Column, ...]]] = {}
         self.change_plans: dict[str, tuple[object, object]] = {}
         self.states: dict[str, Output] = {}
 
@@ -91,9 +85,17 @@ class Objects:
                 invariant="only stored objects are read from a table",
                 detail=f"{item.kind.value} {item.name} has none.",
             )
-        if item.is_output:
-            return self.gateway.output_table(item.location)
-        return self.gateway.table(item.location)
+        table = self.gateway.table(item.location)
+        if table.identity.owner != item.id:
+            if table.identity.owner is not None:
+                self.gateway.forget(item.location)  # of an object that was dropped
+                table = self.gateway.table(item.location)
+            table.identity.expect(item.id, item.table_id, partial(self._replaced, item))
+        return self.gateway.output_table(item.location) if item.is_output else table
+
+    def _replaced(self, item: Item, facts: str) -> CtsqlError:
+        """The error for an object in whose place another table lies."""
+        return replaced_error(self.catalog, self.catalog.items.get(item.id, item), facts)
 
     def lead(self, item: Item) -> Item:
         """Whose log says how far an object is: of a task with outputs that of the first one."""
@@ -183,25 +185,6 @@ class Objects:
     def sources(self) -> dict[str, tuple[str, DeltaTable]]:
         """What the timeline mints for: every source with its name."""
         return {i.id: (i.name.qualified(), self.table(i)) for i in self.catalog.sources()}
-
-    # ---- columns
-
-    def columns_now(self, item: Item) -> tuple[Column, ...]:
-        """An object's columns; for a table as its log has them, whoever changed it."""
-        if item.kind is not ObjectKind.TABLE:
-            return item.columns
-        text = self.table(item).schema_text()
-        known = self._columns.get(item.id)
-        if known is None or known[0] != text:
-            known = self._columns[item.id] = (text, self.stored_columns(item))
-        return known[1]
-
-    def stored_columns(self, item: Item) -> tuple[Column, ...]:
-        """The columns of an object's table."""
-        return tuple(
-            Column(f.name, declared_type(f), f.nullable, f.metadata.get("comment"))
-            for f in self.table(item).frame_of(()).schema
-        )
 
     # ---- versions and times
 
@@ -295,11 +278,11 @@ class Objects:
             assert first is not None  # a task begins when it is created
             assert last is not None
             for object_id, kinds in due_changes(plan).items():
-                source = self.item(object_id)
+                source, columns = self.item(object_id), input_columns(plan, object_id)
                 waiting = self.movements(source, after=first, until=last)
                 for time, group in groupby(waiting, lambda m: self._run_time(item, m.time)):
                     movement = moved.merged(list(group))
-                    if self.change_of(source, movement) in kinds:
+                    if self.change_of(source, movement, columns) in kinds:
                         yield time, then.revision, object_id, movement
 
     def _run_time(self, item: Item, time: int) -> int:
@@ -402,98 +385,12 @@ class Objects:
             and not self.change_times(item, after=self.stored_upper(item) - 1, until=at)
         )
 
-    def change_of(self, item: Item, movement: Movement) -> Change:
-        """What a movement does to the rows, from the log alone."""
-        table = self.table(item)
-        held = self.held_error(item, movement.version)
-        if held is not None:
-            before = self.held_error(item, movement.before)
-            return Change.NONE if before is not None and before.is_like(held) else Change.FAILED
-        change = moved.change_of(table, movement)
-        if change is Change.NONE and self.held_error(item, movement.before) is not None:
-            return Change.MIXED  # what was an error is rows again, be they those from before it
-        return change
-
-    def rows_inserted(self, item: Item, movement: Movement) -> int | None:
-        """How many rows a movement of kind APPEND inserts; None when the log does not say."""
-        return moved.rows_inserted(self.table(item), movement)
-
-    def rows_count(self, item: Item, at: int) -> int | None:
-        """How many rows an object holds as of T, from the log; None when it does not say."""
-        if item.location is None:
-            return None
-        stored = self.stored_at(item, at)
-        if stored.shared is not None:
-            return None
-        if stored.version is None:
-            return 0
-        # Under an error lie the rows from before it, which are not what the view holds.
-        held = self.held_error(item, stored.version)
-        return None if held else self.table(item).rows_count(stored.version)
-
     def reads_at(self, item: Item, time: int) -> dict[str, object]:
         """What a commit of an output at T says of itself: T, and the versions it was made from."""
         read = [self.item(r.object_id) for r in item.reads]
         versions = {i.id: self.version_at(i, time) for i in read if i.location is not None}
         definition = self.catalog.fingerprint(item)
         return {"t": time, "bindings": versions, DEFINITION: definition, **revision_of(item)}
-
-    def added_by(self, item: Item, movement: Movement) -> DataFrame:
-        """The rows a movement of kind APPEND inserts."""
-        return added_rows(self.table(item), movement)
-
-    def few_added_by(self, item: Item, movement: Movement) -> pa.Table | None:
-        """The same, if they are few and this process may read them."""
-        return few_added(self.table(item), movement)
-
-    def changed_by(self, item: Item, movement: Movement, columns: list[str]) -> DataFrame:
-        """What a movement changes of these columns, net: each row once, with ``COPIES``.
-
-        Raises:
-            VIEW_FAILED: a view's contents became an error.
-        """
-        held = self.held_error(item, movement.version)
-        if held is not None:
-            raise held.view_error(item)
-        return net_change(self.change_rows(item, movement), columns)
-
-    def change_rows(self, item: Item, movement: Movement) -> DataFrame:
-        """The rows that a movement changes, with ``_change_type`` as Delta's change feed has it."""
-        return change_rows(self.table(item), movement)
-
-    def held_error(self, item: Item, version: int) -> Failure | None:
-        """The error that a view holds since a commit that moved its upper."""
-        if item.kind is not ObjectKind.MATERIALIZED_VIEW:
-            return None
-        return held_at(self.table(item), version)
-
-    def contents(self, item: Item, version: int | None) -> DataFrame:
-        """The rows of an object's table at a version; none at None.
-
-        Raises:
-            VIEW_FAILED: what a view holds there is an error.
-        """
-        table = self.table(item)
-        if version is None:
-            return table.frame_of(())
-        held = self.held_error(item, version)
-        if held is not None:
-            raise held.view_error(item)
-        return table.frame(self.settled(table, version))
-
-    def contents_at(self, item: Item, at: int) -> DataFrame:
-        """The rows of an object's table as of T, none before the first; raises VIEW_FAILED."""
-        stored = self.stored_at(item, at)
-        rows = self.contents(item, stored.version)
-        if stored.shared is None:
-            return rows
-        return rows.unionByName(self.table(item).added_rows([stored.shared], range(at + 1)))
-
-    def settled(self, table: DeltaTable, version: int) -> int:
-        """The newest version with the same rows: compaction may have replaced the files."""
-        while table.has(version + 1) and not table.commit_at(version + 1).changes_data:
-            version += 1
-        return version
 
     def is_followed(self, item: Item) -> bool:
         """Does a task or a subscription read it, also through views, so that every T matters?"""

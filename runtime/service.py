@@ -32,10 +32,13 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.events import Event, EventKind
 from ctsql.runtime.maintenance.upkeep import Upkeep
 from ctsql.runtime.pacing import Pace, Trouble
+from ctsql.runtime.replaced_tables import NOT_THERE
 from ctsql.runtime.spark_errors import is_lost
 from ctsql.runtime.write_handle import Entry
 
 NOTHING = -1
+NEVER = 1 << 62
+"""A version that no log has."""
 SERVICE = ""
 """Stands for an object's id: the trouble of the service itself."""
 
@@ -137,9 +140,11 @@ class Service:
             try:
                 self._known[table.location] = table.version()
             except CtsqlError as problem:
-                if problem.condition != "NOT_A_DELTA_TABLE":
+                if problem.condition not in NOT_THERE:
                     raise
-                self._known[table.location] = NOTHING  # its folder is gone: nothing to follow
+                is_gone = problem.condition == "NOT_A_DELTA_TABLE"
+                # There is nothing to follow; in another table not even a first version.
+                self._known[table.location] = NOTHING if is_gone else NEVER
 
     # ---- ticking
 

@@ -24,6 +24,7 @@ from ctsql.runtime import faults
 from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.locks import commit_lock
 from ctsql.runtime.redefinition import check_columns
+from ctsql.runtime.replaced_tables import check_tables
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import converted
 from ctsql.runtime.transactions import OpenTransaction
@@ -147,6 +148,7 @@ def _target(engine: Engine, statement: Dml, search_schema: str) -> Item:
     ref = statement.target
     item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span, kind="table")
     if item.kind is ObjectKind.TABLE:
+        check_tables(engine.objects, [item])
         return item
     hints = {
         ObjectKind.CONTINUAL_TASK: "Write into its input; its body decides what that does here.",

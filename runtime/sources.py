@@ -30,6 +30,7 @@ class StoredSources:
         are_small: few rows are expected of these changes.
         span: where the user asked for the time, for errors.
         copies: where an open transaction has written tables, by object id.
+        as_now: what is read was bound to the columns that tables have now, not to those as of T.
     """
 
     objects: Objects
@@ -38,6 +39,7 @@ class StoredSources:
     are_small: bool = False
     span: Span | None = None
     copies: Mapping[str, str] = field(default_factory=dict)
+    as_now: bool = False
 
     def contents(self, object_id: str, at: int) -> DataFrame:
         """The whole contents as of T.
@@ -54,6 +56,8 @@ class StoredSources:
         if item.kind is ObjectKind.TABLE:
             if self.objects.version_at(item, at) is None:
                 raise self._too_early(item, at)
+            if self.as_now:
+                return self.objects.contents_as_now(item, at)
             return self.objects.contents_at(item, at)
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
             check_known(self.objects, item)

@@ -13,7 +13,7 @@ because something it reads has failed is behind, and carries the error of what f
 Of one that depends on what this program cannot read nothing but that is known.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -22,9 +22,10 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime import clock
-from ctsql.runtime.commits import Change, classify
+from ctsql.runtime.commits import Change
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.movements import due_changes
+from ctsql.runtime.movements import Movement, due_changes, input_columns
+from ctsql.runtime.replaced_tables import missing_table
 from ctsql.runtime.sinks.failure import Failure
 
 COLUMNS = (
@@ -154,6 +155,9 @@ def status_of(engine: Engine, item: Item) -> Status:
 
 
 def _status_of(engine: Engine, item: Item) -> Status:
+    missing = missing_table(engine.objects, engine.catalog.closure([item.id]))
+    if missing is not None:
+        return Status(item=item, problem=missing)
     through = engine.complete_through([item])
     upper = engine.objects.stored_upper(item)
     below = [i for i in engine.catalog.closure([item.id]) if i.id != item.id]
@@ -194,7 +198,8 @@ def _commits(engine: Engine, item: Item, since: int) -> Iterator[tuple[str, int,
     for read in objects.followed(item):
         if read.kind is ObjectKind.TABLE:
             kinds = due_kinds.get(read.id, frozenset(Change))
-            times = _moves(engine, read, since, kinds)
+            columns = input_columns(plan, read.id) if isinstance(plan, TaskWrite) else None
+            times = _moves(engine, read, since, kinds, columns)
             found: Iterable[tuple[str, int, int]] = ((read.id, t, t) for t in times)
         else:
             found = _commits(engine, read, since)
@@ -204,17 +209,24 @@ def _commits(engine: Engine, item: Item, since: int) -> Iterator[tuple[str, int,
             yield source, time, due
 
 
-def _moves(engine: Engine, source: Item, since: int, kinds: frozenset[Change]) -> Iterator[int]:
+def _moves(
+    engine: Engine,
+    source: Item,
+    since: int,
+    kinds: frozenset[Change],
+    columns: Collection[str] | None,
+) -> Iterator[int]:
     """The Ts of a source's commits after a T, those that have none yet by the one they would get.
 
     Args:
-        kinds: of changes that count.
+        kinds: of changes that count. columns: what is read of it; None for all.
     """
     objects, timeline = engine.objects, engine.timeline
     for movement in objects.movements(source, after=since, until=timeline.now):
-        if objects.change_of(source, movement) in kinds:
+        if objects.change_of(source, movement, columns) in kinds:
             yield movement.time
     table = objects.table(source)
     for commit in timeline.unbound(source.id, source.name.qualified(), table):
-        if classify(table.commit_at(commit.version)) in kinds:
+        version = commit.version
+        if objects.change_of(source, Movement(0, version - 1, version), columns) in kinds:
             yield max(commit.time_ms, timeline.now + 1)

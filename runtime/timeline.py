@@ -51,6 +51,7 @@ from ctsql.runtime.assigning import (
     candidates_of,
 )
 from ctsql.runtime.delta_log import DeltaTable, Gateway
+from ctsql.runtime.replaced_tables import NOT_THERE
 from ctsql.runtime.write_handle import Attempt, Committed, Output
 
 APP = "ctsql:timeline"
@@ -393,14 +394,25 @@ class Timeline:
             version = table.version()
             return [Candidate(table.commit_at(version).time_ms, name, version, source)]
         start = max(bound, self._passed.get(source, -1))
-        if not table.has(start + 1):
-            return []
-        newest = table.version()
+        try:
+            table.check_same()
+            if not table.has(start + 1):
+                return []
+            newest = table.version()
+        except CtsqlError as problem:
+            if problem.condition not in NOT_THERE:
+                raise
+            return []  # who reads it is told; what others read goes on
         commits = [table.commit_at(v) for v in range(start + 1, newest + 1)]
-        found = candidates_of(source, name, commits)
+        reshaping = [c.version for c in commits if table.reshapes(c.version)]
+        found = candidates_of(source, name, commits, reshaping)
         if not found:
             self._passed[source] = newest
         return found
+
+    def bound(self, source: str) -> int | None:
+        """The newest version of a source that has a T, as of what was last taken in."""
+        return self._frontier.get(source)
 
     @property
     def archived_to(self) -> int:

@@ -75,6 +75,14 @@ OBJECTS: tuple[Condition, ...] = (
         "{hint}",
     ),
     Condition(
+        "TABLE_REPLACED",
+        "55000",
+        CatalogError,
+        '{kind} "{name}" is another table now than the one that was read',
+        "{detail} Its place is {location}.",
+        "{hint}",
+    ),
+    Condition(
         "TASK_NOT_FAILED",
         "55000",
         CatalogError,

@@ -23,6 +23,14 @@ STATEMENTS: tuple[Condition, ...] = (
         "{hint}",
     ),
     Condition("COLUMN_COUNT_MISMATCH", "42601", StatementError, "{message}", "{detail}", "{hint}"),
+    Condition(
+        "COLUMN_TYPE_CHANGED",
+        "42804",
+        StatementError,
+        'column "{column}" of "{relation}" changed its type, from {before} to {now}',
+        "Values of the one type cannot be shown as the other.",
+        "Read the rows that are inserted only, or go past this T.",
+    ),
     Condition("CURSOR_STATE", "24000", StatementError, "{message}"),
     Condition("DUPLICATE_COLUMN", "42701", StatementError, 'column "{column}" appears twice'),
     Condition(

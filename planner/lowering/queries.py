@@ -12,6 +12,7 @@ from functools import singledispatch
 
 from pyspark.sql import DataFrame
 
+from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.failures import Failures
@@ -64,26 +65,36 @@ def lower_relation(node: object, _context: Context) -> DataFrame:
     raise TypeError(f"{type(node).__name__} is no relation of a query")
 
 
+def _present(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Some columns, as far as they are there: a foreign writer may have taken one away.
+
+    A text that names one that is not there is refused by Spark, at its place.
+    """
+    there = {fold(c) for c in rows.columns}
+    return rows.select(*quoted([c for c in columns if fold(c) in there]))
+
+
 @lower_relation.register
 def _(node: InsertsInput, context: Context) -> DataFrame:
-    return context.sources.inserts(node.object_id, context.at).select(*quoted(node.columns))
+    return _present(context.sources.inserts(node.object_id, context.at), node.columns)
 
 
 @lower_relation.register
 def _(node: DeletesInput, context: Context) -> DataFrame:
-    return context.sources.deletes(node.object_id, context.at).select(*quoted(node.columns))
+    return _present(context.sources.deletes(node.object_id, context.at), node.columns)
 
 
 @lower_relation.register
 def _(node: ChangesInput, context: Context) -> DataFrame:
-    names = quoted(node.columns[:-1])
     rows = context.sources.changes(node.object_id, context.at)
-    return rows.select(*names, rows[COPIES_CHANGED].alias(node.columns[-1]))
+    copies = rows[COPIES_CHANGED].alias(node.columns[-1])
+    present = _present(rows.drop(COPIES_CHANGED), node.columns[:-1])
+    return rows.select(*quoted(present.columns), copies)
 
 
 @lower_relation.register
 def _(node: NormalReference, context: Context) -> DataFrame:
-    return context.sources.contents(node.object_id, context.at).select(*quoted(node.columns))
+    return _present(context.sources.contents(node.object_id, context.at), node.columns)
 
 
 @lower_relation.register

@@ -15,12 +15,14 @@ from functools import singledispatch
 
 from pyspark.sql import DataFrame, functions as F
 
+from ctsql.catalog.errors import error
 from ctsql.planner.lookup import sole_lookup
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.held import Held, View, together
 from ctsql.planner.lowering.merge import lower_merge
 from ctsql.planner.lowering.queries import lower_query, quoted
-from ctsql.planner.lowering.values import as_stored, value_text
+from ctsql.planner.lowering.values import as_stored, may_store, value_text
+from ctsql.planner.lowering.view import check_count
 from ctsql.planner.nodes import (
     Delete,
     Insert,
@@ -178,6 +180,8 @@ def _inserted(statement: Insert, view: View, carried: tuple[str, ...] = ()) -> D
     query, context = statement.query, view.context
     rows = lower_query(query, context, view.given(query.relations))
     place = {name: i for i, name in enumerate(statement.into)}
+    check_count(len(statement.into) + len(carried), rows, query)
+    _check_types(statement, rows)
     positional = rows.toDF(*(f"__ct_c{i}" for i in range(len(statement.into))), *carried)
     defaults = {a.column: a.value for a in statement.defaults}
     chosen = []
@@ -190,6 +194,24 @@ def _inserted(statement: Insert, view: View, carried: tuple[str, ...] = ()) -> D
             source = F.expr(value_text(default, context))
         chosen.append(as_stored(source, column))
     return positional.select(*chosen, *carried)
+
+
+def _check_types(statement: Insert, rows: DataFrame) -> None:
+    """Refuse values that go into no column: what is read may have other types than it had.
+
+    Raises:
+        TYPE_MISMATCH
+    """
+    types = {c.name: c.type for c in statement.target}
+    for name, (_, given) in zip(statement.into, rows.dtypes, strict=False):
+        if not may_store(given, types[name]):
+            raise error(
+                "TYPE_MISMATCH",
+                span=statement.query.sql.span,
+                message=f'column "{name}" is of type {types[name]}, but the query gives {given}',
+                detail="It did not when the task was defined: what it reads has other types now.",
+                hint=f"Give the task another body, with CAST(... AS {types[name]}) if so meant.",
+            )
 
 
 def _matching(

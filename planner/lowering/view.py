@@ -4,16 +4,52 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
+from ctsql.catalog.errors import error
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.lowering.char_types import metadata_of
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.queries import lower_query, quoted
-from ctsql.planner.nodes import ViewWrite
+from ctsql.planner.lowering.type_names import type_name
+from ctsql.planner.lowering.values import is_exact
+from ctsql.planner.nodes import Query, ViewWrite
 
 
 def lower_view(node: ViewWrite, context: Context) -> DataFrame:
-    """The desired contents as of ``context.at``."""
-    return checked(stored_types(lower_query(node.desired, context), node), node)
+    """The desired contents as of ``context.at``.
+
+    Raises:
+        TYPE_MISMATCH: what the view reads has other types now, and so have its columns.
+    """
+    rows = lower_query(node.desired, context)
+    check_count(len(node.columns), rows, node.desired)
+    for column, field in zip(node.columns, rows.schema.fields, strict=True):
+        given = type_name(field.dataType)
+        if not is_exact(given, column.type):
+            raise error(
+                "TYPE_MISMATCH",
+                span=node.desired.sql.span,
+                message=f'column "{column.name}" is of type {column.type}, but the query gives '
+                f"{given} now",
+                detail="What it reads has other types than when the view was made.",
+                hint="Give it the new type: CREATE OR REPLACE MATERIALIZED VIEW",
+            )
+    return checked(stored_types(rows, node), node)
+
+
+def check_count(wanted: int, rows: DataFrame, query: Query) -> None:
+    """Refuse a result of more or fewer columns: what ``*`` stands for may have changed.
+
+    Raises:
+        COLUMN_COUNT_MISMATCH
+    """
+    if len(rows.columns) != wanted:
+        raise error(
+            "COLUMN_COUNT_MISMATCH",
+            span=query.sql.span,
+            message=f"the query gives {len(rows.columns)} column(s) now, and gave {wanted}",
+            detail="A table that it reads has lost a column.",
+            hint="",
+        )
 
 
 def stored_types(rows: DataFrame, node: ViewWrite, more: Sequence[str] = ()) -> DataFrame:

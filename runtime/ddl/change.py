@@ -19,6 +19,7 @@ from ctsql.planner.syntax.statements import (
     ResumeTask,
 )
 from ctsql.runtime.ddl.namespace import Namespace, check_free
+from ctsql.runtime.replaced_tables import is_replaced
 
 
 class Alteration:
@@ -111,8 +112,10 @@ class Alteration:
         self.engine.refresh_catalog()
         for item in dropped:
             if item.location is not None:
+                # Where another table lies in its place, that one is not ours.
+                ours = item.managed and not is_replaced(self.engine.objects, item)
                 self.engine.gateway.forget(item.location)
-                if item.managed:
+                if ours:
                     self.engine.gateway.delete_tree(item.location)
 
     def rename(self, statement: RenameObject) -> str:

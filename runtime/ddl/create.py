@@ -31,6 +31,7 @@ from ctsql.runtime.ddl.namespace import Namespace, check_free, drop_text
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.incremental.plans import check_strict
 from ctsql.runtime.redefinition import table_columns, table_schema
+from ctsql.runtime.replaced_tables import identified
 from ctsql.runtime.source_writes import run_on_table
 from ctsql.runtime.spark_errors import converted
 
@@ -82,7 +83,7 @@ class Creation:
                     self.names.search_schema,
                 )
                 faults.point("catalog_table_made")
-                item = replace(item, columns=self.engine.objects.stored_columns(item))
+                item = self._as_stored(item)
                 check_updatable(item.columns, statement.span)
                 self._register(item)
         self.engine.mint()
@@ -110,7 +111,14 @@ class Creation:
                 hint=f"It is the table at that location; read it as {owner.name}.",
             )
         item = replace(item, location=location, managed=False)
-        return replace(item, columns=self.engine.objects.stored_columns(item))
+        return self._as_stored(item)
+
+    def _as_stored(self, item: Item) -> Item:
+        """A table with what its log says of it."""
+        objects = self.engine.objects
+        return replace(
+            item, columns=objects.stored_columns(item), table_id=objects.table(item).table_id
+        )
 
     def create_view(self, statement: CreateView) -> str:
         """CREATE [OR REPLACE] VIEW."""
@@ -283,6 +291,8 @@ class Creation:
                     with converted():
                         engine.session.sql(_create_table_text(output))
             faults.point("catalog_table_made")
+            engine.objects.use(engine.catalog.with_items(made))
+            made = [identified(engine.objects, i) for i in made]
             engine.objects.use(engine.catalog.with_items(made))
             engine.advance([item], now)
             self._register(*made)

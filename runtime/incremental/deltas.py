@@ -66,8 +66,13 @@ class Moved:
     rows: int | None
 
 
-def moved(objects: Objects, item: Item, *, before: int, at: int) -> Moved | None:
+def moved(
+    objects: Objects, item: Item, columns: Sequence[str], *, before: int, at: int
+) -> Moved | None:
     """How a table moved in (before, at]; None if no commit changed its rows.
+
+    Args:
+        columns: those that are read.
 
     Raises:
         Unusable: its versions are not those that a view read, or are no longer known.
@@ -84,17 +89,21 @@ def moved(objects: Objects, item: Item, *, before: int, at: int) -> Moved | None
             movement = merged(parts)
         table = objects.table(item)
         commits = [table.commit_at(v) for v in movement.versions]
-        kind = objects.change_of(item, movement)
+        kind = objects.change_of(item, movement, columns)
+        shape = objects.reshaped(item, movement, columns)
     except CtsqlError as problem:
         if problem.condition != "HISTORY_LOST":
             raise
         raise Unusable("HISTORY_LOST", f"{item.name}: {problem.detail}") from problem
+    is_source = item.kind is ObjectKind.TABLE
+    if shape or (
+        not is_source and kind is not Change.NONE and any(c.changes_schema for c in commits)
+    ):
+        raise Unusable("SCHEMA_CHANGED", f"{item.name}")
     if kind is Change.NONE:
         return None
     if kind is Change.FAILED:
         raise Unusable("ERROR_HELD", f"{item.name}")
-    if any(c.changes_schema for c in commits):
-        raise Unusable("SCHEMA_CHANGED", f"{item.name}")
     counts = [n for c in commits if c.changes_data for n in rows_changed(c)]
     if any(c.has_change_files for c in commits):
         counts = [None]
@@ -184,7 +193,8 @@ class Relations:
         found = self.near.get(wanted)
         if found is None:
             table = self.objects.table(self.objects.item(self.tables[use.table].object_id))
-            fields = [table.schema[c] for c in self.reads[use.table]]
+            schema = table.schema_at(self._version(use))
+            fields = [schema[c] for c in self.reads[use.table]]
             if use.version is Version.DELTA:
                 fields.append(T.StructField(WEIGHT.sql, T.LongType()))
             schema = T.StructType(fields)
@@ -216,6 +226,12 @@ class Relations:
             tests = (may_equal(rows, few.local, pairs) for few, pairs in keys)
             rows = rows.where(reduce(or_, tests))
         return rows
+
+    def _version(self, use: TableUse) -> int:
+        """The version whose columns a table has as of T."""
+        item = self.objects.item(self.tables[use.table].object_id)
+        version = self.objects.version_at(item, self.at)
+        return self.objects.table(item).version() if version is None else version
 
     def _time(self, use: TableUse) -> int:
         """The T as of which a table is read."""
@@ -294,5 +310,5 @@ def _change(objects: Objects, one: Moved, columns: list[str]) -> DataFrame:
             *quoted(columns), F.lit(1).alias(COPIES)
         )
         return rows.select(*quoted(columns), weight)
-    rows = objects.change_rows(one.item, one.movement)
+    rows = objects.change_rows(one.item, one.movement, columns)
     return net_change(rows, columns).select(*quoted(columns), weight)

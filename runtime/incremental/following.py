@@ -124,9 +124,11 @@ class Following:
         if done.strategy is Strategy.RECOMPUTE and done.why not in STATE_AFTER:
             return
         at = self.objects.shown_at(self.item, self.time)
-        made = prepared(self.objects, self.item)
+        if at is None:
+            return
+        made = prepared(self.objects, self.item, at)
         plan = made.found
-        if at is None or not isinstance(plan, ChangePlan):
+        if not isinstance(plan, ChangePlan):
             return
         kept = self.state.look(plan, made)
         if kept is None or self.state.did or self.state.told is not None:
@@ -167,7 +169,7 @@ class Following:
 
     def _run(self) -> Refreshed:
         before, at = self._span()
-        made = prepared(self.objects, self.item)
+        made = prepared(self.objects, self.item, at)
         moves = self._moves(made, before, at)
         if not moves:
             self.state.unchanged()
@@ -224,7 +226,7 @@ class Following:
         found = {}
         for name, table in made.tables.items():
             item = self.objects.item(table.object_id)
-            one = moved(self.objects, item, before=before, at=at)
+            one = moved(self.objects, item, table.names, before=before, at=at)
             if one is not None:
                 found[name] = one
         return found

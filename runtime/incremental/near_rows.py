@@ -58,7 +58,10 @@ def change_of(
     """
     if movement.is_shared or movement.parts or not _is_readable(table, movement.version):
         return None
-    fields = [table.schema[c] for c in columns]
+    if not table.versions.read_alike(max(movement.before, 0), movement.version):
+        return None
+    schema = table.schema_at(movement.version)
+    fields = [schema[c] for c in columns]
     if any(is_padded(f) for f in fields):
         return None
     try:
@@ -86,7 +89,7 @@ def _weighted(rows: pa.Table, weight: str, each: int) -> pa.Table:
 
 def rows_of(table: DeltaTable, version: int, columns: Sequence[str], most: int) -> HeldRows | None:
     """All rows of a table of no more than so many."""
-    read = _Read.of(table, columns, ()) if _has_few(table, version, most) else None
+    read = _Read.of(table, version, columns, ()) if _has_few(table, version, most) else None
     found = None if read is None else read.at(version)
     return None if found is None else found.select(columns)
 
@@ -107,7 +110,8 @@ class StoredRows:
         return self._read(()) if _has_few(self._table, self._version, most) else None
 
     def _read(self, keys: Sequence[Keys]) -> HeldRows | None:
-        read = _Read.of(self._table, self._table.schema.names, keys)
+        names = self._table.schema_at(self._version).names
+        read = _Read.of(self._table, self._version, names, keys)
         return None if read is None else read.at(self._version)
 
     @property
@@ -136,7 +140,7 @@ def _has_few(table: DeltaTable, version: int, most: int) -> bool:
 
 
 def _is_readable(table: DeltaTable, version: int) -> bool:
-    return table.is_stored(version) and not table.maps_columns
+    return table.is_stored(version) and not table.metadata_at(version).maps_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +152,19 @@ class _Read:
     sets: Sequence[KeySet]
 
     @staticmethod
-    def of(table: DeltaTable, columns: Sequence[str], keys: Sequence[Keys]) -> "_Read | None":
-        """With the keys' columns; None for what only Spark reads."""
-        sets = [one for one in (_key_set(table, *key) for key in keys) if one is not None]
+    def of(
+        table: DeltaTable, version: int, columns: Sequence[str], keys: Sequence[Keys]
+    ) -> "_Read | None":
+        """With the keys' columns; None for what only Spark reads.
+
+        Args:
+            version: whose columns these are.
+        """
+        schema = table.schema_at(version)
+        sets = [one for one in (_key_set(schema, *key) for key in keys) if one is not None]
         if not columns or len(sets) < len(keys):
             return None
-        fields = [f for f in table.schema.fields if f.name in columns or _is_key(f.name, sets)]
+        fields = [f for f in schema.fields if f.name in columns or _is_key(f.name, sets)]
         if not is_flat(T.StructType(fields)):
             return None
         return _Read(table, fields, sets)
@@ -164,7 +175,8 @@ class _Read:
         sets = []
         for one in self.sets:
             sets.append((tuple(one.columns), frozenset(keys(pa.table(dict(one.columns))))))
-        return self.table.location, tuple(self._columns), tuple(sets)
+        kinds = tuple(f.dataType for f in self.fields)
+        return self.table.location, tuple(self._columns), kinds, tuple(sets)
 
     def at(self, version: int) -> HeldRows | None:
         """The rows at a version, with their places."""
@@ -173,7 +185,8 @@ class _Read:
             return None
         most = ROWS_MAX if self.sets else WHOLE_MAX
         try:
-            rows = local_rows(self.table, list(files.values()), self.sets, self._columns, most)
+            read = list(files.values())
+            rows = local_rows(self.table, read, version, self.sets, self._columns, most)
         except (OnlySpark, TooMany):
             return None
         return HeldRows(self.table.gateway.session, T.StructType([*self.fields, *PLACES]), rows)
@@ -185,7 +198,7 @@ class _Read:
             return None
         try:
             found = local_rows_moved(
-                self.table, rows.arrow, was, now, self.sets, self._columns, ROWS_MAX
+                self.table, rows.arrow, was, now, after, self.sets, self._columns, ROWS_MAX
             )
         except (OnlySpark, TooMany):
             return None
@@ -204,7 +217,8 @@ class _Read:
             return None
         if not self.sets:
             return files
-        ranges = [KeyRanges(_told(self.table, one)) for one in self.sets]
+        schema = self.table.schema_at(version)
+        ranges = [KeyRanges(_told(schema, one)) for one in self.sets]
         return {p: f for p, f in files.items() if any(r.may_hold(f.statistics) for r in ranges)}
 
 
@@ -231,34 +245,42 @@ class Lookups:
         Args:
             also: columns that are wanted at other places.
         """
-        read = _Read.of(table, [*columns, *also], keys) or _Read.of(table, columns, keys)
+        read = _Read.of(table, version, [*columns, *also], keys)
+        read = read or _Read.of(table, version, columns, keys)
         if read is None:
             return None
         known = self._found.setdefault(read.identity, {})
         if version not in known:
-            other = next(iter(known.items()), None)
+            alike = (o for o in known.items() if _are_alike(table, o[0], version))
+            other = next(alike, None)
             known[version] = read.at(version) if other is None else read.moved(*other, version)
         found = known[version]
         return None if found is None else found.select(columns)
+
+
+def _are_alike(table: DeltaTable, one: int, other: int) -> bool:
+    return table.versions.read_alike(min(one, other), max(one, other))
 
 
 def _is_key(column: str, keys: Sequence[KeySet]) -> bool:
     return any(column in one.columns for one in keys)
 
 
-def _key_set(table: DeltaTable, keys: HeldRows, pairs: Sequence[tuple[str, str]]) -> KeySet | None:
+def _key_set(
+    schema: T.StructType, keys: HeldRows, pairs: Sequence[tuple[str, str]]
+) -> KeySet | None:
     """The keys whose equality this process can tell; None when that is not one column of them."""
-    usable = comparable(table.schema, keys.schema, pairs)
+    usable = comparable(schema, keys.schema, pairs)
     if not usable:
         return None
     return KeySet({mine: keys.arrow.column(theirs) for mine, theirs in usable}, nulls_equal=True)
 
 
-def _told(table: DeltaTable, keys: KeySet) -> dict[str, list[int | str | None]]:
+def _told(schema: T.StructType, keys: KeySet) -> dict[str, list[int | str | None]]:
     """The keys that files' statistics can be compared with; not those with a NULL among them."""
     without_null = {
         name: values
         for name, values in keys.columns.items()
         if isinstance(values, pa.ChunkedArray) and not values.null_count
     }
-    return comparable_with_statistics(table.schema, without_null)
+    return comparable_with_statistics(schema, without_null)

@@ -31,6 +31,7 @@ from ctsql.planner.changes import (
 from ctsql.planner.changes.reading.queries import Relation
 from ctsql.planner.changes.reasons import Reason
 from ctsql.planner.lowering import Context, lower_query, quoted, without_padding
+from ctsql.planner.lowering.values import cast_type
 from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite
 from ctsql.planner.syntax import Rewritten, rewrite
 from ctsql.runtime.analysis import EmptySources
@@ -44,10 +45,21 @@ from ctsql.runtime.session import setting
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A stored object as a view reads it: the columns it had when the view was made."""
+    """A stored object as a view reads it.
+
+    Attributes:
+        columns: those it had when the view was made, as far as they are there.
+        names: of all of these.
+    """
 
     object_id: str
     columns: tuple[Column, ...]
+    names: tuple[str, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Are all of them there?"""
+        return len(self.columns) == len(self.names)
 
 
 class Prepared:
@@ -93,28 +105,46 @@ class Prepared:
     @cached_property
     def found(self) -> ChangePlan | NoChangePlan:
         """The change plan as the planner reads the text, or why there is none."""
+        if not all(t.is_whole for t in self.tables.values()):
+            return NoChangePlan(Reason("UNKNOWN_COLUMN"))
         return change_plan(self._text.text, self._relations, [c.name for c in self._view.columns])
 
     @cached_property
     def is_trusted(self) -> bool:
-        """Is there a plan, and does Spark read the text as it does?"""
-        found = self.found
-        return isinstance(found, ChangePlan) and means_the_same(
-            self._objects, self._view.desired, found, self.tables
-        )
+        """Is there a plan, and does Spark read the text as it does, with the types stored?"""
+        return self._means == self.types
+
+    @cached_property
+    def _means(self) -> tuple[str, ...] | None:
+        """The types that the query gives, if Spark reads it as the plan does."""
+        if not isinstance(self.found, ChangePlan):
+            return None
+        return means_the_same(self._objects, self._view.desired, self.found, self.tables)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types that the view stores."""
+        return tuple(cast_type(c) for c in self._view.columns)
 
     def refusal(self) -> str | None:
         """Why the view cannot follow its tables, as a code; None if it can."""
         if isinstance(self.found, NoChangePlan):
             return self.found.reason.code
-        return None if self.is_trusted else "ROUND_TRIP"
+        if self._means is None:
+            return "ROUND_TRIP"
+        # Values cast to another type than they were added up in need not add up to the same.
+        return None if self.is_trusted else "SCHEMA_CHANGED"
 
 
-def prepared(objects: Objects, item: Item) -> Prepared:
-    """The change plan of a view, from this process's memory where it is known."""
+def prepared(objects: Objects, item: Item, at: int | None = None) -> Prepared:
+    """The change plan of a view, from this process's memory where it is known.
+
+    Args:
+        at: as of which T its tables' columns are taken; None for as they are now.
+    """
     plan = objects.bound(item).plan
     assert isinstance(plan, ViewWrite)
-    made = prepared_for(objects, plan)
+    made = prepared_for(objects, plan, at)
     key = made.key
     known = objects.change_plans.get(item.id)
     if known is not None and known[0] == key and isinstance(known[1], Prepared):
@@ -123,9 +153,9 @@ def prepared(objects: Objects, item: Item) -> Prepared:
     return made
 
 
-def prepared_for(objects: Objects, plan: ViewWrite) -> Prepared:
+def prepared_for(objects: Objects, plan: ViewWrite, at: int | None = None) -> Prepared:
     """The change plan of a view that may not exist yet."""
-    reader = _Reader(objects)
+    reader = _Reader(objects, at)
     rewritten, relations = reader.read(plan.desired)
     return Prepared(objects, plan, rewritten, relations, reader.tables)
 
@@ -160,8 +190,9 @@ def check_strict(objects: Objects, plan: ViewWrite) -> None:
 class _Reader:
     """Texts of queries with every relation under a name that means one object."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: Objects, at: int | None) -> None:
         self.objects = objects
+        self.at = at
         self.tables: dict[str, Table] = {}
 
     def read(self, query: Query) -> tuple[Rewritten, dict[str, Relation]]:
@@ -182,8 +213,11 @@ class _Reader:
 
     def _table(self, name: str, node: NormalReference) -> Table:
         item = self.objects.item(node.object_id)
-        types = {fold(c.name): c for c in self.objects.columns_now(item)}
-        table = Table(item.id, tuple(types[fold(c)] for c in node.columns))
+        objects, at = self.objects, self.at
+        there = objects.columns_now(item) if at is None else objects.columns_at(item, at)
+        types = {fold(c.name): c for c in there}
+        columns = tuple(types[fold(c)] for c in node.columns if fold(c) in types)
+        table = Table(item.id, columns, node.columns)
         return self.tables.setdefault(name, table)
 
 
@@ -194,8 +228,8 @@ def _plan_name(name: Name) -> str:
 
 def means_the_same(
     objects: Objects, query: Query, plan: ChangePlan, tables: Mapping[str, Table]
-) -> bool:
-    """Does Spark make the same of the user's text and of the plan's?"""
+) -> tuple[str, ...] | None:
+    """The types of a query's columns; None if Spark does not make the same of the plan's text."""
     session = objects.gateway.session
     sources = _GuardSources(objects, tables.values())
     with TemporaryNames() as names:
@@ -210,7 +244,9 @@ def means_the_same(
         ours = session.sql(plan.normal(Naming(table=table)).sql)
         # Spark makes a filter of EXCEPT over one table, where the user's text says that it is one.
         with setting(session, "spark.sql.optimizer.replaceExceptWithFilter", "false"):
-            return same_plan(optimized(theirs), optimized(ours))
+            if not same_plan(optimized(theirs), optimized(ours)):
+                return None
+        return tuple(f.dataType.simpleString() for f in theirs.schema)
 
 
 class _GuardSources(EmptySources):

@@ -280,6 +280,8 @@ class TaskSink:
             context = Context(session, sources, run.time, clock_at=run.time)
             columns = {o.object_id: [c.name for c in o.columns] for o in plan.written}
             proposals = propose(plan.transaction, context, columns)
+            if not inputs.has_rows:
+                return False
             for attempt in attempts.waiting:
                 made = proposals.get(attempt.object_id)
                 if made is not None:

@@ -62,11 +62,16 @@ def due_runs(objects: Objects, item: Item, *, after: int, until: int) -> list[Ru
 
 
 class RunInputs:
-    """The inputs of one run."""
+    """The inputs of one run.
+
+    Attributes:
+        has_rows: does any of them change, so that the body runs? Known once they are opened.
+    """
 
     def __init__(self, objects: Objects, plan: TaskWrite, run: Run) -> None:
         self.objects = objects
         self.run = run
+        self.has_rows = False
         self.due = due_changes(plan)
         self.columns = {
             n.object_id: list(n.columns)
@@ -79,7 +84,7 @@ class RunInputs:
         item = self.objects.item(object_id)
         if movement.version == SNAPSHOT:
             return self.objects.rows_count(item, movement.time)
-        if self.objects.change_of(item, movement) is Change.APPEND:
+        if self.objects.change_of(item, movement, self.columns[object_id]) is Change.APPEND:
             return self.objects.rows_inserted(item, movement)
         return None
 
@@ -94,21 +99,35 @@ class RunInputs:
                 return False
         return True
 
+    @property
+    def has_lost_columns(self) -> bool:
+        """Has an input a column no longer that it had when the body was defined?"""
+        return any(
+            movement.version != SNAPSHOT
+            and self.objects.reshaped(
+                self.objects.item(object_id), movement, self.columns[object_id]
+            ).gone
+            for object_id, movement in self.run.movements
+        )
+
     @contextmanager
     def opened(self) -> Iterator[Mapping[str, InputChange] | None]:
-        """The change of every input; None when there is none, and the body does not run."""
+        """The change of every input; None when there is none, and the body does not run.
+
+        Where an input has lost a column it is to be seen whether the body names it, rows or none.
+        """
         with ExitStack() as stack:
             changes = {i: InputChange(self._nothing(i)) for i in self.due}
-            any_rows = not self.run.movements
+            self.has_rows = not self.run.movements
             for object_id, movement in self.run.movements:
                 change = self._change(object_id, movement, stack)
                 if change is not None:
                     changes[object_id] = change
-                    any_rows = True
-            yield changes if any_rows else None
+                    self.has_rows = True
+            yield changes if self.has_rows or self.has_lost_columns else None
 
     def _nothing(self, object_id: str) -> "partial[DataFrame]":
-        return partial(self.objects.contents, self.objects.item(object_id), None)
+        return partial(self.objects.nothing_at, self.objects.item(object_id), self.run.time)
 
     def _change(self, object_id: str, movement: Movement, stack: ExitStack) -> InputChange | None:
         """The change of an input; None when it is empty.
@@ -126,10 +145,12 @@ class RunInputs:
             rows = StoredSources(objects).contents(object_id, movement.time)
             if counted is None and rows.isEmpty():
                 return None
-        elif objects.change_of(item, movement) is Change.APPEND:
+        elif objects.change_of(item, movement, self.columns[object_id]) is Change.APPEND:
             values = objects.few_added_by(item, movement) if is_small else None
             if values is not None:
-                held = at_hand(objects.gateway.session, values, objects.table(item).schema)
+                held = at_hand(
+                    objects.gateway.session, values, objects.table(item).schema_at(movement.version)
+                )
                 return InputChange(nothing, held.coalesce(1), held, values)
             rows = objects.added_by(item, movement)
             if counted is None:
@@ -137,8 +158,10 @@ class RunInputs:
                 if rows.isEmpty():
                     return None
         else:
-            changed = objects.changed_by(item, movement, self.columns[object_id])
-            if Change.DELETE not in self.due[object_id]:
+            inserts = Change.DELETE not in self.due[object_id]
+            columns = objects.present(item, movement, self.columns[object_id])
+            changed = objects.changed_by(item, movement, columns, only_inserts=inserts)
+            if inserts:
                 changed = only_inserts(changed)
             changed = self._kept(changed, stack)
             return None if changed.isEmpty() else InputChange(nothing, changed=changed)

@@ -19,9 +19,11 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.items import Item
 from ctsql.planner.lowering import Context, lower_inserts
+from ctsql.planner.nodes import TaskWrite
 from ctsql.planner.together import TIME, by_row, timed
 from ctsql.runtime.commits import Change
 from ctsql.runtime.input_changes import numbered_rows
+from ctsql.runtime.movements import input_columns
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks.few import few, unadaptive
 from ctsql.runtime.sinks.runs import SNAPSHOT, Run
@@ -53,24 +55,27 @@ def may_run_together(objects: Objects, item: Item, waiting: Sequence[Run]) -> li
     Args:
         waiting: in the order of their Ts, none left out; at least one.
     """
-    if objects.gateway.read_only or not by_row(objects.in_force(item, waiting[0].time)[1]):
+    plan = objects.in_force(item, waiting[0].time)[1]
+    if objects.gateway.read_only or not by_row(plan):
         return []
     found: list[Run] = []
     for run in waiting[:RUNS_MAX]:
-        if run.revision != waiting[0].revision or not _only_inserts(objects, run):
+        if run.revision != waiting[0].revision or not _only_inserts(objects, plan, run):
             break
         found.append(run)
     return found
 
 
-def _only_inserts(objects: Objects, run: Run) -> bool:
+def _only_inserts(objects: Objects, plan: TaskWrite, run: Run) -> bool:
     """Did one input only insert rows?"""
     if len(run.movements) != 1:
         return False
     ((object_id, movement),) = run.movements
     is_snapshot = movement.version == SNAPSHOT
-    item = objects.item(object_id)
-    return not is_snapshot and objects.change_of(item, movement) is Change.APPEND
+    if is_snapshot:
+        return False
+    columns = input_columns(plan, object_id)
+    return objects.change_of(objects.item(object_id), movement, columns) is Change.APPEND
 
 
 def stage_together(

@@ -19,9 +19,12 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame, functions as F
 
+from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import fold
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_query
+from ctsql.planner.lowering.values import is_exact
 from ctsql.planner.nodes import Query
 from ctsql.planner.rules import transform
 from ctsql.runtime.commits import Change, rows_changed
@@ -146,6 +149,8 @@ class Changes:
 
     def _rows_of(self, movement: Movement) -> int | None:
         table = self.objects.table(self.item)
+        if not table.versions.read_alike(max(movement.before, 0), movement.version):
+            return None  # told by itself
         if movement.is_shared:
             appends = self.objects.change_of(self.item, movement) is Change.APPEND
             return self.objects.rows_inserted(self.item, movement) if appends else None
@@ -177,10 +182,11 @@ class Changes:
         return movement
 
     def _moved(self, movement: Movement) -> DataFrame:
-        if self.objects.change_of(self.item, movement) is Change.APPEND:
-            return self._weighted(self.objects.added_by(self.item, movement), 1)
-        rows = self.objects.change_rows(self.item, movement)
-        return rows.select(*self._quoted(), self._sign())
+        objects, item = self.objects, self.item
+        if objects.change_of(item, movement, self._names) is Change.APPEND:
+            return self._weighted(objects.added_by(item, movement), 1)
+        rows = objects.change_rows(item, movement, self._names)
+        return rows.select(*self._told(rows), self._sign())
 
     def _sign(self) -> Column:
         is_insert = F.col("_change_type").isin("insert", "update_postimage")
@@ -188,16 +194,40 @@ class Changes:
 
     def _rows(self, at: int) -> DataFrame:
         """The object's rows as of T, at or after its first."""
-        sources = StoredSources(self.objects)
+        sources = StoredSources(self.objects, as_now=True)
         if self.item.kind is not ObjectKind.VIEW:
-            return sources.contents(self.item.id, at).select(*self._quoted())
+            rows = sources.contents(self.item.id, at)
+            return rows.select(*self._told(rows))
         plan = transform(self.objects.bound(self.item).plan)
         assert isinstance(plan, Query)  # a plain view is its query
         context = Context(self.objects.gateway.session, sources, at)
         return lower_query(plan, context).toDF(*self._names)
 
     def _weighted(self, rows: DataFrame, copies: int) -> DataFrame:
-        return rows.select(*self._quoted(), F.lit(copies).alias(COPIES))
+        return rows.select(*self._told(rows), F.lit(copies).alias(COPIES))
+
+    def _told(self, rows: DataFrame) -> list[Column]:
+        """The columns, of the types that they had when the object was asked for.
+
+        Raises:
+            COLUMN_TYPE_CHANGED: values of another type cannot be told as one.
+        """
+        given = {fold(f.name): f.dataType.simpleString() for f in rows.schema}
+        found = []
+        for column in self.columns:
+            now = given.get(fold(column.name), column.type)  # Spark says what is not there
+            if not is_exact(now, column.type):
+                raise error(
+                    "COLUMN_TYPE_CHANGED",
+                    column=column.name,
+                    relation=str(self.item.name),
+                    before=column.type.upper(),
+                    now=now.upper(),
+                )
+            value = F.col(column_name(column.name))
+            same = now == column.type or column.name not in rows.columns
+            found.append(value if same else value.cast(column.type).alias(column.name))
+        return found
 
     def _quoted(self) -> Iterator[str]:
         return (column_name(n) for n in self._names)

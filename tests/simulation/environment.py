@@ -9,7 +9,7 @@ import json
 import random
 from collections.abc import Callable
 
-from tests.simulation.memory_store import File, Folder, Row, Sent, Store
+from tests.simulation.memory_store import File, Folder, Row, Sent, Store, metadata_action
 from tests.simulation.model import CATALOG, TIMELINE
 from tests.simulation.world import BAD, SOURCES
 
@@ -94,7 +94,7 @@ class Environment:
         """A commit without rows: a property is set, or nothing at all."""
         everywhere = [*SOURCES, *self.outputs, TIMELINE, CATALOG]
         folder = self.store.folders[self.rng.choice(everywhere)]
-        metadata = json.dumps({"metaData": {"configuration": {}}})
+        metadata = json.dumps(metadata_action({}))
         self._commit(folder, [metadata] if self.rng.random() < 0.5 else [])
 
     def clock(self) -> None:

@@ -11,7 +11,7 @@ from ctsql.catalog.items import Catalog, Item
 from ctsql.planner.binding import Bound, bind_stored
 from ctsql.planner.lowering import Context, Proposal
 from ctsql.planner.nodes import Transaction, ViewWrite
-from ctsql.runtime import input_changes, objects, sources, timeline
+from ctsql.runtime import input_changes, object_rows, objects, sources, timeline
 from ctsql.runtime.incremental import following, plans
 from ctsql.runtime.incremental.choice import Strategy
 from ctsql.runtime.movements import tagged
@@ -191,8 +191,10 @@ def without_spark() -> Iterator[None]:
             (objects, "bind_stored", bind),
             (input_changes, "F", Functions),
             (input_changes, "DataFrame", Rows),
-            (objects, "net_change", lambda rows, _: rows),
+            (object_rows, "net_change", lambda rows, _: rows),
             (objects.Objects, "stored_columns", lambda *_: COLUMNS),
+            (objects.Objects, "columns_at", lambda *_: COLUMNS),
+            (objects.Objects, "present", lambda *given: list(given[-1])),
         ):
             stack.enter_context(mock.patch.object(module, name, function))
         yield

@@ -15,7 +15,18 @@ from ctsql.runtime.batches import StagedDelete, StagedFile
 from ctsql.runtime.commits import Commit, parse_commit
 from ctsql.runtime.log import Conflict, RowsGone
 from ctsql.runtime.movements import added_files
-from tests.simulation.memory_store import Bag, Fate, File, Folder, Link, Row, Sent, Store
+from tests.simulation.lasting import Identity, Versions
+from tests.simulation.memory_store import (
+    Bag,
+    Fate,
+    File,
+    Folder,
+    Link,
+    Row,
+    Sent,
+    Store,
+    metadata_action,
+)
 
 
 class Rows:
@@ -169,6 +180,8 @@ class MemoryTable:
         self._link = gateway.link
         self._commits: dict[int, Commit] = {}
         self._seen = -1
+        self.identity = Identity()
+        self.versions = Versions()
 
     def has(self, version: int) -> bool:
         """Is this version's commit in the log?"""
@@ -205,6 +218,21 @@ class MemoryTable:
         self._link.step("transaction_version", self.location)
         found = (self.folder.parsed[v].transaction(app) for v in range(snapshot + 1))
         return max((u for u in found if u is not None), default=None)
+
+    def check_same(self, *, near: bool = False) -> None:
+        """Nobody makes a table anew here."""
+
+    def reshapes(self, version: int) -> bool:
+        """Nobody changes the columns of a source here."""
+        return False
+
+    def metadata_at(self, version: int) -> Versions:
+        """The same at all versions."""
+        return self.versions
+
+    def schema_at(self, version: int) -> "Schema":
+        """As :attr:`schema`."""
+        return self.schema
 
     @property
     def table_id(self) -> str:
@@ -322,8 +350,8 @@ class MemoryTransaction:
     def start_anew(self, schema: str) -> None:
         """Give the table other columns, and take away all that it holds."""
         self.depend_on_all()
-        metadata = {"configuration": self.table.configuration(), "schemaString": schema}
-        self._actions.append(json.dumps({"metaData": metadata}))
+        metadata = metadata_action(self.table.configuration(), schema)
+        self._actions.append(json.dumps(metadata))
         for file in self.table.files(self.version_read).values():
             self._actions.append(file.line("remove", data_change=True))
 

@@ -228,6 +228,11 @@ class Folder:
             del self.log[version]
 
 
+def metadata_action(configuration: dict[str, str], schema: str = "") -> dict[str, Any]:
+    """The action that gives a table its properties and, where anybody looks, its columns."""
+    return {"metaData": {"id": "one", "configuration": configuration, "schemaString": schema}}
+
+
 class Store:
     """All tables, and the clock by which commits get their times."""
 
@@ -247,6 +252,6 @@ class Store:
     def make(self, location: str, **configuration: str) -> Folder:
         """A new table without rows."""
         folder = self.folders[location] = Folder(self, location)
-        metadata = json.dumps({"metaData": {"configuration": configuration}})
+        metadata = json.dumps(metadata_action(configuration))
         folder.append(Sent("setup", -1, [metadata]))
         return folder

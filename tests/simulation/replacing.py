@@ -50,6 +50,7 @@ def _item(tag: str) -> Item:
         definition=text,
         reads=(read,),
         location=VIEW,
+        table_id=VIEW,
         created=0,
     )
 

@@ -308,6 +308,7 @@ def item(name: str, created: int) -> Item:
             Reading(name=Name(DEFAULT_SCHEMA, r), object_id=r, columns=("k", "v")) for r in read
         ),
         location=None if outputs else name,
+        table_id=None if outputs else name,
         created=created,
         outputs=outputs,
     )

@@ -1,0 +1,233 @@
+"""The rows of a table's versions, and the rows that commits change, as Spark reads them.
+
+Part of the adapter to Delta (:mod:`ctsql.runtime.delta_log`): nothing else touches Delta's
+classes. Every read names the version by whose metadata files are read
+(:mod:`ctsql.runtime.table_metadata`): what was written and taken away before a change of the
+columns or of the partitioning looks as it did then.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame, functions as F
+from pyspark.sql.types import StructType
+
+from ctsql.runtime.commits import Commit
+from ctsql.runtime.data_files import DataFile
+from ctsql.runtime.delta_versions import Versions
+from ctsql.runtime.locks import local_path
+from ctsql.runtime.movements import added_files
+from ctsql.runtime.reshaping import aligned
+from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.table_metadata import TableMetadata, reshaped
+
+if TYPE_CHECKING:
+    from ctsql.runtime.delta_log import Gateway
+
+CHANGE_TYPE = "_change_type"
+PLAIN_FILES_MAX = 32
+
+
+class DeltaRows(ABC):
+    """Reading of a table whose log is known."""
+
+    gateway: "Gateway"
+    location: str
+    log: Any
+    versions: Versions
+
+    @abstractmethod
+    def update(self) -> Any:
+        """The newest snapshot."""
+
+    @abstractmethod
+    def commit_at(self, version: int) -> Commit:
+        """One commit."""
+
+    @abstractmethod
+    def files(self, version: int) -> dict[str, DataFile]:
+        """The live files at a version, by path."""
+
+    # ---- by which metadata
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The newest metadata."""
+        return self.metadata_at(int(self.update().version()))
+
+    def metadata_at(self, version: int) -> TableMetadata:
+        """The metadata of a version."""
+        return self.versions.metadata(version)
+
+    def reshapes(self, version: int) -> bool:
+        """Does the commit of a version change what rows look like, rows that stay too?"""
+        if version <= 0 or self.commit_at(version).table is None:
+            return False
+        return bool(reshaped(self.metadata_at(version - 1), self.metadata_at(version)))
+
+    # ---- rows
+
+    def frame(self, version: int) -> DataFrame:
+        """The rows at a version, lazily."""
+        return self.frame_of(self.files(version).values(), version)
+
+    def frame_of(self, files: Iterable[DataFile], version: int | None = None) -> DataFrame:
+        """The rows of some files, lazily.
+
+        Args:
+            version: by whose metadata they are read; None for the newest one.
+        """
+        gateway = self.gateway
+        snapshot = self.update() if version is None else self.versions.snapshot(version)
+        with converted():
+            adds = gateway.seq(gateway.add_file(file) for file in files)
+            jdf = self.log.createDataFrame(snapshot, adds, False, gateway.none)
+        return self.gateway.frame(jdf)
+
+    def located(self, version: int) -> DataFrame:
+        """The rows at a version with where each is stored (``FILE_COLUMN``, ``ROW_COLUMN``)."""
+        return self.placed(self.frame(version))
+
+    def placed(self, rows: DataFrame) -> DataFrame:
+        """Rows as read from files with where each is stored."""
+        return rows.select(
+            "*",
+            F.col("_metadata.file_path").alias(FILE_COLUMN),
+            F.col("_metadata.row_index").alias(ROW_COLUMN),
+        )
+
+    def is_stored(self, version: int) -> bool:
+        """Do the files of a version, with their deletion vectors, hold all of its rows?"""
+        return True
+
+    @property
+    def schema(self) -> StructType:
+        """The newest schema, as rows are read."""
+        return self.schema_at(int(self.update().version()))
+
+    def schema_at(self, version: int) -> StructType:
+        """The schema of a version, as rows are read."""
+        return self.versions.schema(version)
+
+    @property
+    def maps_columns(self) -> bool:
+        """Do files and statistics know columns by other names?"""
+        return self.metadata.maps_columns
+
+    def added_rows(self, versions: Sequence[int], times: range | None = None) -> DataFrame:
+        """The rows of the files added by commits that do nothing else.
+
+        Args:
+            times: of the last version, which several Ts share, only those of these; None for all.
+        """
+        adds = list(added_files(self, versions, times))
+        last = versions[-1]
+        paths = None
+        if not any(a.deleted_count for a in adds):
+            paths = self.plain_paths([a.path for a in adds], last)
+        if paths is not None:
+            return self.plain_rows(paths, last)
+        return self.frame_of((DataFile(a.line) for a in adds), last)
+
+    def plain_paths(self, paths: Sequence[str], version: int) -> list[str] | None:
+        """The full paths of files that plain Parquet reads as Delta would; None if it would not.
+
+        Delta plans every scan of given files with a query over the files themselves, which for
+        a few small files takes longer than the scan. Deletion vectors are not looked at.
+
+        Args:
+            paths: as the log has them. version: by whose metadata they are read.
+        """
+        if not 0 < len(paths) <= PLAIN_FILES_MAX or not self._are_plain(paths, version):
+            return None
+        return [f"{self.location}/{unquote(p)}" for p in paths]
+
+    def local_paths(self, files: Iterable[DataFile], version: int) -> list[Path] | None:
+        """Where files are on a local disk that plain Parquet reads as Delta would; else None."""
+        folder = local_path(self.location)
+        paths = [file.path for file in files]
+        if folder is None or not self._are_plain(paths, version):
+            return None
+        return [folder / unquote(p) for p in paths]
+
+    def _are_plain(self, paths: Iterable[str], version: int) -> bool:
+        """Do the files hold all columns, by the table's names, and lie in its folder?"""
+        metadata = self.metadata_at(version)
+        return (
+            not metadata.maps_columns
+            and not metadata.partition_columns
+            and not any("://" in p or p.startswith("/") for p in paths)
+        )
+
+    def plain_rows(self, paths: Sequence[str], version: int) -> DataFrame:
+        """The rows of files, read as plain Parquet."""
+        schema = self.schema_at(version)
+        reader = self.gateway.session.read.schema(schema).option("__globPaths__", "false")
+        return reader.parquet(*paths)
+
+    def change_rows(self, first: int, last: int) -> DataFrame:
+        """Rows changed by the commits first..last, both inclusive, with ``_change_type``.
+
+        With a change feed the rows come from it; without one, whole rewritten files are compared,
+        so equal rows may come once as deleted and once as inserted: consolidate. The same where
+        the commits change how files are read. All rows are under the columns of the last version.
+        """
+        if not self.versions.read_alike(max(first - 1, 0), last):
+            return self._difference(first - 1, last)
+        coarse = any(not self._has_feed(self.commit_at(v)) for v in range(first, last + 1))
+        none = self.gateway.none
+        snapshot = self.versions.snapshot(last)
+        reader = self.gateway.singleton(self.gateway.delta.commands.cdc, "CDCReader")
+        with converted():
+            jdf = reader.changesToBatchDF(
+                self.log,
+                first,
+                last,
+                self.gateway.jsession,
+                none,
+                self.gateway.option(snapshot),
+                coarse,
+                self.gateway.option(snapshot),
+            )
+        return self.gateway.frame(jdf)
+
+    def _has_feed(self, commit: Commit) -> bool:
+        if commit.has_change_files:
+            return True
+        told = self.metadata_at(commit.version).configuration
+        return told.get("delta.enableChangeDataFeed", "false") == "true"
+
+    def _difference(self, before: int, after: int) -> DataFrame:
+        """Rows of two versions, each read by its own metadata, but of files that tell nothing."""
+        gone = {} if before < 0 else dict(self.files(before))
+        rows = self.come_rows(before, after).withColumn(CHANGE_TYPE, F.lit("insert"))
+        if gone:
+            old, new = self.metadata_at(before), self.metadata_at(after)
+            if not reshaped(old, new).changes_rows:
+                gone = _without(gone, self.files(after))
+            shown = aligned(self.frame_of(gone.values(), before), old, new, self.schema_at(after))
+            rows = rows.unionByName(shown.withColumn(CHANGE_TYPE, F.lit("delete")))
+        return rows.withColumn("_commit_version", F.lit(after).cast("bigint"))
+
+    def come_rows(self, before: int, after: int) -> DataFrame:
+        """Of :meth:`change_rows` over a change of the columns, those of the later version."""
+        come = dict(self.files(after))
+        if (
+            before >= 0
+            and not reshaped(self.metadata_at(before), self.metadata_at(after)).changes_rows
+        ):
+            come = _without(come, self.files(before))
+        return self.frame_of(come.values(), after)
+
+
+def _without(files: dict[str, DataFile], others: dict[str, DataFile]) -> dict[str, DataFile]:
+    """Files that are not the same, with the same rows, among others."""
+    return {
+        path: file
+        for path, file in files.items()
+        if path not in others or others[path].vector_id != file.vector_id
+    }

@@ -1,0 +1,73 @@
+"""Rows of an earlier version under the columns of a later one.
+
+What the columns have to do with each other is said by :mod:`ctsql.runtime.table_metadata`; here
+their values are brought over. A column that was not there is NULL in all rows.
+"""
+
+from pyspark.sql import Column, DataFrame, functions as F, types as T
+
+from ctsql.catalog.names import fold
+from ctsql.runtime.table_metadata import TableMetadata, fits
+
+
+def aligned(
+    rows: DataFrame, old: TableMetadata, new: TableMetadata, schema: T.StructType
+) -> DataFrame:
+    """Rows under the columns of a later version.
+
+    Values that these cannot show are NULL: whoever asks for such a column is to be refused.
+
+    Args:
+        rows: under the columns of the earlier version. schema: the columns of the later one.
+    """
+    return rows.select(*(_shown(rows, old, new, f).alias(f.name) for f in schema.fields))
+
+
+def filled(
+    rows: DataFrame, old: TableMetadata, new: TableMetadata, schema: T.StructType
+) -> DataFrame:
+    """Rows of a version, as it has them, with the columns of a later one that it has not."""
+    more = [f for f in schema.fields if fold(f.name) not in old.columns]
+    return rows.select("*", *(_shown(rows, old, new, f).alias(f.name) for f in more))
+
+
+def _shown(rows: DataFrame, old: TableMetadata, new: TableMetadata, field: T.StructField) -> Column:
+    """A column of a later version in rows of an earlier one."""
+    column = new.columns[fold(field.name)]
+    was = old.counterpart(column)
+    if was is None or not fits(was.field["type"], column.field["type"]):
+        return F.lit(None).cast(field.dataType)
+    return _as(rows[_quoted(was.name)], rows.schema[was.name].dataType, field.dataType)
+
+
+def _as(value: Column, given: T.DataType, wanted: T.DataType) -> Column:
+    """A value of a type as one of a type that holds all its values."""
+    if given == wanted:
+        return value
+    match given, wanted:
+        case T.StructType(), T.StructType():
+            known = {fold(f.name): f for f in given.fields}
+            parts = []
+            for f in wanted.fields:
+                was = known.get(fold(f.name))
+                part = F.lit(None) if was is None else value.getField(was.name)
+                kind = f.dataType if was is None else was.dataType
+                parts.append(_as(part, kind, f.dataType).cast(f.dataType).alias(f.name))
+            return F.when(value.isNotNull(), F.struct(*parts))
+        case T.ArrayType(), T.ArrayType():
+            return F.transform(value, lambda x: _as(x, given.elementType, wanted.elementType))
+        case T.MapType(), T.MapType():
+            each = F.transform(
+                F.map_entries(value),
+                lambda e: F.struct(
+                    _as(e["key"], given.keyType, wanted.keyType),
+                    _as(e["value"], given.valueType, wanted.valueType),
+                ),
+            )
+            return F.map_from_entries(each)
+        case _:
+            return value.cast(wanted)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

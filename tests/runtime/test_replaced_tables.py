@@ -1,0 +1,175 @@
+"""A table deleted and made anew at the same place is another table: never a mixture of both."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import Item
+from ctsql.runtime.status import status
+from tests.runtime.disk import folder
+from tests.runtime.foreign import Place, by_ctsql, remove
+from tests.scenarios.play import assert_rows, expect_error
+
+pytestmark = pytest.mark.spark
+
+Connect = Callable[[], Connection]
+
+
+def _attached(con: Connection, tmp_path: Path) -> Place:
+    place = Place(con.spark, str(tmp_path / "b"))
+    _write(place, (1, 10), (2, 20))
+    con.execute(f"CREATE TABLE b LOCATION '{place.path}'")
+    con.execute("CREATE TABLE other (k INT); INSERT INTO other VALUES (7)")
+    con.execute("CREATE MATERIALIZED VIEW seen AS SELECT k, v FROM b")
+    con.execute("CREATE MATERIALIZED VIEW apart AS SELECT k FROM other")
+    con.execute(
+        "CREATE CONTINUAL TASK copied (k INT, v INT) ON INPUT b AS"
+        " (INSERT INTO copied SELECT k, v FROM b)"
+    )
+    return place
+
+
+def _write(place: Place, *rows: tuple[int, int]) -> None:
+    frame = place.spark.createDataFrame(list(rows), "k INT, v INT").coalesce(1)
+    frame.write.format("delta").mode("append").save(place.path)
+
+
+def _made_anew(place: Place, commits: int) -> None:
+    remove(place)
+    for n in range(commits):
+        _write(place, (5 + n, 50 + 10 * n))
+
+
+def _refused(con: Connection) -> None:
+    """All that reads the table says what is the matter, all else goes on."""
+    for text in (
+        "SELECT * FROM b",
+        "SELECT * FROM seen",
+        "SELECT * FROM copied",
+        "REFRESH MATERIALIZED VIEW seen",
+        "INSERT INTO b VALUES (9, 90)",
+    ):
+        problem = by_ctsql(con, text)
+        assert isinstance(problem, CtsqlError), text
+        assert problem.condition == "TABLE_REPLACED", (text, problem)
+        assert '"b"' in problem.message, text
+        assert "DROP TABLE b CASCADE" in str(problem.hint), text
+    assert_rows(con.execute("SELECT * FROM apart").fetchall(), [(7,)], "apart")
+    told = {s.item.name.name: s.last_error for s in status(con._opened())}
+    assert told["apart"] is None
+    for name in ("seen", "copied"):
+        assert (told[name] or ("",))[0] == "TABLE_REPLACED", told
+
+
+def test_an_attached_table_made_anew(connect: Connect, tmp_path: Path) -> None:
+    """With as many commits as before nothing but its id tells it; it is told by all connections."""
+    con, second = connect(), connect()
+    place = _attached(con, tmp_path)
+    assert_rows(second.execute("SELECT * FROM seen").fetchall(), [(1, 10), (2, 20)], "seen")
+    _made_anew(place, commits=1)
+    _refused(con)
+    _refused(second)
+    _refused(connect())
+    con.execute("INSERT INTO other VALUES (8)")
+    assert_rows(con.execute("SELECT * FROM apart").fetchall(), [(7,), (8,)], "others go on")
+    con.execute("DROP TABLE b CASCADE")
+    assert Path(place.path, "_delta_log").exists(), "the new table is not ours to delete"
+    con.execute(f"CREATE TABLE b LOCATION '{place.path}'")
+    con.execute("CREATE MATERIALIZED VIEW seen AS SELECT k, v FROM b")
+    assert_rows(con.execute("SELECT * FROM seen").fetchall(), [(5, 50)], "seen")
+    _write(place, (6, 60))
+    assert_rows(second.execute("SELECT * FROM seen").fetchall(), [(5, 50), (6, 60)], "seen")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("commits", [1, 2, 5])
+def test_with_fewer_and_more_commits(connect: Connect, tmp_path: Path, commits: int) -> None:
+    """However many commits the new table has."""
+    con, second = connect(), connect()
+    place = _attached(con, tmp_path)
+    _write(place, (3, 30))
+    assert con.execute("SELECT count(*) FROM copied").fetchone() == (3,)
+    _made_anew(place, commits)
+    _refused(second)
+    _refused(con)
+    _refused(connect())
+
+
+@pytest.mark.slow
+def test_a_table_of_ctsql_made_anew(connect: Connect) -> None:
+    """DROP lets go a folder that holds somebody else's table."""
+    con = connect()
+    con.execute("CREATE TABLE b (k INT, v INT); INSERT INTO b VALUES (1, 10)")
+    con.execute("CREATE TABLE other (k INT); INSERT INTO other VALUES (7)")
+    con.execute("CREATE MATERIALIZED VIEW seen AS SELECT k, v FROM b")
+    con.execute("CREATE MATERIALIZED VIEW apart AS SELECT k FROM other")
+    con.execute(
+        "CREATE CONTINUAL TASK copied (k INT, v INT) ON INPUT b AS"
+        " (INSERT INTO copied SELECT k, v FROM b)"
+    )
+    place = Place(con.spark, str(folder(con, "b")))
+    _made_anew(place, commits=2)
+    _refused(con)
+    _refused(connect())
+    con.execute("DROP TABLE b CASCADE")
+    assert Path(place.path, "_delta_log").exists(), "the new table is not ours to delete"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["seen", "copied"])
+def test_an_output_made_anew(connect: Connect, tmp_path: Path, name: str) -> None:
+    """Nothing of an output is believed when its folder holds another table."""
+    con = connect()
+    place = _attached(con, tmp_path)
+    own = Place(con.spark, str(folder(con, name)))
+    remove(own)
+    _write(own, (1, 10))
+    for one in (con, connect()):
+        expect_error(one, f"SELECT * FROM {name}", "TABLE_REPLACED")
+        _write(place, (3, 30))
+        expect_error(one, f"SELECT * FROM {name}", "TABLE_REPLACED")
+        assert_rows(one.execute("SELECT * FROM apart").fetchall(), [(7,)], "apart")
+
+
+@pytest.mark.slow
+def test_a_table_that_is_gone_and_one_from_a_copy(connect: Connect, tmp_path: Path) -> None:
+    """An empty place is said to be one; the same table put back is the table."""
+    con = connect()
+    place = _attached(con, tmp_path)
+    copy = shutil.copytree(place.path, tmp_path / "copy")
+    _write(place, (3, 30))
+    assert con.execute("SELECT count(*) FROM seen").fetchone() == (3,)
+    newer = shutil.copytree(place.path, tmp_path / "newer")
+    remove(place)
+    expect_error(con, "SELECT * FROM seen", "NOT_A_DELTA_TABLE")
+    assert_rows(con.execute("SELECT * FROM apart").fetchall(), [(7,)], "apart")
+    shutil.copytree(copy, place.path)
+    expect_error(con, "SELECT * FROM seen", "TABLE_REPLACED")
+    remove(place)
+    shutil.copytree(newer, place.path)
+    assert con.execute("SELECT count(*) FROM seen").fetchone() == (3,)
+    _write(place, (4, 40))
+    assert con.execute("SELECT count(*) FROM copied").fetchone() == (4,)
+
+
+def test_a_catalog_without_ids(connect: Connect, tmp_path: Path) -> None:
+    """A warehouse of an older version opens, and its tables' ids are remembered from then on."""
+    con = connect()
+    place = _attached(con, tmp_path)
+    engine = con._opened()
+    known = {i.id: i.table_id for i in engine.catalog}
+    assert all(known.values())
+
+    def older(item: Item) -> Item:
+        return Item.from_json(item.to_json().replace('"table_id"', '"of_a_later_version"'))
+
+    engine.catalog_store.change(lambda c: c.with_items(map(older, c)))
+    after = connect()
+    assert by_ctsql(after, "SELECT count(*) FROM seen") == {(2,): 1}
+    assert {i.id: i.table_id for i in after._opened().catalog} == known
+    _made_anew(place, commits=1)
+    _refused(connect())
