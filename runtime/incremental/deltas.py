@@ -215,7 +215,7 @@ class Relations:
     def _rows(self, use: TableUse) -> DataFrame:
         """The rows of a table for Spark; with keys, at least those that have one."""
         held = self.held(use)
-        if held is not None and (use.keys or held.arrow.num_rows <= DRIVER_ROWS_MAX):
+        if held is not None and (use.keys or held.are_at_most(DRIVER_ROWS_MAX)):
             return held.frame
         if use.version is Version.DELTA:
             rows = frame_of(self.changes[use.table])
