@@ -9,6 +9,7 @@ import random
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from ctsql.api import connect
@@ -30,6 +31,7 @@ def main() -> int:
     parser.add_argument("--way", action="append", choices=ways.BY_NAME)
     parser.add_argument("--task", action="append", choices=tasks.BY_NAME)
     parser.add_argument("--tasks", type=int, default=0, help="so many tasks, by chance")
+    parser.add_argument("--round", action="append", help="only these, by name")
     parser.add_argument("--rows", type=int, default=12)
     parser.add_argument("--types", type=int, default=6, help="types in one view")
     parser.add_argument("--views", type=int, default=10**6, help="so many of them, by chance")
@@ -47,6 +49,8 @@ def main() -> int:
         print(f"{time.monotonic() - begun:7.1f} s  {what}", flush=True)
 
     home = arrivals.BY_NAME[given.home]
+    if given.round:
+        home = replace(home, arrivals=tuple(a for a in home.arrivals if a.name in given.round))
     safe = [name for name in KINDS if name not in KNOWN_UNTIL_MERGED]
     kinds = [KINDS[name] for name in given.kind or safe if home.takes(KINDS[name])]
     taken = [ways.BY_NAME[name] for name in given.way or ways.BY_NAME]

@@ -12,11 +12,12 @@ from tests.differential.compare import Pair, compare
 from tests.differential.expected import no_plan
 from tests.differential.followers import Follower
 from tests.differential.model import Model, ModelTask
-from tests.differential.ways import BY_NAME
 from tests.differential.world import World
 from tests.runtime.following import said
 
 _CREATE = "CREATE MATERIALIZED VIEW {} WITH (REFRESH POLICY = {}) AS {}"
+_WHOLE = """CREATE MATERIALIZED VIEW IF NOT EXISTS whole
+    WITH (REFRESH POLICY = strict) AS SELECT * FROM t"""
 
 Tell = Callable[[str], None]
 
@@ -73,13 +74,12 @@ class Battery:
 
     def _made(self, cell: Cell) -> bool:
         """Create its view; a query without a change plan is declined by ``strict``."""
-        plain, over, con = self.world.plain, cell.way.over, self.world.con
-        below = "t" if over is None else Cell(cell.kinds, BY_NAME[over]).view
+        plain, con = self.world.plain, self.world.con
+        below = "whole" if cell.way.is_chained else "t"
         expected = no_plan(cell.kinds[0], cell.way)
         try:
-            if over is not None:
-                query = Cell(cell.kinds, BY_NAME[over]).query(plain)
-                con.execute(f"CREATE MATERIALIZED VIEW IF NOT EXISTS {below} AS {query}")
+            if cell.way.is_chained:
+                con.execute(_WHOLE)
             told = None
             try:
                 con.execute(_CREATE.format(cell.view, "strict", cell.query(plain, below)))

@@ -37,7 +37,7 @@ FIXED = {
     "value of a window": ("bigint", "decimal_small", "string"),
     "added": ("decimal",),
     "key of a state": ("string",),
-    "carried": ("map", "map_nulls", "texts", "struct_map"),
+    "carried": ("map", "map_nulls", "map_nested", "struct", "struct_map"),
 }
 FIXED_TASKS = (("upsert", "string"), ("log of changes", "map_nulls"), ("merge", "decimal"))
 FIXED_ROUNDS = ("insert", "update", "merge", "transaction", "delete", "overwrite")

@@ -15,14 +15,14 @@ class Way:
 
     Attributes:
         needs: what a type must be able to do. zeros: its result may hold either of 0.0 and -0.0,
-            as rows come. over: it reads another way's view instead of ``t``.
+            as rows come. is_chained: it reads a view over ``t`` instead of it.
     """
 
     name: str
     sql: str
     needs: frozenset[str] = frozenset()
     zeros: bool = False
-    over: str | None = None
+    is_chained: bool = False
 
     def fits(self, kind: Kind) -> bool:
         """Does Spark run it for a type?"""
@@ -163,8 +163,8 @@ WAYS = (
                            "({a} AS a, {b} AS b))"),
     # views over views
     _way("chained groups", GROUP, "SELECT {c}, count(*) AS n FROM {t} GROUP BY {c}",
-         over="carried"),
+         is_chained=True),
     _way("chained join", EQUAL, "SELECT x.id, x.{c} FROM {t} x JOIN u y ON x.{c} = y.{c}",
-         over="carried"),
+         is_chained=True),
 )  # fmt: skip
 BY_NAME = {way.name: way for way in WAYS}
