@@ -30,17 +30,15 @@ FIXED_SEED = 17
 TOGETHER = 8
 """Types in one view."""
 FIXED = {
-    "left join": ("tinyint", "decimal", "double", "string", "binary"),
-    "group key": ("boolean", "bigint_edges", "decimal_long", "float", "struct_map"),
-    "except all": ("int", "decimal_places", "doubles", "texts", "string"),
-    "least and greatest": ("smallint", "decimal_whole", "double_edges", "ints", "binary"),
-    "value of a window": ("bigint", "decimal_small", "string"),
-    "added": ("decimal",),
-    "key of a state": ("string",),
+    "left join": ("boolean", "tinyint", "decimal", "double", "string", "binary"),
+    "group key": ("int", "bigint_edges", "decimal_long", "float", "ints"),
+    "least and greatest": ("smallint", "decimal_whole", "double_edges", "decimal_places", "texts",
+                           "doubles"),
+    "added": ("bigint", "decimal_small"),
     "carried": ("map", "map_nulls", "map_nested", "struct", "struct_map"),
-}
-FIXED_TASKS = (("upsert", "string"), ("log of changes", "map_nulls"), ("merge", "decimal"))
-FIXED_ROUNDS = ("insert", "update", "merge", "transaction", "delete", "overwrite")
+}  # fmt: skip
+FIXED_TASKS = (("upsert", "string"), ("log of changes", "map_nulls"))
+FIXED_ROUNDS = ("update", "merge", "transaction", "overwrite")
 """The fixed part: the types of each way, the tasks, and the rounds of a table of ctsql's own."""
 
 
@@ -78,7 +76,7 @@ def test_fixed_part(con: Connection, tmp_path: Path) -> None:
     home = replace(home, arrivals=tuple(by_name[name] for name in FIXED_ROUNDS))
     cells = [Cell(tuple(KIND[k] for k in kinds), WAY[way]) for way, kinds in FIXED.items()]
     tasks = [ModelTask(TASK[way], KIND[kind]) for way, kind in FIXED_TASKS]
-    run(con, tmp_path, home, cells, tasks, size=12, seed=FIXED_SEED, every=3)
+    run(con, tmp_path, home, cells, tasks, size=12, seed=FIXED_SEED, every=2)
 
 
 def test_types_that_are_not_stored(con: Connection) -> None:
