@@ -60,6 +60,34 @@ def _no_jvm_unless_marked(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
         monkeypatch.setenv("SPARK_HOME", "/no-spark-in-tests-that-are-not-marked-spark")
 
 
+@pytest.fixture(autouse=True)
+def _no_wrong_change_is_hidden(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """A view's change that takes away rows that are not stored fails the test.
+
+    The view is recomputed then (``ROWS_DIFFER``), so its rows are right and the mistake is hidden.
+    """
+    if request.node.get_closest_marker("spark") is None:
+        yield
+        return
+    from ctsql.runtime.incremental import change_texts
+    from ctsql.runtime.sinks.signed import Staged
+
+    stage = change_texts.stage_signed
+    wrong: list[object] = []
+
+    def staged(*given: object) -> Staged:
+        done = stage(*given)  # type: ignore[arg-type]
+        if done is Staged.ROWS_DIFFER:
+            wrong.append(given[3])
+        return done
+
+    monkeypatch.setattr(change_texts, "stage_signed", staged)
+    yield
+    assert not wrong, f"views with these columns were followed wrongly: {wrong}"
+
+
 # --- connections: the fixtures that start Spark stand below this line -----------------------------
 
 

@@ -17,6 +17,7 @@ REFUSALS = {
     "computed from it, or a column it is grouped by that the view lacks, needs its former value",
     "FUNCTION_UNKNOWN": "nothing is known of a function that is not Spark's own",
     "GENERATOR_PLACE": "a generator has a change rule behind LATERAL VIEW only",
+    "GROUPED_BY_MAP": "a group is known by its key, and Spark does not compare maps",
     "GROUPING_UNSUPPORTED": "the grouping cannot be taken apart into sets of columns",
     "INEXACT_AGGREGATE_NESTED": "an aggregate depends on the order of its rows, and what is "
     "computed from it, or a column it is grouped by that the view lacks, needs its former value",

@@ -9,6 +9,7 @@ from ctsql.planner.changes.reasons import NOTES, REFUSALS
 TABLES = {
     "t": (Column("k", "int"), Column("v", "int"), Column("s", "string"), Column("f", "double")),
     "u": (Column("k", "int"), Column("w", "int")),
+    "m": (Column("k", "int"), Column("a", "map<string,int>"), Column("b", "array<map<int,int>>")),
 }
 
 CASES = [
@@ -24,6 +25,9 @@ CASES = [
     ("FLOAT_AGGREGATE_NESTED", "SELECT sum(f) AS n FROM t GROUP BY k", "sum(f)"),
     ("FUNCTION_UNKNOWN", "SELECT k, my_own(v) FROM t", "my_own"),
     ("GENERATOR_PLACE", "SELECT explode(array(k)) FROM t", "explode"),
+    ("GROUPED_BY_MAP", "SELECT a, count(*) FROM m GROUP BY a", "a"),
+    ("GROUPED_BY_MAP", "SELECT k, x, max(k) FROM (SELECT k, b AS x FROM m) GROUP BY 1, 2", None),
+    ("GROUPED_BY_MAP", "SELECT a, count(*) FROM m GROUP BY CUBE (k, a)", "a"),
     ("GROUPING_UNSUPPORTED", "SELECT count(*) FROM t GROUP BY 1", "1"),
     ("INEXACT_AGGREGATE_NESTED", "SELECT DISTINCT any_value(s) FROM t GROUP BY k", "any_value(s)"),
     ("KEY_NOT_MATCHED", "SELECT k, v, count(*) FROM t GROUP BY k", "v"),

@@ -237,6 +237,9 @@ class Block:
         exprs = grouping.keys if grouping else ()
         if any(True for e in exprs for _ in subqueries(e)):
             raise Refused("SUBQUERY_PLACE", span_of(self.text.group))
+        for expr in exprs:
+            if "map<" in type_of(expr).lower():
+                raise Refused("GROUPED_BY_MAP", expr.span)
         keys: dict[Expr, Key] = {}
         computed: list[Item] = []
         for expr in exprs:
