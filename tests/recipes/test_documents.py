@@ -32,6 +32,7 @@ def test_there_are_documents_to_run() -> None:
     assert {"README.md", "docs/guide.md", "docs/sql-reference.md"} <= set(RUN)
 
 
+@pytest.mark.core
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.slow] if n in LONG else []) for n in RUN]

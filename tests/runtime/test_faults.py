@@ -14,7 +14,7 @@ from tests.runtime.kept import vacuum
 from tests.runtime.processes import Process
 from tests.scenarios.play import assert_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 HALFWAY = "outputs_halfway"
 """Only a task with several outputs comes there: tests/runtime/test_several_outputs.py."""

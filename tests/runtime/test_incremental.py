@@ -7,7 +7,7 @@ from ctsql.errors import CtsqlError
 from ctsql.runtime.incremental.choice import Strategy
 from tests.runtime.following import rows, said
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 TABLES = """
 CREATE TABLE t (k INT, v INT, s STRING); CREATE TABLE u (k INT, w INT);

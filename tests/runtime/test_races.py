@@ -12,7 +12,7 @@ from tests.runtime.disk import folder, log, orphans, transaction
 from tests.runtime.processes import race
 from tests.scenarios.play import assert_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 BATCHES = 4
 

@@ -16,7 +16,7 @@ from ctsql.api import Connection
 from ctsql.cli import SIGNALLED, STOP_SECONDS
 from tests.runtime.disk import folder, log, orphans
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 STARTED_SECONDS = 90
 MARGIN_SECONDS = 10

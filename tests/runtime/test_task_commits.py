@@ -18,7 +18,7 @@ from tests.runtime.disk import (
 )
 from tests.scenarios.play import assert_rows, multiset
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 UPSERT = """CREATE CONTINUAL TASK latest (k INT, v INT) ON INPUT feed AS (
     DELETE FROM latest WHERE k IN (SELECT k FROM feed);

@@ -13,7 +13,7 @@ from tests.runtime.disk import folder, log
 from tests.runtime.processes import Process
 from tests.scenarios.play import assert_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 SET_UP = """
     CREATE TABLE account (id INT, balance INT);

@@ -14,7 +14,7 @@ from tests.runtime.disk import data_files, folder, log, orphans, rows_at
 from tests.runtime.following import said
 from tests.scenarios.play import assert_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 CASES = json.loads(
     (Path(__file__).resolve().parent.parent / "vectors" / "mv_sink.json").read_text()
