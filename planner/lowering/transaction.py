@@ -21,6 +21,7 @@ from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.held import Held, View, together
 from ctsql.planner.lowering.merge import lower_merge
 from ctsql.planner.lowering.queries import lower_query, quoted
+from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.lowering.values import as_stored, may_store, value_text
 from ctsql.planner.lowering.view import check_count
 from ctsql.planner.nodes import (
@@ -203,7 +204,8 @@ def _check_types(statement: Insert, rows: DataFrame) -> None:
         TYPE_MISMATCH
     """
     types = {c.name: c.type for c in statement.target}
-    for name, (_, given) in zip(statement.into, rows.dtypes, strict=False):
+    for name, field in zip(statement.into, rows.schema.fields, strict=False):
+        given = type_name(field.dataType)
         if not may_store(given, types[name]):
             raise error(
                 "TYPE_MISMATCH",

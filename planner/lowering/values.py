@@ -6,6 +6,7 @@ from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.lowering.char_types import metadata_of
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.queries import rewritten_text
+from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.nodes import Query
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
@@ -14,9 +15,31 @@ _TIMES = ("date", "timestamp", "timestamp_ntz")
 _PLAIN = (*_NUMBERS, *_TIMES, "boolean", "binary")
 
 
+_SPELLINGS = {
+    "integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "real": "float",
+    "dec": "decimal", "numeric": "decimal", "timestamp_ltz": "timestamp",
+}  # fmt: skip
+
+
+def _spelled(type_: str) -> str:
+    """A type as Spark spells it: columns keep theirs as it was typed. Texts of a size are texts.
+
+    >>> _spelled("NUMERIC(12, 2)"), _spelled("Integer"), _spelled("VARCHAR(3)"), _spelled("decimal")
+    ('decimal(12,2)', 'int', 'string', 'decimal(10,0)')
+    """
+    plain = plain_type(type_)
+    if "<" in plain:
+        return type_name(T.DataType.fromDDL(plain))
+    word, _, size = plain.lower().replace(" ", "").partition("(")
+    word = _SPELLINGS.get(word, word)
+    if word == "decimal" and "," not in size:
+        size = f"{size.rstrip(')') or 10},0)"
+    return f"{word}({size}" if size else word
+
+
 def _head(type_: str) -> str:
-    """A type without its size; texts of a size are texts."""
-    return plain_type(type_).split("(")[0].split("<")[0].lower()
+    """A type as Spark spells it, without its size."""
+    return type_.split("(")[0].split("<")[0]
 
 
 def may_store(given: str, stored: str) -> bool:
@@ -27,7 +50,7 @@ def may_store(given: str, stored: str) -> bool:
     >>> may_store("double", "int"), may_store("int", "string"), may_store("string", "int")
     (True, True, False)
     """
-    source, target = _head(given), _head(stored)
+    source, target = _head(_spelled(given)), _head(_spelled(stored))
     if source == target or target == "string":
         return True
     if target in _PLAIN and (source in _PLAIN or source == "string"):
@@ -40,15 +63,18 @@ def is_exact(given: str, stored: str) -> bool:
 
     >>> is_exact("bigint", "int"), is_exact("double", "bigint"), is_exact("string", "varchar(3)")
     (True, False, True)
+    >>> is_exact("double", "DOUBLE"), is_exact("timestamp", "Timestamp"), is_exact("int", "INTEGER")
+    (True, True, True)
     >>> is_exact("decimal(12,2)", "decimal(10,2)"), is_exact("decimal(12,4)", "decimal(10,2)")
     (True, False)
     """
+    given, stored = _spelled(given), _spelled(stored)
     source, target = _head(given), _head(stored)
     if source == target == "decimal":
         return _places(given) <= _places(stored)
     if source in _WHOLE and target in _WHOLE:
         return True
-    return given == plain_type(stored) or source == target == "string"
+    return given == stored or source == target == "string"
 
 
 def _places(decimal: str) -> int:

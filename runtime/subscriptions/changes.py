@@ -24,6 +24,7 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_query
+from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.lowering.values import is_exact
 from ctsql.planner.nodes import Query
 from ctsql.planner.rules import transform
@@ -212,7 +213,7 @@ class Changes:
         Raises:
             COLUMN_TYPE_CHANGED: values of another type cannot be told as one.
         """
-        given = {fold(f.name): f.dataType.simpleString() for f in rows.schema}
+        given = {fold(f.name): type_name(f.dataType) for f in rows.schema}
         found = []
         for column in self.columns:
             now = given.get(fold(column.name), column.type)  # Spark says what is not there

@@ -7,7 +7,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.planner.lowering import Found
-from ctsql.runtime import delta_log, key_lookup, sources
+from ctsql.runtime import key_lookup, sources
 from tests.scenarios.play import assert_rows
 
 pytestmark = pytest.mark.spark
@@ -97,7 +97,7 @@ def test_rows_that_are_gone_are_not_found(
 
     So it is when the files are read by Delta, as many or partitioned ones are.
     """
-    monkeypatch.setattr(delta_log, "PLAIN_FILES_MAX", plain_files)
+    monkeypatch.setattr(delta_rows, "PLAIN_FILES_MAX", plain_files)
     con.execute(
         "CREATE TABLE f (k INT, l INT, v INT);"
         "CREATE CONTINUAL TASK u (k INT, l INT, v INT) ON INPUT f AS ("

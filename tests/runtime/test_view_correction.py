@@ -109,11 +109,11 @@ def _scans(view: View, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     found: list[int] = []
     original = DeltaTable.frame_of
 
-    def counted(table: DeltaTable, files: Any) -> Any:
+    def counted(table: DeltaTable, files: Any, *more: Any) -> Any:
         listed = list(files)
         if table is view.table and listed:
             found.append(len(listed))
-        return original(table, listed)
+        return original(table, listed, *more)
 
     with monkeypatch.context() as patch:
         patch.setattr(DeltaTable, "frame_of", counted)
