@@ -7,7 +7,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.planner.lowering import Found
-from ctsql.runtime import key_lookup, sources
+from ctsql.runtime import delta_rows, key_lookup, sources
 from tests.scenarios.play import assert_rows
 
 pytestmark = pytest.mark.spark
