@@ -1,6 +1,7 @@
 """A table deleted and made anew at the same place is another table: never a mixture of both."""
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
+from ctsql.catalog.times import to_iso
+from ctsql.runtime import clock
 from ctsql.runtime.status import status
 from tests.runtime.disk import folder
 from tests.runtime.foreign import Place, by_ctsql, remove
@@ -136,6 +139,28 @@ def test_an_output_made_anew(connect: Connect, tmp_path: Path, name: str) -> Non
         write(place, (3, 30))
         expect_error(one, f"SELECT * FROM {name}", "TABLE_REPLACED")
         assert_rows(one.execute("SELECT * FROM apart").fetchall(), [(7,)], "apart")
+
+
+@pytest.mark.slow
+def test_a_view_past_its_last_refresh_made_anew(connect: Connect, tmp_path: Path) -> None:
+    """A view that is only to be finished keeps nobody else from reading."""
+    con = connect()
+    place = attached(con, tmp_path)
+    soon = clock.now_ms() + 15_000
+    con.execute(
+        f"CREATE MATERIALIZED VIEW last WITH (REFRESH AT '{to_iso(soon)}') AS SELECT k, v FROM b"
+    )
+    own = Place(con.spark, str(folder(con, "last")))
+    con.close()
+    remove(own)
+    write(own, (1, 10))
+    time.sleep(max(0, soon + 1_000 - clock.now_ms()) / 1000)
+    for one in (connect(), connect()):
+        assert_rows(one.execute("SELECT * FROM apart").fetchall(), [(7,)], "apart")
+        assert_rows(one.execute("SELECT * FROM seen").fetchall(), [(1, 10), (2, 20)], "seen")
+        expect_error(one, "SELECT * FROM last", "TABLE_REPLACED")
+    made_anew(place, commits=1)
+    assert_rows(connect().execute("SELECT * FROM apart").fetchall(), [(7,)], "apart")
 
 
 @pytest.mark.slow
