@@ -23,7 +23,7 @@ from ctsql.runtime.delta_log import DeltaTable, Gateway
 from ctsql.runtime.movements import Movement, Stored, due_changes, input_columns
 from ctsql.runtime.object_rows import ObjectRows
 from ctsql.runtime.refresh import Schedule
-from ctsql.runtime.replaced_tables import replaced_error
+from ctsql.runtime.replaced_tables import missing_table, replaced_error
 from ctsql.runtime.timeline import Timeline
 from ctsql.runtime.write_handle import Entry, Output
 
@@ -376,11 +376,16 @@ class Objects(ObjectRows):
         return output.upper == CLOSED or output.fetch_recent_upper() == CLOSED
 
     def is_to_close(self, item: Item, at: int) -> bool:
-        """Is a view that is not closed past its last refresh at T, and does it hold that?"""
+        """Is a view that is not closed past its last refresh at T, and does it hold that?
+
+        Not while its table, or one that it reads, is not there: whoever reads it is told.
+        """
         schedule = self.schedule(item)
         return (
             schedule is not None
             and schedule.round_up(at + 1) == CLOSED
+            and self.output(item).upper != CLOSED
+            and missing_table(self, self.catalog.closure([item.id])) is None
             and not self.is_closed(item)
             and not self.change_times(item, after=self.stored_upper(item) - 1, until=at)
         )

@@ -137,14 +137,7 @@ class Service:
     def _take_in(self, engine: Engine) -> None:
         """Note the newest versions; what comes later is seen at the next look."""
         for table in self._followed(engine):
-            try:
-                self._known[table.location] = table.version()
-            except CtsqlError as problem:
-                if problem.condition not in NOT_THERE:
-                    raise
-                is_gone = problem.condition == "NOT_A_DELTA_TABLE"
-                # There is nothing to follow; in another table not even a first version.
-                self._known[table.location] = NOTHING if is_gone else NEVER
+            self._known[table.location] = _newest(table)
 
     # ---- ticking
 
@@ -215,8 +208,8 @@ class Service:
             if _ends(problem):
                 raise problem
             self._failures.append(problem)
-            version = engine.objects.table(item).version()
-            self._known[engine.objects.table(item).location] = version
+            table = engine.objects.table(item)
+            version = self._known[table.location] = _newest(table)
             self._fail(item, problem, version=version, until=now)
             return False
         if self._troubles.pop(item.id, None) is not None:
@@ -293,6 +286,18 @@ class Service:
         with self._telling:
             self._said += 1
             self.on_event(event)
+
+
+def _newest(table: DeltaTable) -> int:
+    """The version after which more may come; of a table that is not there, what stands for one."""
+    try:
+        return table.version()
+    except CtsqlError as problem:
+        if problem.condition not in NOT_THERE:
+            raise
+        is_gone = problem.condition == "NOT_A_DELTA_TABLE"
+        # There is nothing to follow; in another table not even a first version.
+        return NOTHING if is_gone else NEVER
 
 
 def _ends(problem: CtsqlError) -> bool:

@@ -40,6 +40,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         os.environ["JDK_JAVA_OPTIONS"] = SHORT_LIVED_JVM if started else JVM
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """What opens a connection needs the mark, also where another test has started Spark before."""
+    opens = {"con", "connect", "shared"} & set(getattr(item, "fixturenames", ()))
+    if opens and item.get_closest_marker("spark") is None:
+        raise pytest.UsageError(f"{item.nodeid} uses {min(opens)} and is not marked spark")
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The top of the source tree."""

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,8 @@ from tests.conftest import SHORT_LIVED_JVM
 
 SECONDS_TO_START = 240
 SECONDS_TO_END = 240
+SECONDS_QUIET = 5
+"""So long after others said something the service may have nothing to do."""
 Event = list[Any]
 
 
@@ -45,6 +48,7 @@ class Child:
     def __init__(self, *command: str, log: Path) -> None:
         self.events: list[Event] = []
         self.log = log
+        self.heard = time.monotonic()
         with log.open("ab") as problems:
             self.process = subprocess.Popen(
                 [sys.executable, *command],
@@ -61,6 +65,7 @@ class Child:
         with self.process.stdout as lines:
             for line in lines:
                 if line.startswith("[") and line.endswith("]\n"):
+                    self.heard = time.monotonic()
                     self.events.append(json.loads(line))
 
     def wait_for(self, event: str, most: float = SECONDS_TO_START) -> None:
@@ -78,6 +83,11 @@ class Child:
     def is_up(self) -> bool:
         """Has it come so far that it works, and not only starts?"""
         return any(e[0] != "ready" for e in self.events) or self.log.stat().st_size > 0
+
+    def is_within(self) -> bool:
+        """Has it begun something of which it did not say that it ended? After its end only."""
+        said = Counter(e[0] for e in self.events)
+        return said["try"] + said["given"] > said["ack"] + said["lost"] + said["taken"]
 
     def is_running(self) -> bool:
         """Has it not ended?"""
@@ -116,6 +126,28 @@ class Crew:
         self.logs = logs
         self.seed = drawn
         self.children: list[Child] = []
+        self.kills: Counter[str] = Counter()
+
+    def kill(self, child: Child) -> None:
+        """Kill one of the processes, and note what it was at."""
+        _, name = child.log.stem.split("-")
+        beside = max((c.heard for c in self.children if c is not child), default=0.0)
+        is_quiet = time.monotonic() - beside > SECONDS_QUIET
+        was_up = child.is_up()
+        child.kill()
+        if not was_up:
+            self.kills["starting"] += 1
+        elif name == "service":
+            self.kills["service, idle" if is_quiet else "service, others writing"] += 1
+        else:
+            self.kills[f"{name}, {'within' if child.is_within() else 'between'}"] += 1
+
+    def report(self) -> Counter[str]:
+        """What was done and killed; printed, and given."""
+        said = Counter(e[0] for e in self.events)
+        done = Counter({n: said[n] for n in ("try", "ack", "lost", "cut", "taken", "seen")})
+        print(f"done: {dict(+done)}; killed: {dict(self.kills)}")
+        return self.kills
 
     def _start(self, name: str, *command: str) -> Child:
         log = self.logs / f"{len(self.children)}-{name}.log"

@@ -107,7 +107,7 @@ def move(con: Connection, draw: random.Random, w: int, n: int) -> None:
         con.execute("COMMIT")
     except CtsqlError as problem:
         say("lost", "moves", w, n, problem.condition)
-        con.execute("ROLLBACK")
+        con.rollback()  # a COMMIT that was refused has ended it
         raise
     say("ack", "moves", w, n, amount)
 
@@ -196,12 +196,14 @@ def follow(warehouse: str, _seed: str, seconds: float, names: str, into: str) ->
             kept = con.subscribe(name, begin=0, reader=f"of {name}", auto_commit=False)
             threading.Timer(max(0.0, until - time.monotonic()), kept.stop).start()
             for batch in kept.batches():
+                say("given", name, batch.t)
                 rows = [list(row) for row in batch.rows()]
                 file.write(json.dumps([batch.t, rows]) + "\n")
                 file.flush()
                 kept.commit()
                 file.write(json.dumps([batch.t, None]) + "\n")
                 file.flush()
+                say("taken", name, batch.t)
 
     say("ready")
     threads = [threading.Thread(target=read, args=(name,)) for name in names.split(",")]

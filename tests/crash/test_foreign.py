@@ -75,7 +75,7 @@ def test_writers_of_other_engines(warehouse: Path, tmp_path: Path) -> None:
             name = draw.choice(sorted(running))
             if not running[name].is_up() and draw.random() < 0.95:
                 continue
-            running[name].kill()
+            crew.kill(running[name])
             running[name] = start(name, until - time.monotonic())
         rust.join()
         spark.finish(SECONDS_TO_END)
@@ -88,6 +88,7 @@ def test_writers_of_other_engines(warehouse: Path, tmp_path: Path) -> None:
         assert [e for e in last if e[0] == "verify" and e[2]] == []
         (mine,) = (e[1] for e in last if e[0] == "mine")
         assert all(held == logged for held, logged in mine), "an INSERT that read no one cut"
+        assert crew.report()["service, others writing"] + crew.kills["beside, between"]
         for child in crew.children:
             assert "Traceback" not in child.log.read_text(), child.said()
         assert models == [Counter(stored(tables["by_rust"], "n, i"))]

@@ -98,7 +98,9 @@ def check_settled(events: Sequence[Event]) -> None:
 
 
 def check_problems(crew: Crew) -> None:
-    """No statement said anything but that another one came first."""
+    """No statement said anything but that another one came first; and a kill hit something."""
+    killed = crew.report()
+    assert any("within" in what or "writing" in what for what in killed), killed
     assert [e for e in crew.events if e[0] == "problem"] == []
     for child in crew.children:
         assert "Traceback" not in child.log.read_text(), child.said()
@@ -106,21 +108,18 @@ def check_problems(crew: Crew) -> None:
 
 def killing(
     crew: Crew, draw: random.Random, running: dict[str, Child], until: float, again: Any
-) -> int:
-    """Kill one of some processes now and then, and start it anew; gives how often.
+) -> None:
+    """Kill one of some processes now and then, and start it anew.
 
     Most are killed at work; some while they start.
     """
-    kills = 0
     while time.monotonic() < until:
         time.sleep(min(draw.choice([2, 5, 10, 20]), max(0.1, until - time.monotonic())))
         name = draw.choice(sorted(running))
         if not running[name].is_up() and draw.random() < 0.9:
             continue
-        running[name].kill()
-        kills += 1
+        crew.kill(running[name])
         running[name] = again(name, until - time.monotonic())
-    return kills
 
 
 @pytest.mark.parametrize("threads", ["imlx", "ibmm"], ids=["readers", "large"])

@@ -90,6 +90,7 @@ def test_char_is_compared_as_in_the_table(con: Connection) -> None:
     assert described["v"] == "string"
 
 
+@pytest.mark.spark
 @pytest.mark.slow
 def test_every_form_over_char(con: Connection) -> None:
     """Whatever a query does with a CHAR, a view of it holds what the query gives."""

@@ -129,6 +129,7 @@ def test_what_python_does_not_have_is_said(con: Connection) -> None:
     ]
 
 
+@pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize("key", [*COLUMNS])
 def test_edges_of_every_type_as_keys(con: Connection, key: str) -> None:

@@ -1,6 +1,7 @@
 """A table deleted and made anew at the same place is another table: never a mixture of both."""
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
+from ctsql.catalog.times import to_iso
+from ctsql.runtime import clock
 from ctsql.runtime.status import status
 from tests.runtime.disk import folder
 from tests.runtime.foreign import Place, by_ctsql, remove
@@ -19,9 +22,10 @@ pytestmark = pytest.mark.spark
 Connect = Callable[[], Connection]
 
 
-def _attached(con: Connection, tmp_path: Path) -> Place:
+def attached(con: Connection, tmp_path: Path) -> Place:
+    """A table of a foreigner with a view and a task over it, and a view that does not read it."""
     place = Place(con.spark, str(tmp_path / "b"))
-    _write(place, (1, 10), (2, 20))
+    write(place, (1, 10), (2, 20))
     con.execute(f"CREATE TABLE b LOCATION '{place.path}'")
     con.execute("CREATE TABLE other (k INT); INSERT INTO other VALUES (7)")
     con.execute("CREATE MATERIALIZED VIEW seen AS SELECT k, v FROM b")
@@ -33,15 +37,17 @@ def _attached(con: Connection, tmp_path: Path) -> Place:
     return place
 
 
-def _write(place: Place, *rows: tuple[int, int]) -> None:
+def write(place: Place, *rows: tuple[int, int]) -> None:
+    """Append as a foreign Spark does."""
     frame = place.spark.createDataFrame(list(rows), "k INT, v INT").coalesce(1)
     frame.write.format("delta").mode("append").save(place.path)
 
 
-def _made_anew(place: Place, commits: int) -> None:
+def made_anew(place: Place, commits: int) -> None:
+    """Delete it, and write another table in its place."""
     remove(place)
     for n in range(commits):
-        _write(place, (5 + n, 50 + 10 * n))
+        write(place, (5 + n, 50 + 10 * n))
 
 
 def _refused(con: Connection) -> None:
@@ -68,9 +74,9 @@ def _refused(con: Connection) -> None:
 def test_an_attached_table_made_anew(connect: Connect, tmp_path: Path) -> None:
     """With as many commits as before nothing but its id tells it; it is told by all connections."""
     con, second = connect(), connect()
-    place = _attached(con, tmp_path)
+    place = attached(con, tmp_path)
     assert_rows(second.execute("SELECT * FROM seen").fetchall(), [(1, 10), (2, 20)], "seen")
-    _made_anew(place, commits=1)
+    made_anew(place, commits=1)
     _refused(con)
     _refused(second)
     _refused(connect())
@@ -81,7 +87,7 @@ def test_an_attached_table_made_anew(connect: Connect, tmp_path: Path) -> None:
     con.execute(f"CREATE TABLE b LOCATION '{place.path}'")
     con.execute("CREATE MATERIALIZED VIEW seen AS SELECT k, v FROM b")
     assert_rows(con.execute("SELECT * FROM seen").fetchall(), [(5, 50)], "seen")
-    _write(place, (6, 60))
+    write(place, (6, 60))
     assert_rows(second.execute("SELECT * FROM seen").fetchall(), [(5, 50), (6, 60)], "seen")
 
 
@@ -90,10 +96,10 @@ def test_an_attached_table_made_anew(connect: Connect, tmp_path: Path) -> None:
 def test_with_fewer_and_more_commits(connect: Connect, tmp_path: Path, commits: int) -> None:
     """However many commits the new table has."""
     con, second = connect(), connect()
-    place = _attached(con, tmp_path)
-    _write(place, (3, 30))
+    place = attached(con, tmp_path)
+    write(place, (3, 30))
     assert con.execute("SELECT count(*) FROM copied").fetchone() == (3,)
-    _made_anew(place, commits)
+    made_anew(place, commits)
     _refused(second)
     _refused(con)
     _refused(connect())
@@ -112,7 +118,7 @@ def test_a_table_of_ctsql_made_anew(connect: Connect) -> None:
         " (INSERT INTO copied SELECT k, v FROM b)"
     )
     place = Place(con.spark, str(folder(con, "b")))
-    _made_anew(place, commits=2)
+    made_anew(place, commits=2)
     _refused(con)
     _refused(connect())
     con.execute("DROP TABLE b CASCADE")
@@ -124,24 +130,46 @@ def test_a_table_of_ctsql_made_anew(connect: Connect) -> None:
 def test_an_output_made_anew(connect: Connect, tmp_path: Path, name: str) -> None:
     """Nothing of an output is believed when its folder holds another table."""
     con = connect()
-    place = _attached(con, tmp_path)
+    place = attached(con, tmp_path)
     own = Place(con.spark, str(folder(con, name)))
     remove(own)
-    _write(own, (1, 10))
+    write(own, (1, 10))
     for one in (con, connect()):
         expect_error(one, f"SELECT * FROM {name}", "TABLE_REPLACED")
-        _write(place, (3, 30))
+        write(place, (3, 30))
         expect_error(one, f"SELECT * FROM {name}", "TABLE_REPLACED")
         assert_rows(one.execute("SELECT * FROM apart").fetchall(), [(7,)], "apart")
+
+
+@pytest.mark.slow
+def test_a_view_past_its_last_refresh_made_anew(connect: Connect, tmp_path: Path) -> None:
+    """A view that is only to be finished keeps nobody else from reading."""
+    con = connect()
+    place = attached(con, tmp_path)
+    soon = clock.now_ms() + 15_000
+    con.execute(
+        f"CREATE MATERIALIZED VIEW last WITH (REFRESH AT '{to_iso(soon)}') AS SELECT k, v FROM b"
+    )
+    own = Place(con.spark, str(folder(con, "last")))
+    con.close()
+    remove(own)
+    write(own, (1, 10))
+    time.sleep(max(0, soon + 1_000 - clock.now_ms()) / 1000)
+    for one in (connect(), connect()):
+        assert_rows(one.execute("SELECT * FROM apart").fetchall(), [(7,)], "apart")
+        assert_rows(one.execute("SELECT * FROM seen").fetchall(), [(1, 10), (2, 20)], "seen")
+        expect_error(one, "SELECT * FROM last", "TABLE_REPLACED")
+    made_anew(place, commits=1)
+    assert_rows(connect().execute("SELECT * FROM apart").fetchall(), [(7,)], "apart")
 
 
 @pytest.mark.slow
 def test_a_table_that_is_gone_and_one_from_a_copy(connect: Connect, tmp_path: Path) -> None:
     """An empty place is said to be one; the same table put back is the table."""
     con = connect()
-    place = _attached(con, tmp_path)
+    place = attached(con, tmp_path)
     copy = shutil.copytree(place.path, tmp_path / "copy")
-    _write(place, (3, 30))
+    write(place, (3, 30))
     assert con.execute("SELECT count(*) FROM seen").fetchone() == (3,)
     newer = shutil.copytree(place.path, tmp_path / "newer")
     remove(place)
@@ -152,14 +180,14 @@ def test_a_table_that_is_gone_and_one_from_a_copy(connect: Connect, tmp_path: Pa
     remove(place)
     shutil.copytree(newer, place.path)
     assert con.execute("SELECT count(*) FROM seen").fetchone() == (3,)
-    _write(place, (4, 40))
+    write(place, (4, 40))
     assert con.execute("SELECT count(*) FROM copied").fetchone() == (4,)
 
 
 def test_a_catalog_without_ids(connect: Connect, tmp_path: Path) -> None:
     """A warehouse of an older version opens, and its tables' ids are remembered from then on."""
     con = connect()
-    place = _attached(con, tmp_path)
+    place = attached(con, tmp_path)
     engine = con._opened()
     known = {i.id: i.table_id for i in engine.catalog}
     assert all(known.values())
@@ -171,5 +199,5 @@ def test_a_catalog_without_ids(connect: Connect, tmp_path: Path) -> None:
     after = connect()
     assert by_ctsql(after, "SELECT count(*) FROM seen") == {(2,): 1}
     assert {i.id: i.table_id for i in after._opened().catalog} == known
-    _made_anew(place, commits=1)
+    made_anew(place, commits=1)
     _refused(connect())

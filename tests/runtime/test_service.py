@@ -43,13 +43,13 @@ class Told:
 
 
 @contextmanager
-def serving(con: Connection) -> Iterator[Told]:
+def serving(con: Connection, workers: int = 1) -> Iterator[Told]:
     """The service of a connection in a thread; stopped at the end, which it must survive."""
     told, stop, problems = Told(), threading.Event(), []
 
     def follow() -> None:
         try:
-            con.run(stop=stop, on_event=told, interval=0.2)
+            con.run(stop=stop, on_event=told, interval=0.2, workers=workers)
         except BaseException as problem:
             problems.append(problem)
             raise

@@ -59,6 +59,7 @@ def test_rows_with_a_variant(con: Connection) -> None:
     assert _left(con) == []
 
 
+@pytest.mark.spark
 @pytest.mark.slow
 def test_variants_in_every_place(con: Connection) -> None:
     """Also within a value, on the side of a join that may be missing, twice, and JSON's null."""
