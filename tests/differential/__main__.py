@@ -17,7 +17,6 @@ from tests.conftest import SHORT_LIVED_JVM, TEST_MASTER
 from tests.differential import arrivals, tasks, ways
 from tests.differential.battery import Battery
 from tests.differential.cells import chosen, together
-from tests.differential.expected import KNOWN_UNTIL_MERGED
 from tests.differential.kinds import BY_NAME as KINDS
 from tests.differential.model import ModelTask
 from tests.differential.world import World
@@ -51,8 +50,7 @@ def main() -> int:
     home = arrivals.BY_NAME[given.home]
     if given.round:
         home = replace(home, arrivals=tuple(a for a in home.arrivals if a.name in given.round))
-    safe = [name for name in KINDS if name not in KNOWN_UNTIL_MERGED]
-    kinds = [KINDS[name] for name in given.kind or safe if home.takes(KINDS[name])]
+    kinds = [KINDS[name] for name in given.kind or KINDS if home.takes(KINDS[name])]
     taken = [ways.BY_NAME[name] for name in given.way or ways.BY_NAME]
     cells = chosen(list(together(kinds, taken, given.types)), given.views, seed)
     bodies = [tasks.BY_NAME[name] for name in given.task or tasks.BY_NAME]

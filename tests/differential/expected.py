@@ -1,4 +1,4 @@
-"""What the battery expects to be declined, and what others are mending.
+"""What the battery expects to be declined.
 
 A pair that is listed as declined and is not fails as well.
 """
@@ -21,7 +21,3 @@ def no_plan(kind: Kind, way: Way) -> str | None:
         return "CLAUSE_UNSUPPORTED"
     holds_maps = GROUP in kind.can and SORT not in kind.can
     return "GROUPED_BY_MAP" if holds_maps and way.name in KEYED else None
-
-
-KNOWN_UNTIL_MERGED = frozenset({"char", "varchar", "date", "timestamp", "timestamp_ntz", "variant"})
-"""Types of which something is known to be wrong; their cells are left out. To be emptied."""

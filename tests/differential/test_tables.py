@@ -4,7 +4,7 @@ import pytest
 
 from tests.differential.arrivals import HOMES
 from tests.differential.cells import Cell, chosen, together
-from tests.differential.expected import KEYED, KNOWN_UNTIL_MERGED
+from tests.differential.expected import KEYED
 from tests.differential.kinds import BY_NAME as KIND, KINDS
 from tests.differential.tasks import BY_NAME as TASK, TASK_WAYS
 from tests.differential.test_differential import FIXED, FIXED_ROUNDS, FIXED_TASKS
@@ -29,13 +29,13 @@ def test_names_differ() -> None:
 
 
 def test_the_fixed_part() -> None:
-    """Its pairs fit, and it has every type of which nothing is known to be wrong."""
+    """Its pairs fit, and it has every type."""
     for way, kinds in FIXED.items():
         assert all(WAY[way].fits(KIND[kind]) for kind in kinds), way
     assert all(TASK[way].fits(KIND[kind]) for way, kind in FIXED_TASKS)
     assert {a.name for home in HOMES for a in home.arrivals} >= set(FIXED_ROUNDS)
     used = {kind for kinds in FIXED.values() for kind in kinds}
-    assert used == set(KIND) - KNOWN_UNTIL_MERGED
+    assert used == set(KIND)
 
 
 def test_a_choice_repeats() -> None:

@@ -20,14 +20,17 @@ _PLAIN = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.storeAssignmentPolicy": "ANSI",
     "spark.sql.shuffle.partitions": "2",
-    "spark.sql.adaptive.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "1",
     # Rows that the driver holds keep dates of any year.
     "spark.sql.datetime.java8API.enabled": "true",
-    # Each query is run once over few rows: compiling it would take longer than running it.
+}
+_ONCE = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
 }
+"""Each query is run once over few rows: compiling it would take longer than running it."""
+FEW_ROWS_MAX = 1_000
 PARTITIONS_MAX = 2
 """Columns that one table is partitioned by: of each pair of values there is a folder."""
 
@@ -48,8 +51,11 @@ class World:
         self.size = size
         self.salt = seed
         self.plain: SparkSession = con.spark.newSession()
-        for key, value in _PLAIN.items():
+        for key, value in (_PLAIN | _ONCE).items():
             self.plain.conf.set(key, value)
+        if size <= FEW_ROWS_MAX:
+            for key, value in _ONCE.items():
+                con.execute(f"SET {key} = '{value}'")
         self._paths: dict[str, str] = {}
         self._ids = 0
         self._make(folder, seed)
