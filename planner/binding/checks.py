@@ -53,13 +53,7 @@ def check_storable(columns: Sequence[Column], span: Span) -> None:
                 name=column.name,
                 detail=f"{forbidden_in(column.name)} Give it a name in the query: ... AS name.",
             )
-        if column.type == "void":
-            raise error(
-                "INVALID_COLUMN_TYPE",
-                span=span,
-                type="void",
-                hint=f'Column "{column.name}" is always NULL; write CAST(NULL AS <type>).',
-            )
+        check_not_void(column, span)
         if column.type.startswith("interval"):
             raise error(
                 "INVALID_COLUMN_TYPE",
@@ -68,6 +62,22 @@ def check_storable(columns: Sequence[Column], span: Span) -> None:
                 hint=f'Column "{column.name}" cannot be stored as an interval; store a number of '
                 "seconds or days.",
             )
+
+
+def check_not_void(column: Column, span: Span) -> None:
+    """Delta makes a column of type VOID and writes nothing for it.
+
+    Raises:
+        INVALID_COLUMN_TYPE: it is one.
+    """
+    if column.type == "void":
+        raise error(
+            "INVALID_COLUMN_TYPE",
+            span=span,
+            type="void",
+            hint=f'Column "{column.name}" is always NULL; give it a type, or in a query write '
+            "CAST(NULL AS <type>).",
+        )
 
 
 def check_updatable(columns: Sequence[Column], span: Span) -> None:

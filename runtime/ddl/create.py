@@ -16,7 +16,7 @@ from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.schemas import same_columns
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
-from ctsql.planner.binding.checks import check_updatable
+from ctsql.planner.binding.checks import check_not_void, check_updatable
 from ctsql.planner.nodes import TaskWrite, ViewWrite
 from ctsql.planner.syntax.statements import (
     CreateContinualTask,
@@ -84,6 +84,8 @@ class Creation:
                 )
                 faults.point("catalog_table_made")
                 item = self._as_stored(item)
+                for column in item.columns:
+                    check_not_void(column, statement.span)
                 check_updatable(item.columns, statement.span)
                 self._register(item)
         self.engine.mint()

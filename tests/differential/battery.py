@@ -76,7 +76,7 @@ class Battery:
         """Create its view; a query without a change plan is declined by ``strict``."""
         plain, con = self.world.plain, self.world.con
         below = "whole" if cell.way.is_chained else "t"
-        expected = no_plan(cell.kinds[0], cell.way)
+        expected = no_plan(cell.kinds[0], cell.way, is_alone=len(cell.kinds) == 1)
         try:
             if cell.way.is_chained:
                 con.execute(_WHOLE)

@@ -67,7 +67,7 @@ def together(kinds: Sequence[Kind], ways: Sequence[Way], size: int) -> Iterator[
         by_plan: dict[str | None, list[Kind]] = {}
         for kind in kinds:
             if way.fits(kind):
-                by_plan.setdefault(no_plan(kind, way), []).append(kind)
+                by_plan.setdefault(no_plan(kind, way, is_alone=size == 1), []).append(kind)
         for fitting in by_plan.values():
             for start in range(0, len(fitting), size):
                 yield Cell(tuple(fitting[start : start + size]), way)

@@ -3,7 +3,7 @@
 A pair that is listed as declined and is not fails as well.
 """
 
-from tests.differential.kinds import GROUP, SORT, Kind
+from tests.differential.kinds import ADD, GROUP, SORT, Kind
 from tests.differential.ways import Way
 
 KEYED = frozenset(
@@ -15,9 +15,15 @@ KEYED = frozenset(
 """Ways that group by the value."""
 
 
-def no_plan(kind: Kind, way: Way) -> str | None:
-    """Why no change plan follows a pair, as REFRESH POLICY = strict says; None if one does."""
+def no_plan(kind: Kind, way: Way, *, is_alone: bool) -> str | None:
+    """Why no change plan follows a pair, as REFRESH POLICY = strict says; None if one does.
+
+    Args:
+        is_alone: it is a view of its own, not a part of one.
+    """
     if way.name in ("pivot", "pivoted"):
         return "CLAUSE_UNSUPPORTED"
+    if ADD in way.needs and kind.sql in ("FLOAT", "DOUBLE") and not is_alone:
+        return "FLOAT_AGGREGATE_NESTED"
     holds_maps = GROUP in kind.can and SORT not in kind.can
     return "GROUPED_BY_MAP" if holds_maps and way.name in KEYED else None

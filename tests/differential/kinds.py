@@ -131,7 +131,7 @@ NOT_STORED = {
     "TIME": "INVALID_STATEMENT",
     "INTERVAL DAY TO SECOND": "INVALID_STATEMENT",
     "INTERVAL YEAR TO MONTH": "INVALID_STATEMENT",
-    "VOID": "SYNTAX_ERROR",
+    "VOID": "INVALID_COLUMN_TYPE",
 }
 """Types that Delta does not store, with the condition that CREATE TABLE gives."""
 

@@ -7,7 +7,12 @@ from tests.differential.cells import Cell, chosen, together
 from tests.differential.expected import KEYED
 from tests.differential.kinds import BY_NAME as KIND, KINDS
 from tests.differential.tasks import BY_NAME as TASK, TASK_WAYS
-from tests.differential.test_differential import FIXED, FIXED_ROUNDS, FIXED_TASKS
+from tests.differential.test_differential import (
+    FIXED,
+    FIXED_ROUNDS,
+    FIXED_TASKS,
+    MULTIPLYING,
+)
 from tests.differential.ways import BY_NAME as WAY, WAYS
 
 
@@ -25,7 +30,7 @@ def test_names_differ() -> None:
     for made, table in ((KIND, KINDS), (WAY, WAYS), (TASK, TASK_WAYS)):
         assert len(made) == len(table)
     assert len({home.name for home in HOMES}) == len(HOMES)
-    assert set(WAY) >= KEYED
+    assert set(WAY) >= KEYED | set(MULTIPLYING)
 
 
 def test_the_fixed_part() -> None:

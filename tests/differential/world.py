@@ -105,6 +105,8 @@ class World:
 
     def show(self) -> None:
         """Let plain Spark see the tables as they are now."""
+        # Spark takes what is cached of a table for the table, whatever its version.
+        self.plain.catalog.clearCache()
         for table in ("t", "u"):
             rows = self.plain.read.format("delta").load(self.path(table))
             rows.createOrReplaceTempView(table)
