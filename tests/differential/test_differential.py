@@ -29,11 +29,11 @@ FIXED_SEED = 17
 TOGETHER = 8
 """Types in one view."""
 FIXED = {
-    "semi join": ("string", "char", "timestamp_ntz"),
+    "semi join": ("string", "char", "timestamp_ntz", "double"),
     "group key": ("bigint_edges", "decimal_long", "float", "date", "varchar"),
     "least and greatest": ("timestamp", "double_edges", "texts"),
     "added": ("decimal_small", "bigint"),
-    "compared with values": ("boolean", "tinyint", "smallint", "int", "double", "decimal",
+    "compared with values": ("boolean", "tinyint", "smallint", "int", "decimal",
                              "decimal_whole", "decimal_places", "binary", "ints", "doubles"),
     "carried": ("map", "map_nulls", "map_nested", "struct", "struct_map", "variant"),
 }  # fmt: skip
