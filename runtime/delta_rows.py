@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StructType
 
+from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.commits import Commit
 from ctsql.runtime.data_files import DataFile
 from ctsql.runtime.delta_versions import Versions
@@ -64,10 +65,19 @@ class DeltaRows(ABC):
         return self.versions.metadata(version)
 
     def reshapes(self, version: int) -> bool:
-        """Does the commit of a version change what rows look like, rows that stay too?"""
+        """Does the commit of a version change what rows look like, rows that stay too?
+
+        Of one before which the log was cleaned up nobody can tell, so it is taken to do it.
+        """
         if version <= 0 or self.commit_at(version).table is None:
             return False
-        return bool(reshaped(self.metadata_at(version - 1), self.metadata_at(version)))
+        try:
+            before = self.metadata_at(version - 1)
+        except CtsqlError as problem:
+            if problem.condition != "HISTORY_LOST":
+                raise
+            return True
+        return bool(reshaped(before, self.metadata_at(version)))
 
     # ---- rows
 

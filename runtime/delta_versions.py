@@ -103,8 +103,12 @@ class Versions:
 
     def _snapshot_at(self, version: int) -> Any:
         none = self._table.gateway.none
-        with converted():
-            return self._table.log.getSnapshotAt(version, none, none, False)
+        try:
+            with converted():
+                return self._table.log.getSnapshotAt(version, none, none, False)
+        except CtsqlError:
+            self._table.commit_at(version)  # where its log was cleaned up, that is the cause
+            raise
 
     def snapshot(self, version: int) -> Any:
         """A snapshot by which Delta reads files as they are read at a version."""

@@ -15,8 +15,10 @@ from ctsql.catalog.times import CLOSED
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.memory_table import MemoryTable
 from ctsql.runtime.redefinition import awaits_columns, not_written
+from ctsql.runtime.replaced_tables import NOT_THERE
 
-UNREADABLE = "STORED_DATA_INVALID"
+UNREADABLE = ("STORED_DATA_INVALID", *NOT_THERE)
+"""Of an output alone, and of what reads it: the others are computed."""
 
 COLUMNS = (
     ("kind", "string"),
@@ -83,7 +85,7 @@ def pending(engine: Engine) -> list[Pending]:
             try:
                 engine.advance_one(item, now)
             except CtsqlError as problem:
-                if not isinstance(problem, DataError) and problem.condition != UNREADABLE:
+                if not isinstance(problem, DataError) and problem.condition not in UNREADABLE:
                     raise
                 problems[item.id] = problem
             if awaits_columns(engine.objects, item):

@@ -20,6 +20,7 @@ from ctsql.runtime.incremental.view_state import state_table
 from ctsql.runtime.maintenance import cleaning, retention
 from ctsql.runtime.maintenance.compaction import THOROUGH, choose
 from ctsql.runtime.maintenance.needs import READS, Needs, needs, system_floor
+from ctsql.runtime.replaced_tables import check_tables, missing_table
 from ctsql.runtime.warehouse import SYSTEM_FOLDER
 
 Rows = tuple[list[str], list[str], list[tuple[object, ...]]]
@@ -102,7 +103,8 @@ class Maintenance:
             return
         for item in sorted(catalog, key=lambda i: i.name.key):
             is_kept = statement.everything and item.managed and item.location and not item.problem
-            if item.is_output or is_kept:
+            is_there = missing_table(self.engine.objects, [item]) is None
+            if (item.is_output or is_kept) and is_there:
                 yield from self._with_state(item)
         for name, table in (
             ("catalog", self.engine.catalog_store.table),
@@ -128,6 +130,7 @@ class Maintenance:
         catalog = self.engine.refresh_catalog()
         item = catalog.get(qualify(ref, self.names.search_schema), span=ref.span)
         if item.outputs:
+            check_tables(self.engine.objects, catalog.outputs_of(item))
             return catalog.outputs_of(item)
         if item.location is None:
             raise error(
@@ -138,6 +141,7 @@ class Maintenance:
                 wanted="stored object",
                 hint="A view keeps no rows. Name the tables that it reads.",
             )
+        check_tables(self.engine.objects, [item])
         return [item]
 
     def _compact(self, work: _Work, *, dry: bool) -> Compacted:
@@ -201,10 +205,10 @@ class Maintenance:
         """SHOW RETENTION: one row for each consumer of each table."""
         engine, now_ms = self.engine, clock.now_ms()
         catalog = engine.refresh_catalog()
-        stored = [i for i in catalog if i.location is not None and not i.problem]
+        known = needs(engine, keep_from=now_ms)
+        stored = [i for i in catalog if i.id in known]
         if statement.target is not None:
             stored = self._stored(statement)
-        known = needs(engine, keep_from=now_ms)
         unnamed = now_ms - retention.UNNAMED_AGE_MS
         rows: list[tuple[object, ...]] = []
         for item in sorted(stored, key=lambda i: i.name.key):

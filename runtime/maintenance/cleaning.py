@@ -100,7 +100,7 @@ def log_floors(engine: Engine, known: Mapping[str, Needs], before_ms: int) -> di
             known[item.id].log_floor, system_floor(engine.objects.table(item), before_ms=before_ms)
         )
         for item in engine.catalog
-        if item.location is not None and item.managed and not item.problem
+        if item.location is not None and item.managed and item.id in known
     }
     for item in engine.catalog:
         found = named_state(engine.objects, item)

@@ -25,11 +25,12 @@ from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_maintenance import first_logged
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.maintenance.retention import Need
+from ctsql.runtime.replaced_tables import NOT_THERE, missing_table
 from ctsql.runtime.subscriptions.readers import Readers
 
 READS = "reads"
 """The consumer that stands for SELECT, now and AS OF the past."""
-_LOST = ("HISTORY_LOST", "NOT_A_DELTA_TABLE", "STORED_DATA_INVALID")
+_LOST = ("HISTORY_LOST", "STORED_DATA_INVALID", *NOT_THERE)
 """Conditions under which an output cannot say what it needs."""
 
 
@@ -47,7 +48,7 @@ def consumer_name(item: Item) -> str:
 
 
 def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
-    """Who needs what of every stored object, by its id.
+    """Who needs what of every stored object, by its id; of one whose table is not there nothing.
 
     Args:
         keep_from: reads AS OF this T and later shall go on working.
@@ -60,6 +61,7 @@ def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
     catalog.check_outlined()
     engine.timeline.refresh()
     stored = [i for i in catalog if i.location is not None and not i.problem]
+    stored = [i for i in stored if missing_table(engine.objects, [i]) is None]
     rows: dict[str, list[Need]] = {i.id: [] for i in stored}
     logs: dict[str, list[int]] = {i.id: [] for i in stored}
     for item in stored:
@@ -70,10 +72,14 @@ def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
             logs[item.id].append(_last_write(engine, item))
     for item in (i for i in catalog if i.is_run or i.problem):
         for read, through, seen in _reads(engine, item, keep_from):
+            if read.id not in rows:
+                continue
             rows[read.id].append(_need(engine, read, through, consumer_name(item)))
             logs[read.id].append(_version_at(engine, read, seen))
     for kept in Readers(engine).kept():
         item = engine.objects.item(kept.object_id)
+        if item.id not in rows:
+            continue
         rows[item.id].append(_need(engine, item, kept.since, kept.consumer))
         logs[item.id].append(_version_at(engine, item, kept.since))
     return {i.id: Needs(tuple(rows[i.id]), min(logs[i.id])) for i in stored}

@@ -1,16 +1,19 @@
 """Foreign writers change columns, types and partitioning: right rows, or an error that says so."""
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from tests.runtime.disk import log
 from tests.runtime.foreign import (
     ACTS,
+    BASE,
     TASKS,
     VIEWS,
     Bag,
@@ -183,3 +186,38 @@ def test_partitioning_and_names_change(con: Connection, tmp_path: Path) -> None:
         "ALTER CONTINUAL TASK told AS (INSERT INTO told SELECT k, s, x, diff FROM changes(t))"
     )
     assert by_ctsql(con, "SELECT * FROM told WHERE k = 5") == {(5, "e", 50, 1): 1}
+
+
+@pytest.mark.slow
+def test_columns_that_changed_after_a_cleaned_log(
+    connect: Callable[[], Connection], tmp_path: Path
+) -> None:
+    """Whether the columns changed cannot be told then, which concerns that table alone."""
+    con = connect()
+    place = Place(con.spark, str(tmp_path / "b"))
+    place.make()
+    con.execute(f"CREATE TABLE b LOCATION '{place.path}'")
+    con.execute("CREATE TABLE other (k INT); INSERT INTO other VALUES (7)")
+    con.execute("CREATE MATERIALIZED VIEW seen AS SELECT k, v FROM b")
+    con.execute(
+        "CREATE CONTINUAL TASK copied (k INT) ON INPUT b AS (INSERT INTO copied SELECT k FROM b)"
+    )
+    assert bag(con.execute("SELECT * FROM seen").fetchall()) == bag([(r[0], r[2]) for r in BASE])
+    con.close()
+    known = place.version
+    place.sql("ALTER TABLE {t} ADD COLUMN more INT")
+    DeltaTable(place.path).create_checkpoint()
+    place.insert((5, "e", 50, 5, 5))
+    for file in Path(place.path, "_delta_log").glob("*"):
+        number = file.name.removeprefix(".")[:20]
+        if number.isdigit() and int(number) <= known:
+            file.unlink()
+    place.spark.sparkContext._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+    con = connect()
+    assert con.execute("SELECT * FROM other").fetchall() == [(7,)]
+    rows = [(r[0], r[2]) for r in [*BASE, (5, "e", 50, 5)]]
+    assert bag(con.execute("SELECT k, v FROM b").fetchall()) == bag(rows)
+    assert bag(con.execute("SELECT * FROM seen").fetchall()) == bag(rows)
+    problem = by_ctsql(con, "SELECT * FROM copied")
+    assert isinstance(problem, CtsqlError)
+    assert problem.condition == "HISTORY_LOST"

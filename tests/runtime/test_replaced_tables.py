@@ -91,6 +91,21 @@ def test_an_attached_table_made_anew(connect: Connect, tmp_path: Path) -> None:
     assert_rows(second.execute("SELECT * FROM seen").fetchall(), [(5, 50), (6, 60)], "seen")
 
 
+def _maintained(con: Connection) -> None:
+    """What is about the whole warehouse goes on without the table; by name it says why not."""
+    told = {row[2]: row[8] for row in con.execute("SHOW PENDING").fetchall()}
+    assert told["apart"] is None
+    assert '"b"' in told["seen"]
+    assert '"b"' in told["copied"]
+    retained = {row[1] for row in con.execute("SHOW RETENTION").fetchall()}
+    assert "apart" in retained
+    assert "b" not in retained
+    maintained = {row[1] for row in con.execute("MAINTAIN ALL").fetchall()}
+    assert {"apart", "copied", "other"} <= maintained
+    for text in ("MAINTAIN b", "SHOW RETENTION b"):
+        expect_error(con, text, "TABLE_REPLACED")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("commits", [1, 2, 5])
 def test_with_fewer_and_more_commits(connect: Connect, tmp_path: Path, commits: int) -> None:
@@ -103,6 +118,7 @@ def test_with_fewer_and_more_commits(connect: Connect, tmp_path: Path, commits: 
     _refused(second)
     _refused(con)
     _refused(connect())
+    _maintained(con)
 
 
 @pytest.mark.slow
