@@ -64,30 +64,29 @@ def has_order(data_type: T.DataType) -> bool:
 
 
 def _brought(column: str, kind: T.DataType) -> SparkColumn:
-    """How a column is brought to Python: dates as days, of which Python has not all."""
+    """How a column is compared, here and in Spark: dates as days, of which Python has not all.
+
+    No file is skipped by days: Delta misreads the statistics of a file with dates that are not of
+    the years 1 to 9999, and would skip rows that are there.
+    """
     value = F.col(column_name(column))
     return F.unix_date(value) if isinstance(kind, T.DateType) else value
-
-
-def _literal(value: Value, kind: T.DataType) -> SparkColumn:
-    literal = F.lit(value)
-    return F.date_from_unix_date(literal) if isinstance(kind, T.DateType) else literal
 
 
 def _among(column: str, values: list[Any], kind: T.DataType) -> SparkColumn:
     """Is the column's value one of these, as far as is said?"""
     known = sorted({v for v in values if v is not None}, key=_place)
-    mine = F.col(column_name(column))
+    mine = _brought(column, kind)
     if any(isinstance(v, str) and _LOST in v for v in known):
         return F.lit(True)
     conditions = []
     if known:
-        within = mine.between(_literal(known[0], kind), _literal(known[-1], kind))
+        within = mine.between(known[0], known[-1])
         if isinstance(kind, T.IntegralType) and len(known) <= LISTED_MAX:
             listed = ", ".join(f"{v}L" for v in known)
             within &= F.expr(f"{column_name(column)} IN ({listed})")
         elif len(known) <= TEXTS_MAX:
-            within &= mine.isin([_literal(v, kind) for v in known])
+            within &= mine.isin(known)
         conditions.append(within)
     if len(known) < len(values) and any(v is None for v in values):
         conditions.append(mine.isNull())
