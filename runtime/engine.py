@@ -218,6 +218,7 @@ class Engine:
         cannot be read has nothing to do; whoever reads it is told why.
         """
         now, passed = self.timeline.now, clock.now_ms()
+        readable = self.objects.readable()
         return any(
             self.objects.trims(item, after=now, until=passed)
             or (
@@ -228,14 +229,7 @@ class Engine:
                 )
             )
             for item in self.catalog
-            if item.is_run and self._is_readable_below(item)
-        )
-
-    def _is_readable_below(self, item: Item) -> bool:
-        """Can the definitions of an output, and of all that it reads, be read?"""
-        return all(
-            not i.problem and (not i.is_run or self.objects.is_readable(i))
-            for i in self.catalog.closure([item.id])
+            if item.is_run and item.id in readable
         )
 
     def mint_for(self, items: Iterable[Item]) -> int:
@@ -331,6 +325,7 @@ class Engine:
 
     def skip_failed(self, item: Item) -> int:
         """Go past the T at which a task failed; returns it."""
+        check_tables(self.objects, self.catalog.closure([item.id]))
         return TaskSink(self.objects, item).skip()
 
     def failure(self, item: Item) -> Failure | None:

@@ -130,8 +130,22 @@ class Objects(ObjectRows):
             found = self._bound[item.id, item.revision] = bind_stored(item, self.catalog)
         return found
 
-    def is_readable(self, item: Item) -> bool:
-        """Can this program read what the catalog says of a task or view?"""
+    def readable(self) -> set[str]:
+        """The ids of all objects of which this program can read the definition, and what is below.
+
+        In one pass over the catalog: what reads something unreadable is not among them.
+        """
+        found: set[str] = set()
+        for item in self.catalog.closure(self.catalog.items):
+            read = {r.object_id for r in item.reads} - {item.id}
+            if read <= found and self._is_readable(item):
+                found.add(item.id)
+        return found
+
+    def _is_readable(self, item: Item) -> bool:
+        """Can this program read what the catalog says of an object?"""
+        if item.problem or not item.is_run:
+            return not item.problem
         try:
             self.bound(item)
         except CtsqlError as problem:

@@ -15,10 +15,7 @@ from ctsql.catalog.times import CLOSED
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.memory_table import MemoryTable
 from ctsql.runtime.redefinition import awaits_columns, not_written
-from ctsql.runtime.replaced_tables import NOT_THERE
-
-UNREADABLE = ("STORED_DATA_INVALID", *NOT_THERE)
-"""Of an output alone, and of what reads it: the others are computed."""
+from ctsql.runtime.replaced_tables import UNREADABLE
 
 COLUMNS = (
     ("kind", "string"),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 NOT_THERE = ("TABLE_REPLACED", "NOT_A_DELTA_TABLE")
 """A table of which one of these is said is not the one that an object stands for."""
+UNREADABLE = ("STORED_DATA_INVALID", *NOT_THERE)
+"""What is said of an object that cannot be read, nor what reads it, before somebody mends it."""
 
 
 def replaced_error(catalog: Catalog, item: Item, facts: str) -> CtsqlError:

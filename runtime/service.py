@@ -32,7 +32,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.events import Event, EventKind
 from ctsql.runtime.maintenance.upkeep import Upkeep
 from ctsql.runtime.pacing import Pace, Trouble
-from ctsql.runtime.replaced_tables import NOT_THERE
+from ctsql.runtime.replaced_tables import NOT_THERE, UNREADABLE
 from ctsql.runtime.spark_errors import is_lost
 from ctsql.runtime.write_handle import Entry
 
@@ -218,12 +218,15 @@ class Service:
 
     def _is_worth_trying(self, engine: Engine, item: Item, trouble: Trouble, now: int) -> bool:
         """Has anything it reads or its own table moved since it failed, or was that long ago?"""
-        if trouble.is_due(time.monotonic()) or engine.objects.table(item).has(trouble.version + 1):
+        if trouble.is_due(time.monotonic()):
             return True
         try:
-            return bool(engine.objects.read_times(item, after=trouble.until, until=now))
+            has_moved = engine.objects.table(item).has(trouble.version + 1)
+            return has_moved or bool(
+                engine.objects.read_times(item, after=trouble.until, until=now)
+            )
         except CtsqlError as problem:
-            if problem.condition != "STORED_DATA_INVALID":
+            if problem.condition not in UNREADABLE:
                 raise
             return False  # nobody can tell what it reads before that is mended
 

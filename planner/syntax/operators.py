@@ -231,16 +231,24 @@ class _Reader(PieceReader):
                 inside = (found,)
             elif self.word() == "COLLATE" and self.is_name(1):
                 self.at += 2
+                while self.text() == "." and self.is_name(1):
+                    self.at += 2
                 if self.text() == "-" and self.is_name(1):  # Spark takes it for a bad name
                     raise self.unreadable()
                 inside = (found,)
-            elif self.text() == ":" and (self.is_name(1) or self.text(1) == "["):
+            elif self.text() == ":" and self.path_follows(found):
                 self.at += 1
                 self.at += self.is_name()
                 inside = (found,)
             else:
                 return found
             found = Shape("", start, self.at, inside)
+
+    def path_follows(self, found: Shape) -> bool:
+        """Does ``:`` reach into an operand? Into a literal text it does not."""
+        piece = self.pieces[found.start]
+        is_text = not found.inside and isinstance(piece, str) and STRING.match(piece)
+        return not is_text and (self.is_name(1) or self.text(1) == "[")
 
     def base(self) -> Shape:
         """An operand without what stands behind it."""
@@ -364,7 +372,10 @@ class _Reader(PieceReader):
         start, word = self.at, self.word()
         self.at += 1
         special = _CALLS.get(word)
-        inside = self.group(self.argument) if special is None else special(self)
+        if special is not None:  # it is no function, so neither FILTER nor OVER follows
+            inside = special(self)
+            return Shape("", start, self.at, tuple(inside))
+        inside = self.group(self.argument)
         while True:
             if self.word() == "FILTER" and self.text(1) == "(" and self.word(2) == "WHERE":
                 self.at += 3

@@ -25,12 +25,12 @@ from ctsql.runtime.delta_log import DeltaTable
 from ctsql.runtime.delta_maintenance import first_logged
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.maintenance.retention import Need
-from ctsql.runtime.replaced_tables import NOT_THERE, missing_table
+from ctsql.runtime.replaced_tables import UNREADABLE, missing_table
 from ctsql.runtime.subscriptions.readers import Readers
 
 READS = "reads"
 """The consumer that stands for SELECT, now and AS OF the past."""
-_LOST = ("HISTORY_LOST", "STORED_DATA_INVALID", *NOT_THERE)
+_LOST = ("HISTORY_LOST", *UNREADABLE)
 """Conditions under which an output cannot say what it needs."""
 
 

@@ -54,14 +54,14 @@ def _begin(con: Connection, forms: Mapping[str, str]) -> None:
     )
     for name, query in forms.items():
         con.execute(
-            f"CREATE MATERIALIZED VIEW {name} WITH (REFRESH POLICY = incremental) AS {query}"
+            f"CREATE MATERIALIZED VIEW `{name}` WITH (REFRESH POLICY = incremental) AS {query}"
         )
 
 
 def _check(con: Connection, forms: Mapping[str, str], at: str) -> None:
     for name, query in forms.items():
         wanted = con.execute(query).fetchall()
-        assert_rows(con.execute(f"SELECT * FROM {name}").fetchall(), wanted, f"{name}: {at}")
+        assert_rows(con.execute(f"SELECT * FROM `{name}`").fetchall(), wanted, f"{name}: {at}")
 
 
 @pytest.mark.spark

@@ -58,6 +58,7 @@ def _refused(con: Connection) -> None:
         "SELECT * FROM copied",
         "REFRESH MATERIALIZED VIEW seen",
         "INSERT INTO b VALUES (9, 90)",
+        "ALTER CONTINUAL TASK copied SKIP",
     ):
         problem = by_ctsql(con, text)
         assert isinstance(problem, CtsqlError), text
