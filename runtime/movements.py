@@ -12,13 +12,15 @@ Source: the Delta protocol, "Add File": ``tags`` hold a writer's own words about
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Protocol
 
 from ctsql.catalog.errors import error
-from ctsql.planner.nodes import DeletesInput, InsertsInput, TaskWrite
+from ctsql.planner.due_times import InputNode, due_times, watched_inputs
+from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput, TaskWrite
+from ctsql.planner.updates import Update
 from ctsql.runtime.batches import StagedFile
 from ctsql.runtime.commits import TIME_TAG, Change, Commit, FileAction, classify, rows_added
 from ctsql.runtime.log import LogTable
@@ -68,14 +70,44 @@ class Stored:
 
 
 def due_changes(plan: TaskWrite) -> dict[str, frozenset[Change]]:
-    """For each input the kinds of changes for which the body may have to run."""
+    """For each input that the plan's due times come from: the kinds of changes that make it due."""
+    assert plan.times is not None  # the rules have run
     found: dict[str, frozenset[Change]] = {}
-    for node in plan.inputs:
-        assert isinstance(node, InsertsInput | DeletesInput)
-        more = {Change.DELETE} if isinstance(node, DeletesInput) else {Change.APPEND}
+    for node in watched_inputs(plan.times):
         known = found.get(node.object_id, frozenset[Change]())
-        found[node.object_id] = known | more | {Change.MIXED, Change.FAILED}
+        found[node.object_id] = known | shown_changes(node)
     return found
+
+
+def shown_changes(node: InputNode) -> frozenset[Change]:
+    """The kinds of changes of a table that an input node may show rows of."""
+    own = {
+        InsertsInput: {Change.APPEND},
+        DeletesInput: {Change.DELETE},
+        ChangesInput: {Change.APPEND, Change.DELETE},
+    }
+    return frozenset(own[type(node)] | {Change.MIXED, Change.FAILED})
+
+
+def due_movements(
+    plan: TaskWrite, waiting: Mapping[str, Sequence[tuple[int, Movement, Change]]]
+) -> Iterator[tuple[int, str, Movement]]:
+    """What makes a task due, by the plan's node of due times: T, the input, how it moved.
+
+    Args:
+        waiting: how each input moved, and what that did to its rows, at the Ts of runs.
+    """
+
+    def changes(node: InputNode) -> Iterator[Update[Movement]]:
+        shown = shown_changes(node)
+        return ((m, time, 1) for time, m, change in waiting[node.object_id] if change in shown)
+
+    assert plan.times is not None  # the rules have run
+    times = {time for time, _ in due_times(plan.times, changes)}
+    for object_id, kinds in due_changes(plan).items():
+        for time, movement, change in waiting[object_id]:
+            if time in times and change in kinds:
+                yield time, object_id, movement
 
 
 def input_columns(plan: TaskWrite, object_id: str) -> tuple[str, ...]:

@@ -291,13 +291,23 @@ class Objects(ObjectRows):
             first, last = self.shown_at(item, start), self.shown_at(item, stop)
             assert first is not None  # a task begins when it is created
             assert last is not None
-            for object_id, kinds in due_changes(plan).items():
-                source, columns = self.item(object_id), input_columns(plan, object_id)
-                waiting = self.movements(source, after=first, until=last)
-                for time, group in groupby(waiting, lambda m: self._run_time(item, m.time)):
-                    movement = moved.merged(list(group))
-                    if self.change_of(source, movement, columns) in kinds:
-                        yield time, then.revision, object_id, movement
+            waiting = {
+                i: self._waiting(item, plan, i, after=first, until=last) for i in due_changes(plan)
+            }
+            for time, object_id, movement in moved.due_movements(plan, waiting):
+                yield time, then.revision, object_id, movement
+
+    def _waiting(
+        self, item: Item, plan: TaskWrite, object_id: str, *, after: int, until: int
+    ) -> list[tuple[int, Movement, Change]]:
+        """The movements of an input, those due at one T together: T, how it moved, what it did."""
+        source, columns = self.item(object_id), input_columns(plan, object_id)
+        moves = self.movements(source, after=after, until=until)
+        found = []
+        for time, group in groupby(moves, lambda m: self._run_time(item, m.time)):
+            movement = moved.merged(list(group))
+            found.append((time, movement, self.change_of(source, movement, columns)))
+        return found
 
     def _run_time(self, item: Item, time: int) -> int:
         """The T at which a task runs for a change at a time."""

@@ -268,6 +268,8 @@ class _Forms:
                 return ("plan", self._whole(rows), *listed)
             case tuple():
                 return tuple(self.part(each, columns) for each in part)
+            case float():
+                return ("float", repr(part))  # NaN is itself here, and -0.0 is not 0.0
             case _:
                 # 1, 1.0 and True are equal in Python, and not the same here.
                 return (type(part).__name__, part)

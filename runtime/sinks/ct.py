@@ -31,11 +31,10 @@ without writing, so that a restart does not run them again.
 
 from ctsql.catalog.errors import CtsqlError, DataError, EnvironmentProblem, StatementError, error
 from ctsql.catalog.items import Item
+from ctsql.planner.due_times import snapshot_inputs
 from ctsql.planner.lowering import Context
 from ctsql.planner.nodes import TaskWrite
 from ctsql.planner.rules.inserts_input import inserts_input
-from ctsql.planner.rules.times_extract import times_extract
-from ctsql.planner.rules.times_reduce import times_reduce
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks.ct_state import SinkState
 from ctsql.runtime.sinks.failure import (
@@ -97,8 +96,7 @@ class TaskSink:
         self._retrying = retry
         state: SinkState[Run] = SinkState(output_upper=upper)
         runs = due_runs(self.objects, self.item, after=upper - 1, until=until)
-        due = times_reduce(times_extract((run, run.time, 1) for run in runs))
-        state.append_times = {time for time, _ in due}
+        state.append_times = {run.time for run in runs}
         state.append_times_progress = until + 1
         by_time = {run.time: run for run in runs}
         self._waiting, self._together_max = sorted(runs, key=lambda r: r.time), RUNS_MAX
@@ -129,7 +127,7 @@ class TaskSink:
             return upper
         plan = self.objects.bound(self.item).plan
         assert isinstance(plan, TaskWrite)
-        return self.item.created if plan.snapshot else self.item.created + 1
+        return self.item.created if snapshot_inputs(plan) else self.item.created + 1
 
     def _write_together(self, run: Run) -> tuple[int, bool] | None:
         """Like :meth:`_write` for a due time and those that wait after it, in one commit.

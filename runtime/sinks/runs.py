@@ -12,6 +12,7 @@ from functools import partial
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.items import Item
+from ctsql.planner.due_times import snapshot_inputs
 from ctsql.planner.nodes import InsertsInput, TaskWrite
 from ctsql.runtime.commits import Change
 from ctsql.runtime.input_changes import InputChange
@@ -47,7 +48,8 @@ def due_runs(objects: Objects, item: Item, *, after: int, until: int) -> list[Ru
     if after < item.created:
         snapshot = Movement(item.created, SNAPSHOT, SNAPSHOT)
         first = objects.timeline.task(item.id).revision_at(item.created)
-        inputs = [i.id for i in objects.followed(item)]
+        _, plan = objects.in_force(item, item.created)
+        inputs = snapshot_inputs(plan)
         found.append(Run(item.created, first, tuple((i, snapshot) for i in inputs)))
         after = item.created
     moved: dict[tuple[int, int], list[tuple[str, Movement]]] = {}

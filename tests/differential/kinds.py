@@ -57,6 +57,8 @@ _TEXTS = ("'ab'", "'x'", "''", "' '", "'ab '", "'ab  '", "'AB'", "'ä€😀'", 
           "repeat('a', 40)", "concat(repeat('a', 40), 'b')", "repeat('\U0010ffff', 33)",
           "concat(repeat('a', 31), '😀')")  # fmt: skip
 
+_STRUCT = "STRUCT<x: DOUBLE, y: ARRAY<STRING>, z: STRUCT<d: DATE, n: DECIMAL(38, 2)>>"
+
 KINDS = (
     Kind("boolean", "BOOLEAN", ("true", "false"), SCALAR),
     Kind("tinyint", "TINYINT", ("1", "-128", "127", "0", "7"), NUMBER),
@@ -109,13 +111,17 @@ KINDS = (
          ("map(1, named_struct('d', DATE '1582-10-10', 'l', array(1.5BD)))", "map()",
           "map(2, NULL, 1, named_struct('d', NULL, 'l', array()))",
           "map(1, named_struct('d', NULL, 'l', array()), 2, NULL)"), frozenset({GROUP, DELTA_RS})),
-    Kind("struct", "STRUCT<x: DOUBLE, y: ARRAY<STRING>, z: STRUCT<d: DATE, n: DECIMAL(38, 2)>>",
-         ("named_struct('x', 0.5D, 'y', array('a', NULL), 'z', named_struct('d', DATE "
+    # Spark compares structs of equal types only, so each value has the column's.
+    Kind("struct", _STRUCT, tuple(
+        f"CAST({value} AS {_STRUCT})"
+        for value in (
+          "named_struct('x', 0.5D, 'y', array('a', NULL), 'z', named_struct('d', DATE "
           "'1582-10-10', 'n', 1.5BD))",
           "named_struct('x', double('-0.0'), 'y', array(), 'z', NULL)",
           "named_struct('x', 0D, 'y', array(), 'z', NULL)",
           "named_struct('x', double('NaN'), 'y', NULL, 'z', named_struct('d', NULL, 'n', NULL))",
-          "named_struct('x', NULL, 'y', NULL, 'z', NULL)"), ALL | {DELTA_RS}),
+          "named_struct('x', NULL, 'y', NULL, 'z', NULL)",
+        )), ALL | {DELTA_RS}),
     Kind("struct_map", "STRUCT<m: MAP<STRING, BINARY>, s: STRING>",
          ("named_struct('m', map('k', X'00'), 's', 'a')", "named_struct('m', map(), 's', '')",
           "named_struct('m', NULL, 's', NULL)",

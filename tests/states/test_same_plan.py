@@ -61,6 +61,10 @@ def total(column: int) -> Call:
 
 
 SAME = {
+    "no number": (
+        where(table(1), call("EqualTo", col(1), call("Literal", float("nan")))),
+        where(table(1), call("EqualTo", col(1), call("Literal", float("nan")))),
+    ),
     "names": (project(table(1, 2), Alias(3, col(2))), project(table(7, 8), Alias(9, col(8)))),
     "nested projections": (
         project(table(1), Alias(2, plus_one(1)), Alias(3, plus_one(1))),
@@ -102,6 +106,10 @@ OTHER = {
     "another literal": (
         where(table(1), equal(1, 1), call("Literal", 1)),
         where(table(1), equal(1, 1), call("Literal", 1.0)),
+    ),
+    "zeros of two signs": (
+        where(table(1), call("EqualTo", col(1), call("Literal", 0.0))),
+        where(table(1), call("EqualTo", col(1), call("Literal", -0.0))),
     ),
     "sides of a self-join": (
         join(table(1, 2), table(3, 4), equal(1, 4)),

@@ -1,0 +1,46 @@
+"""The times at which a task is due: what the plan's node of them gives over the inputs' changes."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from ctsql.planner.nodes import (
+    ChangesInput,
+    DeletesInput,
+    InsertsInput,
+    Node,
+    TaskWrite,
+    TimesExtract,
+    TimesReduce,
+    descend,
+)
+from ctsql.planner.rules.times_extract import times_extract
+from ctsql.planner.rules.times_reduce import times_reduce
+from ctsql.planner.updates import Row, Update
+
+InputNode = InsertsInput | DeletesInput | ChangesInput
+
+
+def due_times(
+    node: Node, changes: Callable[[InputNode], Iterable[Update[Row]]]
+) -> list[tuple[int, int]]:
+    """What a node of due times gives: (t, d), by the transforms on collections.
+
+    Args:
+        changes: the collection of an input node.
+    """
+    match node:
+        case TimesReduce(times=below):
+            return times_reduce(due_times(below, changes))
+        case TimesExtract():
+            return times_extract(u for n in watched_inputs(node) for u in changes(n))
+    raise TypeError(f"{type(node).__name__} gives no times")
+
+
+def watched_inputs(node: Node) -> Iterator[InputNode]:
+    """The inputs below a node."""
+    return (n for n in descend(node) if isinstance(n, InputNode))
+
+
+def snapshot_inputs(plan: TaskWrite) -> list[str]:
+    """The ids of the inputs of which the first run reads the whole contents."""
+    marked = (n for n in plan.inputs if isinstance(n, InsertsInput) and n.with_snapshot)
+    return list(dict.fromkeys(n.object_id for n in marked))
