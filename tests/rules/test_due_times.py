@@ -1,0 +1,106 @@
+"""Which times a task runs at follows from the nodes that EXPLAIN prints: with others it differs."""
+
+from dataclasses import replace
+
+import pytest
+
+from ctsql.catalog.names import Name
+from ctsql.catalog.schemas import Column
+from ctsql.catalog.spans import Source
+from ctsql.planner.due_times import snapshot_inputs
+from ctsql.planner.nodes import (
+    ChangesInput,
+    DeletesInput,
+    Insert,
+    InsertsInput,
+    Node,
+    Query,
+    TaskWrite,
+    TimesExtract,
+    TimesReduce,
+    Transaction,
+)
+from ctsql.planner.rules import snapshot_option
+from ctsql.planner.syntax import parse
+from ctsql.planner.syntax.statements import Select
+from ctsql.runtime.commits import Change
+from ctsql.runtime.movements import Movement, due_movements
+
+
+def inserts(of: str) -> InsertsInput:
+    """The inserts of an input."""
+    return InsertsInput(object_id=of, name=Name("default", of), columns=("k",))
+
+
+def deletes(of: str) -> DeletesInput:
+    """The deletes of an input."""
+    return DeletesInput(object_id=of, name=Name("default", of), columns=("k",))
+
+
+def changes(of: str) -> ChangesInput:
+    """The changes of an input."""
+    return ChangesInput(object_id=of, name=Name("default", of), columns=("k", "diff"))
+
+
+def task(*watched: Node, snapshot: bool = False) -> TaskWrite:
+    """A task that reads the inserts of two inputs, due when what is watched changes."""
+    inputs = (inserts("a"), inserts("b"))
+    statement = parse(Source("SELECT a.k FROM a, b").whole())
+    assert isinstance(statement, Select)
+    query = Query(sql=statement.query, relations=inputs)
+    target = (Column("k", "int"),)
+    return TaskWrite(
+        object_id="log",
+        name=Name("default", "log"),
+        columns=target,
+        inputs=inputs,
+        times=TimesReduce(times=TimesExtract(inputs=watched)),
+        transaction=Transaction(
+            statements=(Insert(object_id="log", query=query, into=("k",), target=target),)
+        ),
+        snapshot=snapshot,
+    )
+
+
+A = [
+    (1, Movement(1, 0, 1), Change.APPEND),
+    (2, Movement(2, 1, 2), Change.DELETE),
+    (3, Movement(3, 2, 3), Change.MIXED),
+    (4, Movement(4, 3, 4), Change.NONE),
+]
+B = [(1, Movement(1, 0, 1), Change.APPEND), (5, Movement(5, 1, 2), Change.DELETE)]
+
+DUE: dict[str, tuple[tuple[Node, ...], list[tuple[int, str]]]] = {
+    "inserts": ((inserts("a"),), [(1, "a"), (3, "a")]),
+    "inserts and deletes": ((inserts("a"), deletes("a")), [(1, "a"), (2, "a"), (3, "a")]),
+    "changes": ((changes("a"),), [(1, "a"), (2, "a"), (3, "a")]),
+    "of both": ((inserts("a"), inserts("b")), [(1, "a"), (1, "b"), (3, "a")]),
+    "deletes of the other": ((deletes("b"),), [(5, "b")]),
+    "nothing is watched": ((), []),
+}
+
+
+@pytest.mark.parametrize("name", DUE)
+def test_the_nodes_say_when(name: str) -> None:
+    """Which inputs stand below the node of times, and as what, decides."""
+    watched, due = DUE[name]
+    found = due_movements(task(*watched), {"a": A, "b": B})
+    assert sorted((time, object_id) for time, object_id, _ in found) == due
+
+
+def test_a_task_without_such_a_node_is_refused() -> None:
+    """A plan whose node of times is another one is not run by a guess."""
+    plan = replace(task(inserts("a")), times=inserts("a"))
+    with pytest.raises(TypeError, match="InsertsInput gives no times"):
+        list(due_movements(plan, {"a": A, "b": B}))
+
+
+def test_the_marked_inputs_are_the_snapshot() -> None:
+    """The first run reads the inputs that the transform has marked, not what an option says."""
+    plan = task(inserts("a"), snapshot=True)
+    assert snapshot_inputs(plan) == []
+    marked = snapshot_option.rule(plan)
+    assert isinstance(marked, TaskWrite)
+    assert snapshot_inputs(marked) == ["a", "b"]
+    one = replace(marked, inputs=(marked.inputs[0], inserts("b")), snapshot=False)
+    assert snapshot_inputs(one) == ["a"]
