@@ -36,7 +36,7 @@ def test_pure_module_loads_nothing_heavy(module: str, root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["sinks.ct_state", "sinks.mv_mint", "sinks.mv_append", "refresh"]
+    "module", ["sinks.ct_state", "sinks.mv_mint", "sinks.decisions", "refresh"]
 )
 def test_decisions_load_no_spark(module: str, root: Path) -> None:
     """What a sink or a schedule decides is decided without Spark."""

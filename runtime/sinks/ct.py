@@ -37,6 +37,7 @@ from ctsql.planner.nodes import TaskWrite
 from ctsql.planner.rules.inserts_input import inserts_input
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.sinks.ct_state import SinkState
+from ctsql.runtime.sinks.decisions import Wait, Write
 from ctsql.runtime.sinks.failure import (
     Action,
     Failure,
@@ -102,13 +103,13 @@ class TaskSink:
         self._waiting, self._together_max = sorted(runs, key=lambda r: r.time), RUNS_MAX
         unwritten = False
         self._propose(state, by_time)
-        while (decision := state.decide()) is not None:
+        while not isinstance(decision := state.decide(), Wait):
             self.objects.check_stop()
             state.output_upper = decision.upper
-            if decision.rows:
-                ((run, _),) = decision.rows
-                state.output_upper, wrote = self._write_together(run) or self._write(run)
-                unwritten = not wrote
+            match decision:
+                case Write(what=((run, _),)):
+                    state.output_upper, wrote = self._write_together(run) or self._write(run)
+                    unwritten = not wrote
             self._propose(state, by_time)
         if unwritten:
             self._advance_upper(state.output_upper)

@@ -2,7 +2,7 @@
 
 State: the times at which the input changed, as far as they are known; the proposed rows, as far
 as they are known; the output's upper. All three frontiers are exclusive. The decision is total:
-nothing, advance the upper without rows, or write the rows as of a time.
+wait, advance the upper without rows, or write the rows as of a time.
 
 S1: the smallest known time that is not yet written is written next, and no other.
 S2: nothing is written before all times below it are known and its own rows are complete.
@@ -17,16 +17,13 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from ctsql.planner.updates import Update, as_of, consolidate
+from ctsql.runtime.sinks.decisions import WAIT, Advance, Decision, Write
 
 Row = TypeVar("Row", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[Row]):
-    """Bring the output's upper to ``upper`` (exclusive), writing ``rows`` with multiplicities."""
-
-    upper: int
-    rows: tuple[tuple[Row, int], ...]
+Rows = tuple[tuple[Row, int], ...]
+"""Rows with how many copies of each."""
 
 
 @dataclass(slots=True)
@@ -54,15 +51,15 @@ class SinkState(Generic[Row]):
         ]
         return min(times, default=None)
 
-    def decide(self) -> Decision[Row] | None:
-        """The next write, or None when there is nothing to do yet."""
+    def decide(self) -> Decision[Rows[Row]]:
+        """What to do next."""
         self.append_times = {t for t in self.append_times if t >= self.output_upper}
         write = self.due()
         if write is None:
             if self.append_times_progress > self.output_upper:
-                return Decision(self.append_times_progress, ())
-            return None
+                return Advance(self.append_times_progress)
+            return WAIT
         if self.to_append_progress <= write:
-            return Decision(write, ()) if write > self.output_upper else None
+            return Advance(write) if write > self.output_upper else WAIT
         self.to_append = consolidate(self.to_append)
-        return Decision(write + 1, tuple(as_of(self.to_append, write).items()))
+        return Write(write + 1, tuple(as_of(self.to_append, write).items()))

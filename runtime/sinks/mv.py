@@ -47,9 +47,9 @@ from ctsql.runtime.incremental.following import Following
 from ctsql.runtime.incremental.view_state import ViewState
 from ctsql.runtime.objects import Objects, revision_of
 from ctsql.runtime.redefinition import awaits_columns, is_outdated, is_redefined, table_schema
-from ctsql.runtime.sinks import mv_append
+from ctsql.runtime.sinks.decisions import Advance, Wait, Write
 from ctsql.runtime.sinks.failure import FEATURE, Failure, is_final, recorded
-from ctsql.runtime.sinks.mv_mint import Description, Mint
+from ctsql.runtime.sinks.mv_mint import Description, Mint, decide
 from ctsql.runtime.sinks.staging import DRIVER_ROWS_MAX, stage
 from ctsql.runtime.sources import StoredSources
 from ctsql.runtime.spark_errors import converted
@@ -234,13 +234,13 @@ class ViewSink:
         said = self._said.get(batch.text.batch_id, {})  # none if another process wrote it
         state = self._states.get(batch.text.batch_id)
         while True:
-            action = mv_append.decide(description, self.output.fetch_recent_upper())
-            match action:
-                case mv_append.Drop():
+            upper = self.output.fetch_recent_upper()
+            match decide(description, upper):
+                case Wait():
                     return self._drop(batch, state)
-                case mv_append.Append(_, None) if self._is_overtaken(batch):
+                case Write() if self._is_overtaken(batch):
                     return self._drop(batch, state)
-                case mv_append.Append(_, None):
+                case Write():
                     at = self.objects.shown_at(self.item, description.upper - 1)
                     assert at is not None  # as when it was written
                     if state is not None:
@@ -251,10 +251,10 @@ class ViewSink:
                         new=description.upper,
                         metadata={**self.objects.reads_at(self.item, at), **said},
                     )
-                case mv_append.Append(_, int(behind)):
-                    lower, said_first = description.lower, revision_of(self.item)
+                case Advance(lower):
+                    said_first = revision_of(self.item)
                     advanced = self.output.compare_and_append(
-                        (), expected=behind, new=lower, metadata=said_first
+                        (), expected=upper, new=lower, metadata=said_first
                     )
                     if isinstance(advanced, Committed):
                         faults.point("mv_advanced_upper")

@@ -1,4 +1,4 @@
-"""Minting of batch descriptions for a materialized view: which [lower, upper) to write next.
+"""The materialized-view sink's decisions: which [lower, upper) to write next, and what then.
 
 M1: lowers are unique and strictly increase. M2: uppers never go back. M3: at most one valid
 description is in flight: a new one is minted only after the stored upper has moved past the
@@ -11,6 +11,7 @@ upper is still behind it makes the append bring the upper there first.
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.errors import error
+from ctsql.runtime.sinks.decisions import WAIT, Advance, Decision, Write
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ class Mint:
         """Promoted from read-only to writing; there is no way back."""
         return replace(self, read_only=False)
 
-    def next(self, *, desired: int, stored: int) -> tuple["Mint", Description | None]:
-        """Mint if there is something to write.
+    def next(self, *, desired: int, stored: int) -> tuple["Mint", Decision[Description]]:
+        """Mint if there is something to write; otherwise wait.
 
         Args:
             desired: the desired frontier, exclusive. stored: the output's upper, exclusive.
@@ -54,12 +55,12 @@ class Mint:
         """
         lower = max(stored, self.since)
         if self.read_only or desired <= lower:
-            return self, None
+            return self, WAIT
         if self.minted_at is not None and stored <= self.minted_at:
-            return self, None
+            return self, WAIT
         if self.minted is not None:
             if lower <= self.minted.lower:
-                return self, None  # the last one is still valid (M1, M3)
+                return self, WAIT  # the last one is still valid (M1, M3)
             if desired < self.minted.upper:
                 raise error(
                     "INTERNAL_ERROR",
@@ -67,4 +68,20 @@ class Mint:
                     detail=f"{desired} after {self.minted}.",
                 )
         made = Description(lower, desired)
-        return replace(self, minted_at=stored, minted=made), made
+        return replace(self, minted_at=stored, minted=made), Write(desired, made)
+
+
+def decide(description: Description, upper: int) -> Decision[Description]:
+    """What to do with a description whose rows are staged.
+
+    Wait: it is outdated, and what was staged for it is to be deleted. Advance: the upper is behind
+    its lower, and is to be brought there first. Write: commit it.
+
+    Args:
+        upper: the output's upper, exclusive, as the log has it.
+    """
+    if upper > description.lower:
+        return WAIT
+    if upper < description.lower:
+        return Advance(description.lower)
+    return Write(description.upper, description)

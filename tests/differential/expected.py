@@ -15,6 +15,10 @@ KEYED = frozenset(
 """Ways that group by the value."""
 
 
+ORDERED = frozenset({"greatest by", "sorted list"})
+"""Ways whose aggregate depends on the order of rows, to a planner that knows no more of it."""
+
+
 def no_plan(kind: Kind, way: Way, *, is_alone: bool) -> str | None:
     """Why no change plan follows a pair, as REFRESH POLICY = strict says; None if one does.
 
@@ -25,5 +29,7 @@ def no_plan(kind: Kind, way: Way, *, is_alone: bool) -> str | None:
         return "CLAUSE_UNSUPPORTED"
     if ADD in way.needs and kind.sql in ("FLOAT", "DOUBLE") and not is_alone:
         return "FLOAT_AGGREGATE_NESTED"
+    if way.name in ORDERED and not is_alone:
+        return "INEXACT_AGGREGATE_NESTED"
     holds_maps = GROUP in kind.can and SORT not in kind.can
     return "GROUPED_BY_MAP" if holds_maps and way.name in KEYED else None

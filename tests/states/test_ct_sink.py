@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ctsql.planner.rules.inserts_input import inserts_input
-from ctsql.runtime.sinks.ct_state import Decision, SinkState
+from ctsql.runtime.sinks.ct_state import Rows, SinkState
+from ctsql.runtime.sinks.decisions import WAIT, Advance, Decision, Wait, Write
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors"
 
@@ -51,21 +52,27 @@ def _state(row: str) -> tuple[SinkState[str], str]:
     return state, right.strip()
 
 
-def _shown(decision: Decision[str] | None, *, wrote: bool) -> str:
-    if decision is None:
-        return "wait"
-    rows = sorted(row for row, count in decision.rows for _ in range(count))
-    return " ".join(["write" if wrote else "advance", str(decision.upper), *rows])
+def _rows(decision: Decision[Rows[str]]) -> list[str]:
+    if not isinstance(decision, Write):
+        return []
+    return sorted(row for row, count in decision.what for _ in range(count))
+
+
+def _shown(decision: Decision[Rows[str]]) -> str:
+    match decision:
+        case Wait():
+            return "wait"
+        case Advance(upper):
+            return f"advance {upper}"
+        case Write(upper, _):
+            return " ".join(["write", str(upper), *_rows(decision)])
 
 
 @pytest.mark.parametrize("row", ROWS, ids=range(1, len(ROWS) + 1))
 def test_state_table(row: str) -> None:
     """Each row of the table decides as it says."""
     state, wanted = _state(row)
-    due = state.due()
-    decision = state.decide()
-    wrote = decision is not None and due is not None and decision.upper == due + 1
-    assert _shown(decision, wrote=wrote) == wanted
+    assert _shown(state.decide()) == wanted
 
 
 def test_vector_steps() -> None:
@@ -76,13 +83,13 @@ def test_vector_steps() -> None:
         decision = state.decide()
         wanted = step["expect"]
         if wanted is None:
-            assert decision is None, step
+            assert decision == WAIT, step
             continue
-        assert decision is not None, step
+        assert not isinstance(decision, Wait), step
         assert decision.upper == wanted["upper"], step
-        rows = sorted(row for row, count in decision.rows for _ in range(count))
-        assert rows == sorted(wanted["rows"]), step
-        assert all(count > 0 for _, count in decision.rows), step
+        assert _rows(decision) == sorted(wanted["rows"]), step
+        if isinstance(decision, Write):
+            assert all(count > 0 for _, count in decision.what), step
 
 
 def _set(state: SinkState[str], changes: dict[str, Any]) -> None:
@@ -112,7 +119,7 @@ def test_decision_moves_forward(state: SinkState[str]) -> None:
     """S3: what is decided is past the upper, and deciding again decides the same."""
     upper = state.output_upper
     decision = state.decide()
-    assert decision is None or decision.upper > upper
+    assert isinstance(decision, Wait) or decision.upper > upper
     assert state.decide() == decision
 
 
@@ -121,7 +128,7 @@ def test_nothing_is_written_too_early(state: SinkState[str]) -> None:
     """S2: rows go in only at a due time whose rows and earlier times are all known."""
     due = state.due()
     decision = state.decide()
-    if decision is not None and decision.rows:
+    if isinstance(decision, Write):
         assert due is not None
         assert decision.upper == due + 1
         assert due < state.append_times_progress
@@ -130,8 +137,8 @@ def test_nothing_is_written_too_early(state: SinkState[str]) -> None:
 
 @given(STATES)
 def test_what_is_due_and_complete_does_not_wait(state: SinkState[str]) -> None:
-    """No decision means that nothing is due, or that its rows are not complete yet."""
-    if state.decide() is None:
+    """To wait means that nothing is due, or that its rows are not complete yet."""
+    if state.decide() == WAIT:
         due = state.due()
         if due is None:
             assert state.append_times_progress <= state.output_upper
@@ -154,13 +161,12 @@ def test_each_due_time_is_written_once_in_order(
     for times_below, rows_below in [*progress, (13, 13)]:
         state.append_times_progress = max(state.append_times_progress, times_below)
         state.to_append_progress = max(state.to_append_progress, rows_below)
-        while (due := state.due(), decision := state.decide())[1] is not None:
+        while not isinstance(decision := state.decide(), Wait):
             assert decision.upper > state.output_upper
-            if due is not None and decision.upper == due + 1:
+            if isinstance(decision, Write):
+                due = decision.upper - 1
                 assert due > max(written, default=-1)
-                written[due] = sorted(r for r, n in decision.rows for _ in range(n))
-            else:
-                assert decision.rows == ()
+                written[due] = _rows(decision)
             state.output_upper = decision.upper
     assert state.output_upper == 13
     assert written == {time: sorted(rows) for time, rows in proposals.items()}

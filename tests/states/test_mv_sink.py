@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from ctsql.runtime.sinks.mv_append import Append, Drop, decide
-from ctsql.runtime.sinks.mv_mint import Description, Mint
+from ctsql.runtime.sinks.decisions import WAIT, Advance, Wait, Write
+from ctsql.runtime.sinks.mv_mint import Description, Mint, decide
 
 VECTOR = json.loads(
     (Path(__file__).resolve().parent.parent / "vectors" / "mv_sink.json").read_text()
@@ -22,9 +22,11 @@ def test_vector_of_descriptions() -> None:
             mint = Mint(minted_at=mint.minted_at, read_only=True)
         elif step.get("read_only") is False:
             mint = mint.writing()
-        mint, made = mint.next(desired=step["desired"], stored=step["stored"])
-        wanted = None if step["mint"] is None else Description(*step["mint"])
-        assert made == wanted, step
+        mint, decision = mint.next(desired=step["desired"], stored=step["stored"])
+        if step["mint"] is None:
+            assert decision == WAIT, step
+        else:
+            assert decision == Write(step["mint"][1], Description(*step["mint"])), step
 
 
 @pytest.mark.parametrize("case", VECTOR["append"], ids=lambda c: f"at {c['upper']}")
@@ -36,11 +38,11 @@ def test_vector_of_appends(case: dict[str, object]) -> None:
     action = decide(description, upper)
     match str(case["result"]).split()[0].rstrip(","):
         case "committed":
-            assert action == Append(description)
+            assert action == Write(description.upper, description)
         case "advance":
-            assert action == Append(description, advance_from=upper)
+            assert action == Advance(description.lower)
         case "dropped":
-            assert action == Drop(description)
+            assert action == WAIT
         case other:
             raise AssertionError(other)
 
@@ -58,9 +60,9 @@ def test_minting_moves_forward(moves: list[tuple[int, int]]) -> None:
     made: list[Description] = []
     for wanted, written in moves:
         desired, stored = max(desired, wanted), max(stored, written)
-        mint, description = mint.next(desired=desired, stored=stored)
-        if description is not None:
-            made.append(description)
+        mint, decision = mint.next(desired=desired, stored=stored)
+        if isinstance(decision, Write):
+            made.append(decision.what)
     lowers, uppers = [d.lower for d in made], [d.upper for d in made]
     assert lowers == sorted(set(lowers))
     assert uppers == sorted(uppers)
@@ -71,4 +73,4 @@ def test_a_mint_gives_one_description_at_a_time(desired: int, stored: int) -> No
     """M3: without a move of the stored upper there is no second one."""
     mint, first = Mint().next(desired=desired, stored=stored)
     _, second = mint.next(desired=desired + 5, stored=stored)
-    assert first is None or second is None
+    assert isinstance(first, Wait) or isinstance(second, Wait)

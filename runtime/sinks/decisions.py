@@ -1,0 +1,33 @@
+"""What a sink does next with its output: the decisions of tasks and of views are of one type. Pure.
+
+A decision moves the output's upper (exclusive) or waits; it never moves it back.
+"""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+What = TypeVar("What")
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """There is nothing to do until a frontier moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """Bring the upper to ``upper`` without rows."""
+
+    upper: int
+
+
+@dataclass(frozen=True, slots=True)
+class Write(Generic[What]):
+    """Commit ``what``, and with it bring the upper to ``upper``."""
+
+    upper: int
+    what: What
+
+
+WAIT = Wait()
+Decision = Wait | Advance | Write[What]
