@@ -36,11 +36,17 @@ def test_pure_module_loads_nothing_heavy(module: str, root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["sinks.ct_state", "sinks.mv_mint", "sinks.decisions", "refresh"]
+    "module",
+    [
+        "ctsql.runtime.sinks.ct_state",
+        "ctsql.runtime.sinks.mv_mint",
+        "ctsql.runtime.sinks.decisions",
+        "ctsql.runtime.refresh",
+    ],
 )
 def test_decisions_load_no_spark(module: str, root: Path) -> None:
     """What a sink or a schedule decides is decided without Spark."""
-    loaded = _loaded_after(f"import ctsql.runtime.{module}", root)
+    loaded = _loaded_after(f"import {module}", root)
     assert loaded.isdisjoint({"pyspark", "delta", "py4j"})
 
 

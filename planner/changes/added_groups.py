@@ -1,7 +1,8 @@
 """Groups of the view's own rows with the change added: no table is read but for its change.
 
 Where the view shows the keys and every COUNT and SUM of its topmost GROUP BY, the stored row of a
-group says nearly all that a state table would (rules/algebraic.py): with the change by group,
+group says nearly all that a state table would (:mod:`ctsql.planner.changes.rules.algebraic`): with
+the change by group,
 
     COUNT(*)' = COUNT(*) + n     COUNT(x)' = COUNT(x) + n_x     SUM(x)' = SUM(x) + s
 

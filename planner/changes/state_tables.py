@@ -1,14 +1,15 @@
 """Which aggregates of a plan can have a state table, and whether the view is served better by it.
 
-Every aggregate whose calls add up (rules/algebraic.py) can have one. The runtime keeps that of the
-topmost GROUP BY, with filters and projections above it, and maybe ORDER BY .. LIMIT above these:
-the first rows are then chosen from all groups of the state. So is what a query makes of groups that
-it compares with one another (compared_groups.py). What else lies deeper is recomputed by affected
+Every aggregate whose calls add up (:mod:`ctsql.planner.changes.rules.algebraic`) can have one. The
+runtime keeps that of the topmost GROUP BY, with filters and projections above it, and maybe ORDER
+BY .. LIMIT above these: the first rows are then chosen from all groups of the state. So is what a
+query makes of groups that it compares with one another
+(:mod:`ctsql.planner.changes.compared_groups`). What else lies deeper is recomputed by affected
 keys, as its state may be larger than the view.
 
 A view that shows all that a state table would say needs none: the change is added to its own rows
-(added_groups.py). One that shows the keys and every COUNT and SUM, but not all the counts, needs
-one only where rows go; one that does not show them always does.
+(:mod:`ctsql.planner.changes.added_groups`). One that shows the keys and every COUNT and SUM, but
+not all the counts, needs one only where rows go; one that does not show them always does.
 """
 
 from dataclasses import dataclass, replace
@@ -37,8 +38,9 @@ class StatePlan:
     Attributes:
         number: its number. columns: their names; their types are those of ``initial``'s text.
         key_columns: how many of them, from the first, are the group.
-        bounded: columns in which no value may be above ``algebraic.BOUND``; where one is, the
-            state says nothing of the averages.
+        bounded: columns in which no value may be above
+            :data:`~ctsql.planner.changes.rules.algebraic.BOUND`; where one is, the state says
+            nothing of the averages.
     """
 
     number: int

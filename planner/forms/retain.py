@@ -9,7 +9,7 @@ kept where the predicate is true; where it is false or NULL it is not.
 """
 
 from ctsql.planner.forms.commented import commented
-from ctsql.planner.syntax.flows import TaskForm
+from ctsql.planner.syntax.pieces import TaskForm
 
 
 def compile_retain(form: TaskForm) -> str:

@@ -7,7 +7,7 @@ revised. An aggregate is over the rows of one T.
 """
 
 from ctsql.planner.forms.commented import commented
-from ctsql.planner.syntax.flows import TaskForm
+from ctsql.planner.syntax.pieces import TaskForm
 
 
 def compile_transform(form: TaskForm) -> str:

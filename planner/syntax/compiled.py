@@ -3,7 +3,7 @@
 from ctsql.catalog.spans import Source
 from ctsql.planner.forms.retain import compile_retain
 from ctsql.planner.forms.transform import compile_transform
-from ctsql.planner.syntax.flows import TaskForm
+from ctsql.planner.syntax.pieces import TaskForm
 from ctsql.planner.syntax.tokens import Tokens, tokenise
 
 

@@ -13,12 +13,12 @@ name: APPLY AS TRUNCATE WHEN, ONCE, SYSTEM SEQUENCE BY, SCD TYPE BITEMPORAL.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.cursor import Cursor, not_supported, not_yet, syntax_error
+from ctsql.planner.syntax.pieces import TaskForm
 from ctsql.planner.syntax.statements import ColumnList, CreateFlow, RelationRef
 from ctsql.planner.syntax.tokens import Token, Tokens, closing, span_of
 
@@ -37,26 +37,6 @@ _FLOW_HINT = (
     "Type: CREATE FLOW f AS AUTO CDC INTO target FROM source KEYS (k) SEQUENCE BY n "
     "STORED AS SCD TYPE 1"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskForm:
-    """FROM TRANSFORM or FROM RETAIN, as texts of the user's.
-
-    Attributes:
-        retain: it is FROM RETAIN. head: IF NOT EXISTS, the name and the columns, as typed.
-        source: what it follows; source_alias: what its columns may be qualified with.
-        inner: the query or the predicate. options: `` WITH (...)`` or empty.
-    """
-
-    span: Span
-    retain: bool
-    head: str
-    target: str
-    source: str
-    source_alias: str
-    inner: str
-    options: str
 
 
 def read_task_form(tokens: Tokens) -> TaskForm | None:

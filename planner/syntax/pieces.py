@@ -1,4 +1,4 @@
-"""Pieces of statements: relations, SQL text with what is replaceable in it, columns, options."""
+"""Pieces of statements: relations, SQL text with what is replaceable in it, columns, forms."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -131,3 +131,23 @@ class OutputDef:
 
     target: RelationRef
     columns: tuple[ColumnDef, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskForm:
+    """FROM TRANSFORM or FROM RETAIN, as texts of the user's.
+
+    Attributes:
+        retain: it is FROM RETAIN. head: IF NOT EXISTS, the name and the columns, as typed.
+        source: what it follows; source_alias: what its columns may be qualified with.
+        inner: the query or the predicate. options: `` WITH (...)`` or empty.
+    """
+
+    span: Span
+    retain: bool
+    head: str
+    target: str
+    source: str
+    source_alias: str
+    inner: str
+    options: str

@@ -1,7 +1,8 @@
 """Reads a piece of Spark SQL: what it reads, and the places in it that ctsql replaces.
 
 sqlglot's tree is used to find relations only and then thrown away. Where sqlglot does not know
-what Spark accepts, the text it is given is changed first (see gaps.py), never what Spark gets.
+what Spark accepts, the text it is given is changed first (:mod:`ctsql.planner.syntax.gaps`), never
+what Spark gets.
 """
 
 import dataclasses

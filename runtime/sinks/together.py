@@ -1,9 +1,10 @@
 """Waiting runs of a task, computed in one Spark job and written in one commit.
 
-Where the planner says that a body takes the inserted rows one by one (:mod:`planner.together`), the
-rows of all the Ts that wait go through it at once, each with its T, and what comes
-out is written with a file for each T that has rows. The commit tells the Ts (:mod:`movements`), so
-who reads the output, as of any of them, or follows it cannot tell the difference.
+Where the planner says that a body takes the inserted rows one by one
+(:mod:`ctsql.planner.together`), the rows of all the Ts that wait go through it at once, each with
+its T, and what comes out is written with a file for each T that has rows. The commit tells the Ts
+(:mod:`ctsql.runtime.movements`), so who reads the output, as of any of them, or follows it cannot
+tell the difference.
 
 F1: only Ts at which the input did nothing but insert, of one definition, in their order, without
     one left out between the first and the last.
