@@ -1,4 +1,4 @@
-"""DuckDB finds the rows that Spark would: of every type, by one key column or several."""
+"""Arrow finds the rows that Spark would: of every type, by one key column or several."""
 
 import datetime as dt
 from decimal import Decimal
@@ -6,7 +6,6 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,7 +13,6 @@ from pyroaring import BitMap64
 from pyspark.sql import types as T
 
 from ctsql.runtime import local_files
-from ctsql.runtime.duck import connect
 from ctsql.runtime.local_files import KeySet, LocalFile, OnlySpark, TooMany, find, is_flat
 
 SCHEMA = T.StructType().add("k", T.LongType()).add("v", T.StringType())
@@ -60,25 +58,6 @@ def test_rows_are_found_across_files_and_groups(
     assert looked_up(files, {"k": [None]}) == []
     assert looked_up(files, {"k": []}) == []
     assert len(looked_up(files, {}, rows_max=200)) == 103
-
-
-def test_a_database_that_refuses_everything_is_opened_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = [stored(tmp_path, "a", pa.table({"k": [1], "v": ["x"]}))]
-
-    def refuse(*_: object) -> None:
-        raise duckdb.FatalException("the database has been invalidated")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(local_files, "_Search", refuse)
-        with pytest.raises(OnlySpark):
-            looked_up(files, {"k": [1]})
-    opened = []
-    monkeypatch.setattr(local_files, "connect", lambda n: opened.append(n) or connect(n))
-    for _ in range(2):
-        assert looked_up(files, {"k": [1]}) == [(1, "x", "a", 0)]
-    assert len(opened) == 1
 
 
 def test_keys_of_several_columns(tmp_path: Path) -> None:
