@@ -2,7 +2,7 @@
 
 Spark plans a scan of a Delta table by two queries over the list of its files, and looks up the
 change feed file by file; a refresh of a few hundred rows has five or ten such scans. What Arrow
-reads here Spark sees as values: joins with them need no file, and no job of their own.
+reads here Spark sees as values: joins with them read no file.
 
 Each of these gives None where the rows are not few, on no local disk, or of a kind that only Spark
 reads; then Spark reads them, in :mod:`ctsql.runtime.incremental.deltas`.
