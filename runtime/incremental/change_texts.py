@@ -171,7 +171,8 @@ class ChangeTexts:
         if steps is not None:
             after = self.steps[steps.after]
             after = _called(after, after.schema.names, kept.columns)
-            if kept.bounded and is_above(frame_of(after), kept.bounded):
+            seen = after.local if isinstance(after, HeldRows) else after
+            if is_above(seen, kept.bounded):
                 state.refuse("STATE_ROUNDS")
                 return False
         if is_whole:
