@@ -18,15 +18,6 @@ def quote(part: str) -> str:
     return part if _PLAIN.fullmatch(part) else "`" + part.replace("`", "``") + "`"
 
 
-def double_quoted(part: str) -> str:
-    """An identifier in double quotes, as DuckDB has it.
-
-    >>> print(double_quoted('a"b c'))
-    "a""b c"
-    """
-    return '"' + part.replace('"', '""') + '"'
-
-
 def fold(part: str) -> str:
     """What a name is compared by: equal for names that differ in case only."""
     return part.lower()

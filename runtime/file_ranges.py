@@ -36,13 +36,13 @@ class KeyRanges:
         told = json.loads(statistics) if statistics else {}
         low, high = told.get("minValues", {}), told.get("maxValues", {})
         return all(
-            _meets(values, low.get(column), high.get(column))
+            meets(values, low.get(column), high.get(column))
             for column, values in self._sorted.items()
         )
 
 
-def _meets(values: Sequence[Any], low: Any, high: Any) -> bool:
-    """Is one of the sorted values within the bounds, or may one be?"""
+def meets(values: Sequence[Any], low: Any, high: Any) -> bool:
+    """Is one of the sorted values within the bounds, or may one be? Other types say nothing."""
     if not values:
         return False
     kind = type(values[0])

@@ -205,7 +205,7 @@ class Printer:
         )
 
     def _scan(self, node: Scan, tests: Sequence[KeyTest]) -> str:
-        name = self.names.table(table_use(node, tests))
+        name = self.names.table(_table_use(node, tests))
         listed = [
             f"{quote_always(n)} AS {c.sql}" for c, n in zip(node.columns, node.names, strict=True)
         ]
@@ -301,7 +301,7 @@ class Printer:
         return f"EXISTS (SELECT 1 FROM {step}{where})"
 
 
-def table_use(node: Scan, tests: Sequence[KeyTest]) -> TableUse:
+def _table_use(node: Scan, tests: Sequence[KeyTest]) -> TableUse:
     """How a scan reads its table; with tests, only rows that may pass one are wanted of it."""
     names = dict(zip(node.columns, node.names, strict=True))
     keys = tuple(

@@ -1,8 +1,7 @@
 """The texts of a change plan: what has to be run, and in which order.
 
 Each is a node with names for its columns. It is printed for Spark when it is needed, which calls
-back for the names of the relations that it reads; or it is made a query of this process
-(:mod:`ctsql.planner.changes.in_process`).
+back for the names of the relations that it reads.
 """
 
 from collections import Counter
@@ -10,9 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ctsql.planner.changes.columns import descend
-from ctsql.planner.changes.in_process.relations import in_process, order_text
-from ctsql.planner.changes.in_process.sources import InProcess, Relations
-from ctsql.planner.changes.in_process.types import OnlySpark
 from ctsql.planner.changes.nodes import Col, Limit, Node, Restricted, Scan, Step
 from ctsql.planner.changes.printing import Printer, quote_always
 from ctsql.planner.changes.rules.context import StepRole
@@ -41,10 +37,6 @@ class Text:
             f"{c.sql} AS {quote_always(n)}" for c, n in zip(self.columns, self.names, strict=True)
         )
         return f"SELECT {listed} FROM ({text})"
-
-    def in_process(self, relations: Relations) -> InProcess:
-        """The same as a query of this process; raises OnlySpark where there is none."""
-        return in_process(self.node, self.columns, self.names, relations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,21 +131,10 @@ class TopTexts:
         """
         printer = self.rows.printer
         order = ", ".join(f"{printer.expr(o.expr)} {o.direction}".strip() for o in self.limit.order)
-        return self._holds(self.candidates.sql, self.stored.sql, order)
-
-    def holds_in_process(self, relations: Relations) -> str:
-        """The same for this process; raises OnlySpark."""
-        candidates, stored = (t.in_process(relations) for t in (self.candidates, self.stored))
-        types = dict(zip(self.candidates.columns, candidates.types, strict=True))
-        if candidates.types != stored.types:
-            raise OnlySpark("the stored rows are of other types")
-        return self._holds(candidates.sql, stored.sql, order_text(self.limit.order, types))
-
-    def _holds(self, candidates: str, stored: str, order: str) -> str:
         ranked = (
             f"SELECT __ct_new, rank() OVER (ORDER BY {order}) AS __ct_rank FROM ("
-            f"SELECT *, 1 AS __ct_new FROM ({candidates}) UNION ALL "
-            f"SELECT *, 0 AS __ct_new FROM ({stored}))"
+            f"SELECT *, 1 AS __ct_new FROM ({self.candidates.sql}) UNION ALL "
+            f"SELECT *, 0 AS __ct_new FROM ({self.stored.sql}))"
         )
         worst = (
             "SELECT *, max(CASE WHEN __ct_new = 0 THEN __ct_rank END) OVER () AS __ct_worst "

@@ -14,13 +14,11 @@ of Spark 4.2's SqlBaseParser.g4; tests/runtime/test_operators.py asks Spark's pa
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from ctsql.planner.syntax.operands import NUMBER, STRING, PieceReader, Unreadable, is_word
 
-__all__ = ["AND", "GROUP", "OR", "Shape", "Unreadable", "parenthesised", "read"]
+__all__ = ["AND", "GROUP", "OR", "Shape", "Unreadable", "read"]
 
-Piece = TypeVar("Piece")
 
 AND, OR = "AND", "OR"
 GROUP = "("
@@ -57,11 +55,6 @@ class Shape:
     stop: int
     inside: tuple["Shape", ...] = ()
 
-    @property
-    def is_operation(self) -> bool:
-        """Does it need parentheses where it becomes an operand?"""
-        return self.kind not in ("", GROUP)
-
     def descend(self) -> Iterator["Shape"]:
         """It and all inside it."""
         yield self
@@ -87,24 +80,6 @@ def read(pieces: Sequence[object]) -> Shape:
     if reader.at != len(reader.pieces):
         raise reader.unreadable()
     return shape
-
-
-def parenthesised(pieces: Sequence[Piece]) -> list[Piece | str]:
-    """The same expression with every operation in parentheses.
-
-    Raises:
-        Unreadable: as for :func:`read`.
-
-    >>> " ".join(parenthesised("a = b IN ( c )".split()))
-    '( ( a = b ) IN ( c ) )'
-    """
-    shapes = [s for s in read(pieces).descend() if s.is_operation]
-    made: list[Piece | str] = []
-    for index, piece in enumerate(pieces):
-        made += ["("] * sum(s.start == index for s in shapes)
-        made.append(piece)
-        made += [")"] * sum(s.stop == index + 1 for s in shapes)
-    return made
 
 
 class _Reader(PieceReader):

@@ -1,16 +1,14 @@
 """Runs the texts of a view's change plan, and stages the rows that they give.
 
-A text is run by this process where it holds all that the text reads
-(:mod:`ctsql.runtime.incremental.in_process`), and by Spark otherwise: each for itself, so that a
-plan that reads one large table leaves no more than that to Spark.
+Spark runs them. What the driver holds of that which they read is given to it as values.
 """
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F, types as T
+from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.planner.changes import ChangePlan, Naming, StatePlan, StepText, Text
 from ctsql.planner.changes.rules.context import StepRole
@@ -18,8 +16,8 @@ from ctsql.planner.changes.texts import StateSteps, key_steps, step_uses
 from ctsql.planner.lowering import checked, stored_types, without_padding
 from ctsql.runtime.incremental.choice import Policy, Strategy
 from ctsql.runtime.incremental.deltas import Relations, Unusable, held
-from ctsql.runtime.incremental.in_process import Queries
-from ctsql.runtime.incremental.near_rows import WHOLE_MAX, StoredRows
+from ctsql.runtime.incremental.near_rows import StoredRows
+from ctsql.runtime.incremental.skipping import are_comparable
 from ctsql.runtime.incremental.view_state import is_above
 from ctsql.runtime.relation_names import TemporaryNames
 from ctsql.runtime.sinks.correction import COPIES, column_name
@@ -69,19 +67,6 @@ class ChangeTexts:
         """Stage by the cheapest way that the plan has."""
         with ExitStack() as stack:
             self.names = stack.enter_context(TemporaryNames())
-            self.queries = stack.enter_context(
-                closing(
-                    Queries(
-                        self.session,
-                        self.relations.held,
-                        self.relations.held_large,
-                        self.relations.nothing,
-                        self._step,
-                        self._state,
-                        self.steps.__setitem__,
-                    )
-                )
-            )
             if self._with_state(changed, stack):
                 return Strategy.STATE_TABLE
             if self._first_rows(changed, stack):
@@ -95,20 +80,13 @@ class ChangeTexts:
     # ---- what the texts read
 
     def _view(self, rows: Rows) -> str:
-        """The temporary view for rows that a text of Spark reads."""
+        """The temporary view for rows that a text reads."""
         known = self.names.known(rows)
         return known if known is not None else self.names.of(rows, without_padding(frame_of(rows)))
 
     def _state_view(self) -> str:
         assert self.state_rows is not None  # they are found before what reads them is run
         return self._view(self.state_rows)
-
-    def _step(self, name: str) -> HeldRows | None:
-        rows = self.steps[name]
-        return rows if isinstance(rows, HeldRows) else None
-
-    def _state(self, _: int) -> HeldRows | None:
-        return self.state_rows if isinstance(self.state_rows, HeldRows) else None
 
     @property
     def _stored(self) -> StoredRows | None:
@@ -120,10 +98,9 @@ class ChangeTexts:
 
     # ---- running them
 
-    def _rows(self, text: Text) -> Rows:
-        """The rows of a text; those of Spark are not computed yet."""
-        found = self.queries.rows(text)
-        return self.session.sql(text.sql) if found is None else found
+    def _rows(self, text: Text) -> DataFrame:
+        """The rows of a text, which are not computed yet."""
+        return self.session.sql(text.sql)
 
     def _run(
         self,
@@ -146,26 +123,10 @@ class ChangeTexts:
                 continue
             rows = self._rows(step.rows)
             if step.role is StepRole.GROUPS:
-                rows = self._typed(rows, self.following.state.table.schema)
+                rows = _typed(rows, self.following.state.table.schema)
             is_held = step.role in (StepRole.KEYS, StepRole.GROUPS) or step.name in awaited
             is_read_often = step.must_be_stored or uses[step.name] > 1
-            if not isinstance(rows, HeldRows) and (is_held or is_read_often):
-                rows = held(rows, stack)
-            self.steps[step.name] = rows
-
-    def _typed(self, rows: Rows, schema: T.StructType) -> Rows:
-        """The rows with their columns, in order, of a schema's types."""
-        if isinstance(rows, HeldRows):
-            cast = self.queries.cast(rows, schema)
-            if cast is not None:
-                return cast
-            rows = rows.frame
-        return rows.select(
-            *(
-                F.col(column_name(mine)).cast(field.dataType).alias(mine)
-                for mine, field in zip(rows.columns, schema.fields, strict=True)
-            )
-        )
+            self.steps[step.name] = held(rows, stack) if is_held or is_read_often else rows
 
     def _first_rows(self, changed: Sequence[str], stack: ExitStack) -> bool:
         texts = self.plan.first_rows(changed, self.naming)
@@ -174,11 +135,8 @@ class ChangeTexts:
             return False
         self.state_rows = rows = stored.all
         self._run(texts.steps, [texts.rows, texts.candidates], stack)
-        holds = self.queries.holds(texts)
-        if holds is None:
-            (row,) = self.session.sql(texts.holds).collect()
-            holds = row["holds"]
-        if not holds:
+        (row,) = self.session.sql(texts.holds).collect()
+        if not row["holds"]:
             raise Unusable("ROWS_MOVED_UP")
         self._compare(self._rows(texts.rows), rows)
         return True
@@ -207,14 +165,14 @@ class ChangeTexts:
             located.append(found if isinstance(found, HeldRows) else held(found, stack))
             return _called(located[0], kept.columns, step.rows.names)
 
-        held_state = stored.whole(WHOLE_MAX) if is_whole else None
-        self.state_rows = stored.all if held_state is None else held_state
+        self.state_rows = stored.all
         self._run(texts.steps, [texts.rows], stack, before)
         after = None
         if steps is not None:
             after = self.steps[steps.after]
             after = _called(after, after.schema.names, kept.columns)
-            if kept.bounded and is_above(frame_of(after), kept.bounded):
+            seen = after.local if isinstance(after, HeldRows) else after
+            if is_above(seen, kept.bounded):
                 state.refuse("STATE_ROUNDS")
                 return False
         if is_whole:
@@ -239,15 +197,15 @@ class ChangeTexts:
         Args:
             pairs: a column of the stored rows, and the step's.
         """
-        wanted = self._step(step)
-        found = stored.having(wanted, pairs)
-        if isinstance(found, HeldRows) and wanted is not None:
-            those = self.queries.having(found, wanted, pairs)
-            if those is not None:
-                return those
+        wanted = self.steps[step]
+        local = wanted if isinstance(wanted, HeldRows) else None
+        found = stored.having(local, pairs)
+        if isinstance(found, HeldRows) and are_comparable(found.schema, wanted.schema, pairs):
+            return found
         named = [(column_name(mine), F.col(column_name(key))) for mine, key in pairs]
-        rows = frame_of(self.steps[step])
-        keys = rows.select(*(key.alias(f"__ct_k{i}") for i, (_, key) in enumerate(named)))
+        keys = frame_of(wanted).select(
+            *(key.alias(f"__ct_k{i}") for i, (_, key) in enumerate(named))
+        )
         equal = F.lit(True)
         for i, (mine, _) in enumerate(named):
             equal = equal & F.col(mine).eqNullSafe(F.col(f"__ct_k{i}"))
@@ -267,7 +225,7 @@ class ChangeTexts:
         if texts.doubtful is not None and self.following.kept is not None:
             self.following.state.rows_went = not has_none(self._rows(texts.doubtful))
         rows = self._rows(texts.rows)
-        is_large = self.following.state.rows_went and not isinstance(rows, HeldRows)
+        is_large = self.following.state.rows_went and self.relations.is_scanning
         if is_large and self.following.policy is Policy.AUTO:
             self._from_filled(stored, stack)
             return Strategy.STATE_TABLE
@@ -303,17 +261,10 @@ class ChangeTexts:
 
     # ---- staging
 
-    def _compare(self, wanted: Rows, stored: Rows | None) -> None:
+    def _compare(self, wanted: DataFrame, stored: Rows | None) -> None:
         """Stage the difference of rows wanted and stored."""
         following, plan = self.following, self.following.plan
-        schema = following.objects.table(following.item).schema
-        if isinstance(wanted, HeldRows):
-            # Spark says what is wrong with a NULL where none may be.
-            has_null = any(wanted.arrow.column(c).null_count for c in plan.not_null)
-            cast = None if has_null else self.queries.cast(wanted, schema)
-            wanted = wanted.frame if cast is None else cast
-        if not isinstance(wanted, HeldRows):
-            wanted = checked(stored_types(wanted, plan), plan)
+        wanted = checked(stored_types(wanted, plan), plan)
         staging = following.batch.at(following.time)
         stage(staging, wanted, stored, self.columns, small=True)
 
@@ -328,15 +279,7 @@ class ChangeTexts:
 
     def _stage_signed(self, text: Text) -> None:
         following = self.following
-        rows = self._rows(text)
-        if isinstance(rows, HeldRows):
-            table = following.objects.table(following.item)
-            weight = T.StructField(COPIES, T.LongType())
-            schema = T.StructType([*table.schema.fields, weight])
-            cast = self.queries.cast(rows, schema)
-            rows = rows.frame if cast is None else _called(cast, cast.schema.names, schema.names)
-        if not isinstance(rows, HeldRows):
-            rows = stored_types(rows, following.plan, [COPIES])
+        rows = stored_types(self._rows(text), following.plan, [COPIES])
         done = stage_signed(
             following.batch.at(following.time),
             rows,
@@ -348,6 +291,16 @@ class ChangeTexts:
             raise Unusable("ROWS_DIFFER")
         if done is Staged.REFUSED:  # the query itself says what is wrong
             raise Unusable("TEXTS_FAILED", "a column that is asserted to have no NULL has one")
+
+
+def _typed(rows: DataFrame, schema: T.StructType) -> DataFrame:
+    """The rows with their columns, in order, of a schema's types."""
+    return rows.select(
+        *(
+            F.col(column_name(mine)).cast(field.dataType).alias(mine)
+            for mine, field in zip(rows.columns, schema.fields, strict=True)
+        )
+    )
 
 
 def _called(rows: Rows, names: Sequence[str], called: Sequence[str]) -> Rows:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
-from pyspark.sql import DataFrame, functions as F, types as T
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind
@@ -22,8 +21,6 @@ from ctsql.planner.changes.nodes import WEIGHT, Version
 from ctsql.planner.lowering import quoted, without_padding
 from ctsql.runtime.commits import Change, rows_changed
 from ctsql.runtime.incremental.near_rows import (
-    SMALL_MAX,
-    WHOLE_MAX,
     Keys,
     Lookups,
     change_of,
@@ -35,8 +32,8 @@ from ctsql.runtime.movements import Movement, Stored, merged
 from ctsql.runtime.objects import Objects
 from ctsql.runtime.relation_names import TemporaryNames
 from ctsql.runtime.sinks.correction import COPIES, net_change
-from ctsql.runtime.sinks.few import DRIVER_ROWS_MAX, few
-from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of, has_none
+from ctsql.runtime.sinks.few import few
+from ctsql.runtime.sinks.held import HeldRows, Rows, has_none
 from ctsql.runtime.sinks.staging import persisted
 from ctsql.runtime.sources import StoredSources
 
@@ -131,8 +128,8 @@ class Relations:
         tables: by the plan's name. changes: the net change of those that changed.
         moves: how those that moved did. at: T, for those that did not.
         reads: the columns of each that matter. steps: the rows of those that are done; a text is
-            run when those that it reads are. near: what this process read.
-        lookups: rows by keys. too_many: what it was asked for and could not read.
+            run when those that it reads are. lookups: rows by keys.
+        is_scanning: has Spark to read a table, or a view, itself?
     """
 
     objects: Objects
@@ -143,9 +140,8 @@ class Relations:
     reads: Mapping[str, Sequence[str]]
     changes: dict[str, Rows] = field(default_factory=dict)
     steps: dict[str, Rows] = field(default_factory=dict)
-    near: dict[Hashable, HeldRows] = field(default_factory=dict)
-    too_many: set[Hashable] = field(default_factory=set)
     lookups: Lookups = field(default_factory=Lookups)
+    is_scanning: bool = False
 
     def name(self, use: TableUse) -> str:
         """The temporary view for a table at one place in a text."""
@@ -161,47 +157,6 @@ class Relations:
             return use.table, use.version
         return use, tuple(self.steps[step] for step, _ in use.keys)
 
-    def held(self, use: TableUse) -> HeldRows | None:
-        """The rows of a table at one place, if this process holds them or reads them now.
-
-        With keys these are some, among which are all that have one; without, the table is small.
-        """
-        return self._held(use, SMALL_MAX)
-
-    def held_large(self, use: TableUse) -> HeldRows | None:
-        """The same for a table that is not small, if no keys are wanted."""
-        return self._held(use, WHOLE_MAX)
-
-    def _held(self, use: TableUse, most: int) -> HeldRows | None:
-        if use.version is Version.DELTA:
-            rows = self.changes[use.table]
-            return rows if isinstance(rows, HeldRows) else None
-        wanted = self._wanted(use)
-        found = self.near.get(wanted)
-        asked = (wanted, most)
-        if found is None and asked not in self.too_many:
-            found = self._near(use, most)
-            if found is None:
-                self.too_many.add(asked)
-            else:
-                self.near[wanted] = found
-        return found
-
-    def nothing(self, use: TableUse) -> HeldRows:
-        """No rows of a table."""
-        wanted = ("nothing", use.table, use.version)
-        found = self.near.get(wanted)
-        if found is None:
-            table = self.objects.table(self.objects.item(self.tables[use.table].object_id))
-            schema = table.schema_at(self._version(use))
-            fields = [schema[c] for c in self.reads[use.table]]
-            if use.version is Version.DELTA:
-                fields.append(T.StructField(WEIGHT.sql, T.LongType()))
-            schema = T.StructType(fields)
-            rows = to_arrow_schema(schema, timezone="UTC").empty_table()
-            found = self.near[wanted] = HeldRows(table.gateway.session, schema, rows)
-        return found
-
     def _keys(self, use: TableUse) -> list[Keys] | None:
         """The keys that are wanted of a table; None if any of them are not held."""
         known: list[Keys] = []
@@ -214,24 +169,16 @@ class Relations:
 
     def _rows(self, use: TableUse) -> DataFrame:
         """The rows of a table for Spark; with keys, at least those that have one."""
-        held = self.held(use)
-        if held is not None and (use.keys or held.are_at_most(DRIVER_ROWS_MAX)):
-            return held.frame
-        if use.version is Version.DELTA:
-            rows = frame_of(self.changes[use.table])
-        else:
-            rows = self._read(use)
+        is_change = use.version is Version.DELTA
+        found = self.changes[use.table] if is_change else self._near(use)
+        if isinstance(found, HeldRows):
+            return found.frame
+        rows = self._read(use) if found is None else found
         keys = self._keys(use)
         if keys:
             tests = (may_equal(rows, few.local, pairs) for few, pairs in keys)
             rows = rows.where(reduce(or_, tests))
         return rows
-
-    def _version(self, use: TableUse) -> int:
-        """The version whose columns a table has as of T."""
-        item = self.objects.item(self.tables[use.table].object_id)
-        version = self.objects.version_at(item, self.at)
-        return self.objects.table(item).version() if version is None else version
 
     def _time(self, use: TableUse) -> int:
         """The T as of which a table is read."""
@@ -240,7 +187,7 @@ class Relations:
             return self.at
         return was.since if use.version is Version.OLD else was.movement.time
 
-    def _near(self, use: TableUse, most: int) -> HeldRows | None:
+    def _near(self, use: TableUse) -> HeldRows | None:
         """The rows as this process reads them, if they are few: all, or those with some keys."""
         keys = self._keys(use)
         if keys is None:
@@ -253,12 +200,13 @@ class Relations:
             return None
         table = self.objects.table(item)
         if not use.keys:
-            return rows_of(table, stored.version, self.reads[use.table], most)
+            return rows_of(table, stored.version, self.reads[use.table])
         also = self.reads[use.table]
         return self.lookups.rows(table, stored.version, use.columns, keys, also)
 
     def _read(self, use: TableUse) -> DataFrame:
         """The rows as Spark reads them."""
+        self.is_scanning = True
         table = self.tables[use.table]
         item = self.objects.item(table.object_id)
         if use.table in self.moves:

@@ -25,7 +25,6 @@ from ctsql.runtime.incremental.choice import (
     recompute_why,
 )
 from ctsql.runtime.incremental.deltas import Moved, Unusable, moved, opened
-from ctsql.runtime.incremental.near_rows import WHOLE_MAX
 from ctsql.runtime.incremental.plans import Prepared, prepared
 from ctsql.runtime.incremental.view_state import (
     DAMAGED,
@@ -40,8 +39,8 @@ from ctsql.runtime.staged import Batch
 
 DETAIL_MAX = 200
 """Characters of a detail that a commit keeps."""
-WHY_MAX = 5
-"""Reasons that a commit keeps for queries left to Spark."""
+GROUPS_MAX = 200_000
+"""Groups that a state table may have if all of them are read at each refresh."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,15 +50,12 @@ class Refreshed:
     Attributes:
         why: for RECOMPUTE, a code: of ``choice.WHY``, or of the planner's reasons.
         detail: which table, say. changed: the tables with a change.
-        queries: those run in this process. left: for each one left to Spark, why.
     """
 
     strategy: Strategy
     why: str | None = None
     detail: str = ""
     changed: tuple[str, ...] = field(default=())
-    queries: int = 0
-    left: tuple[str, ...] = field(default=())
 
     def said(self) -> dict[str, Any]:
         """For the metadata of the commit."""
@@ -70,11 +66,6 @@ class Refreshed:
             told["detail"] = self.detail[:DETAIL_MAX]
         if self.changed:
             told["changed"] = list(self.changed)
-            told["queries"] = {
-                "in_process": self.queries,
-                "spark": len(self.left),
-                "why": sorted({one[:DETAIL_MAX] for one in self.left})[:WHY_MAX],
-            }
         return told
 
 
@@ -160,8 +151,7 @@ class Following:
 
     def build(self, kept: StatePlan, plan: ChangePlan, groups: DataFrame, at: int) -> None:
         """Stage all groups as of a T as the contents of the state table; or refuse it."""
-        # Where all of its groups are read each time, they must not be too many.
-        self.state.build(kept, groups, at, WHOLE_MAX if plan.reads_all_groups else None)
+        self.state.build(kept, groups, at, GROUPS_MAX if plan.reads_all_groups else None)
 
     def is_strict_arithmetic(self) -> bool:
         """Is a sum that is too large an error? Otherwise it were NULL, and nothing to add to."""
@@ -272,5 +262,4 @@ def stage_change(
             return Refreshed(strategy=Strategy.NO_CHANGE)
         texts = ChangeTexts(following, plan, relations)
         strategy = texts.stage(changed)
-        run = texts.queries
-        return Refreshed(strategy=strategy, changed=changed, queries=run.done, left=tuple(run.left))
+        return Refreshed(strategy=strategy, changed=changed)

@@ -2,7 +2,7 @@
 
 Spark plans a scan of a Delta table by two queries over the list of its files, and looks up the
 change feed file by file; a refresh of a few hundred rows has five or ten such scans. What Arrow
-reads here Spark sees as values: joins with them need no file, and no job of their own.
+reads here Spark sees as values: joins with them read no file.
 
 Each of these gives None where the rows are not few, on no local disk, or of a kind that only Spark
 reads; then Spark reads them, in :mod:`ctsql.runtime.incremental.deltas`.
@@ -22,17 +22,15 @@ from ctsql.runtime.delta_lookup import PLACES, local_change, local_rows, local_r
 from ctsql.runtime.file_ranges import KeyRanges
 from ctsql.runtime.incremental.skipping import comparable, may_equal
 from ctsql.runtime.key_lookup import comparable_with_statistics
-from ctsql.runtime.local_files import KeySet, OnlySpark, TooMany, is_flat
+from ctsql.runtime.local_files import KeySet, OnlySpark, TooMany, having, is_flat
 from ctsql.runtime.movements import Movement
 from ctsql.runtime.sinks.cancel import keys
 from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
 
 ROWS_MAX = 100_000
 """Rows of a table that have a key, or that changed; more are for Spark to read."""
-SMALL_MAX = 20_000
+SMALL_MAX = 10_000
 """Rows of a table of which all are read; of more, those with a key are."""
-WHOLE_MAX = 200_000
-"""Rows of a table of which all are read where no keys are known."""
 STORED_MAX = 2_000
 """Rows of a view that are read without asking for some; of more, those with a key are."""
 FILES_MAX = 10_000
@@ -87,9 +85,10 @@ def _weighted(rows: pa.Table, weight: str, each: int) -> pa.Table:
     return rows.append_column(weight, pa.array([each] * rows.num_rows, pa.int64()))
 
 
-def rows_of(table: DeltaTable, version: int, columns: Sequence[str], most: int) -> HeldRows | None:
-    """All rows of a table of no more than so many."""
-    read = _Read.of(table, version, columns, ()) if _has_few(table, version, most) else None
+def rows_of(table: DeltaTable, version: int, columns: Sequence[str]) -> HeldRows | None:
+    """All rows of a small table."""
+    is_small = _has_few(table, version, SMALL_MAX)
+    read = _Read.of(table, version, columns, ()) if is_small else None
     found = None if read is None else read.at(version)
     return None if found is None else found.select(columns)
 
@@ -103,11 +102,7 @@ class StoredRows:
 
     @cached_property
     def _near(self) -> HeldRows | None:
-        return self.whole(STORED_MAX)
-
-    def whole(self, most: int) -> HeldRows | None:
-        """All of them, if they are no more than that and this process can read them."""
-        return self._read(()) if _has_few(self._table, self._version, most) else None
+        return self._read(()) if _has_few(self._table, self._version, STORED_MAX) else None
 
     def _read(self, keys: Sequence[Keys]) -> HeldRows | None:
         names = self._table.schema_at(self._version).names
@@ -122,11 +117,19 @@ class StoredRows:
     def having(self, keys: HeldRows | None, pairs: Sequence[tuple[str, str]]) -> Rows:
         """Some of them, among which are all that have a key, NULL equal to NULL.
 
+        Those that this process holds have a key, as far as it compares the pairs.
+
         Args:
             keys: None when they are not few.
         """
-        if self._near is not None or keys is None:
+        if keys is None:
             return self.all
+        if self._near is not None:
+            wanted = _key_set(self._near.schema, keys, pairs)
+            if wanted is None:
+                return self._near
+            found = having(self._near.arrow, self._near.schema, wanted)
+            return self._near.made(self._near.schema, found)
         near = self._read([(keys, pairs)])
         if near is not None:
             return near
@@ -183,10 +186,9 @@ class _Read:
         files = self._files(version)
         if files is None:
             return None
-        most = ROWS_MAX if self.sets else WHOLE_MAX
         try:
             read = list(files.values())
-            rows = local_rows(self.table, read, version, self.sets, self._columns, most)
+            rows = local_rows(self.table, read, version, self.sets, self._columns, ROWS_MAX)
         except (OnlySpark, TooMany):
             return None
         return HeldRows(self.table.gateway.session, T.StructType([*self.fields, *PLACES]), rows)

@@ -58,6 +58,13 @@ def comparable(
     ]
 
 
+def are_comparable(
+    rows: T.StructType, keys: T.StructType, pairs: Sequence[tuple[str, str]]
+) -> bool:
+    """Can the values of all pairs be compared so? Of no pairs there is nothing to compare."""
+    return 0 < len(pairs) == len(comparable(rows, keys, pairs))
+
+
 def has_order(data_type: T.DataType) -> bool:
     """Do Python and Spark order the values alike, and compare them exactly?"""
     return isinstance(data_type, _KINDS) or data_type == T.StringType()

@@ -69,20 +69,10 @@ def last_refresh(objects: Objects, item: Item) -> list[str]:
             f"  {work['ms']:,} ms, {work['jobs']:,} Spark job(s)",
             f"  read {work['rows_read']:,} rows, {work['bytes_read']:,} bytes",
         ]
-    lines += _queries_of(said)
     inserted, deleted = (n or 0 for n in rows_changed(commit))
     files = sum(1 for a in commit.adds if a.data_change and a.path not in _gone(commit))
     lines.append(f"  inserted {inserted:,} and deleted {deleted:,} rows, in {files} new file(s)")
     return lines
-
-
-def _queries_of(said: dict[str, Any]) -> list[str]:
-    """Who ran the queries of the change plan, and why it was Spark."""
-    run = said.get("queries")
-    if run is None:
-        return []
-    line = f"  {run['in_process']} of {run['in_process'] + run['spark']} queries in this process"
-    return [f"{line}; by Spark: {', '.join(run['why'])}" if run["spark"] else line]
 
 
 def _state_of(said: dict[str, Any]) -> list[str]:

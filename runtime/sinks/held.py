@@ -62,13 +62,6 @@ class HeldRows:
             return not self.arrow.num_rows
         return self.local.isEmpty()
 
-    def are_at_most(self, most: int) -> bool:
-        """Are there no more than so many? Those that the driver's JVM holds are few.
-
-        Arrow cannot hold all of these: of a NULL with a VARIANT in it PySpark makes none.
-        """
-        return "arrow" not in self.__dict__ or self.arrow.num_rows <= most
-
     def made(self, schema: T.StructType, arrow: pa.Table) -> "HeldRows":
         """Other rows, as this process has them."""
         return HeldRows(self.sparkSession, schema, arrow)

@@ -10,7 +10,6 @@ to delete broadcast; then the equal ones among them are told exactly.
 """
 
 from array import array
-from collections import Counter
 from collections.abc import Collection, Hashable
 from contextlib import ExitStack
 from enum import Enum
@@ -48,7 +47,7 @@ class Staged(Enum):
 
 def stage_signed(
     staging: Staging,
-    signed: Rows,
+    signed: DataFrame,
     stored: StoredRows | None,
     columns: list[str],
     not_null: Collection[str] = (),
@@ -92,24 +91,11 @@ def stage_signed(
         return Staged.ROWS
 
 
-def _netted(signed: Rows, schema: T.StructType, stack: ExitStack) -> Rows:
+def _netted(signed: DataFrame, schema: T.StructType, stack: ExitStack) -> Rows:
     """Each row of the change once, where what comes and goes of it does not cancel."""
-    if not isinstance(signed, HeldRows):
-        change = net(signed, schema.names)
-        local = few(change)
-        return stack.enter_context(persisted(change)) if local is None else HeldRows.of(local)
-    weights: Counter[Hashable] = Counter()
-    first: dict[Hashable, int] = {}
-    rows = signed.arrow
-    copies = rows.column(COPIES).to_pylist()
-    for i, key in enumerate(keys(rows.select(schema.names))):
-        weights[key] += copies[i]
-        first.setdefault(key, i)
-    left = [key for key, weight in weights.items() if weight]
-    made = rows.select(schema.names).take(pa.array([first[k] for k in left], pa.int64()))
-    made = made.append_column(COPIES, pa.array([weights[k] for k in left], pa.int64()))
-    counted = T.StructType([*schema.fields, T.StructField(COPIES, T.LongType())])
-    return signed.made(counted, made)
+    change = net(signed, schema.names)
+    local = few(change)
+    return stack.enter_context(persisted(change)) if local is None else HeldRows.of(local)
 
 
 def _nowhere() -> list[SparkColumn]:

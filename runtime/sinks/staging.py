@@ -49,8 +49,13 @@ def stage(
     if desired is None and stored is None:
         return False
     given = [rows for rows in (desired, stored) if rows is not None]
-    held = [rows for rows in given if isinstance(rows, HeldRows)]
     schema = T.StructType([given[0].schema[c] for c in columns])
+    if small and isinstance(desired, DataFrame) and isinstance(stored, HeldRows):
+        # What is stored need not go to Spark and back.
+        local = few(desired.select(*map(column_name, columns))) if fits_arrow(schema) else None
+        small = local is not None
+        given = given if local is None else [HeldRows.of(local), stored]
+    held = [rows for rows in given if isinstance(rows, HeldRows)]
     if len(held) == len(given) and fits_arrow(schema):
         parts = [_with_places(rows.arrow, columns) for rows in held]
         both = pa.concat_tables(parts, promote_options="default")  # NULL may be in one only

@@ -12,8 +12,7 @@ from ctsql.planner.changes.explaining import explain
 from ctsql.planner.changes.nodes import Expr
 from ctsql.planner.changes.printing import Printer
 from ctsql.planner.syntax.operators import read
-from ctsql.runtime.duck import connect_plainly
-from tests.changes.duck import Duck, View, planned
+from tests.changes.duck import Duck, View, connect_plainly, planned
 
 TABLES = {
     "t": (Column("k", "int"), Column("v", "int"), Column("s", "string"), Column("f", "double")),

@@ -6,8 +6,7 @@ import duckdb
 import pytest
 
 from ctsql.planner.changes import Naming, NoChangePlan, change_plan
-from ctsql.runtime.duck import connect_plainly
-from tests.changes.duck import Counter, Duck, View, frozen
+from tests.changes.duck import Counter, Duck, View, connect_plainly, frozen
 from tests.changes.random_sql import TABLES, Maker, rows
 
 QUICK = range(36)

@@ -8,8 +8,7 @@ from ctsql.catalog.schemas import Column
 from ctsql.planner.changes import StateNeed, change_plan
 from ctsql.planner.changes.explaining import explain
 from ctsql.planner.changes.plan import NoChangePlan
-from ctsql.runtime.duck import connect_plainly
-from tests.changes.duck import Duck, View, planned
+from tests.changes.duck import Duck, View, connect_plainly, planned
 
 TABLES = {
     "t": (

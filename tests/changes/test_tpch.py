@@ -58,7 +58,6 @@ def test_stored_plus_change_is_recomputed(duck: Duck, views: dict[int, View], na
             assert view.refresh_keyed(changed) in (None, wanted), f"query {number}"
         moved += [number] * (wanted != view.stored)
     assert len(moved) >= (12 if name != "a dimension" else 1)
-    assert duck.checked > 80  # texts that this process runs as well
 
 
 def test_printed_queries_mean_the_same(duck: Duck, views: dict[int, View]) -> None:

@@ -1,21 +1,21 @@
-"""DuckDB finds the rows that Spark would: of every type, by one key column or several."""
+"""Arrow finds the rows that Spark would: of every type, by one key column or several."""
 
 import datetime as dt
 from decimal import Decimal
 from itertools import combinations, product
 from pathlib import Path
+from random import Random
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_type
 
 from ctsql.runtime import local_files
-from ctsql.runtime.duck import connect
-from ctsql.runtime.local_files import KeySet, LocalFile, OnlySpark, TooMany, find, is_flat
+from ctsql.runtime.local_files import KeySet, LocalFile, OnlySpark, TooMany, find, having, is_flat
 
 SCHEMA = T.StructType().add("k", T.LongType()).add("v", T.StringType())
 NOBODY = BitMap64()
@@ -62,23 +62,95 @@ def test_rows_are_found_across_files_and_groups(
     assert len(looked_up(files, {}, rows_max=200)) == 103
 
 
-def test_a_database_that_refuses_everything_is_opened_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = [stored(tmp_path, "a", pa.table({"k": [1], "v": ["x"]}))]
+KINDS: dict[str, tuple[T.DataType, list[Any]]] = {
+    "i": (T.IntegerType(), [-(2**31), -1, 0, 7, 2**31 - 1]),
+    "l": (T.LongType(), [-(2**63), 5, 2**40]),
+    "d": (T.DateType(), [-800_000, 0, 3_000_000]),  # days; Python has not all of these dates
+    "s": (T.StringType(), [b"", b"a", b"a\x00", b"\xff\xfe", "é".encode()]),
+    "c": (T.DecimalType(20, 2), [Decimal("-1.00"), Decimal("0.10"), Decimal("99999999999999.99")]),
+    "b": (T.BooleanType(), [True, False]),
+}
 
-    def refuse(*_: object) -> None:
-        raise duckdb.FatalException("the database has been invalidated")
 
-    with monkeypatch.context() as broken:
-        broken.setattr(local_files, "_Search", refuse)
-        with pytest.raises(OnlySpark):
-            looked_up(files, {"k": [1]})
-    opened = []
-    monkeypatch.setattr(local_files, "connect", lambda n: opened.append(n) or connect(n))
-    for _ in range(2):
-        assert looked_up(files, {"k": [1]}) == [(1, "x", "a", 0)]
-    assert len(opened) == 1
+def column_of(kind: T.DataType, values: list[Any]) -> pa.Array:
+    """Values with the type that a table's column has; texts of any bytes."""
+    if isinstance(kind, T.DateType):
+        return pa.array(values, pa.int32()).cast(pa.date32())
+    if isinstance(kind, T.StringType):
+        return pa.array(values, pa.binary()).view(pa.string())
+    return pa.array(values, to_arrow_type(kind))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """What is found is what looking at every row finds, whatever the types and the row groups."""
+    random = Random(seed)
+    monkeypatch.setattr(local_files, "BATCH_ROWS", random.choice((3, 1000)))
+    names = random.sample(list(KINDS), 4)
+    schema = T.StructType([T.StructField(n, KINDS[n][0]) for n in names])
+
+    def drawn(name: str, count: int) -> list[Any]:
+        # Sorted in stretches, so that the bounds of row groups say something.
+        return sorted(random.choices([*KINDS[name][1], None], k=count), key=repr)
+
+    rows: list[tuple[str, int, tuple[Any, ...]]] = []
+    files = []
+    for file in "ab":
+        values = {n: drawn(n, 40) for n in names}
+        table = pa.table({n: column_of(KINDS[n][0], v) for n, v in values.items()})
+        whole = stored(tmp_path, file, table, row_group_size=random.choice((7, 100)))
+        gone = BitMap64(random.sample(range(40), 5))
+        only = BitMap64(random.sample(range(40), 20)) if random.random() < 0.3 else None
+        files.append(LocalFile(file, whole.path, gone, only))
+        listed = enumerate(zip(*values.values(), strict=True))
+        rows += [
+            (file, i, row) for i, row in listed if i not in gone and (only is None or i in only)
+        ]
+    sets, wanted = [], set()
+    for _ in range(random.choice((1, 1, 2))):
+        asked = random.sample(names, random.choice((1, 2, 3)))
+        keys = [tuple(random.choice([*KINDS[n][1], None]) for n in asked) for _ in range(3)]
+        nulls_equal = random.random() < 0.5
+        columns = {
+            n: pa.chunked_array([column_of(KINDS[n][0], [key[i] for key in keys])])
+            for i, n in enumerate(asked)
+        }
+        sets.append(KeySet(columns, nulls_equal))
+        for file, i, row in rows:
+            mine = tuple(row[names.index(n)] for n in asked)
+            if mine in keys and (nulls_equal or None not in mine):
+                wanted.add((file, i))
+    found = find(files, schema, sets, places=("f", "r"), rows_max=100, bytes_max=100_000)
+    assert set(zip(found["f"].to_pylist(), found["r"].to_pylist(), strict=True)) == wanted
+    assert found.num_rows == len(wanted)
+    values = {(file, i): row for file, i, row in rows}
+    for place, name in enumerate(names):
+        kind = KINDS[name][0]
+        theirs = [
+            values[where][place]
+            for where in zip(found["f"].to_pylist(), found["r"].to_pylist(), strict=True)
+        ]
+        assert found[name].combine_chunks().equals(column_of(kind, theirs))
+    (one, *_) = sets
+    every = find(files, schema, (), places=("f", "r"), rows_max=100, bytes_max=100_000)
+    mine = find(files, schema, [one], places=("f", "r"), rows_max=100, bytes_max=100_000)
+    assert having(every, schema, one).equals(mine)
+
+
+def test_row_groups_without_a_key_are_not_read(tmp_path: Path) -> None:
+    """Their statistics say so: bytes that are no Parquet in the others do not matter."""
+    rows = pa.table({"k": list(range(100)), "v": [f"{i:03}" for i in range(100)]})
+    file = stored(tmp_path, "a", rows, row_group_size=50, compression="none")
+    (first, second) = (pq.read_metadata(file.path).row_group(i) for i in range(2))
+    raw = bytearray(file.path.read_bytes())
+    start = first.column(0).dictionary_page_offset
+    end = second.column(0).dictionary_page_offset
+    raw[start:end] = bytes(end - start)
+    file.path.write_bytes(bytes(raw))
+    assert [row[0] for row in looked_up([file], {"k": [75]})] == [75]
+    assert [row[0] for row in looked_up([file], {"v": ["080"]})] == [80]
+    with pytest.raises(OnlySpark):
+        looked_up([file], {"k": [25]})
 
 
 def test_keys_of_several_columns(tmp_path: Path) -> None:

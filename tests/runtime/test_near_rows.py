@@ -4,13 +4,15 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from pyspark.sql import functions as F
+from pyspark.sql import functions as F, types as T
 
 from ctsql.api import Connection
 from ctsql.runtime.delta_log import DeltaTable
+from ctsql.runtime.incremental import near_rows
 from ctsql.runtime.incremental.near_rows import Keys, Lookups, StoredRows, change_of, rows_of
 from ctsql.runtime.movements import Movement
 from ctsql.runtime.sinks.correction import COPIES, net_change
+from ctsql.runtime.sinks.few import few
 from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
 from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
 
@@ -25,6 +27,32 @@ INSERT INTO x SELECT id % 7, chr(65 + id % 3), id / 4, timestamp_seconds(id * 10
 INSERT INTO x VALUES (NULL, NULL, NULL, NULL, double('NaN')), (NULL, 'A', 1, NULL, double('-0.0'));
 UPDATE x SET s = 'new' WHERE k = 3; DELETE FROM x WHERE k = 5 OR k IS NULL AND s IS NULL;
 INSERT INTO x SELECT * FROM x WHERE k = 2; UPDATE x SET k = 5 WHERE k = 1 AND s = 'A'
+"""
+
+EVERY_TYPE = """
+b BOOLEAN, y TINYINT, h SMALLINT, i INT, j INT, l BIGINT, c DECIMAL(15, 2), d DECIMAL(12, 4),
+w DECIMAL(30, 6), s STRING, t STRING, x DATE, z DATE, m TIMESTAMP, n TIMESTAMP_NTZ, f DOUBLE,
+g FLOAT, o BINARY
+"""
+EDGES = """
+SELECT * FROM VALUES
+  (true, 1Y, 2S, 3, 4, 5L, 1.25, 2.0001, 3.000001, 'a', 'PROMO x', DATE '1995-03-15',
+   DATE '1996-02-29', TIMESTAMP '1995-01-01 00:00:01', TIMESTAMP_NTZ '1995-01-01 00:00:01', 1.5D,
+   1.5F, X'00FF'),
+  (false, -128Y, -32768S, -7, 0, -9L, -0.01, -1.5, 999.999999, '', 'promo', DATE '0001-01-01',
+   DATE '9999-12-31', TIMESTAMP '1900-01-01 00:00:00', TIMESTAMP_NTZ '1900-01-01 12:00:00', -0.0D,
+   -0.0F, X''),
+  (true, 127Y, 32767S, 46340, 46340, 3037000499L, 9999999999999.99, 99999999.9999, -2.5, 'ä%_b',
+   'a', DATE '1995-03-15', DATE '1970-01-01', TIMESTAMP '2038-01-19 03:14:08',
+   TIMESTAMP_NTZ '2038-01-19 03:14:08', double('NaN'), float('NaN'), X'61'),
+  (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+   NULL, NULL),
+  (false, 1Y, 2S, 3, 5, 5L, 0.05, 0.0001, 0.000001, 'ab', 'abc', DATE '1995-03-16',
+   DATE '1996-12-31', TIMESTAMP '1995-01-01 00:00:01', TIMESTAMP_NTZ '1999-01-01 00:00:00', 2.5D,
+   2.5F, X'61'),
+  (true, 3Y, 7S, 11, 13, 17L, 2.35, 7.7777, 1.333333, 'Ab', 'bä', DATE '1995-12-31',
+   DATE '2000-01-01', TIMESTAMP '1995-01-01 00:00:02', TIMESTAMP_NTZ '1999-01-01 00:00:01', 2.5D,
+   2.5F, X'62')
 """
 
 
@@ -50,7 +78,7 @@ def weighed(change: Rows | None) -> dict[str, int]:
     return dict(total)
 
 
-def test_what_is_read_is_what_spark_reads(con: Connection) -> None:
+def test_what_is_read_is_what_spark_reads(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """Changes between any two versions, rows by keys with NULLs, the stored rows with places."""
     con.execute(TABLE)
     table = table_of(con, "x")
@@ -64,7 +92,7 @@ def test_what_is_read_is_what_spark_reads(con: Connection) -> None:
     theirs = table.added_rows([2])
     assert bag(change_of(table, only_added, COLUMNS, "w"), *COLUMNS) == bag(theirs, *COLUMNS)
     every = table.frame(last)
-    assert bag(rows_of(table, last, COLUMNS, most=100), *COLUMNS) == bag(every, *COLUMNS)
+    assert bag(rows_of(table, last, COLUMNS), *COLUMNS) == bag(every, *COLUMNS)
     keys = con.spark.createDataFrame(
         [(3, "new"), (5, "A"), (None, "A"), (2, None)], "a INT, b STRING"
     )
@@ -77,7 +105,12 @@ def test_what_is_read_is_what_spark_reads(con: Connection) -> None:
     places = [*COLUMNS, f"substring_index({FILE_COLUMN}, '/', -1)", ROW_COLUMN]
     located = bag(table.located(last).selectExpr(*places), "*")
     assert bag(stored.all, *places) == located
-    assert bag(stored.having(held, pairs), *places) <= located
+    with_key = table.located(last).join(F.broadcast(keys), F.expr("k <=> a AND s <=> b"))
+    for most in (near_rows.STORED_MAX, 0):  # of all rows, and by the keys
+        monkeypatch.setattr(near_rows, "STORED_MAX", most)
+        mine = StoredRows(table, last).having(held, pairs)
+        assert isinstance(mine, HeldRows)
+        assert bag(mine, *places) == bag(with_key, *places)
 
 
 def test_rows_by_keys_at_one_version_after_another(con: Connection) -> None:
@@ -101,7 +134,7 @@ def test_rows_by_keys_at_one_version_after_another(con: Connection) -> None:
             assert bag(mine, *COLUMNS) == theirs[version], (first, version)
 
 
-def test_what_is_left_to_spark(con: Connection) -> None:
+def test_what_is_left_to_spark(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts that compare otherwise, fractions that may cancel, other layouts, too many rows."""
     con.execute(
         "CREATE TABLE x (k INT, c CHAR(3), f DOUBLE);"
@@ -111,12 +144,58 @@ def test_what_is_left_to_spark(con: Connection) -> None:
     )
     x, p = table_of(con, "x"), table_of(con, "p")
     last = x.version()
-    assert rows_of(x, last, ["k", "c"], most=100) is None
-    assert rows_of(x, last, [], most=100) is None
-    assert rows_of(p, p.version(), ["k"], most=100) is None
+    assert rows_of(x, last, ["k", "c"]) is None
+    assert rows_of(x, last, []) is None
+    assert rows_of(p, p.version(), ["k"]) is None
     update = Movement(0, last - 1, last)
     assert change_of(x, update, ["k", "f"], "w") is None
     assert change_of(x, update, ["k"], "w") is not None
     floats = con.spark.createDataFrame([(1.5,)], "a DOUBLE")
     assert Lookups().rows(x, last, ["k", "f"], [(HeldRows.of(floats), [("f", "a")])]) is None
-    assert rows_of(x, last, ["k"], most=1) is None
+    assert rows_of(x, last, ["k"]) is not None
+    monkeypatch.setattr(near_rows, "SMALL_MAX", 1)
+    assert rows_of(x, last, ["k"]) is None
+
+
+def test_few_rows_are_the_same_rows(shared: tuple[Connection, object]) -> None:
+    """Rows that went through Arrow and back are those that Spark had."""
+    spark = shared[0].spark
+    fields = T.StructType.fromDDL(EVERY_TYPE)
+    given = spark.sql(EDGES).toDF(*fields.names)
+    rows = given.select(*(given[f.name].cast(f.dataType) for f in fields))
+    local = few(rows)
+    assert local is not None
+    held = HeldRows.of(local)
+    again = HeldRows(rows.sparkSession, rows.schema, held.arrow)
+    assert bag(again, "*") == bag(rows, "*")
+
+
+WRITTEN = """
+CREATE TABLE x (k INT, s STRING, c DECIMAL(12, 2), d DATE, m TIMESTAMP, n TIMESTAMP_NTZ,
+  y TINYINT, b BOOLEAN, o BINARY);
+INSERT INTO x SELECT id, 'v' || id, id / 4, date_add(DATE '1500-01-01', CAST(id AS INT)),
+  timestamp_seconds(id * 100000), TIMESTAMP_NTZ '1700-01-01 00:00:00', CAST(id AS TINYINT),
+  id % 2 = 0, X'00FF' FROM range(20);
+CREATE MATERIALIZED VIEW v WITH (REFRESH POLICY = incremental) AS
+  SELECT k, s, c * 2 AS c, d, m, n, y, b, o FROM x WHERE b OR k IS NULL;
+REFRESH MATERIALIZED VIEW v
+"""
+
+
+def test_rows_are_written_as_spark_writes_them(con: Connection) -> None:
+    """Of every type: Spark reads them, passes over files by what is said of them, deletes some."""
+    con.execute(WRITTEN)
+    con.execute(
+        "INSERT INTO x SELECT k + 100, s, c, d, m, n, y, b, o FROM x WHERE k < 6;"
+        "INSERT INTO x VALUES (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);"
+        "REFRESH MATERIALIZED VIEW v"
+    )
+    told = "\n".join(str(row[0]) for row in con.execute("EXPLAIN ANALYZE v").fetchall())
+    assert "incremental" in told
+    assert con.execute("VERIFY v").fetchall() == []
+    assert con.execute("SELECT count(*), count(k) FROM v").fetchall() == [(14, 13)]
+    location = table_of(con, "v").location
+    con.execute("DELETE FROM x WHERE k IN (2, 102); REFRESH MATERIALIZED VIEW v")
+    assert con.execute("VERIFY v").fetchall() == []
+    con.spark.sql(f"OPTIMIZE delta.`{location}`")
+    assert con.execute("SELECT count(*) FROM v WHERE s = 'v2' OR k > 103").fetchall() == [(1,)]

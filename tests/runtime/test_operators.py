@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ctsql.api import Connection
-from ctsql.planner.syntax.operators import Unreadable, parenthesised
-from tests.syntax.operator_texts import KINDS, around_operands, in_a_row
+from ctsql.planner.syntax.operators import Unreadable
+from tests.syntax.operator_texts import KINDS, around_operands, in_a_row, parenthesised
 
 pytestmark = pytest.mark.spark
 _TOGETHER = 400

@@ -3,6 +3,8 @@
 import itertools
 from collections.abc import Iterator, Sequence
 
+from ctsql.planner.syntax.operators import GROUP, Shape, read
+
 INFIX = (
     "=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">=", "!<", "!>", "AND", "OR", "||", "+", "-",
     "*", "/", "%", "DIV", "&", "|", "^", "<<", ">>", ">>>", "LIKE", "NOT LIKE", "ILIKE", "RLIKE",
@@ -100,3 +102,23 @@ def around_operands() -> list[str]:
         for text in texts([operator], operand)
     )
     return list(dict.fromkeys(found))
+
+
+def operations(pieces: Sequence[object]) -> list[Shape]:
+    """The operations in an expression, all that needs parentheses where it becomes an operand."""
+    return [shape for shape in read(pieces).descend() if shape.kind not in ("", GROUP)]
+
+
+def parenthesised(pieces: Sequence[str]) -> list[str]:
+    """The same expression with every operation in parentheses.
+
+    Raises:
+        Unreadable: as for :func:`ctsql.planner.syntax.operators.read`.
+    """
+    shapes = operations(pieces)
+    made: list[str] = []
+    for index, piece in enumerate(pieces):
+        made += ["("] * sum(s.start == index for s in shapes)
+        made.append(piece)
+        made += [")"] * sum(s.stop == index + 1 for s in shapes)
+    return made

@@ -5,9 +5,9 @@ import pytest
 from ctsql.catalog.spans import Source
 from ctsql.planner.changes.reading.expressions import conjuncts, texts, typed
 from ctsql.planner.syntax import operators
-from ctsql.planner.syntax.operators import Unreadable, parenthesised
+from ctsql.planner.syntax.operators import Unreadable
 from ctsql.planner.syntax.tokens import Tokens, tokenise
-from tests.syntax.operator_texts import around_operands, in_a_row
+from tests.syntax.operator_texts import around_operands, in_a_row, operations, parenthesised
 
 SHAPES = [
     ("a = b BETWEEN c AND d", "((a = b) BETWEEN c AND d)"),
@@ -70,8 +70,8 @@ def test_parentheses_change_nothing_that_has_them() -> None:
         except Unreadable:
             continue
         read += 1
-        kinds = [s.kind for s in operators.read(text.split()).descend() if s.is_operation]
-        again = [s.kind for s in operators.read(made).descend() if s.is_operation]
+        kinds = [s.kind for s in operations(text.split())]
+        again = [s.kind for s in operations(made)]
         assert kinds == again, text
     assert read > 6_000
 
