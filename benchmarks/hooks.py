@@ -10,9 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from ctsql.runtime import objects, timeline, write_handle
-from ctsql.runtime.delta_catalog import DeltaCatalog
-from ctsql.runtime.sinks import ct, runs, staging
+from ctsql.runtime.delta import diff_writer as staging
+from ctsql.runtime.log import write_handle
+from ctsql.runtime.tasks import runs, sink as ct
+from ctsql.runtime.warehouse import relations as objects, timeline
+from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 
 
 class Clock:

@@ -26,8 +26,8 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 import ctsql
 from benchmarks.hooks import Clock, tick_clock
-from ctsql.runtime import write_handle
-from ctsql.runtime.session import active
+from ctsql.runtime.log import write_handle
+from ctsql.runtime.spark.session import active
 
 KEYS = 10_000
 CHANGED = 100

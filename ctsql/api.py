@@ -18,7 +18,7 @@ from ctsql.catalog.errors import InterfaceError, error
 from ctsql.catalog.spans import Source, Span
 from ctsql.cursor import Cursor
 from ctsql.literals import literals
-from ctsql.planner.syntax import parse, split, statements as st
+from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.result import Result
 from ctsql.sorts import as_of, is_transactional, writes
 from ctsql.subscription import Subscription
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ctsql.runtime.engine import Engine
-    from ctsql.runtime.events import Event
-    from ctsql.runtime.transactions import OpenTransaction
+    from ctsql.runtime.service.events import Event
+    from ctsql.runtime.statements.transaction import OpenTransaction
 
 DEFAULT_WAREHOUSE = "warehouse"
 
@@ -86,7 +86,7 @@ class Connection:
             raise InterfaceError("the connection is closed")
         if self._engine is None:
             from ctsql.runtime.engine import Engine
-            from ctsql.runtime.session import active, engine_session, process_session
+            from ctsql.runtime.spark.session import active, engine_session, process_session
             from ctsql.settings import Settings
 
             base = self._spark or process_session(self._master)
@@ -185,8 +185,8 @@ class Connection:
     def _run(self, engine: "Engine", statement: st.Statement, values: tuple[str, ...]) -> Result:
         """Bind, plan, lower and run a statement; those about objects are in ``manage``."""
         from ctsql.manage import manage, rows
-        from ctsql.runtime.ddl.namespace import Namespace
-        from ctsql.runtime.source_writes import write_source
+        from ctsql.runtime.statements.dml import write_source
+        from ctsql.runtime.statements.name_resolution import Namespace
 
         names = Namespace(engine, self.search_schema)
         within = self._transaction
@@ -235,7 +235,7 @@ class Connection:
                 return manage(names, statement)
 
     def _transact(self, engine: "Engine", statement: st.Transact) -> Result:
-        from ctsql.runtime.transactions import OpenTransaction
+        from ctsql.runtime.statements.transaction import OpenTransaction
 
         open_ = self._transaction
         verb = statement.verb
@@ -274,8 +274,8 @@ class Connection:
     @contextmanager
     def _running(self, label: str) -> "Iterator[Engine]":
         """Hold the connection, with its jobs marked as its own so that they can be cancelled."""
-        from ctsql.runtime.session import active
-        from ctsql.runtime.spark_errors import converted
+        from ctsql.runtime.spark.errors import converted
+        from ctsql.runtime.spark.session import active
 
         with self._lock:
             engine = self._opened()
@@ -318,7 +318,7 @@ class Connection:
 
     def status(self) -> Result:
         """How far every task and view is, and what is wrong; writes and computes nothing."""
-        from ctsql.runtime import status
+        from ctsql.runtime.statements import status
 
         with self._running("status") as engine:
             rows = [s.row() for s in status.status(engine)]
@@ -349,8 +349,8 @@ class Connection:
             CtsqlError: with ``once`` the first object that failed, after all others were brought
                 up. Without it failures are events, and it goes on.
         """
-        from ctsql.runtime.pacing import INTERVAL_SECONDS, WORKERS
-        from ctsql.runtime.service import Service
+        from ctsql.runtime.service.backoff import INTERVAL_SECONDS, WORKERS
+        from ctsql.runtime.service.service import Service
 
         if self.read_only:
             raise error("READ_ONLY_MODE", what="RUN")
@@ -423,9 +423,9 @@ class Connection:
         auto_commit: bool = True,
         interval: float | None = None,
     ) -> Subscription:
-        from ctsql.runtime.ddl.namespace import Namespace
-        from ctsql.runtime.ddl.subscribe import open_feed
-        from ctsql.runtime.pacing import INTERVAL_SECONDS
+        from ctsql.runtime.service.backoff import INTERVAL_SECONDS
+        from ctsql.runtime.statements.name_resolution import Namespace
+        from ctsql.runtime.statements.subscribe import open_feed
         from ctsql.runtime.subscriptions.feed import as_told
 
         names = Namespace(engine, self.search_schema)
@@ -448,7 +448,7 @@ class Connection:
     @contextmanager
     def _following(self) -> "Iterator[Engine]":
         """The engine for one look of those who follow; between two, others may use it."""
-        from ctsql.runtime.spark_errors import converted
+        from ctsql.runtime.spark.errors import converted
 
         with converted(), self._running("run") as engine:
             yield engine

@@ -2,19 +2,19 @@
 
 from ctsql.planner.explain import explain
 from ctsql.planner.nodes import ViewWrite
-from ctsql.planner.syntax import statements as st
+from ctsql.planner.syntax import ast as st
 from ctsql.result import Result
-from ctsql.runtime import inspection
-from ctsql.runtime.ddl.alter_task import TaskAlteration
-from ctsql.runtime.ddl.change import Alteration
-from ctsql.runtime.ddl.create import Creation
-from ctsql.runtime.ddl.explain import Explanation
-from ctsql.runtime.ddl.flows import create_flow
-from ctsql.runtime.ddl.maintain import Maintenance
-from ctsql.runtime.ddl.namespace import Namespace
-from ctsql.runtime.ddl.verify import Verification
-from ctsql.runtime.spark_errors import converted
-from ctsql.runtime.subscriptions.readers import Readers
+from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.statements import show as inspection
+from ctsql.runtime.statements.alter import Alteration
+from ctsql.runtime.statements.alter_task import TaskAlteration
+from ctsql.runtime.statements.create import Creation
+from ctsql.runtime.statements.create_flow import create_flow
+from ctsql.runtime.statements.explain import Explanation
+from ctsql.runtime.statements.maintain import Maintenance
+from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.verify import Verification
+from ctsql.runtime.subscriptions.cursors import Readers
 
 
 def manage(names: Namespace, statement: st.Statement) -> Result:

@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.refreshes import parse_interval
-from ctsql.planner.syntax.statements import ResetSetting, SetSetting, ShowSetting
-from ctsql.runtime.spark_errors import converted
+from ctsql.planner.syntax.ast import ResetSetting, SetSetting, ShowSetting
+from ctsql.runtime.spark.errors import converted
 
 STRICT, STORED = "strict serializable", "serializable"
 ISOLATION = "isolation"

@@ -1,7 +1,7 @@
 """What sort of statement one is: does it write, and may it stand in a transaction?"""
 
 from ctsql.catalog import times
-from ctsql.planner.syntax import statements as st
+from ctsql.planner.syntax import ast as st
 
 _READING = (
     st.Select, st.ShowObjects, st.ShowCreate, st.ShowPending, st.Describe, st.Explain,

@@ -155,7 +155,7 @@ class Subscription:
             self._handed = batch.t
 
     def _follow(self) -> Iterator[Batch]:
-        from ctsql.runtime.pacing import Pace
+        from ctsql.runtime.service.backoff import Pace
 
         pace, told = Pace(self._interval), -1
         while not self._stop.is_set():

@@ -24,7 +24,7 @@ from ctsql.planner.nodes import (
     Transaction,
     descend,
 )
-from ctsql.planner.syntax.tokens import Token, Tokens, tokenise
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, tokenise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from ctsql.catalog.refreshes import refresh_text
 from ctsql.catalog.schemas import Column
-from ctsql.planner.lookup import sole_lookup
+from ctsql.planner.delete_by_key import sole_lookup
 from ctsql.planner.nodes import (
     Assign,
     ChangesInput,
@@ -34,7 +34,7 @@ from ctsql.planner.nodes import (
     children,
     descend,
 )
-from ctsql.planner.together import by_row
+from ctsql.planner.row_local import by_row
 
 
 def explain(node: Node) -> str:

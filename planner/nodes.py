@@ -14,7 +14,7 @@ from typing import Any
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import Every, RefreshPart
 from ctsql.catalog.schemas import Column
-from ctsql.planner.syntax.statements import MergeAction, MergeWhen, SqlText
+from ctsql.planner.syntax.ast import MergeAction, MergeWhen, SqlText
 
 COPIES_CHANGED = "__ct_diff"
 """The last column of the rows of a :class:`ChangesInput`: no table has one of this name."""

@@ -14,8 +14,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ctsql.planner.nodes import Insert, InsertsInput, Query, TaskWrite, Transaction, descend
-from ctsql.planner.syntax.statements import Edit
-from ctsql.planner.syntax.tokens import Kind, Token, Tokens, at_depth_0, tokenise
+from ctsql.planner.syntax.ast import Edit
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, at_depth_0, tokenise
 
 TIME = "__ct_time"
 """The column that tells of which T a row is."""

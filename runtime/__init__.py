@@ -1,1 +1,6 @@
-"""Timeline, write handle, sinks and engine: everything that touches what is durable."""
+"""Everything that touches what is durable, in rooms; imports go down only.
+
+From top to bottom: ``statements`` and ``service``, ``maintenance``, ``subscriptions``, ``engine``,
+``tasks`` and ``views``, ``warehouse``, ``delta``, ``rows``, ``log`` and ``spark``. The order is
+checked by import-linter (pyproject.toml), and each room says what is in it.
+"""

@@ -15,24 +15,24 @@ from ctsql.catalog.spans import Span
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.nodes import Node, NormalReference as Reference, Query, descend
-from ctsql.runtime import clock
-from ctsql.runtime.delta_catalog import DeltaCatalog
-from ctsql.runtime.delta_log import Gateway
-from ctsql.runtime.intents import settle
-from ctsql.runtime.locks import folder_lock
-from ctsql.runtime.memory_table import ReadOnlyGateway
-from ctsql.runtime.objects import Objects
-from ctsql.runtime.redefinition import check_columns, check_written, is_redefined
-from ctsql.runtime.replaced_tables import check_tables, missing_table, remember_tables
-from ctsql.runtime.session import cloned
-from ctsql.runtime.sinks.ct import TaskSink
-from ctsql.runtime.sinks.failure import Failure, note_view_failure, recorded
-from ctsql.runtime.sinks.mv import ViewSink
-from ctsql.runtime.sinks.mv_mint import Mint
-from ctsql.runtime.sources import StoredSources
-from ctsql.runtime.spark_errors import converted
-from ctsql.runtime.timeline import TaskState, Timeline
-from ctsql.runtime.warehouse import SYSTEM_FOLDER, check_may_begin
+from ctsql.runtime.delta.locks import folder_lock
+from ctsql.runtime.delta.overlay import ReadOnlyGateway
+from ctsql.runtime.delta.table import Gateway
+from ctsql.runtime.log import clock
+from ctsql.runtime.log.failures import Failure, note_view_failure, recorded
+from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.session import cloned
+from ctsql.runtime.tasks.sink import TaskSink
+from ctsql.runtime.views.mint import Mint
+from ctsql.runtime.views.sink import ViewSink
+from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
+from ctsql.runtime.warehouse.location import SYSTEM_FOLDER, check_may_begin
+from ctsql.runtime.warehouse.multi_table_commit import settle
+from ctsql.runtime.warehouse.relations import Objects
+from ctsql.runtime.warehouse.replaced_tables import check_tables, missing_table, remember_tables
+from ctsql.runtime.warehouse.replaced_views import check_columns, check_written, is_redefined
+from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.runtime.warehouse.timeline import TaskState, Timeline
 
 SETTLE_TRIES_MAX = 5
 KNOWN_TRIES_MAX = 5
@@ -42,7 +42,7 @@ class Engine:
     """One warehouse, opened by one process. Not for several threads at once.
 
     A read-only one does the same as any other, but what it would write stays in memory
-    (:mod:`ctsql.runtime.memory_table`).
+    (:mod:`ctsql.runtime.delta.overlay`).
 
     Attributes:
         tick_ms: commits that this engine binds share a T in intervals of so long; 0 for none.

@@ -78,8 +78,8 @@ def _no_wrong_change_is_hidden(
     if request.node.get_closest_marker("spark") is None:
         yield
         return
-    from ctsql.runtime.incremental import change_texts
-    from ctsql.runtime.sinks.signed import Staged
+    from ctsql.runtime.delta.signed_diff_writer import Staged
+    from ctsql.runtime.views import plan_runner as change_texts
 
     stage = change_texts.stage_signed
     wrong: list[object] = []

@@ -23,10 +23,10 @@ def _loaded_after(statement: str, root: Path) -> set[str]:
     [
         "ctsql.catalog.errors",
         "ctsql.catalog.items",
-        "ctsql.planner.changes",
+        "ctsql.planner.ivm",
         "ctsql.planner.nodes",
         "ctsql.planner.rules",
-        "ctsql.planner.syntax.statements",
+        "ctsql.planner.syntax.ast",
         "ctsql.planner.binding",
     ],
 )
@@ -38,10 +38,10 @@ def test_pure_module_loads_nothing_heavy(module: str, root: Path) -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "ctsql.runtime.sinks.ct_state",
-        "ctsql.runtime.sinks.mv_mint",
-        "ctsql.runtime.sinks.decisions",
-        "ctsql.runtime.refresh",
+        "ctsql.runtime.tasks.sink_state",
+        "ctsql.runtime.views.mint",
+        "ctsql.runtime.warehouse.sink_decisions",
+        "ctsql.runtime.warehouse.schedules",
     ],
 )
 def test_decisions_load_no_spark(module: str, root: Path) -> None:

@@ -53,7 +53,7 @@ def test_every_module_is_inside(wheel: zipfile.Path, root: Path) -> None:
 
 def test_data_files_are_inside(wheel: zipfile.Path) -> None:
     """The grammar is read at run time, the marker by type checkers."""
-    assert {"ctsql/planner/syntax/header.lark", "ctsql/py.typed"} <= _files(wheel)
+    assert {"ctsql/planner/syntax/statements/header.lark", "ctsql/py.typed"} <= _files(wheel)
 
 
 def test_the_command_is_declared(wheel: zipfile.Path) -> None:

@@ -8,9 +8,9 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.schemas import Column, without_limits
-from ctsql.planner.assertions import not_null_columns, refuse_nondeterministic
 from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.binding.checks import check_holds_rows, check_storable, named_columns
+from ctsql.planner.binding.definition_checks import not_null_columns, refuse_nondeterministic
 from ctsql.planner.binding.definitions import (
     definition_of,
     is_no_definition,
@@ -28,8 +28,7 @@ from ctsql.planner.nodes import (
     ViewWrite,
 )
 from ctsql.planner.rules import transform
-from ctsql.planner.syntax.refreshes import POLICY
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     ChangeKind,
     CreateMaterializedView,
     CreateView,
@@ -37,6 +36,7 @@ from ctsql.planner.syntax.statements import (
     Select,
     SqlText,
 )
+from ctsql.planner.syntax.statements.refreshes import POLICY
 
 DIFF = "diff"
 """The last column of ``changes(t)``."""

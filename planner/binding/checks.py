@@ -9,7 +9,7 @@ from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Span
 from ctsql.planner.nodes import Query
-from ctsql.planner.syntax.statements import ColumnDef
+from ctsql.planner.syntax.ast import ColumnDef
 
 COLUMN_PREFIX = "__ct_"
 NAME_FORBIDDEN = " ,;{}()\n\t="

@@ -6,8 +6,8 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import Column
 from ctsql.planner.nodes import Node, Query, descend
-from ctsql.planner.syntax.options import NOT_NULL
-from ctsql.planner.syntax.statements import CreateMaterializedView
+from ctsql.planner.syntax.ast import CreateMaterializedView
+from ctsql.planner.syntax.statements.options import NOT_NULL
 
 
 def not_null_columns(

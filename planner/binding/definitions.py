@@ -12,7 +12,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax import parse
-from ctsql.planner.syntax.statements import Statement
+from ctsql.planner.syntax.ast import Statement
 
 DEFINITIONS_CACHED_MAX = 4_096
 

@@ -1,7 +1,7 @@
 """Names of relations."""
 
 from ctsql.catalog.names import Name
-from ctsql.planner.syntax.statements import RelationRef
+from ctsql.planner.syntax.ast import RelationRef
 
 
 def qualify(ref: RelationRef, search_schema: str) -> Name:

@@ -8,7 +8,7 @@ from ctsql.planner.binding.definitions import (
     reading_definition,
 )
 from ctsql.planner.binding.task import bind_task
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     CreateContinualTask,
     CreateMaterializedView,
     CreateView,

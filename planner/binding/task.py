@@ -8,21 +8,21 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import Every
 from ctsql.catalog.schemas import Column, check_unique, plain_type
-from ctsql.planner.assertions import refuse_nondeterministic
 from ctsql.planner.binding.binder import Binder, Bound
 from ctsql.planner.binding.checks import check_storable
+from ctsql.planner.binding.definition_checks import refuse_nondeterministic
 from ctsql.planner.binding.names import qualify
 from ctsql.planner.binding.writes import BodyBinder
 from ctsql.planner.nodes import Get, Node, Role, TaskOutput, TaskWrite, Transaction, descend
 from ctsql.planner.rules import transform
-from ctsql.planner.syntax.options import FIXPOINT, ITERATIONS_MAX
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     ColumnDef,
     CreateContinualTask,
     InsertStatement,
     RelationRef,
     texts_of,
 )
+from ctsql.planner.syntax.statements.options import FIXPOINT, ITERATIONS_MAX
 
 
 def bind_task(

@@ -8,8 +8,8 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import did_you_mean, fold, quote
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
-from ctsql.planner.assertions import refuse_nondeterministic
 from ctsql.planner.binding.binder import Binder
+from ctsql.planner.binding.definition_checks import refuse_nondeterministic
 from ctsql.planner.nodes import (
     Assign,
     Delete,
@@ -21,8 +21,7 @@ from ctsql.planner.nodes import (
     Role,
     Update,
 )
-from ctsql.planner.syntax.cursor import not_yet
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     Assignment,
     BodyStatement,
     ColumnDef,
@@ -34,6 +33,7 @@ from ctsql.planner.syntax.statements import (
     UpdateStatement,
     WhenClause,
 )
+from ctsql.planner.syntax.tokens.token_reader import not_yet
 
 
 class BodyBinder:

@@ -30,10 +30,10 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
-from ctsql.planner.forms.commented import commented
-from ctsql.planner.syntax.cursor import not_supported
-from ctsql.planner.syntax.statements import ColumnList, CreateFlow
-from ctsql.planner.syntax.tokens import tokenise
+from ctsql.planner.desugar.commented import commented
+from ctsql.planner.syntax.ast import ColumnList, CreateFlow
+from ctsql.planner.syntax.tokens.token_reader import not_supported
+from ctsql.planner.syntax.tokens.tokenizer import tokenise
 
 SEQUENCE, DELETED, UPDATED = "__SEQUENCE", "__DELETED", "__UPDATED_AT"
 START, END = "__START_AT", "__END_AT"

@@ -8,8 +8,8 @@ At each T at which t grows, now() is T: what passes comes in, what passes no lon
 kept where the predicate is true; where it is false or NULL it is not.
 """
 
-from ctsql.planner.forms.commented import commented
-from ctsql.planner.syntax.pieces import TaskForm
+from ctsql.planner.desugar.commented import commented
+from ctsql.planner.syntax.fragments import TaskForm
 
 
 def compile_retain(form: TaskForm) -> str:

@@ -6,8 +6,8 @@ Every row that is inserted into t goes through the query once, at its T; what wa
 revised. An aggregate is over the rows of one T.
 """
 
-from ctsql.planner.forms.commented import commented
-from ctsql.planner.syntax.pieces import TaskForm
+from ctsql.planner.desugar.commented import commented
+from ctsql.planner.syntax.fragments import TaskForm
 
 
 def compile_transform(form: TaskForm) -> str:

@@ -4,7 +4,8 @@
 it makes SQL texts, and what runs them is somebody else's.
 """
 
-from ctsql.planner.changes.plan import (
+from ctsql.planner.ivm.parse.query import PlainView, Relation
+from ctsql.planner.ivm.plan import (
     ChangePlan,
     ChangeTexts,
     KeyedTexts,
@@ -18,7 +19,6 @@ from ctsql.planner.changes.plan import (
     TopTexts,
     change_plan,
 )
-from ctsql.planner.changes.reading.queries import PlainView, Relation
 
 __all__ = [
     "ChangePlan",

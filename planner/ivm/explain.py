@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from ctsql.planner.changes.columns import expressions, inputs, subqueries
-from ctsql.planner.changes.nodes import (
+from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
     Col,
     Distinct,
@@ -33,12 +32,13 @@ from ctsql.planner.changes.nodes import (
     Weighted,
     Window,
 )
-from ctsql.planner.changes.plan import ChangePlan, NoChangePlan
-from ctsql.planner.changes.printing import joined
-from ctsql.planner.changes.reasons import Reason
-from ctsql.planner.changes.rules.context import Applied
-from ctsql.planner.changes.state_tables import StateNeed
-from ctsql.planner.changes.stored_rows import limit_top
+from ctsql.planner.ivm.algebra.reasons import Reason
+from ctsql.planner.ivm.algebra.traversal import expressions, inputs, subqueries
+from ctsql.planner.ivm.plan import ChangePlan, NoChangePlan
+from ctsql.planner.ivm.rules.context import Applied
+from ctsql.planner.ivm.sql.spark import joined
+from ctsql.planner.ivm.strategies.state_table import StateNeed
+from ctsql.planner.ivm.strategies.stored_view import limit_top
 
 Telling = Callable[[Reason], str]
 

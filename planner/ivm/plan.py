@@ -18,45 +18,45 @@ import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from ctsql.planner.changes.added_groups import added_rows, can_add
-from ctsql.planner.changes.columns import descend, replaced
-from ctsql.planner.changes.compared_groups import compared_groups, compared_rows, widened
-from ctsql.planner.changes.exactness import inexact
-from ctsql.planner.changes.nodes import (
+from ctsql.planner.ivm.algebra.nodes import (
     WEIGHT,
     Aggregate,
     Col,
     Node,
     Scan,
 )
-from ctsql.planner.changes.printing import Names, Printer, TableUse, quote_always
-from ctsql.planner.changes.pruning import pruned
-from ctsql.planner.changes.reading.queries import Relation, compile_query
-from ctsql.planner.changes.reasons import Reason, Refused
-from ctsql.planner.changes.rules import change
-from ctsql.planner.changes.rules.algebraic import State, initial, stored_groups
-from ctsql.planner.changes.rules.context import Applied, Changes
-from ctsql.planner.changes.state_tables import (
-    StateNeed,
-    StatePlan,
-    chosen_groups,
-    kept_state,
-    state_tables,
-)
-from ctsql.planner.changes.stored_rows import (
-    VIEW,
-    desired_rows,
-    first_rows,
-    keyed_top,
-    limit_top,
-)
-from ctsql.planner.changes.texts import (
+from ctsql.planner.ivm.algebra.reasons import Reason, Refused
+from ctsql.planner.ivm.algebra.traversal import descend, replaced
+from ctsql.planner.ivm.parse.query import Relation, compile_query
+from ctsql.planner.ivm.rewrites.column_pruning import pruned
+from ctsql.planner.ivm.rewrites.exactness import inexact
+from ctsql.planner.ivm.rules import change
+from ctsql.planner.ivm.rules.context import Applied, Changes
+from ctsql.planner.ivm.rules.counting import State, initial, stored_groups
+from ctsql.planner.ivm.sql.queries import (
     ChangeTexts,
     KeyedTexts,
     StateSteps,
     StepText,
     Text,
     TopTexts,
+)
+from ctsql.planner.ivm.sql.spark import Names, Printer, TableUse, quote_always
+from ctsql.planner.ivm.strategies.add_to_groups import added_rows, can_add
+from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows, widened
+from ctsql.planner.ivm.strategies.state_table import (
+    StateNeed,
+    StatePlan,
+    chosen_groups,
+    kept_state,
+    state_tables,
+)
+from ctsql.planner.ivm.strategies.stored_view import (
+    VIEW,
+    desired_rows,
+    first_rows,
+    keyed_top,
+    limit_top,
 )
 
 __all__ = [

@@ -8,10 +8,11 @@ from ctsql.planner.lowering.char_types import (
     without_padding,
 )
 from ctsql.planner.lowering.context import EMPTY, Context, Found, Sources
-from ctsql.planner.lowering.failures import Failures
-from ctsql.planner.lowering.held import Held, View, together
+from ctsql.planner.lowering.error_hook import Failures
 from ctsql.planner.lowering.merge import assigned
+from ctsql.planner.lowering.output_state import Held, View, together
 from ctsql.planner.lowering.queries import lower_query, quoted, temporary_view
+from ctsql.planner.lowering.store_assignment import value_text
 from ctsql.planner.lowering.transaction import (
     Proposal,
     base,
@@ -19,7 +20,6 @@ from ctsql.planner.lowering.transaction import (
     lower_statements,
     lower_transaction,
 )
-from ctsql.planner.lowering.values import value_text
 from ctsql.planner.lowering.view import checked, lower_view, stored_types
 
 __all__ = [

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ctsql.planner.lookup import KeyLookup
-from ctsql.planner.syntax.statements import ClockCall, ClockKind
+from ctsql.planner.delete_by_key import KeyLookup
+from ctsql.planner.syntax.ast import ClockCall, ClockKind
 
 EMPTY = -1
 """The time before all times: every object is empty as of it."""

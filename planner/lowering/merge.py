@@ -14,11 +14,11 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, Window, functions as F
 
-from ctsql.planner.lowering.held import Held, View, together
+from ctsql.planner.lowering.output_state import Held, View, together
 from ctsql.planner.lowering.queries import lower_query, quoted
-from ctsql.planner.lowering.values import as_stored, cast_type
+from ctsql.planner.lowering.store_assignment import as_stored, cast_type
 from ctsql.planner.nodes import Merge, MergeClause, Query, SelfReference
-from ctsql.planner.syntax.statements import MergeAction, MergeWhen
+from ctsql.planner.syntax.ast import MergeAction, MergeWhen
 
 Pieces = list[str | Query]
 _ACTION = "__ct_a"

@@ -22,7 +22,7 @@ from ctsql.planner.lowering.queries import (
     temporary_view,
 )
 from ctsql.planner.nodes import Node, Query, SelfReference
-from ctsql.planner.syntax.statements import RelationRef, SqlText
+from ctsql.planner.syntax.ast import RelationRef, SqlText
 
 
 @dataclass(frozen=True, slots=True)

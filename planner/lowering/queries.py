@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering.context import Context
-from ctsql.planner.lowering.failures import Failures
+from ctsql.planner.lowering.error_hook import Failures
 from ctsql.planner.nodes import (
     COPIES_CHANGED,
     ChangesInput,
@@ -27,7 +27,7 @@ from ctsql.planner.nodes import (
     ViewReference,
 )
 from ctsql.planner.syntax import Rewritten, rewrite
-from ctsql.planner.syntax.statements import RelationRef, SqlText
+from ctsql.planner.syntax.ast import RelationRef, SqlText
 
 _numbers = itertools.count(1)
 

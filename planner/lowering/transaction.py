@@ -16,13 +16,13 @@ from functools import singledispatch
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import error
-from ctsql.planner.lookup import sole_lookup
+from ctsql.planner.delete_by_key import sole_lookup
 from ctsql.planner.lowering.context import Context
-from ctsql.planner.lowering.held import Held, View, together
 from ctsql.planner.lowering.merge import lower_merge
+from ctsql.planner.lowering.output_state import Held, View, together
 from ctsql.planner.lowering.queries import lower_query, quoted
+from ctsql.planner.lowering.store_assignment import as_stored, may_store, value_text
 from ctsql.planner.lowering.type_names import type_name
-from ctsql.planner.lowering.values import as_stored, may_store, value_text
 from ctsql.planner.lowering.view import check_count
 from ctsql.planner.nodes import (
     Delete,

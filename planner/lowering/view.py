@@ -9,8 +9,8 @@ from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.lowering.char_types import metadata_of
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.queries import lower_query, quoted
+from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.lowering.type_names import type_name
-from ctsql.planner.lowering.values import is_exact
 from ctsql.planner.nodes import Query, ViewWrite
 
 

@@ -10,7 +10,7 @@ from enum import Enum
 
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.body_statements import (
+from ctsql.planner.syntax.body_ast import (
     Assignment as Assignment,
     BodyStatement as BodyStatement,
     DeleteStatement as DeleteStatement,
@@ -22,7 +22,7 @@ from ctsql.planner.syntax.body_statements import (
     WhenClause as WhenClause,
     texts_of as texts_of,
 )
-from ctsql.planner.syntax.pieces import (
+from ctsql.planner.syntax.fragments import (
     ChangeKind as ChangeKind,
     ClockCall as ClockCall,
     ClockKind as ClockKind,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.pieces import ColumnDef, RelationRef, SqlText
+from ctsql.planner.syntax.fragments import ColumnDef, RelationRef, SqlText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,13 +4,19 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.commands import COMMANDS, named_object
-from ctsql.planner.syntax.creates import read_create
-from ctsql.planner.syntax.cursor import Cursor, found_text, not_supported, not_yet, syntax_error
-from ctsql.planner.syntax.queries import DML_VERBS, read_dml, read_query
-from ctsql.planner.syntax.split import split_tokens
-from ctsql.planner.syntax.statements import Explain, Statement
-from ctsql.planner.syntax.tokens import Tokens, span_of, tokenise
+from ctsql.planner.syntax.ast import Explain, Statement
+from ctsql.planner.syntax.statements.commands import COMMANDS, named_object
+from ctsql.planner.syntax.statements.creates import read_create
+from ctsql.planner.syntax.statements.queries import DML_VERBS, read_dml, read_query
+from ctsql.planner.syntax.tokens.split import split_tokens
+from ctsql.planner.syntax.tokens.token_reader import (
+    Cursor,
+    found_text,
+    not_supported,
+    not_yet,
+    syntax_error,
+)
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of, tokenise
 
 _QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 

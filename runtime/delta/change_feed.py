@@ -12,13 +12,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.planner.nodes import COPIES_CHANGED
-from ctsql.runtime.data_files import DataFile
-from ctsql.runtime.delta_log import CHANGE_TYPE, DeltaTable
-from ctsql.runtime.delta_lookup import local_rows
-from ctsql.runtime.local_files import OnlySpark, TooMany
-from ctsql.runtime.movements import Movement, added_files, numbered_files
-from ctsql.runtime.sinks.correction import COPIES, column_name, copied, net
-from ctsql.runtime.sinks.locations import FILE_COLUMN
+from ctsql.runtime.delta.local_scan import local_rows
+from ctsql.runtime.delta.parquet_reader import OnlySpark, TooMany
+from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
+from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.table_changes import Movement, added_files, numbered_files
+from ctsql.runtime.rows.locations import FILE_COLUMN
+from ctsql.runtime.rows.multiset import COPIES, column_name, copied, net
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Private copies of Delta tables, and what statements changed in one.
 
-Part of the adapter to Delta (:mod:`ctsql.runtime.delta_log`). A copy is a shallow clone in a folder
-below its table's, so a file that a statement writes there can be named by the table as it stands.
+Part of the adapter to Delta (:mod:`ctsql.runtime.delta.table`). A copy is a shallow clone in a
+folder below its table's, so a file that a statement writes there can be named by the table as it
+stands.
 
 Source: the Delta protocol, "Add File and Remove File", "Deletion Vectors": a vector's file is named
 by an optional folder and an id of 20 characters in base 85.
@@ -11,11 +12,11 @@ import json
 from typing import Any
 
 from ctsql.catalog.errors import error
-from ctsql.runtime.batches import StagedDelete, StagedFile
-from ctsql.runtime.data_files import DataFile
-from ctsql.runtime.delta_log import DeltaTable, Gateway
-from ctsql.runtime.delta_transaction import files_by_name, relative_path, whole_file
-from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.delta.table import DeltaTable, Gateway
+from ctsql.runtime.delta.transaction import files_by_name, relative_path, whole_file
+from ctsql.runtime.log.batches import StagedDelete, StagedFile
+from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.spark.errors import converted
 
 FOLDER = "txn-"
 _ID_LENGTH = 20

@@ -1,9 +1,9 @@
 """Deletion vectors: which rows of a data file count as deleted.
 
-Part of the adapter to Delta (:mod:`ctsql.runtime.delta_log`). Vectors are bitmaps of this process:
-a bitmap of the JVM costs a call for whatever is done with it. Delta's own store reads and writes
-their bytes, wherever they are kept. What was written or read lately is remembered, since the next
-commit to a file starts from its vector.
+Part of the adapter to Delta (:mod:`ctsql.runtime.delta.table`). Vectors are bitmaps of this
+process: a bitmap of the JVM costs a call for whatever is done with it. Delta's own store reads and
+writes their bytes, wherever they are kept. What was written or read lately is remembered, since the
+next commit to a file starts from its vector.
 
 Source: the Delta protocol, "Deletion Vectors" and "Deletion Vector Format": a magic number, and a
 64-bit Roaring bitmap in the portable format.
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyroaring import BitMap64
 
-from ctsql.runtime.data_files import DataFile
+from ctsql.runtime.log.data_files import DataFile
 
 if TYPE_CHECKING:
-    from ctsql.runtime.delta_log import DeltaTable, Gateway
+    from ctsql.runtime.delta.table import DeltaTable, Gateway
 
 _MAGIC = (1681511377).to_bytes(4, "little")
 REMEMBERED_BYTES_MAX = 32 * 1024 * 1024

@@ -2,7 +2,7 @@
 
 Small: desired and stored rows come to the driver together, in one job, as Arrow; equal ones
 cancel there; what is left is staged as one file. With more or wider rows than
-:mod:`ctsql.runtime.sinks.few` allows the large way is taken: Spark groups equal rows, keeps the
+:mod:`ctsql.runtime.rows.collect` allows the large way is taken: Spark groups equal rows, keeps the
 result in its own memory or on its disks while it is counted and staged, and only row numbers,
 one file's at a time, come to the driver: 8 bytes for each row that goes from that file. Where
 nothing stored goes there is nothing to cancel with, and either way new rows are staged as they are.
@@ -16,16 +16,16 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
-from ctsql.runtime.sinks.cancel import cancel, keys
-from ctsql.runtime.sinks.correction import COPIES, PLACES, column_name, copied, difference
-from ctsql.runtime.sinks.few import (
+from ctsql.runtime.log.staging import Staging
+from ctsql.runtime.rows.collect import (
     DRIVER_ROWS_MAX as DRIVER_ROWS_MAX,
     few,
     unadaptive as unadaptive,
 )
-from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
-from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.staged import Staging
+from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
+from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.rows.multiset import COPIES, PLACES, column_name, copied, difference
+from ctsql.runtime.rows.multiset_local import cancel, keys
 
 PLACES_SCHEMA = pa.schema([(FILE_COLUMN, pa.string()), (ROW_COLUMN, pa.int64())])
 """The columns that locate a row."""

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ctsql.runtime.batches import StagedFile
-from ctsql.runtime.data_files import Bin, DataFile, FileStat, StoredFile
-from ctsql.runtime.delta_log import DeltaTable, Gateway
-from ctsql.runtime.locks import commit_lock
-from ctsql.runtime.log import Conflict
-from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.delta.locks import commit_lock
+from ctsql.runtime.delta.table import DeltaTable, Gateway
+from ctsql.runtime.log.batches import StagedFile
+from ctsql.runtime.log.data_files import Bin, DataFile, FileStat, StoredFile
+from ctsql.runtime.log.protocol import Conflict
+from ctsql.runtime.spark.errors import converted
 
 LOG_FOLDER = "_delta_log"
 CHANGE_FOLDER = "_change_data"

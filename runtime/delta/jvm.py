@@ -1,7 +1,7 @@
 """What Delta's side of the JVM gives and takes, seen from Python.
 
-Part of the adapter to Delta (:mod:`ctsql.runtime.delta_log`). A name below ``jvm`` costs a call for
-each dot, a tenth of a millisecond or more: those that every commit needs are looked up once.
+Part of the adapter to Delta (:mod:`ctsql.runtime.delta.table`). A name below ``jvm`` costs a call
+for each dot, a tenth of a millisecond or more: those that every commit needs are looked up once.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ctsql.runtime.data_files import DataFile
+from ctsql.runtime.log.data_files import DataFile
 
 ANSWER_CHARS_MAX = 4_000
 """Of a text; each may become two bytes on the way, and a packet holds 8 KB."""

@@ -7,7 +7,7 @@
 
 Exact for keys of types whose equality is that of their bits: numbers without a fraction, decimals,
 texts, dates, instants, booleans. Others are left to Spark, as is what turns out not to be few
-(:mod:`ctsql.runtime.sinks.few`).
+(:mod:`ctsql.runtime.rows.collect`).
 """
 
 from array import array
@@ -22,14 +22,14 @@ from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types 
 from pyspark.sql.pandas.types import to_arrow_type
 
 from ctsql.planner.lowering import Found, is_padded
-from ctsql.runtime.data_files import DataFile
-from ctsql.runtime.delta_log import DeltaTable
-from ctsql.runtime.delta_lookup import PLACES, deleted_among, local_rows, rows_with_deleted
-from ctsql.runtime.file_ranges import KeyRanges
-from ctsql.runtime.local_files import KeySet, OnlySpark, TooMany
-from ctsql.runtime.sinks.correction import column_name
-from ctsql.runtime.sinks.few import at_hand, few
-from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.delta.file_ranges import KeyRanges
+from ctsql.runtime.delta.local_scan import PLACES, deleted_among, local_rows, rows_with_deleted
+from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, TooMany
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.rows.collect import at_hand, few
+from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.rows.multiset import column_name
 
 _EXACT = (
     T.IntegralType, T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType, T.BooleanType,

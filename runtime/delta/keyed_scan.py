@@ -5,7 +5,7 @@ change feed file by file; a refresh of a few hundred rows has five or ten such s
 reads here Spark sees as values: joins with them read no file.
 
 Each of these gives None where the rows are not few, on no local disk, or of a kind that only Spark
-reads; then Spark reads them, in :mod:`ctsql.runtime.incremental.deltas`.
+reads; then Spark reads them, in :mod:`ctsql.runtime.views.table_deltas`.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -16,16 +16,16 @@ import pyarrow as pa
 from pyspark.sql import types as T
 
 from ctsql.planner.lowering import is_padded
-from ctsql.runtime.data_files import DataFile
-from ctsql.runtime.delta_log import DeltaTable
-from ctsql.runtime.delta_lookup import PLACES, local_change, local_rows, local_rows_moved
-from ctsql.runtime.file_ranges import KeyRanges
-from ctsql.runtime.incremental.skipping import comparable, may_equal
-from ctsql.runtime.key_lookup import comparable_with_statistics
-from ctsql.runtime.local_files import KeySet, OnlySpark, TooMany, having, is_flat
-from ctsql.runtime.movements import Movement
-from ctsql.runtime.sinks.cancel import keys
-from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
+from ctsql.runtime.delta.file_ranges import KeyRanges
+from ctsql.runtime.delta.key_lookup import comparable_with_statistics
+from ctsql.runtime.delta.local_scan import PLACES, local_change, local_rows, local_rows_moved
+from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, TooMany, having, is_flat
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.table_changes import Movement
+from ctsql.runtime.rows.key_predicates import comparable, may_equal
+from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
+from ctsql.runtime.rows.multiset_local import keys
 
 ROWS_MAX = 100_000
 """Rows of a table that have a key, or that changed; more are for Spark to read."""

@@ -1,6 +1,6 @@
 """Reading rows of some files without their deletion vectors, and asking the vectors afterwards.
 
-Part of the adapter to Delta (:mod:`ctsql.runtime.delta_log`): nothing else touches Delta's
+Part of the adapter to Delta (:mod:`ctsql.runtime.delta.table`): nothing else touches Delta's
 classes.
 
 Delta's reader looks at a vector for every row, and plans every scan with two queries over the
@@ -16,10 +16,7 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from ctsql.runtime.data_files import DataFile
-from ctsql.runtime.delta_log import DeltaTable
-from ctsql.runtime.delta_transaction import files_by_name, relative_path
-from ctsql.runtime.local_files import (
+from ctsql.runtime.delta.parquet_reader import (
     KeySet,
     LocalFile,
     OnlySpark,
@@ -28,9 +25,12 @@ from ctsql.runtime.local_files import (
     is_flat,
     not_deleted,
 )
-from ctsql.runtime.sinks.few import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX
-from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.delta.transaction import files_by_name, relative_path
+from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.rows.collect import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX
+from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.spark.errors import converted
 
 PLACES = (StructField(FILE_COLUMN, StringType()), StructField(ROW_COLUMN, LongType()))
 """The columns that say where a row is stored."""

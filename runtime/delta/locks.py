@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlparse
 
 from filelock import FileLock
 
-from ctsql.runtime.spark_errors import file_errors
+from ctsql.runtime.spark.errors import file_errors
 
 LOCK_FILE = ".ctsql.lock"
 _held = threading.local()  # the folders whose lock this thread holds

@@ -30,16 +30,16 @@ from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import error
 from ctsql.planner.lowering import declared_as
-from ctsql.runtime.batches import StagedDelete, StagedFile
-from ctsql.runtime.commits import Commit, FileAction
-from ctsql.runtime.data_files import DataFile
-from ctsql.runtime.delta_log import DeltaTable, Gateway
-from ctsql.runtime.delta_transaction import Transaction
-from ctsql.runtime.log import Conflict
-from ctsql.runtime.sinks.held import Rows, frame_of
-from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.spark_errors import converted
-from ctsql.runtime.table_metadata import TableMetadata
+from ctsql.runtime.delta.table import DeltaTable, Gateway
+from ctsql.runtime.delta.transaction import Transaction
+from ctsql.runtime.log.actions import Commit, FileAction
+from ctsql.runtime.log.batches import StagedDelete, StagedFile
+from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.protocol import Conflict
+from ctsql.runtime.log.table_metadata import TableMetadata
+from ctsql.runtime.rows.local_rows import Rows, frame_of
+from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.spark.errors import converted
 
 FILES_KEPT_MAX = 16
 """More parts than this are put together into one, so that plans stay small."""

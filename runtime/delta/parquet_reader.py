@@ -29,7 +29,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from ctsql.planner.lowering import is_padded
-from ctsql.runtime.file_ranges import meets
+from ctsql.runtime.delta.file_ranges import meets
 
 FLAT = (
     T.IntegralType, T.FloatType, T.DoubleType, T.DecimalType, T.BooleanType, T.BinaryType,

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from ctsql.runtime import clock
-from ctsql.runtime.batches import StagedFile
-from ctsql.runtime.local_files import is_flat
+from ctsql.runtime.delta.parquet_reader import is_flat
+from ctsql.runtime.log import clock
+from ctsql.runtime.log.batches import StagedFile
 
 TEXT_MAX = 32
 """Longer texts are not told as a column's least or greatest value."""

@@ -1,13 +1,13 @@
 """Rows of an earlier version under the columns of a later one.
 
-What the columns have to do with each other is said by :mod:`ctsql.runtime.table_metadata`; here
+What the columns have to do with each other is said by :mod:`ctsql.runtime.log.table_metadata`; here
 their values are brought over. A column that was not there is NULL in all rows.
 """
 
 from pyspark.sql import Column, DataFrame, functions as F, types as T
 
 from ctsql.catalog.names import fold
-from ctsql.runtime.table_metadata import TableMetadata, fits
+from ctsql.runtime.log.table_metadata import TableMetadata, fits
 
 
 def aligned(

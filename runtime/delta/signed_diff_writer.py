@@ -4,7 +4,7 @@ A row with weight w > 0 is inserted w times. Of the stored rows that equal one w
 the first -w by file and row number are deleted. If there are not so many, what is stored is not
 what the change was computed for: nothing is staged then, and the caller compares in full.
 
-Equality is that of :mod:`ctsql.runtime.sinks.correction` and :mod:`ctsql.runtime.sinks.cancel`.
+Equality is that of :mod:`ctsql.runtime.rows.multiset` and :mod:`ctsql.runtime.rows.multiset_local`.
 Stored rows are first looked for by Spark's ``<=>``, which finds more (0.0 for -0.0), with the rows
 to delete broadcast; then the equal ones among them are told exactly.
 """
@@ -19,9 +19,13 @@ from operator import and_, or_
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
-from ctsql.runtime.incremental.near_rows import StoredRows
-from ctsql.runtime.sinks.cancel import keys
-from ctsql.runtime.sinks.correction import (
+from ctsql.runtime.delta.diff_writer import fits_arrow, persisted, stage_counted
+from ctsql.runtime.delta.keyed_scan import StoredRows
+from ctsql.runtime.log.staging import Staging
+from ctsql.runtime.rows.collect import few
+from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
+from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.rows.multiset import (
     COPIES,
     PLACES,
     column_name,
@@ -29,11 +33,7 @@ from ctsql.runtime.sinks.correction import (
     net,
     with_places,
 )
-from ctsql.runtime.sinks.few import few
-from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
-from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.sinks.staging import fits_arrow, persisted, stage_counted
-from ctsql.runtime.staged import Staging
+from ctsql.runtime.rows.multiset_local import keys
 
 
 class Staged(Enum):

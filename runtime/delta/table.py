@@ -27,18 +27,18 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.runtime.commits import Commit, Unreadable, parse_checksum, parse_commit
-from ctsql.runtime.data_files import DataFile
-from ctsql.runtime.delta_objects import JvmObjects, scala_items
-from ctsql.runtime.delta_rows import (
+from ctsql.runtime.delta.deletion_vectors import VectorClasses, Vectors
+from ctsql.runtime.delta.jvm import JvmObjects, scala_items
+from ctsql.runtime.delta.locks import local_path
+from ctsql.runtime.delta.table_rows import (
     CHANGE_TYPE as CHANGE_TYPE,
     DeltaRows,
 )
-from ctsql.runtime.delta_transaction import Transaction
-from ctsql.runtime.delta_vectors import VectorClasses, Vectors
-from ctsql.runtime.delta_versions import Identity, Versions
-from ctsql.runtime.locks import local_path
-from ctsql.runtime.spark_errors import converted, damaged_file
+from ctsql.runtime.delta.table_versions import Identity, Versions
+from ctsql.runtime.delta.transaction import Transaction
+from ctsql.runtime.log.actions import Commit, Unreadable, parse_checksum, parse_commit
+from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.spark.errors import converted, damaged_file
 
 COMMITS_CACHED_MAX = 2_000
 VERSIONS_CACHED_MAX = 8

@@ -1,8 +1,8 @@
 """The rows of a table's versions, and the rows that commits change, as Spark reads them.
 
-Part of the adapter to Delta (:mod:`ctsql.runtime.delta_log`): nothing else touches Delta's
+Part of the adapter to Delta (:mod:`ctsql.runtime.delta.table`): nothing else touches Delta's
 classes. Every read names the version by whose metadata files are read
-(:mod:`ctsql.runtime.table_metadata`): what was written and taken away before a change of the
+(:mod:`ctsql.runtime.log.table_metadata`): what was written and taken away before a change of the
 columns or of the partitioning looks as it did then.
 """
 
@@ -16,18 +16,18 @@ from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.commits import Commit
-from ctsql.runtime.data_files import DataFile
-from ctsql.runtime.delta_versions import Versions
-from ctsql.runtime.locks import local_path
-from ctsql.runtime.movements import added_files
-from ctsql.runtime.reshaping import aligned
-from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.spark_errors import converted
-from ctsql.runtime.table_metadata import TableMetadata, reshaped
+from ctsql.runtime.delta.locks import local_path
+from ctsql.runtime.delta.reshaping import aligned
+from ctsql.runtime.delta.table_versions import Versions
+from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.table_changes import added_files
+from ctsql.runtime.log.table_metadata import TableMetadata, reshaped
+from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.spark.errors import converted
 
 if TYPE_CHECKING:
-    from ctsql.runtime.delta_log import Gateway
+    from ctsql.runtime.delta.table import Gateway
 
 CHANGE_TYPE = "_change_type"
 PLAIN_FILES_MAX = 32

@@ -1,6 +1,6 @@
 """Which metadata a table had at each version, and whether its log is still the one it was.
 
-Part of the adapter to Delta (:mod:`ctsql.runtime.delta_log`): nothing else touches Delta's
+Part of the adapter to Delta (:mod:`ctsql.runtime.delta.table`): nothing else touches Delta's
 classes.
 
 V1: the metadata of a version is that of the newest ``metaData`` action at or before it. It is
@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.locks import local_path
-from ctsql.runtime.spark_errors import converted
-from ctsql.runtime.table_metadata import TableMetadata
+from ctsql.runtime.delta.locks import local_path
+from ctsql.runtime.log.table_metadata import TableMetadata
+from ctsql.runtime.spark.errors import converted
 
 if TYPE_CHECKING:
-    from ctsql.runtime.delta_log import DeltaTable
+    from ctsql.runtime.delta.table import DeltaTable
 
 KNOWN_MAX = 64
 READ_MAX = 32

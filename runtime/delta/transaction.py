@@ -1,6 +1,6 @@
 """One optimistic transaction on a Delta table, and the JVM objects it is made of.
 
-Part of the adapter to Delta (:mod:`ctsql.runtime.delta_log`): nothing else touches Delta's
+Part of the adapter to Delta (:mod:`ctsql.runtime.delta.table`): nothing else touches Delta's
 classes.
 
 Source: the Delta protocol, "Deletion Vectors", "Transaction Identifiers", "Domain Metadata".
@@ -15,19 +15,19 @@ import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql.types import StructType
 
-from ctsql.runtime import clock
-from ctsql.runtime.batches import StagedDelete, StagedFile
-from ctsql.runtime.data_files import DataFile
-from ctsql.runtime.delta_objects import scala_items
-from ctsql.runtime.delta_vectors import VectorFile
-from ctsql.runtime.local_writes import is_plain, write
-from ctsql.runtime.locks import commit_lock, local_path
-from ctsql.runtime.log import Conflict, RowsGone
-from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
-from ctsql.runtime.spark_errors import conflicts, converted, file_errors
+from ctsql.runtime.delta.deletion_vectors import VectorFile
+from ctsql.runtime.delta.jvm import scala_items
+from ctsql.runtime.delta.locks import commit_lock, local_path
+from ctsql.runtime.delta.parquet_writer import is_plain, write
+from ctsql.runtime.log import clock
+from ctsql.runtime.log.batches import StagedDelete, StagedFile
+from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.protocol import Conflict, RowsGone
+from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
+from ctsql.runtime.spark.errors import conflicts, converted, file_errors
 
 if TYPE_CHECKING:
-    from ctsql.runtime.delta_log import DeltaTable
+    from ctsql.runtime.delta.table import DeltaTable
 
 
 class Transaction:

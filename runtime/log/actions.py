@@ -14,7 +14,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
-from ctsql.runtime.table_metadata import TableMetadata
+from ctsql.runtime.log.table_metadata import TableMetadata
 
 ROWS_CHANGED = (
     "numOutputRows",

@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.runtime import clock, faults
-from ctsql.runtime.batches import Part, own_files
-from ctsql.runtime.log import Conflict, LogTransaction
-from ctsql.runtime.uppers import FAILURE, Entry, Uppers
-from ctsql.runtime.writer_ids import WriterId
+from ctsql.runtime.log import clock, fault_points as faults
+from ctsql.runtime.log.batches import Part, own_files
+from ctsql.runtime.log.protocol import Conflict, LogTransaction
+from ctsql.runtime.log.uppers import FAILURE, Entry, Uppers
+from ctsql.runtime.log.writer_ids import WriterId
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from enum import Enum, auto
 from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.spans import Source, Span
-from ctsql.runtime.log import LogTable
-from ctsql.runtime.write_handle import FAILURE, Attempt, Committed, Output
+from ctsql.runtime.log.protocol import LogTable
+from ctsql.runtime.log.write_handle import FAILURE, Attempt, Committed, Output
 
 FEATURE = "domainMetadata"
 _PASSING = ("HISTORY_LOST",)

@@ -1,9 +1,9 @@
 """What the write handle needs of a table: the interface that Delta (and a simulation) implements.
 
-:class:`ctsql.runtime.delta_log.DeltaTable` and
-:class:`ctsql.runtime.delta_transaction.Transaction` are the implementation; a test may put an
+:class:`ctsql.runtime.delta.table.DeltaTable` and
+:class:`ctsql.runtime.delta.transaction.Transaction` are the implementation; a test may put an
 in-memory one in their place. Everything that is staged is a plain value
-(:mod:`ctsql.runtime.batches`), rows are opaque.
+(:mod:`ctsql.runtime.log.batches`), rows are opaque.
 
 What a log promises, on which the handle builds:
 
@@ -18,8 +18,8 @@ L3: :class:`Conflict` means that nothing of the transaction is in, nor will be. 
 from collections.abc import Collection, Iterable
 from typing import Any, Protocol
 
-from ctsql.runtime.batches import StagedDelete, StagedFile
-from ctsql.runtime.commits import Commit
+from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.batches import StagedDelete, StagedFile
 
 
 class Conflict(Exception):

@@ -1,7 +1,7 @@
 """Staging: rows become files that nobody sees yet, owned by who staged them.
 
-Ownership (I3 of :mod:`ctsql.runtime.write_handle`): a staging or a batch owns its files until it
-is released (they are in the table, or may be; or their description was handed on as a text) or
+Ownership (I3 of :mod:`ctsql.runtime.log.write_handle`): a staging or a batch owns its files until
+it is released (they are in the table, or may be; or their description was handed on as a text) or
 discarded, which deletes them. Both may be called again and then do nothing.
 """
 
@@ -11,10 +11,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from ctsql.catalog.errors import error
-from ctsql.runtime import faults
-from ctsql.runtime.batches import BatchText, Part, StagedDelete, StagedFile, check_bounds, own_files
-from ctsql.runtime.log import LogTable, LogTransaction
-from ctsql.runtime.movements import partition, tagged
+from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.log.batches import (
+    BatchText,
+    Part,
+    StagedDelete,
+    StagedFile,
+    check_bounds,
+    own_files,
+)
+from ctsql.runtime.log.protocol import LogTable, LogTransaction
+from ctsql.runtime.log.table_changes import partition, tagged
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,7 @@ class Staging:
 
 
 class Batch:
-    """A batch of one output for ``[lower, upper)``; see :mod:`ctsql.runtime.batches`.
+    """A batch of one output for ``[lower, upper)``; see :mod:`ctsql.runtime.log.batches`.
 
     Attributes:
         travelled: it came as a text, so it may be in already, or its files may be gone.

@@ -21,10 +21,10 @@ from ctsql.catalog.errors import error
 from ctsql.planner.due_times import InputNode, due_times, watched_inputs
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput, TaskWrite
 from ctsql.planner.updates import Update
-from ctsql.runtime.batches import StagedFile
-from ctsql.runtime.commits import TIME_TAG, Change, Commit, FileAction, classify, rows_added
-from ctsql.runtime.log import LogTable
-from ctsql.runtime.uppers import Entry
+from ctsql.runtime.log.actions import TIME_TAG, Change, Commit, FileAction, classify, rows_added
+from ctsql.runtime.log.batches import StagedFile
+from ctsql.runtime.log.protocol import LogTable
+from ctsql.runtime.log.uppers import Entry
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.=-]+")
 _PARTITION = re.compile(r"(?:.*/)?part-(\d+)-")

@@ -12,8 +12,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.runtime.commits import Commit
-from ctsql.runtime.log import LogTable
+from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.protocol import LogTable
 
 NO_UPPER = 0
 FAILURE = "ctsql.failure"

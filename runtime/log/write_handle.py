@@ -24,8 +24,9 @@ I4: a failure recorded beside the output holds until the upper moves. Recorded b
 I5: what is in the table, or may be, is never deleted: a text whose batch is in already, as when
     it was appended and the answer was lost, is recognised by the batch's id.
 
-One commit is :mod:`ctsql.runtime.committing`, what is staged :mod:`ctsql.runtime.staged` and, as
-text, :mod:`ctsql.runtime.batches`; the uppers in the log are :mod:`ctsql.runtime.uppers`.
+One commit is :mod:`ctsql.runtime.log.commit`, what is staged :mod:`ctsql.runtime.log.staging` and,
+as text, :mod:`ctsql.runtime.log.batches`; the uppers in the log are
+:mod:`ctsql.runtime.log.uppers`.
 
 Tests: tests/runtime/test_write_handle.py (all cases of vectors/write_handle.json) and
 test_batches_appended.py.
@@ -38,8 +39,8 @@ from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.times import CLOSED
-from ctsql.runtime.batches import BatchText, check_bounds
-from ctsql.runtime.committing import (
+from ctsql.runtime.log.batches import BatchText, check_bounds
+from ctsql.runtime.log.commit import (
     Appended,
     Commits,
     Committed,
@@ -49,10 +50,10 @@ from ctsql.runtime.committing import (
     UpperMismatch,
     Write,
 )
-from ctsql.runtime.log import LogTable, LogTransaction, RowsGone
-from ctsql.runtime.staged import Batch, Rows, Staging, discarded_on_error, schema_of
-from ctsql.runtime.uppers import FAILURE, NO_UPPER, Entry, Uppers
-from ctsql.runtime.writer_ids import WriterId
+from ctsql.runtime.log.protocol import LogTable, LogTransaction, RowsGone
+from ctsql.runtime.log.staging import Batch, Rows, Staging, discarded_on_error, schema_of
+from ctsql.runtime.log.uppers import FAILURE, NO_UPPER, Entry, Uppers
+from ctsql.runtime.log.writer_ids import WriterId
 
 __all__ = [
     "FAILURE",
@@ -78,8 +79,8 @@ POLL_SECONDS_MAX = 0.1
 class Output:
     """The handle of one output (or of the timeline, or of the catalog).
 
-    Of a table it uses what :mod:`ctsql.runtime.log` lists and nothing else. Not safe for use by
-    several threads at once.
+    Of a table it uses what :mod:`ctsql.runtime.log.protocol` lists and nothing else. Not safe for
+    use by several threads at once.
     """
 
     def __init__(

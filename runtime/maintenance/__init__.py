@@ -1,1 +1,4 @@
-"""Keeping tables fast and small: compaction, removal of old versions, and who still needs what."""
+"""Compaction, removal of old versions, and which versions are still needed by whom.
+
+May import ``subscriptions``, whose readers need old versions, and what is below it.
+"""

@@ -17,7 +17,7 @@ files with deletion vectors took 0.6 s, in 8 files of a million rows together 0.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ctsql.runtime.data_files import Bin, FileStat
+from ctsql.runtime.log.data_files import Bin, FileStat
 
 MEBIBYTE = 1024 * 1024
 

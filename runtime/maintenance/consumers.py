@@ -21,12 +21,12 @@ from dataclasses import dataclass
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.runtime.delta_log import DeltaTable
-from ctsql.runtime.delta_maintenance import first_logged
+from ctsql.runtime.delta.files import first_logged
+from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.maintenance.retention import Need
-from ctsql.runtime.replaced_tables import UNREADABLE, missing_table
-from ctsql.runtime.subscriptions.readers import Readers
+from ctsql.runtime.subscriptions.cursors import Readers
+from ctsql.runtime.warehouse.replaced_tables import UNREADABLE, missing_table
 
 READS = "reads"
 """The consumer that stands for SELECT, now and AS OF the past."""

@@ -27,8 +27,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from ctsql.runtime.commits import Commit
-from ctsql.runtime.data_files import StoredFile
+from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.data_files import StoredFile
 
 DAY_MS = 86_400_000
 RETAIN_DEFAULT_MS = 7 * DAY_MS

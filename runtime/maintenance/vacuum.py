@@ -15,16 +15,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ctsql.catalog.items import Catalog
-from ctsql.runtime import clock, delta_maintenance as adapter
-from ctsql.runtime.commits import Commit
-from ctsql.runtime.data_files import StoredFile
-from ctsql.runtime.delta_log import DeltaTable
-from ctsql.runtime.delta_maintenance import Folder
-from ctsql.runtime.delta_transaction import relative_path
+from ctsql.runtime.delta import files as adapter
+from ctsql.runtime.delta.files import Folder
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.delta.transaction import relative_path
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.incremental.view_state import named_state, state_log_floor
+from ctsql.runtime.log import clock
+from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.data_files import StoredFile
 from ctsql.runtime.maintenance import retention
-from ctsql.runtime.maintenance.needs import Needs, needs, system_floor
+from ctsql.runtime.maintenance.consumers import Needs, needs, system_floor
+from ctsql.runtime.views.state_table import named_state, state_log_floor
 
 _MADE_BY_CREATE = re.compile(r"\w+-[0-9a-f]{8}", re.ASCII)
 

@@ -19,9 +19,9 @@ import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.session import setting
-from ctsql.runtime.sinks.locations import FILE_COLUMN
-from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.rows.locations import FILE_COLUMN
+from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.session import setting
 
 DRIVER_ROWS_MAX = 10_000
 DRIVER_ROW_BYTES_MAX = 8 * 1024

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
-from ctsql.runtime.sinks.correction import column_name
+from ctsql.runtime.rows.multiset import column_name
 
 LISTED_MAX = 500
 """So many different numbers are listed; of more only the least and the greatest count."""

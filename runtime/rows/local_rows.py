@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from ctsql.runtime.sinks.few import at_hand
+from ctsql.runtime.rows.collect import at_hand
 
 
 class HeldRows:

@@ -4,12 +4,12 @@ Equality of rows is Spark's grouping equality made exact: NULL equals NULL, NaN 
 0.0 differs from -0.0 (which Spark's GROUP BY would merge, changing what is stored). Of n equal
 stored rows of which k must go, the first k by file and row number go.
 
-:mod:`ctsql.runtime.sinks.cancel` does the same on the driver for few rows.
+:mod:`ctsql.runtime.rows.multiset_local` does the same on the driver for few rows.
 """
 
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
-from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
 
 COPIES = "__ct_n"
 PLACES = "__ct_at"

@@ -16,15 +16,15 @@ from functools import partial
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
-from ctsql.runtime import clock
-from ctsql.runtime.delta_maintenance import compact
+from ctsql.runtime.delta.files import compact
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.events import Event, EventKind
-from ctsql.runtime.incremental.view_state import state_table
-from ctsql.runtime.maintenance.cleaning import trim_logs
+from ctsql.runtime.log import clock
 from ctsql.runtime.maintenance.compaction import ROUTINE, choose
 from ctsql.runtime.maintenance.retention import LOG_RETAIN_DEFAULT_MS
-from ctsql.runtime.spark_errors import is_lost
+from ctsql.runtime.maintenance.vacuum import trim_logs
+from ctsql.runtime.service.events import Event, EventKind
+from ctsql.runtime.spark.errors import is_lost
+from ctsql.runtime.views.state_table import state_table
 
 LOOK_EVERY_COMMITS = 20
 TRIM_EVERY_COMMITS = 100

@@ -5,11 +5,12 @@
 
 Followed are the logs of the sources, of the timeline (other processes mint too), of the catalog,
 and of the outputs that failed (a RETRY or SKIP elsewhere mends them). When to look again is
-decided in :mod:`ctsql.runtime.pacing`.
+decided in :mod:`ctsql.runtime.service.backoff`.
 
 With several workers an output is brought up as soon as all that it reads is there, beside others
-that are ready too (:mod:`ctsql.runtime.crew`). What is decided, noted and told stays in the
-service's own thread, but for the line about a commit, which is told as it happens, one at a time.
+that are ready too (:mod:`ctsql.runtime.service.workers`). What is decided, noted and told stays in
+the service's own thread, but for the line about a commit, which is told as it happens, one at a
+time.
 
 A stop takes effect between two commits. What runs then may be cancelled by whoever stops (see
 ``Connection.cancel``); nothing of it is written. A Spark that goes away while stopping (the
@@ -25,16 +26,16 @@ from dataclasses import dataclass, field
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
-from ctsql.runtime.commits import rows_changed
-from ctsql.runtime.crew import Crew
-from ctsql.runtime.delta_log import DeltaTable
+from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.events import Event, EventKind
-from ctsql.runtime.maintenance.upkeep import Upkeep
-from ctsql.runtime.pacing import Pace, Trouble
-from ctsql.runtime.replaced_tables import NOT_THERE, UNREADABLE
-from ctsql.runtime.spark_errors import is_lost
-from ctsql.runtime.write_handle import Entry
+from ctsql.runtime.log.actions import rows_changed
+from ctsql.runtime.log.write_handle import Entry
+from ctsql.runtime.service.background_maintenance import Upkeep
+from ctsql.runtime.service.backoff import Pace, Trouble
+from ctsql.runtime.service.events import Event, EventKind
+from ctsql.runtime.service.workers import Crew
+from ctsql.runtime.spark.errors import is_lost
+from ctsql.runtime.warehouse.replaced_tables import NOT_THERE, UNREADABLE
 
 NOTHING = -1
 NEVER = 1 << 62

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.session import active
-from ctsql.runtime.write_handle import Entry
+from ctsql.runtime.log.write_handle import Entry
+from ctsql.runtime.spark.session import active
 
 GROUP = "spark.jobGroup.id"
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.schemas import Column, plain_type
-from ctsql.planner.lookup import KeyLookup
+from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.lowering import (
     Context,
     Held,
@@ -26,7 +26,7 @@ from ctsql.planner.lowering.queries import run_text
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.nodes import COPIES_CHANGED, Delete, Get, Merge, Node, Query, Role, Update
 from ctsql.planner.rules import transform
-from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.spark.errors import converted
 
 ColumnsOf = Callable[[str], Sequence[Column]]
 """The columns of an object, by its id."""

@@ -20,8 +20,8 @@ Source: apache/spark pull request 55827, which quotes docs/index.md: "Spark runs
 failures are what Spark 4.2 wrote when they were brought about; those of the host's name, memory
 and disk are the JVM's usual ones and were not.
 
-This module can be run: ``python -m ctsql.runtime.environment`` checks Java with nothing but the
-standard library, says what is missing in three lines and exits with 1.
+This module can be run: ``python -m ctsql.runtime.spark.environment`` checks Java with nothing but
+the standard library, says what is missing in three lines and exits with 1.
 """
 
 import os

@@ -20,7 +20,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.checks import forbidden_in
-from ctsql.runtime.spark_messages import Thrown, data_error, lowered, plain_message, thrown_by
+from ctsql.runtime.spark.messages import Thrown, data_error, lowered, plain_message, thrown_by
 
 _CONFLICTS = (
     delta_errors.ConcurrentAppendException,

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 
 from ctsql.catalog.errors import error
 from ctsql.planner.lowering import Failures
-from ctsql.runtime.environment import spark_builder_config, start_spark
-from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.spark.environment import spark_builder_config, start_spark
+from ctsql.runtime.spark.errors import converted
 
 DRIVER_MEMORY = "2g"
 _STATIC = {

@@ -11,15 +11,15 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     CommentOn,
     DropObject,
     RefreshView,
     RenameObject,
     ResumeTask,
 )
-from ctsql.runtime.ddl.namespace import Namespace, check_free
-from ctsql.runtime.replaced_tables import is_replaced
+from ctsql.runtime.statements.name_resolution import Namespace, check_free
+from ctsql.runtime.warehouse.replaced_tables import is_replaced
 
 
 class Alteration:

@@ -17,7 +17,7 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind, Revision
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding import Binder, Bound, bind_task
 from ctsql.planner.syntax import parse, splice
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     BodyStatement,
     CreateContinualTask,
     Edit,
@@ -27,11 +27,11 @@ from ctsql.planner.syntax.statements import (
     SetTaskOptions,
     SwitchTask,
 )
-from ctsql.runtime.analysis import SparkAnalyst
-from ctsql.runtime.ddl.namespace import Namespace
-from ctsql.runtime.inspection import current_definition
-from ctsql.runtime.sinks.ct import TaskSink
-from ctsql.runtime.timeline import TaskState
+from ctsql.runtime.spark.analyzer import SparkAnalyst
+from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.show import current_definition
+from ctsql.runtime.tasks.sink import TaskSink
+from ctsql.runtime.warehouse.timeline import TaskState
 
 DONE = "ALTER CONTINUAL TASK"
 

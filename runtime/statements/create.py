@@ -18,7 +18,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
 from ctsql.planner.binding.checks import check_not_void, check_updatable
 from ctsql.planner.nodes import TaskWrite, ViewWrite
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     CreateContinualTask,
     CreateMaterializedView,
     CreateSchema,
@@ -26,14 +26,14 @@ from ctsql.planner.syntax.statements import (
     CreateView,
     RelationRef,
 )
-from ctsql.runtime import clock, faults
-from ctsql.runtime.ddl.namespace import Namespace, check_free, drop_text
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.incremental.plans import check_strict
-from ctsql.runtime.redefinition import table_columns, table_schema
-from ctsql.runtime.replaced_tables import identified
-from ctsql.runtime.source_writes import run_on_table
-from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.log import clock, fault_points as faults
+from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.statements.dml import run_on_table
+from ctsql.runtime.statements.name_resolution import Namespace, check_free, drop_text
+from ctsql.runtime.views.change_plans import check_strict
+from ctsql.runtime.warehouse.replaced_tables import identified
+from ctsql.runtime.warehouse.replaced_views import table_columns, table_schema
 
 
 class Creation:

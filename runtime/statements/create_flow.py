@@ -7,18 +7,18 @@ that is killed there leaves the task, and CREATE FLOW IF NOT EXISTS then makes t
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding import qualify
-from ctsql.planner.forms.auto_cdc import FlowTexts, compile_flow
+from ctsql.planner.desugar.auto_cdc import FlowTexts, compile_flow
 from ctsql.planner.syntax import parse
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     CreateContinualTask,
     CreateFlow,
     CreateMaterializedView,
     DropObject,
     Select,
 )
-from ctsql.runtime.ddl.change import Alteration
-from ctsql.runtime.ddl.create import Creation
-from ctsql.runtime.ddl.namespace import Namespace
+from ctsql.runtime.statements.alter import Alteration
+from ctsql.runtime.statements.create import Creation
+from ctsql.runtime.statements.name_resolution import Namespace
 
 
 def create_flow(names: Namespace, statement: CreateFlow) -> str:

@@ -19,15 +19,15 @@ from ctsql.planner.lowering import Context
 from ctsql.planner.lowering.queries import registered, relation_frames, run_text
 from ctsql.planner.nodes import Node
 from ctsql.planner.rules import transform
-from ctsql.planner.syntax.statements import Dml, Edit, RelationRef, SqlText
-from ctsql.runtime import faults
+from ctsql.planner.syntax.ast import Dml, Edit, RelationRef, SqlText
+from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.engine import Engine, read_objects
-from ctsql.runtime.locks import commit_lock
-from ctsql.runtime.redefinition import check_columns
-from ctsql.runtime.replaced_tables import check_tables
-from ctsql.runtime.sources import StoredSources
-from ctsql.runtime.spark_errors import converted
-from ctsql.runtime.transactions import OpenTransaction
+from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.statements.transaction import OpenTransaction
+from ctsql.runtime.warehouse.replaced_tables import check_tables
+from ctsql.runtime.warehouse.replaced_views import check_columns
+from ctsql.runtime.warehouse.sources import StoredSources
 
 INTENT_TRIES_MAX = 20
 

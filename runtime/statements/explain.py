@@ -10,7 +10,7 @@ from ctsql.planner.lowering import Context, Proposal, lower_query, lower_transac
 from ctsql.planner.nodes import Node, Query, TaskWrite, ViewWrite
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import parse
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     CreateContinualTask,
     CreateFlow,
     CreateMaterializedView,
@@ -18,11 +18,11 @@ from ctsql.planner.syntax.statements import (
     Explain,
     Select,
 )
-from ctsql.runtime.ddl.flows import compiled
-from ctsql.runtime.ddl.namespace import Namespace
-from ctsql.runtime.incremental.telling import last_refresh, refresh_plan
-from ctsql.runtime.sources import ExplainedSources
-from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.statements.create_flow import compiled
+from ctsql.runtime.statements.explain_refresh import last_refresh, refresh_plan
+from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.warehouse.sources import ExplainedSources
 
 
 class Explanation:

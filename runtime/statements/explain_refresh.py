@@ -4,13 +4,13 @@ from typing import Any
 
 from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED, to_iso
-from ctsql.planner.changes.explaining import explain
+from ctsql.planner.ivm.explain import explain
 from ctsql.planner.nodes import ViewWrite
-from ctsql.runtime.commits import Commit, rows_changed
-from ctsql.runtime.incremental.choice import WHY, Policy, Strategy
-from ctsql.runtime.incremental.plans import prepared_for
-from ctsql.runtime.incremental.view_state import STATE, STATE_DID, Named
-from ctsql.runtime.objects import Objects
+from ctsql.runtime.log.actions import Commit, rows_changed
+from ctsql.runtime.views.change_plans import prepared_for
+from ctsql.runtime.views.refresh_policy import WHY, Policy, Strategy
+from ctsql.runtime.views.state_table import STATE, STATE_DID, Named
+from ctsql.runtime.warehouse.relations import Objects
 
 _POLICIES = {
     Policy.AUTO: "by what costs less, as far as it is known",

@@ -11,17 +11,18 @@ from ctsql.catalog import times
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.planner.binding import qualify
-from ctsql.planner.syntax.statements import Maintain, ShowRetention
-from ctsql.runtime import clock, delta_maintenance as adapter
-from ctsql.runtime.ddl.namespace import Namespace
-from ctsql.runtime.delta_log import DeltaTable
-from ctsql.runtime.delta_maintenance import Compacted
-from ctsql.runtime.incremental.view_state import state_table
-from ctsql.runtime.maintenance import cleaning, retention
+from ctsql.planner.syntax.ast import Maintain, ShowRetention
+from ctsql.runtime.delta import files as adapter
+from ctsql.runtime.delta.files import Compacted
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.log import clock
+from ctsql.runtime.maintenance import retention, vacuum as cleaning
 from ctsql.runtime.maintenance.compaction import THOROUGH, choose
-from ctsql.runtime.maintenance.needs import READS, Needs, needs, system_floor
-from ctsql.runtime.replaced_tables import check_tables, missing_table
-from ctsql.runtime.warehouse import SYSTEM_FOLDER
+from ctsql.runtime.maintenance.consumers import READS, Needs, needs, system_floor
+from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.views.state_table import state_table
+from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
+from ctsql.runtime.warehouse.replaced_tables import check_tables, missing_table
 
 Rows = tuple[list[str], list[str], list[tuple[object, ...]]]
 

@@ -9,9 +9,9 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Binder, qualify
-from ctsql.planner.syntax.statements import CreateContinualTask, RelationRef
-from ctsql.runtime.analysis import SparkAnalyst
+from ctsql.planner.syntax.ast import CreateContinualTask, RelationRef
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.spark.analyzer import SparkAnalyst
 
 
 class Namespace:

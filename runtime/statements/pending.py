@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from ctsql.catalog.errors import CtsqlError, DataError
 from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED
+from ctsql.runtime.delta.overlay import MemoryTable
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.memory_table import MemoryTable
-from ctsql.runtime.redefinition import awaits_columns, not_written
-from ctsql.runtime.replaced_tables import UNREADABLE
+from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
+from ctsql.runtime.warehouse.replaced_views import awaits_columns, not_written
 
 COLUMNS = (
     ("kind", "string"),

@@ -13,7 +13,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.binding import check_holds_rows, definition_span, qualify
 from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import parse, splice
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     CreateContinualTask,
     CreateMaterializedView,
     CreateTable,
@@ -26,11 +26,11 @@ from ctsql.planner.syntax.statements import (
     SqlText,
     texts_of,
 )
-from ctsql.planner.syntax.tokens import tokenise
-from ctsql.runtime import pending
+from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.status import Status, status_of
-from ctsql.runtime.subscriptions.readers import Readers
+from ctsql.runtime.statements import pending
+from ctsql.runtime.statements.status import Status, status_of
+from ctsql.runtime.subscriptions.cursors import Readers
 
 Rows = tuple[list[str], list[tuple[object, ...]]]
 

@@ -21,12 +21,12 @@ from ctsql.catalog.errors import CatalogError
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.nodes import TaskWrite
-from ctsql.runtime import clock
-from ctsql.runtime.commits import Change
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.movements import Movement, due_changes, input_columns
-from ctsql.runtime.replaced_tables import missing_table
-from ctsql.runtime.sinks.failure import Failure
+from ctsql.runtime.log import clock
+from ctsql.runtime.log.actions import Change
+from ctsql.runtime.log.failures import Failure
+from ctsql.runtime.log.table_changes import Movement, due_changes, input_columns
+from ctsql.runtime.warehouse.replaced_tables import missing_table
 
 COLUMNS = (
     ("kind", "string"),

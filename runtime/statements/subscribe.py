@@ -3,15 +3,15 @@
 from ctsql.catalog import times
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.planner.assertions import refuse_nondeterministic
 from ctsql.planner.binding import check_holds_rows, qualify
-from ctsql.planner.syntax.statements import Subscribe
-from ctsql.runtime.ddl.namespace import Namespace
+from ctsql.planner.binding.definition_checks import refuse_nondeterministic
+from ctsql.planner.syntax.ast import Subscribe
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.subscriptions.changes import Changes
+from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.subscriptions.feed import Feed, as_told
 from ctsql.runtime.subscriptions.position import Position
-from ctsql.runtime.subscriptions.readers import Readers
 
 
 def open_feed(names: Namespace, statement: Subscribe, *, strict: bool = True) -> Feed:

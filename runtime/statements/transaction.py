@@ -4,8 +4,8 @@ Spark runs each statement on a copy of its table that is private to the transact
 clone, in a folder of its own below the table's, so what the statements write are files that the
 table can take as they are. A statement sees what earlier ones of the transaction did, for it reads
 the copies, and all else as of the T at which the transaction began. COMMIT compares each copy with
-what it was cloned from, and that difference is the batch which :mod:`ctsql.runtime.intents`
-commits in all tables or in none.
+what it was cloned from, and that difference is the batch which
+:mod:`ctsql.runtime.warehouse.multi_table_commit` commits in all tables or in none.
 
 Isolation is that of snapshots: no statement sees what others commit meanwhile, and of two
 transactions that write the same table the first to commit wins. What is only read is not checked.
@@ -22,13 +22,13 @@ from dataclasses import dataclass, field
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item
-from ctsql.runtime import faults
-from ctsql.runtime.batches import BatchText, Part
-from ctsql.runtime.delta_clones import Clone
+from ctsql.runtime.delta.clones import Clone
+from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.intents import APP, Change, Overtaken, decide, settle
-from ctsql.runtime.locks import commit_lock
-from ctsql.runtime.writer_ids import WriterId
+from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.log.batches import BatchText, Part
+from ctsql.runtime.log.writer_ids import WriterId
+from ctsql.runtime.warehouse.multi_table_commit import APP, Change, Overtaken, decide, settle
 
 
 @dataclass

@@ -8,14 +8,14 @@ from ctsql.catalog.names import fold
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_view
 from ctsql.planner.nodes import ViewWrite
-from ctsql.planner.syntax.statements import VerifyView
-from ctsql.runtime.ddl.namespace import Namespace
-from ctsql.runtime.redefinition import check_written
-from ctsql.runtime.sinks.correction import COPIES, column_name, net
-from ctsql.runtime.sinks.few import few
-from ctsql.runtime.sinks.mv import ViewSink
-from ctsql.runtime.sources import StoredSources
-from ctsql.runtime.spark_errors import converted
+from ctsql.planner.syntax.ast import VerifyView
+from ctsql.runtime.rows.collect import few
+from ctsql.runtime.rows.multiset import COPIES, column_name, net
+from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.views.sink import ViewSink
+from ctsql.runtime.warehouse.replaced_views import check_written
+from ctsql.runtime.warehouse.sources import StoredSources
 
 CHANGE = "change"
 

@@ -1,1 +1,4 @@
-"""Following the changes of an object: what changed at each T, and how far a reader has come."""
+"""Subscriptions: what changed in an object at each T, and how far each reader has come.
+
+May import ``engine`` and what is below it.
+"""

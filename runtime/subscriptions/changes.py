@@ -24,17 +24,17 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_query
+from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.lowering.type_names import type_name
-from ctsql.planner.lowering.values import is_exact
 from ctsql.planner.nodes import Query
 from ctsql.planner.rules import transform
-from ctsql.runtime.commits import Change, rows_changed
-from ctsql.runtime.input_changes import numbered_rows
-from ctsql.runtime.movements import Movement
-from ctsql.runtime.objects import Objects
-from ctsql.runtime.redefinition import is_before_columns
-from ctsql.runtime.sinks.correction import COPIES, column_name, netted
-from ctsql.runtime.sources import StoredSources
+from ctsql.runtime.delta.change_feed import numbered_rows
+from ctsql.runtime.log.actions import Change, rows_changed
+from ctsql.runtime.log.table_changes import Movement
+from ctsql.runtime.rows.multiset import COPIES, column_name, netted
+from ctsql.runtime.warehouse.relations import Objects
+from ctsql.runtime.warehouse.replaced_views import is_before_columns
+from ctsql.runtime.warehouse.sources import StoredSources
 
 TIME = "__ct_t"
 

@@ -19,12 +19,12 @@ from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import signature
 from ctsql.catalog.spans import Span
 from ctsql.catalog.subscriptions import Subscription
-from ctsql.runtime.delta_log import Gateway
+from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.log.write_handle import Output, UpperMismatch
+from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.subscriptions.position import Position
 from ctsql.runtime.subscriptions.retention import Kept, needed_versions
-from ctsql.runtime.write_handle import Output, UpperMismatch
 
 TABLE = "subscriptions"
 

@@ -20,13 +20,13 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import DataError, error
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.runtime.delta_log import DeltaTable
+from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.sinks.correction import COPIES, column_name
-from ctsql.runtime.spark_errors import converted
+from ctsql.runtime.rows.multiset import COPIES, column_name
+from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.subscriptions.changes import TIME as CHANGES_TIME, Changes
+from ctsql.runtime.subscriptions.cursors import Place, Readers, definition_of, outdated
 from ctsql.runtime.subscriptions.position import Position
-from ctsql.runtime.subscriptions.readers import Place, Readers, definition_of, outdated
 
 TIME, DIFF = "t", "diff"
 TIMES_AT_ONCE_MAX = 1_000

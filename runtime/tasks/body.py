@@ -25,8 +25,8 @@ from ctsql.planner.lowering import (
     together,
 )
 from ctsql.planner.nodes import Transaction
-from ctsql.runtime.sinks.correction import COPIES, column_name, net
-from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.rows.multiset import COPIES, column_name, net
 
 
 def propose(

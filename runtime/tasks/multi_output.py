@@ -19,7 +19,7 @@ O4: an output for which nothing is proposed is not committed, but the one that l
 
 On a crash between the commits some outputs hold T and the first does not: T is run again, by
 whoever comes next, and what is missing is written. What the others held before T is kept until
-then (:mod:`ctsql.runtime.maintenance.needs`). When a rival commits a part first, it is in (O3);
+then (:mod:`ctsql.runtime.maintenance.consumers`). When a rival commits a part first, it is in (O3);
 when it commits the last one, ours loses it and is deleted.
 
 A task that is its own output is the case of one: it leads, and nothing else is written.
@@ -32,9 +32,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ctsql.catalog.items import Item
-from ctsql.runtime import faults
-from ctsql.runtime.objects import Objects
-from ctsql.runtime.write_handle import Attempt, Committed, Outcome, UpperMismatch
+from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.log.write_handle import Attempt, Committed, Outcome, UpperMismatch
+from ctsql.runtime.warehouse.relations import Objects
 
 
 @dataclass(slots=True)

@@ -1,10 +1,10 @@
 """Waiting runs of a task, computed in one Spark job and written in one commit.
 
 Where the planner says that a body takes the inserted rows one by one
-(:mod:`ctsql.planner.together`), the rows of all the Ts that wait go through it at once, each with
+(:mod:`ctsql.planner.row_local`), the rows of all the Ts that wait go through it at once, each with
 its T, and what comes out is written with a file for each T that has rows. The commit tells the Ts
-(:mod:`ctsql.runtime.movements`), so who reads the output, as of any of them, or follows it cannot
-tell the difference.
+(:mod:`ctsql.runtime.log.table_changes`), so who reads the output, as of any of them, or follows it
+cannot tell the difference.
 
 F1: only Ts at which the input did nothing but insert, of one definition, in their order, without
     one left out between the first and the last.
@@ -21,17 +21,17 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog.items import Item
 from ctsql.planner.lowering import Context, lower_inserts
 from ctsql.planner.nodes import TaskWrite
-from ctsql.planner.together import TIME, by_row, timed
-from ctsql.runtime.commits import Change
-from ctsql.runtime.input_changes import numbered_rows
-from ctsql.runtime.movements import input_columns
-from ctsql.runtime.objects import Objects
-from ctsql.runtime.sinks.few import few, unadaptive
-from ctsql.runtime.sinks.runs import SNAPSHOT, Run
-from ctsql.runtime.sinks.staging import persisted
-from ctsql.runtime.sources import StoredSources
-from ctsql.runtime.spark_errors import converted
-from ctsql.runtime.staged import Staging
+from ctsql.planner.row_local import TIME, by_row, timed
+from ctsql.runtime.delta.change_feed import numbered_rows
+from ctsql.runtime.delta.diff_writer import persisted
+from ctsql.runtime.log.actions import Change
+from ctsql.runtime.log.staging import Staging
+from ctsql.runtime.log.table_changes import input_columns
+from ctsql.runtime.rows.collect import few, unadaptive
+from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.tasks.runs import SNAPSHOT, Run
+from ctsql.runtime.warehouse.relations import Objects
+from ctsql.runtime.warehouse.sources import StoredSources
 
 RUNS_MIN = 2
 RUNS_MAX = 256

@@ -14,14 +14,14 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog.items import Item
 from ctsql.planner.due_times import snapshot_inputs
 from ctsql.planner.nodes import InsertsInput, TaskWrite
-from ctsql.runtime.commits import Change
-from ctsql.runtime.input_changes import InputChange
-from ctsql.runtime.movements import Movement, due_changes
-from ctsql.runtime.objects import Objects
-from ctsql.runtime.sinks.correction import COPIES
-from ctsql.runtime.sinks.few import DRIVER_ROWS_MAX, at_hand, few
-from ctsql.runtime.sinks.staging import persisted, unadaptive
-from ctsql.runtime.sources import StoredSources
+from ctsql.runtime.delta.change_feed import InputChange
+from ctsql.runtime.delta.diff_writer import persisted, unadaptive
+from ctsql.runtime.log.actions import Change
+from ctsql.runtime.log.table_changes import Movement, due_changes
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, at_hand, few
+from ctsql.runtime.rows.multiset import COPIES
+from ctsql.runtime.warehouse.relations import Objects
+from ctsql.runtime.warehouse.sources import StoredSources
 
 SNAPSHOT = -1
 """Stands for a version: the first run reads the inputs' whole contents."""

@@ -1,7 +1,7 @@
 """The continual-task sink: writes what a task proposes, one commit at each due T.
 
-With several outputs there is one for each (:mod:`ctsql.runtime.sinks.outputs`); the handle here is
-that of the one that leads.
+With several outputs there is one for each (:mod:`ctsql.runtime.tasks.multi_output`); the handle
+here is that of the one that leads.
 
     inputs' logs --> times (TimesExtract, TimesReduce) --+
                                                         +--> SinkState.decide() --> one commit
@@ -18,7 +18,7 @@ C3: a proposal is computed against the version that the commit builds on: the at
     first and the output read at its version.
 C4: what was staged for a lost or disturbed attempt is deleted.
 C5: where the body cannot be computed nothing is written and nothing after it is run; the reason
-    is recorded beside the output (:mod:`ctsql.runtime.sinks.failure`), and only RETRY runs the
+    is recorded beside the output (:mod:`ctsql.runtime.log.failures`), and only RETRY runs the
     body there again. (tests/runtime/test_task_failures.py)
 C6: a body is run as the timeline says that the task's definition is at that T, whatever the newest
     one is. (tests/runtime/test_alter_task.py)
@@ -35,10 +35,8 @@ from ctsql.planner.due_times import snapshot_inputs
 from ctsql.planner.lowering import Context
 from ctsql.planner.nodes import TaskWrite
 from ctsql.planner.rules.inserts_input import inserts_input
-from ctsql.runtime.objects import Objects
-from ctsql.runtime.sinks.ct_state import SinkState
-from ctsql.runtime.sinks.decisions import Wait, Write
-from ctsql.runtime.sinks.failure import (
+from ctsql.runtime.delta.diff_writer import stage
+from ctsql.runtime.log.failures import (
     Action,
     Failure,
     is_final,
@@ -46,21 +44,23 @@ from ctsql.runtime.sinks.failure import (
     record,
     recorded,
 )
-from ctsql.runtime.sinks.iterations import propose
-from ctsql.runtime.sinks.outputs import Attempts
-from ctsql.runtime.sinks.runs import Run, RunInputs, due_runs
-from ctsql.runtime.sinks.staging import stage
-from ctsql.runtime.sinks.together import (
+from ctsql.runtime.log.staging import discarded_on_error
+from ctsql.runtime.log.uppers import SHARED_BY
+from ctsql.runtime.log.write_handle import Attempt, Committed, Disturbed, UpperMismatch
+from ctsql.runtime.spark.errors import FILE_MISSING, converted
+from ctsql.runtime.tasks.body import propose
+from ctsql.runtime.tasks.multi_output import Attempts
+from ctsql.runtime.tasks.run_batching import (
     RUNS_MAX,
     RUNS_MIN,
     may_run_together,
     stage_together,
 )
-from ctsql.runtime.sources import StoredSources
-from ctsql.runtime.spark_errors import FILE_MISSING, converted
-from ctsql.runtime.staged import discarded_on_error
-from ctsql.runtime.uppers import SHARED_BY
-from ctsql.runtime.write_handle import Attempt, Committed, Disturbed, UpperMismatch
+from ctsql.runtime.tasks.runs import Run, RunInputs, due_runs
+from ctsql.runtime.tasks.sink_state import SinkState
+from ctsql.runtime.warehouse.relations import Objects
+from ctsql.runtime.warehouse.sink_decisions import Wait, Write
+from ctsql.runtime.warehouse.sources import StoredSources
 
 DISTURBED_TRIES_MAX = 20
 

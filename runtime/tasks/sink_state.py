@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from ctsql.planner.updates import Update, as_of, consolidate
-from ctsql.runtime.sinks.decisions import WAIT, Advance, Decision, Write
+from ctsql.runtime.warehouse.sink_decisions import WAIT, Advance, Decision, Write
 
 Row = TypeVar("Row", bound=Hashable)
 

@@ -2,7 +2,7 @@
 
 The planner takes the user's text apart by its own reading of Spark's grammar. Before a plan is
 used, Spark plans both the user's text and the plan's own text of the whole query, and both must
-come out the same (:mod:`ctsql.runtime.incremental.same_plan`); otherwise there is no change plan
+come out the same (:mod:`ctsql.runtime.views.plan_equivalence`); otherwise there is no change plan
 for this view, for the reason ROUND_TRIP. It is done once in a process for each definition.
 
 For the guard, tables are empty RDDs under the tables' columns: Spark would plan a query over rows
@@ -20,7 +20,7 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.names import Name, fold
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.catalog.spans import Span
-from ctsql.planner.changes import (
+from ctsql.planner.ivm import (
     ChangePlan,
     Naming,
     NoChangePlan,
@@ -28,19 +28,19 @@ from ctsql.planner.changes import (
     TableUse,
     change_plan,
 )
-from ctsql.planner.changes.reading.queries import Relation
-from ctsql.planner.changes.reasons import Reason
+from ctsql.planner.ivm.algebra.reasons import Reason
+from ctsql.planner.ivm.parse.query import Relation
 from ctsql.planner.lowering import Context, lower_query, quoted, without_padding
-from ctsql.planner.lowering.values import cast_type
+from ctsql.planner.lowering.store_assignment import cast_type
 from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite
 from ctsql.planner.syntax import Rewritten, rewrite
-from ctsql.runtime.analysis import EmptySources
-from ctsql.runtime.incremental.choice import WHY, Policy
-from ctsql.runtime.incremental.same_plan import same_plan
-from ctsql.runtime.incremental.spark_plans import optimized
-from ctsql.runtime.objects import Objects
-from ctsql.runtime.relation_names import TemporaryNames
-from ctsql.runtime.session import setting
+from ctsql.runtime.spark.analyzer import EmptySources
+from ctsql.runtime.spark.plan_reader import optimized
+from ctsql.runtime.spark.session import setting
+from ctsql.runtime.spark.temp_views import TemporaryNames
+from ctsql.runtime.views.plan_equivalence import same_plan
+from ctsql.runtime.views.refresh_policy import WHY, Policy
+from ctsql.runtime.warehouse.relations import Objects
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ upper is still behind it makes the append bring the upper there first.
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.errors import error
-from ctsql.runtime.sinks.decisions import WAIT, Advance, Decision, Write
+from ctsql.runtime.warehouse.sink_decisions import WAIT, Advance, Decision, Write
 
 
 @dataclass(frozen=True, slots=True)

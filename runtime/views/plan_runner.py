@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, functions as F, types as T
 
-from ctsql.planner.changes import ChangePlan, Naming, StatePlan, StepText, Text
-from ctsql.planner.changes.rules.context import StepRole
-from ctsql.planner.changes.texts import StateSteps, key_steps, step_uses
+from ctsql.planner.ivm import ChangePlan, Naming, StatePlan, StepText, Text
+from ctsql.planner.ivm.rules.context import StepRole
+from ctsql.planner.ivm.sql.queries import StateSteps, key_steps, step_uses
 from ctsql.planner.lowering import checked, stored_types, without_padding
-from ctsql.runtime.incremental.choice import Policy, Strategy
-from ctsql.runtime.incremental.deltas import Relations, Unusable, held
-from ctsql.runtime.incremental.near_rows import StoredRows
-from ctsql.runtime.incremental.skipping import are_comparable
-from ctsql.runtime.incremental.view_state import is_above
-from ctsql.runtime.relation_names import TemporaryNames
-from ctsql.runtime.sinks.correction import COPIES, column_name
-from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of, has_none
-from ctsql.runtime.sinks.signed import Staged, stage_signed
-from ctsql.runtime.sinks.staging import stage
+from ctsql.runtime.delta.diff_writer import stage
+from ctsql.runtime.delta.keyed_scan import StoredRows
+from ctsql.runtime.delta.signed_diff_writer import Staged, stage_signed
+from ctsql.runtime.rows.key_predicates import are_comparable
+from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of, has_none
+from ctsql.runtime.rows.multiset import COPIES, column_name
+from ctsql.runtime.spark.temp_views import TemporaryNames
+from ctsql.runtime.views.refresh_policy import Policy, Strategy
+from ctsql.runtime.views.state_table import is_above
+from ctsql.runtime.views.table_deltas import Relations, Unusable, held
 
 if TYPE_CHECKING:
-    from ctsql.runtime.incremental.following import Following
+    from ctsql.runtime.views.refresh import Following
 
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _DIGITS_MAX = 36

@@ -13,10 +13,13 @@ from pyspark.sql import DataFrame
 
 from ctsql.catalog.errors import DataError, EnvironmentProblem, StatementError
 from ctsql.catalog.items import Item
-from ctsql.planner.changes import ChangePlan, Naming, StatePlan
+from ctsql.planner.ivm import ChangePlan, Naming, StatePlan
 from ctsql.planner.nodes import ViewWrite
-from ctsql.runtime.incremental.change_texts import ChangeTexts
-from ctsql.runtime.incremental.choice import (
+from ctsql.runtime.log.staging import Batch
+from ctsql.runtime.spark.errors import FILE_MISSING, converted, is_lost
+from ctsql.runtime.views.change_plans import Prepared, prepared
+from ctsql.runtime.views.plan_runner import ChangeTexts
+from ctsql.runtime.views.refresh_policy import (
     STATE_AFTER,
     Costs,
     Policy,
@@ -24,18 +27,15 @@ from ctsql.runtime.incremental.choice import (
     Strategy,
     recompute_why,
 )
-from ctsql.runtime.incremental.deltas import Moved, Unusable, moved, opened
-from ctsql.runtime.incremental.plans import Prepared, prepared
-from ctsql.runtime.incremental.view_state import (
+from ctsql.runtime.views.state_table import (
     DAMAGED,
     STATE,
     Named,
     ViewState,
     is_to_build,
 )
-from ctsql.runtime.objects import DEFINITION, Objects
-from ctsql.runtime.spark_errors import FILE_MISSING, converted, is_lost
-from ctsql.runtime.staged import Batch
+from ctsql.runtime.views.table_deltas import Moved, Unusable, moved, opened
+from ctsql.runtime.warehouse.relations import DEFINITION, Objects
 
 DETAIL_MAX = 200
 """Characters of a detail that a commit keeps."""

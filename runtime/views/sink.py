@@ -11,7 +11,7 @@ V1: after a commit at T the table holds the query's result on what its sources h
     rows included). (tests/runtime/test_view_correction.py)
 V2: one commit for each T that is written; no file when there is no difference. Where a new
     definition has other columns the commit writes all rows anew, under them
-    (:mod:`ctsql.runtime.redefinition`).
+    (:mod:`ctsql.runtime.warehouse.replaced_views`).
 V3: a view that a task follows is written at every T at which anything it reads changed; one that
     nobody follows goes straight to the newest. With a refresh schedule, T is a refresh time.
 V4: past the last refresh of its schedule a view's upper is CLOSED: it is never written again.
@@ -24,7 +24,7 @@ V6: where the query of a view that a task follows cannot be computed, its conten
     again at the newest T.
 
 The three parts share nothing but the description and the batch, so one process may write and
-another append. M1 to M3 of :mod:`ctsql.runtime.sinks.mv_mint` are asserted there.
+another append. M1 to M3 of :mod:`ctsql.runtime.views.mint` are asserted there.
 
 On a crash: as for tasks, the commit is in or it is not. ``mv_advanced_upper``: the upper stands at
 the description's lower and there are no rows; the description is minted and written again. When
@@ -32,8 +32,8 @@ a rival commits first, or brings the upper to the lower with rows of its own, th
 outdated and what was staged for it is deleted.
 
 How the rows are computed, from what changed or from the whole query, is decided at every write by
-:mod:`ctsql.runtime.incremental.following`; each way leaves the same rows. Where a state table is
-kept beside the view (:mod:`ctsql.runtime.incremental.view_state`) it is committed first.
+:mod:`ctsql.runtime.views.refresh`; each way leaves the same rows. Where a state table is
+kept beside the view (:mod:`ctsql.runtime.views.state_table`) it is committed first.
 """
 
 from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error
@@ -41,21 +41,26 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_view
 from ctsql.planner.nodes import ViewWrite
-from ctsql.runtime import faults
-from ctsql.runtime.incremental.choice import Strategy
-from ctsql.runtime.incremental.following import Following
-from ctsql.runtime.incremental.view_state import ViewState
-from ctsql.runtime.objects import Objects, revision_of
-from ctsql.runtime.redefinition import awaits_columns, is_outdated, is_redefined, table_schema
-from ctsql.runtime.sinks.decisions import Advance, Wait, Write
-from ctsql.runtime.sinks.failure import FEATURE, Failure, is_final, recorded
-from ctsql.runtime.sinks.mv_mint import Description, Mint, decide
-from ctsql.runtime.sinks.staging import DRIVER_ROWS_MAX, stage
-from ctsql.runtime.sources import StoredSources
-from ctsql.runtime.spark_errors import converted
-from ctsql.runtime.spark_work import Meter
-from ctsql.runtime.staged import Batch, discarded_on_error
-from ctsql.runtime.write_handle import Appended, Committed, UpperMismatch
+from ctsql.runtime.delta.diff_writer import DRIVER_ROWS_MAX, stage
+from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.log.failures import FEATURE, Failure, is_final, recorded
+from ctsql.runtime.log.staging import Batch, discarded_on_error
+from ctsql.runtime.log.write_handle import Appended, Committed, UpperMismatch
+from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.job_metrics import Meter
+from ctsql.runtime.views.mint import Description, Mint, decide
+from ctsql.runtime.views.refresh import Following
+from ctsql.runtime.views.refresh_policy import Strategy
+from ctsql.runtime.views.state_table import ViewState
+from ctsql.runtime.warehouse.relations import Objects, revision_of
+from ctsql.runtime.warehouse.replaced_views import (
+    awaits_columns,
+    is_outdated,
+    is_redefined,
+    table_schema,
+)
+from ctsql.runtime.warehouse.sink_decisions import Advance, Wait, Write
+from ctsql.runtime.warehouse.sources import StoredSources
 
 TRIES_MAX = 20
 

@@ -32,20 +32,20 @@ from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.catalog.errors import EnvironmentProblem
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.planner.changes import ChangePlan, Naming, StateNeed, StatePlan
-from ctsql.planner.changes.rules.algebraic import BOUND
+from ctsql.planner.ivm import ChangePlan, Naming, StateNeed, StatePlan
+from ctsql.planner.ivm.rules.counting import BOUND
 from ctsql.planner.lowering.type_names import type_name
-from ctsql.runtime import faults
-from ctsql.runtime.delta_log import DeltaTable
-from ctsql.runtime.incremental.near_rows import StoredRows
-from ctsql.runtime.incremental.plans import Prepared
-from ctsql.runtime.objects import DEFINITION, Objects
-from ctsql.runtime.sinks.correction import column_name
-from ctsql.runtime.sinks.held import Rows
-from ctsql.runtime.sinks.staging import persisted, stage
-from ctsql.runtime.spark_errors import converted
-from ctsql.runtime.staged import Batch, discarded_on_error
-from ctsql.runtime.write_handle import Committed, Output
+from ctsql.runtime.delta.diff_writer import persisted, stage
+from ctsql.runtime.delta.keyed_scan import StoredRows
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.log.staging import Batch, discarded_on_error
+from ctsql.runtime.log.write_handle import Committed, Output
+from ctsql.runtime.rows.local_rows import Rows
+from ctsql.runtime.rows.multiset import column_name
+from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.views.change_plans import Prepared
+from ctsql.runtime.warehouse.relations import DEFINITION, Objects
 
 FOLDER = "_state"
 STATE = "state"

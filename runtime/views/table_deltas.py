@@ -16,26 +16,26 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.planner.changes import TableUse
-from ctsql.planner.changes.nodes import WEIGHT, Version
+from ctsql.planner.ivm import TableUse
+from ctsql.planner.ivm.algebra.nodes import WEIGHT, Version
 from ctsql.planner.lowering import quoted, without_padding
-from ctsql.runtime.commits import Change, rows_changed
-from ctsql.runtime.incremental.near_rows import (
+from ctsql.runtime.delta.diff_writer import persisted
+from ctsql.runtime.delta.keyed_scan import (
     Keys,
     Lookups,
     change_of,
     rows_of,
 )
-from ctsql.runtime.incremental.plans import Table
-from ctsql.runtime.incremental.skipping import may_equal
-from ctsql.runtime.movements import Movement, Stored, merged
-from ctsql.runtime.objects import Objects
-from ctsql.runtime.relation_names import TemporaryNames
-from ctsql.runtime.sinks.correction import COPIES, net_change
-from ctsql.runtime.sinks.few import few
-from ctsql.runtime.sinks.held import HeldRows, Rows, has_none
-from ctsql.runtime.sinks.staging import persisted
-from ctsql.runtime.sources import StoredSources
+from ctsql.runtime.log.actions import Change, rows_changed
+from ctsql.runtime.log.table_changes import Movement, Stored, merged
+from ctsql.runtime.rows.collect import few
+from ctsql.runtime.rows.key_predicates import may_equal
+from ctsql.runtime.rows.local_rows import HeldRows, Rows, has_none
+from ctsql.runtime.rows.multiset import COPIES, net_change
+from ctsql.runtime.spark.temp_views import TemporaryNames
+from ctsql.runtime.views.change_plans import Table
+from ctsql.runtime.warehouse.relations import Objects
+from ctsql.runtime.warehouse.sources import StoredSources
 
 
 class Unusable(Exception):

@@ -13,9 +13,9 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold
 from ctsql.catalog.subscriptions import Subscription
-from ctsql.runtime import faults
-from ctsql.runtime.delta_log import DeltaTable, Gateway
-from ctsql.runtime.write_handle import Attempt, Committed, Output
+from ctsql.runtime.delta.table import DeltaTable, Gateway
+from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.log.write_handle import Attempt, Committed, Output
 
 APP = "ctsql:catalog"
 OBJECT = "ctsql.object."

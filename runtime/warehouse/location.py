@@ -9,7 +9,7 @@ A warehouse that is being made by another process has its system folder already,
 from collections.abc import Sequence
 
 from ctsql.catalog.errors import error
-from ctsql.runtime.delta_log import Gateway
+from ctsql.runtime.delta.table import Gateway
 
 SYSTEM_FOLDER = "_ctsql"
 _IGNORED = ("lost+found",)

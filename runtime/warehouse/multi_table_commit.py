@@ -20,7 +20,7 @@ X3: the first committer wins. A part goes in only if no other commit changed the
     in are taken back, tables without one are fenced, and the timeline binds neither.
 X4: undoing is decided on the timeline too, so two processes never do both.
 
-What a crash leaves at each step is in :mod:`ctsql.runtime.faults`.
+What a crash leaves at each step is in :mod:`ctsql.runtime.log.fault_points`.
 """
 
 import json
@@ -29,14 +29,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ctsql.catalog.errors import error
-from ctsql.runtime import clock, faults
-from ctsql.runtime.assigning import TRANSACTION, UNDOES, candidates_of
-from ctsql.runtime.batches import BatchText
-from ctsql.runtime.delta_log import DeltaTable
-from ctsql.runtime.delta_transaction import Transaction
-from ctsql.runtime.log import Conflict, RowsGone
-from ctsql.runtime.timeline import Timeline
-from ctsql.runtime.write_handle import Committed, Output, UpperMismatch
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.delta.transaction import Transaction
+from ctsql.runtime.log import clock, fault_points as faults
+from ctsql.runtime.log.batches import BatchText
+from ctsql.runtime.log.protocol import Conflict, RowsGone
+from ctsql.runtime.log.write_handle import Committed, Output, UpperMismatch
+from ctsql.runtime.warehouse.timeline import Timeline
+from ctsql.runtime.warehouse.timestamp_assignment import TRANSACTION, UNDOES, candidates_of
 
 APP = "ctsql:transactions"
 UNDO_TRIES_MAX = 20

@@ -1,7 +1,7 @@
 """The rows and columns of stored objects, and what a movement does to them.
 
-Part of :class:`ctsql.runtime.objects.Objects`. A table belongs to who writes it, so its columns
-may change at any commit: rows as of T are those of the version of T, by the columns of that
+Part of :class:`ctsql.runtime.warehouse.relations.Objects`. A table belongs to who writes it, so its
+columns may change at any commit: rows as of T are those of the version of T, by the columns of that
 version, and a movement may change what the rows that stay look like
 (docs/decisions/0065-rows-by-their-own-version.md).
 """
@@ -18,15 +18,15 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column
 from ctsql.planner.lowering import declared_type
-from ctsql.runtime import movements as moved
-from ctsql.runtime.commits import Change
-from ctsql.runtime.delta_log import CHANGE_TYPE, DeltaTable
-from ctsql.runtime.input_changes import added_rows, change_rows, few_added
-from ctsql.runtime.movements import Movement, Stored
-from ctsql.runtime.reshaping import filled
-from ctsql.runtime.sinks.correction import net_change
-from ctsql.runtime.sinks.failure import Failure, held_at
-from ctsql.runtime.table_metadata import Reshaped, reshaped
+from ctsql.runtime.delta.change_feed import added_rows, change_rows, few_added
+from ctsql.runtime.delta.reshaping import filled
+from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
+from ctsql.runtime.log import table_changes as moved
+from ctsql.runtime.log.actions import Change
+from ctsql.runtime.log.failures import Failure, held_at
+from ctsql.runtime.log.table_changes import Movement, Stored
+from ctsql.runtime.log.table_metadata import Reshaped, reshaped
+from ctsql.runtime.rows.multiset import net_change
 
 
 class ObjectRows(ABC):

@@ -17,15 +17,15 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.times import CLOSED, TIME_MAX
 from ctsql.planner.binding import Bound, bind_stored
 from ctsql.planner.nodes import TaskWrite, ViewWrite
-from ctsql.runtime import movements as moved
-from ctsql.runtime.commits import Change
-from ctsql.runtime.delta_log import DeltaTable, Gateway
-from ctsql.runtime.movements import Movement, Stored, due_changes, input_columns
-from ctsql.runtime.object_rows import ObjectRows
-from ctsql.runtime.refresh import Schedule
-from ctsql.runtime.replaced_tables import missing_table, replaced_error
-from ctsql.runtime.timeline import Timeline
-from ctsql.runtime.write_handle import Entry, Output
+from ctsql.runtime.delta.table import DeltaTable, Gateway
+from ctsql.runtime.log import table_changes as moved
+from ctsql.runtime.log.actions import Change
+from ctsql.runtime.log.table_changes import Movement, Stored, due_changes, input_columns
+from ctsql.runtime.log.write_handle import Entry, Output
+from ctsql.runtime.warehouse.relation_rows import ObjectRows
+from ctsql.runtime.warehouse.replaced_tables import missing_table, replaced_error
+from ctsql.runtime.warehouse.schedules import Schedule
+from ctsql.runtime.warehouse.timeline import Timeline
 
 DEFINITION = "definition"
 """In the metadata of an output's commit: of which definition it is."""

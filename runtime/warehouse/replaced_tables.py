@@ -13,8 +13,8 @@ from ctsql.catalog.errors import CatalogError, CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 
 if TYPE_CHECKING:
-    from ctsql.runtime.delta_catalog import DeltaCatalog
-    from ctsql.runtime.objects import Objects
+    from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
+    from ctsql.runtime.warehouse.relations import Objects
 
 NOT_THERE = ("TABLE_REPLACED", "NOT_A_DELTA_TABLE")
 """A table of which one of these is said is not the one that an object stands for."""

@@ -13,7 +13,7 @@ computed, and one of what is stored is refused.
 N1: one that knows an older definition writes nothing on top of a newer one. Each commit says its
     revision, and goes in only where the upper, and so the newest commit, is the one looked at.
 N2: what was stored before the table got its columns is never read under them. The commit that
-    changed them says so in the log (:attr:`ctsql.runtime.uppers.Entry.anew`).
+    changed them says so in the log (:attr:`ctsql.runtime.log.uppers.Entry.anew`).
 
 Tests: tests/simulation/test_replacing.py, tests/runtime/test_replaced_columns.py and
 test_replaced_columns_killed.py.
@@ -29,8 +29,8 @@ from ctsql.catalog.schemas import Column, same_columns
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import fields_of
 from ctsql.planner.nodes import Node, NormalReference, descend
-from ctsql.runtime.objects import DEFINITION, REVISION, Objects
-from ctsql.runtime.write_handle import NO_UPPER, Entry
+from ctsql.runtime.log.write_handle import NO_UPPER, Entry
+from ctsql.runtime.warehouse.relations import DEFINITION, REVISION, Objects
 
 
 def is_redefined(objects: Objects, item: Item) -> bool:

@@ -9,14 +9,14 @@ from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.spans import Span
-from ctsql.planner.lookup import KeyLookup
+from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.lowering import EMPTY, Context, Found, lower_view
 from ctsql.planner.nodes import COPIES_CHANGED, ChangesInput, DeletesInput, InsertsInput, ViewWrite
-from ctsql.runtime.input_changes import InputChange
-from ctsql.runtime.key_lookup import Keys, stored_with_keys
-from ctsql.runtime.objects import Objects
-from ctsql.runtime.redefinition import check_known, is_before_columns, version_before
-from ctsql.runtime.sinks.few import few
+from ctsql.runtime.delta.change_feed import InputChange
+from ctsql.runtime.delta.key_lookup import Keys, stored_with_keys
+from ctsql.runtime.rows.collect import few
+from ctsql.runtime.warehouse.relations import Objects
+from ctsql.runtime.warehouse.replaced_views import check_known, is_before_columns, version_before
 
 
 @dataclass

@@ -21,9 +21,11 @@ I3: at every T exactly one source moved, by exactly one commit that changes data
     commits of a transaction or of a tick share it. Commits that change none (OPTIMIZE) get no T;
     they are passed over with the next one that does.
 I4: T = max(the commit's in-commit timestamp, previous T + 1), commits of all sources taken in the
-    order of in-commit timestamp, then name, then version (:mod:`ctsql.runtime.assigning`).
+    order of in-commit timestamp, then name, then version
+    (:mod:`ctsql.runtime.warehouse.timestamp_assignment`).
 I5: a transaction over several tables is recorded here as an intent before its first commit, and
-    the intent goes with the commit that binds all of them (:mod:`ctsql.runtime.intents`).
+    the intent goes with the commit that binds all of them
+    (:mod:`ctsql.runtime.warehouse.multi_table_commit`).
 
 A crash after the commit leaves Ts bound and outputs behind; whoever comes next brings them up.
 A rival that mints first makes ours lose; the rival's bindings are read and the rest is tried.
@@ -43,16 +45,16 @@ from pyspark.sql import functions as F
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.times import TIME_MAX
-from ctsql.runtime import clock, faults
-from ctsql.runtime.assigning import (
+from ctsql.runtime.delta.table import DeltaTable, Gateway
+from ctsql.runtime.log import clock, fault_points as faults
+from ctsql.runtime.log.write_handle import Attempt, Committed, Output
+from ctsql.runtime.warehouse.replaced_tables import NOT_THERE
+from ctsql.runtime.warehouse.timestamp_assignment import (
     Binding as Binding,
     Candidate as Candidate,
     assign as assign,
     candidates_of,
 )
-from ctsql.runtime.delta_log import DeltaTable, Gateway
-from ctsql.runtime.replaced_tables import NOT_THERE
-from ctsql.runtime.write_handle import Attempt, Committed, Output
 
 APP = "ctsql:timeline"
 FRONTIER = "ctsql.frontier"

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ctsql.runtime.commits import Commit
+from ctsql.runtime.log.actions import Commit
 
 TRANSACTION = "transaction"
 """In a commit's metadata: the id of the transaction that it is a part of."""

@@ -13,9 +13,9 @@ import sqlglot
 from sqlglot import exp
 
 from ctsql.catalog.schemas import Column
-from ctsql.planner.changes import ChangePlan, Naming, StepText, TableUse, Text, change_plan
-from ctsql.planner.changes.plan import NoChangePlan
-from ctsql.planner.changes.texts import StateSteps
+from ctsql.planner.ivm import ChangePlan, Naming, StepText, TableUse, Text, change_plan
+from ctsql.planner.ivm.plan import NoChangePlan
+from ctsql.planner.ivm.sql.queries import StateSteps
 
 Rows = list[tuple[Any, ...]]
 

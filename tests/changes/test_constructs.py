@@ -7,11 +7,11 @@ has the rule one expects, so that nothing falls back without a word.
 import pytest
 
 from ctsql.catalog.schemas import Column
-from ctsql.planner.changes import Naming, TableUse
-from ctsql.planner.changes.explaining import explain
-from ctsql.planner.changes.nodes import Expr
-from ctsql.planner.changes.printing import Printer
-from ctsql.planner.syntax.operators import read
+from ctsql.planner.ivm import Naming, TableUse
+from ctsql.planner.ivm.algebra.nodes import Expr
+from ctsql.planner.ivm.explain import explain
+from ctsql.planner.ivm.sql.spark import Printer
+from ctsql.planner.syntax.tokens.operators import read
 from tests.changes.duck import Duck, View, connect_plainly, planned
 
 TABLES = {

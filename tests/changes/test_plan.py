@@ -3,7 +3,7 @@
 import pytest
 
 from ctsql.catalog.schemas import Column
-from ctsql.planner.changes import (
+from ctsql.planner.ivm import (
     ChangePlan,
     ChangeTexts,
     KeyedTexts,
@@ -12,8 +12,8 @@ from ctsql.planner.changes import (
     TableUse,
     change_plan,
 )
-from ctsql.planner.changes.nodes import Version
-from ctsql.planner.changes.rules.context import StepRole
+from ctsql.planner.ivm.algebra.nodes import Version
+from ctsql.planner.ivm.rules.context import StepRole
 from tests.changes.duck import planned
 
 TABLES = {

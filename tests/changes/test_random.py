@@ -5,7 +5,7 @@ import random
 import duckdb
 import pytest
 
-from ctsql.planner.changes import Naming, NoChangePlan, change_plan
+from ctsql.planner.ivm import Naming, NoChangePlan, change_plan
 from tests.changes.duck import Counter, Duck, View, connect_plainly, frozen
 from tests.changes.random_sql import TABLES, Maker, rows
 

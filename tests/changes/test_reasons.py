@@ -3,8 +3,8 @@
 import pytest
 
 from ctsql.catalog.schemas import Column
-from ctsql.planner.changes import ChangePlan, NoChangePlan, change_plan
-from ctsql.planner.changes.reasons import NOTES, REFUSALS
+from ctsql.planner.ivm import ChangePlan, NoChangePlan, change_plan
+from ctsql.planner.ivm.algebra.reasons import NOTES, REFUSALS
 
 TABLES = {
     "t": (Column("k", "int"), Column("v", "int"), Column("s", "string"), Column("f", "double")),

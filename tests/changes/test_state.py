@@ -5,9 +5,9 @@ import random
 import pytest
 
 from ctsql.catalog.schemas import Column
-from ctsql.planner.changes import StateNeed, change_plan
-from ctsql.planner.changes.explaining import explain
-from ctsql.planner.changes.plan import NoChangePlan
+from ctsql.planner.ivm import StateNeed, change_plan
+from ctsql.planner.ivm.explain import explain
+from ctsql.planner.ivm.plan import NoChangePlan
 from tests.changes.duck import Duck, View, connect_plainly, planned
 
 TABLES = {

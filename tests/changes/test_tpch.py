@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ctsql.planner.changes import Naming
+from ctsql.planner.ivm import Naming
 from tests.changes import tpch
 from tests.changes.duck import Counter, Duck, View, frozen, translated
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ctsql.catalog.errors import CtsqlError, StatementError
-from ctsql.runtime.incremental.choice import Strategy
+from ctsql.runtime.views.refresh_policy import Strategy
 from tests.differential.cells import Cell
 from tests.differential.compare import Pair, compare
 from tests.differential.expected import no_plan

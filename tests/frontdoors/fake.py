@@ -16,7 +16,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax import split
 from ctsql.result import Result, Row
-from ctsql.runtime.events import Event, EventKind
+from ctsql.runtime.service.events import Event, EventKind
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from ctsql.catalog.spans import Source
 from ctsql.planner.binding import Binder, Bound, bind_task
 from ctsql.planner.nodes import Delete, Get, Merge, Node, Query, Update, ViewReference
 from ctsql.planner.syntax import parse, rewrite
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     CreateContinualTask,
     CreateMaterializedView,
     CreateView,

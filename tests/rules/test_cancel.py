@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from ctsql.runtime.sinks.cancel import keys
+from ctsql.runtime.rows.multiset_local import keys
 
 _NOT_UTF8 = pa.Array.from_buffers(
     pa.string(), 1, [None, pa.py_buffer(bytes([0, 0, 0, 0, 1, 0, 0, 0])), pa.py_buffer(b"\xff")]

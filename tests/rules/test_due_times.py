@@ -22,9 +22,9 @@ from ctsql.planner.nodes import (
 )
 from ctsql.planner.rules import snapshot_option
 from ctsql.planner.syntax import parse
-from ctsql.planner.syntax.statements import Select
-from ctsql.runtime.commits import Change
-from ctsql.runtime.movements import Movement, due_movements
+from ctsql.planner.syntax.ast import Select
+from ctsql.runtime.log.actions import Change
+from ctsql.runtime.log.table_changes import Movement, due_movements
 
 
 def inserts(of: str) -> InsertsInput:

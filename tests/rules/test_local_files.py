@@ -14,8 +14,16 @@ from pyroaring import BitMap64
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
-from ctsql.runtime import local_files
-from ctsql.runtime.local_files import KeySet, LocalFile, OnlySpark, TooMany, find, having, is_flat
+from ctsql.runtime.delta import parquet_reader as local_files
+from ctsql.runtime.delta.parquet_reader import (
+    KeySet,
+    LocalFile,
+    OnlySpark,
+    TooMany,
+    find,
+    having,
+    is_flat,
+)
 
 SCHEMA = T.StructType().add("k", T.LongType()).add("v", T.StringType())
 NOBODY = BitMap64()

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import types as T
 
-from ctsql.runtime.local_writes import TEXT_MAX, is_plain, statistics, write
+from ctsql.runtime.delta.parquet_writer import TEXT_MAX, is_plain, statistics, write
 
 SCHEMA = (
     T.StructType()

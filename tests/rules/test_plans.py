@@ -40,7 +40,7 @@ from ctsql.planner.rules import (
     transform,
 )
 from ctsql.planner.syntax import parse
-from ctsql.planner.syntax.statements import Select
+from ctsql.planner.syntax.ast import Select
 from tests.rules.fakes import bind
 
 

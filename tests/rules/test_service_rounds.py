@@ -10,8 +10,8 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
-from ctsql.runtime.events import Event, EventKind
-from ctsql.runtime.service import Service
+from ctsql.runtime.service.events import Event, EventKind
+from ctsql.runtime.service.service import Service
 from tests.rules.fakes import FEED, item
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ctsql.runtime.table_metadata import PHYSICAL, TableMetadata, fits, reshaped
+from ctsql.runtime.log.table_metadata import PHYSICAL, TableMetadata, fits, reshaped
 
 MAPPED = {"delta.columnMapping.mode": "name"}
 

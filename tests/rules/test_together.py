@@ -4,8 +4,8 @@ import pytest
 
 from ctsql.catalog.schemas import Column
 from ctsql.planner.nodes import Insert, InsertsInput, Query, TaskWrite
+from ctsql.planner.row_local import TIME, by_row, timed
 from ctsql.planner.syntax import rewrite
-from ctsql.planner.together import TIME, by_row, timed
 from tests.rules.fakes import FakeAnalyst, bind
 
 YES = [

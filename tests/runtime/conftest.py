@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection, connect
-from ctsql.runtime.delta_transaction import whole_file
+from ctsql.runtime.delta.transaction import whole_file
 from tests.conftest import TEST_MASTER
 from tests.runtime.disk import orphans
 from tests.runtime.letters import Letters

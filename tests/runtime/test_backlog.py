@@ -8,9 +8,9 @@ from pyspark.sql import functions as F
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime import clock
-from ctsql.runtime.movements import partition
-from ctsql.runtime.sinks import together
+from ctsql.runtime.log import clock
+from ctsql.runtime.log.table_changes import partition
+from ctsql.runtime.tasks import run_batching as together
 from tests.runtime.disk import folder, log, transaction
 from tests.scenarios.play import assert_rows
 

@@ -19,7 +19,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.cli import main
 from ctsql.progress import Progress
 from ctsql.repl import Repl
-from ctsql.runtime.environment import delta_jars, ivy_jars_folder
+from ctsql.runtime.spark.environment import delta_jars, ivy_jars_folder
 from ctsql.script import Runner, Settings
 from tests.runtime.disk import tree
 from tests.runtime.disks import needs_root

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.runtime.write_handle import (
+from ctsql.runtime.log.write_handle import (
     Committed,
     Disturbed,
     Output,
     UpperMismatch,
 )
-from ctsql.runtime.writer_ids import WriterId
+from ctsql.runtime.log.writer_ids import WriterId
 from tests.runtime.disk import data_files, log
 from tests.runtime.letters import Letters, at_upper
 from tests.runtime.processes import run_program
@@ -99,8 +99,8 @@ def test_files_of_a_text_that_are_gone(table: Letters) -> None:
 STAGE_ELSEWHERE = """
 import sys
 from ctsql.api import connect
-from ctsql.runtime.delta_log import Gateway
-from ctsql.runtime.write_handle import Output
+from ctsql.runtime.delta.table import Gateway
+from ctsql.runtime.log.write_handle import Output
 con = connect(sys.argv[1], master="local[1]")
 con.start()
 output = Output(Gateway(con.spark).table(sys.argv[2]), "test:output")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ctsql.runtime.commits import (
+from ctsql.runtime.log.actions import (
     Change,
     Commit,
     Unreadable,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime import environment
-from ctsql.runtime.environment import (
+from ctsql.runtime.spark import environment
+from ctsql.runtime.spark.environment import (
     check_java,
     delta_jars,
     explain_start_failure,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from ctsql.runtime.faults import POINTS
+from ctsql.runtime.log.fault_points import POINTS
 from tests.runtime.disk import folder, log, transaction
 from tests.runtime.kept import vacuum
 from tests.runtime.processes import Process

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from ctsql.api import Connection
-from ctsql.runtime.sinks.few import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX, few
+from ctsql.runtime.rows.collect import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX, few
 
 pytestmark = pytest.mark.spark
 

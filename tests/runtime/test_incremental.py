@@ -4,7 +4,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.errors import CtsqlError
-from ctsql.runtime.incremental.choice import Strategy
+from ctsql.runtime.views.refresh_policy import Strategy
 from tests.runtime.following import rows, said
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from ctsql.runtime.incremental.choice import Strategy
+from ctsql.runtime.views.refresh_policy import Strategy
 from tests.runtime.disk import folder, log, rows_at, transaction
 from tests.runtime.following import rows, said
 from tests.runtime.processes import Process

@@ -8,8 +8,8 @@ import random
 import pytest
 
 from ctsql.api import Connection
-from ctsql.planner.changes import NoChangePlan, change_plan
-from ctsql.runtime.incremental.choice import Strategy
+from ctsql.planner.ivm import NoChangePlan, change_plan
+from ctsql.runtime.views.refresh_policy import Strategy
 from tests.changes import random_sql
 from tests.changes.random_sql import TABLES, Maker
 from tests.runtime.following import rows, said

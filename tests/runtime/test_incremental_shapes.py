@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from ctsql.api import Connection, connect
-from ctsql.runtime.incremental import near_rows
-from ctsql.runtime.incremental.choice import Strategy
+from ctsql.runtime.delta import keyed_scan as near_rows
+from ctsql.runtime.views.refresh_policy import Strategy
 from tests.changes.duck import planned
 from tests.changes.test_constructs import CASES, INEXACT, TABLES as COLUMNS
 from tests.conftest import TEST_MASTER

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection, connect
-from ctsql.runtime.incremental.choice import Strategy
+from ctsql.runtime.views.refresh_policy import Strategy
 from tests.changes import tpch
 from tests.changes.duck import Duck, planned
 from tests.conftest import TEST_MASTER

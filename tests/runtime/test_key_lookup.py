@@ -7,7 +7,8 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.planner.lowering import Found
-from ctsql.runtime import delta_rows, key_lookup, sources
+from ctsql.runtime.delta import key_lookup, table_rows as delta_rows
+from ctsql.runtime.warehouse import sources
 from tests.scenarios.play import assert_rows
 
 pytestmark = pytest.mark.spark

@@ -7,14 +7,14 @@ import pytest
 from pyspark.sql import functions as F, types as T
 
 from ctsql.api import Connection
-from ctsql.runtime.delta_log import DeltaTable
-from ctsql.runtime.incremental import near_rows
-from ctsql.runtime.incremental.near_rows import Keys, Lookups, StoredRows, change_of, rows_of
-from ctsql.runtime.movements import Movement
-from ctsql.runtime.sinks.correction import COPIES, net_change
-from ctsql.runtime.sinks.few import few
-from ctsql.runtime.sinks.held import HeldRows, Rows, frame_of
-from ctsql.runtime.sinks.locations import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.delta import keyed_scan as near_rows
+from ctsql.runtime.delta.keyed_scan import Keys, Lookups, StoredRows, change_of, rows_of
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.log.table_changes import Movement
+from ctsql.runtime.rows.collect import few
+from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
+from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.rows.multiset import COPIES, net_change
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ctsql.api import Connection
-from ctsql.planner.syntax.operators import Unreadable
+from ctsql.planner.syntax.tokens.operators import Unreadable
 from tests.syntax.operator_texts import KINDS, around_operands, in_a_row, parenthesised
 
 pytestmark = pytest.mark.spark

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection, connect as open_connection
-from ctsql.runtime.locks import folder_lock
+from ctsql.runtime.delta.locks import folder_lock
 from tests.runtime.disk import folder, log, orphans, transaction
 from tests.runtime.processes import race
 from tests.scenarios.play import assert_rows

@@ -13,7 +13,7 @@ import pytest
 
 from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime import clock
+from ctsql.runtime.log import clock
 from tests.runtime import kept
 from tests.runtime.disk import log, tree
 from tests.runtime.disks import filled, needs_root, read_only, small_disk

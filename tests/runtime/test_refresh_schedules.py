@@ -7,8 +7,8 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.times import CLOSED, to_iso
-from ctsql.runtime import clock
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.log import clock
 from tests.runtime.disk import data_files, folder, log, orphans, transaction
 
 pytestmark = pytest.mark.spark

@@ -9,11 +9,11 @@ import pytest
 from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
-from ctsql.runtime.delta_transaction import Transaction
+from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.incremental.choice import Strategy
-from ctsql.runtime.sinks.mv import ViewSink
-from ctsql.runtime.sources import StoredSources
+from ctsql.runtime.views.refresh_policy import Strategy
+from ctsql.runtime.views.sink import ViewSink
+from ctsql.runtime.warehouse.sources import StoredSources
 from tests.conftest import TEST_MASTER
 from tests.runtime.disk import data_files, folder, log, orphans, rows_at, transaction, versions
 from tests.runtime.following import rows, said

@@ -11,8 +11,8 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.catalog.times import to_iso
-from ctsql.runtime import clock
-from ctsql.runtime.status import status
+from ctsql.runtime.log import clock
+from ctsql.runtime.statements.status import status
 from tests.runtime.disk import folder
 from tests.runtime.foreign import Place, by_ctsql, remove
 from tests.scenarios.play import assert_rows, expect_error

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from ctsql.runtime.events import Event, EventKind
+from ctsql.runtime.service.events import Event, EventKind
 from tests.runtime.disk import folder
 from tests.runtime.foreign import Place, remove
 from tests.runtime.test_replaced_tables import attached, made_anew, write

@@ -9,9 +9,9 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.items import Item
-from ctsql.runtime.delta_log import DeltaTable
+from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.events import Event, EventKind
+from ctsql.runtime.service.events import Event, EventKind
 from tests.runtime.disk import folder, log
 from tests.scenarios.play import assert_rows, expect_error
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from ctsql.runtime import faults
+from ctsql.runtime.log import fault_points as faults
 from tests.runtime.disk import folder, log, transaction
 from tests.runtime.kept import vacuum
 from tests.runtime.processes import Process, race

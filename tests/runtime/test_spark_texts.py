@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from ctsql.api import Connection
 from ctsql.catalog.schemas import Column
-from ctsql.planner.changes import ChangePlan, Naming, change_plan
+from ctsql.planner.ivm import ChangePlan, Naming, change_plan
 from tests.runtime.conditions import Conditions
 from tests.runtime.spark_texts import COLUMNS, ITEMS, QUERIES, ROWS
 

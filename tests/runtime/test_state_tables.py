@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ctsql.api import Connection
-from ctsql.runtime.incremental.choice import Strategy
-from ctsql.runtime.incremental.view_state import state_table
+from ctsql.runtime.views.refresh_policy import Strategy
+from ctsql.runtime.views.state_table import state_table
 from tests.runtime.following import rows, said
 from tests.runtime.processes import Process
 from tests.runtime.test_faults import STATE_COMMITTED

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ctsql.api import Connection
-from ctsql.runtime import clock
+from ctsql.runtime.log import clock
 
 pytestmark = pytest.mark.spark
 

@@ -234,7 +234,7 @@ def test_readers_are_listed_kept_and_dropped(shop: Connection) -> None:
 
 def test_named_readers_keep_history_and_are_followed(shop: Connection) -> None:
     """Maintenance can ask which versions are needed; a followed view is written at every T."""
-    from ctsql.runtime.subscriptions.readers import Readers
+    from ctsql.runtime.subscriptions.cursors import Readers
 
     told(shop, "m AS 'slow'")
     engine = shop._engine

@@ -9,8 +9,8 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.runtime.sinks import ct
-from ctsql.runtime.sinks.failure import FEATURE
+from ctsql.runtime.log.failures import FEATURE
+from ctsql.runtime.tasks import sink as ct
 from tests.runtime.disk import folder, log, orphans, transaction
 from tests.scenarios.play import assert_rows, expect_error
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from hypothesis import given, strategies as st
 
-from ctsql.runtime.assigning import candidates_of
-from ctsql.runtime.commits import Commit, FileAction
-from ctsql.runtime.timeline import Binding, Candidate, TaskState, assign
+from ctsql.runtime.log.actions import Commit, FileAction
+from ctsql.runtime.warehouse.timeline import Binding, Candidate, TaskState, assign
+from ctsql.runtime.warehouse.timestamp_assignment import candidates_of
 
 
 def test_order_is_by_timestamp_then_name_then_version() -> None:

@@ -9,8 +9,8 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
-from ctsql.runtime.delta_catalog import OBJECT, SUBSCRIPTION
-from ctsql.runtime.write_handle import Attempt, Committed
+from ctsql.runtime.log.write_handle import Attempt, Committed
+from ctsql.runtime.warehouse.catalog_store import OBJECT, SUBSCRIPTION
 
 pytestmark = pytest.mark.spark
 

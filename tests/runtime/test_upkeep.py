@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from ctsql.runtime import delta_maintenance, delta_transaction
-from ctsql.runtime.delta_maintenance import compact, file_stats
-from ctsql.runtime.events import Event, EventKind
-from ctsql.runtime.maintenance import upkeep
+from ctsql.runtime.delta import files as delta_maintenance, transaction as delta_transaction
+from ctsql.runtime.delta.files import compact, file_stats
 from ctsql.runtime.maintenance.compaction import ROUTINE, THOROUGH, Limits, choose
-from ctsql.runtime.session import active
+from ctsql.runtime.service import background_maintenance as upkeep
+from ctsql.runtime.service.events import Event, EventKind
+from ctsql.runtime.spark.session import active
 from tests.runtime.disk import folder, log, orphans, transaction
 from tests.runtime.processes import Process
 from tests.scenarios.play import assert_rows

@@ -13,12 +13,12 @@ import pytest
 
 from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.items import Item
-from ctsql.runtime.delta_log import DeltaTable
+from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.session import active
-from ctsql.runtime.sinks.mv import ViewSink
-from ctsql.runtime.sinks.mv_mint import Description
-from ctsql.runtime.write_handle import Committed, Output, UpperMismatch
+from ctsql.runtime.log.write_handle import Committed, Output, UpperMismatch
+from ctsql.runtime.spark.session import active
+from ctsql.runtime.views.mint import Description
+from ctsql.runtime.views.sink import ViewSink
 from tests.conftest import TEST_MASTER
 from tests.runtime.disk import data_files, folder, log, orphans, transaction
 from tests.runtime.processes import run_program
@@ -230,9 +230,9 @@ def test_vector_of_appends(view: View, case: dict[str, Any]) -> None:
 ELSEWHERE = """
 import sys
 from ctsql.api import connect
-from ctsql.runtime.session import active
-from ctsql.runtime.sinks.mv import ViewSink
-from ctsql.runtime.sinks.mv_mint import Description
+from ctsql.runtime.spark.session import active
+from ctsql.runtime.views.sink import ViewSink
+from ctsql.runtime.views.mint import Description
 con = connect(sys.argv[1], master="local[1]")
 con.execute("SHOW TABLES")
 engine = con._engine

@@ -6,9 +6,9 @@ An option is what the parser read behind WITH, and nothing that only looks like 
 import pytest
 
 from ctsql.api import Connection
-from ctsql.planner.syntax import header, options
-from ctsql.planner.syntax.commands import COMMANDS
 from ctsql.planner.syntax.parse import _PLANS, DML_VERBS
+from ctsql.planner.syntax.statements import header, options
+from ctsql.planner.syntax.statements.commands import COMMANDS
 
 pytestmark = pytest.mark.spark
 

@@ -9,15 +9,15 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.times import CLOSED
-from ctsql.runtime import uppers
-from ctsql.runtime.batches import BatchText
-from ctsql.runtime.write_handle import (
+from ctsql.runtime.log import uppers
+from ctsql.runtime.log.batches import BatchText
+from ctsql.runtime.log.write_handle import (
     Committed,
     Output,
     Unwritten,
     UpperMismatch,
 )
-from ctsql.runtime.writer_ids import WriterId
+from ctsql.runtime.log.writer_ids import WriterId
 from tests.runtime.disk import data_files, log, transaction
 from tests.runtime.letters import Letters, at_upper
 from tests.runtime.processes import finish_program, start_program
@@ -153,8 +153,8 @@ def test_wait_for_another_process(own_table: Letters, warehouse: Path) -> None:
     program = """
 import sys
 from ctsql.api import connect
-from ctsql.runtime.delta_log import Gateway
-from ctsql.runtime.write_handle import Output
+from ctsql.runtime.delta.table import Gateway
+from ctsql.runtime.log.write_handle import Output
 con = connect(sys.argv[1], master="local[1]")
 con.start()
 output = Output(Gateway(con.spark).table(sys.argv[2]), "test:output")

@@ -11,16 +11,22 @@ from ctsql.catalog.items import Catalog, Item
 from ctsql.planner.binding import Bound, bind_stored
 from ctsql.planner.lowering import Context, Proposal
 from ctsql.planner.nodes import Transaction, ViewWrite
-from ctsql.runtime import input_changes, object_rows, objects, sources, timeline
-from ctsql.runtime.incremental import following, plans
-from ctsql.runtime.incremental.choice import Strategy
-from ctsql.runtime.movements import tagged
-from ctsql.runtime.objects import Objects
-from ctsql.runtime.sinks import ct, mv, runs
-from ctsql.runtime.sinks.cancel import cancel
-from ctsql.runtime.sinks.runs import Run
-from ctsql.runtime.spark_work import Work
-from ctsql.runtime.write_handle import Attempt
+from ctsql.runtime.delta import change_feed as input_changes
+from ctsql.runtime.log.table_changes import tagged
+from ctsql.runtime.log.write_handle import Attempt
+from ctsql.runtime.rows.multiset_local import cancel
+from ctsql.runtime.spark.job_metrics import Work
+from ctsql.runtime.tasks import runs, sink as ct
+from ctsql.runtime.tasks.runs import Run
+from ctsql.runtime.views import change_plans as plans, refresh as following, sink as mv
+from ctsql.runtime.views.refresh_policy import Strategy
+from ctsql.runtime.warehouse import (
+    relation_rows as object_rows,
+    relations as objects,
+    sources,
+    timeline,
+)
+from ctsql.runtime.warehouse.relations import Objects
 from tests.simulation.memory_log import Functions, Rows
 from tests.simulation.memory_store import Bag
 from tests.simulation.world import COLUMNS, DEFINED, Fails, Part, Several, Task, View

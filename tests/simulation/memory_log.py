@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ctsql.catalog.errors import error
-from ctsql.runtime.batches import StagedDelete, StagedFile
-from ctsql.runtime.commits import Commit, parse_commit
-from ctsql.runtime.log import Conflict, RowsGone
-from ctsql.runtime.movements import added_files
+from ctsql.runtime.log.actions import Commit, parse_commit
+from ctsql.runtime.log.batches import StagedDelete, StagedFile
+from ctsql.runtime.log.protocol import Conflict, RowsGone
+from ctsql.runtime.log.table_changes import added_files
 from tests.simulation.lasting import Identity, Versions
 from tests.simulation.memory_store import (
     Bag,
@@ -139,7 +139,7 @@ class Session:
 
 
 class MemoryGateway:
-    """What :class:`ctsql.runtime.delta_log.Gateway` is to the engine, for one process."""
+    """What :class:`ctsql.runtime.delta.table.Gateway` is to the engine, for one process."""
 
     read_only = False
 
@@ -171,7 +171,7 @@ class MemoryGateway:
 
 
 class MemoryTable:
-    """What :class:`ctsql.runtime.delta_log.DeltaTable` is to the engine, for one process."""
+    """What :class:`ctsql.runtime.delta.table.DeltaTable` is to the engine, for one process."""
 
     def __init__(self, gateway: MemoryGateway, folder: Folder) -> None:
         self.gateway = gateway
@@ -332,7 +332,7 @@ class MemoryTable:
 
 
 class MemoryTransaction:
-    """What :class:`ctsql.runtime.delta_transaction.Transaction` is to the engine."""
+    """What :class:`ctsql.runtime.delta.transaction.Transaction` is to the engine."""
 
     def __init__(self, table: MemoryTable, version_read: int) -> None:
         self.table = table

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Protocol
 
-from ctsql.runtime.commits import Commit, parse_commit
+from ctsql.runtime.log.actions import Commit, parse_commit
 
 Row = tuple[Any, ...]
 Bag = Counter[Row]

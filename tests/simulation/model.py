@@ -16,10 +16,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ctsql.runtime.commits import Commit
-from ctsql.runtime.timeline import APP
-from ctsql.runtime.uppers import SHARED_BY
-from ctsql.runtime.write_handle import FAILURE
+from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.uppers import SHARED_BY
+from ctsql.runtime.log.write_handle import FAILURE
+from ctsql.runtime.warehouse.timeline import APP
 from tests.simulation.memory_store import Bag, File, Folder, Row, Sent, Store
 from tests.simulation.world import (
     DEFINED,

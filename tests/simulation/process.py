@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.runtime.committing import Committed, Disturbed, Outcome
-from ctsql.runtime.delta_catalog import DeltaCatalog
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.objects import Objects
-from ctsql.runtime.sources import StoredSources
-from ctsql.runtime.timeline import Timeline
-from ctsql.runtime.write_handle import Output
+from ctsql.runtime.log.commit import Committed, Disturbed, Outcome
+from ctsql.runtime.log.write_handle import Output
+from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
+from ctsql.runtime.warehouse.relations import Objects
+from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.runtime.warehouse.timeline import Timeline
 from tests.simulation.memory_log import MemoryGateway
 from tests.simulation.memory_store import Fate, Killed, Store
 from tests.simulation.model import CATALOG, TIMELINE, require

@@ -3,7 +3,7 @@
 Rows say of which definition they are. At every commit the rows are of definitions with the columns
 that the table has, those of the definition that the commit names, and exactly that query's as of
 its T; and no commit is of an older definition than one before it (N1 and N2 of
-:mod:`ctsql.runtime.redefinition`).
+:mod:`ctsql.runtime.warehouse.replaced_views`).
 """
 
 from collections import Counter
@@ -19,11 +19,11 @@ from ctsql.catalog.names import DEFAULT_SCHEMA, Name
 from ctsql.catalog.schemas import Column, same_columns
 from ctsql.planner.lowering import Context
 from ctsql.planner.nodes import ViewWrite
-from ctsql.runtime import sources
-from ctsql.runtime.commits import Commit
-from ctsql.runtime.objects import DEFINITION, REVISION, Objects
-from ctsql.runtime.sinks import mv
-from ctsql.runtime.sources import StoredSources
+from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.views import sink as mv
+from ctsql.runtime.warehouse import sources
+from ctsql.runtime.warehouse.relations import DEFINITION, REVISION, Objects
+from ctsql.runtime.warehouse.sources import StoredSources
 from tests.simulation import in_place_of_spark, world
 from tests.simulation.memory_log import Rows
 from tests.simulation.memory_store import Bag, Folder, Sent

@@ -17,11 +17,12 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 from unittest import mock
 
-from ctsql.runtime import clock, timeline
-from ctsql.runtime.commits import Commit
-from ctsql.runtime.committing import Commits, Outcome
-from ctsql.runtime.delta_catalog import FORMAT, FORMAT_PROPERTY
-from ctsql.runtime.timeline import ARCHIVED
+from ctsql.runtime.log import clock
+from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.commit import Commits, Outcome
+from ctsql.runtime.warehouse import timeline
+from ctsql.runtime.warehouse.catalog_store import FORMAT, FORMAT_PROPERTY
+from ctsql.runtime.warehouse.timeline import ARCHIVED
 from tests.simulation import world
 from tests.simulation.environment import Environment
 from tests.simulation.in_place_of_spark import without_spark

@@ -1,7 +1,7 @@
 """Runs in which every view keeps a state table: its rows by ``k``, as counts and sums.
 
 What is known of the groups when they are used must be those of the view's last T (S1 of
-:mod:`ctsql.runtime.incremental.view_state`), whoever was killed, raced, or wrote into the table.
+:mod:`ctsql.runtime.views.state_table`), whoever was killed, raced, or wrote into the table.
 """
 
 from collections import Counter
@@ -10,13 +10,13 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from ctsql.planner.changes import StateNeed, StatePlan
-from ctsql.runtime.commits import Commit
-from ctsql.runtime.incremental import following, view_state
-from ctsql.runtime.incremental.deltas import Moved
-from ctsql.runtime.incremental.following import Following, Refreshed
-from ctsql.runtime.incremental.view_state import ViewState
-from ctsql.runtime.sources import StoredSources
+from ctsql.planner.ivm import StateNeed, StatePlan
+from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.views import refresh as following, state_table as view_state
+from ctsql.runtime.views.refresh import Following, Refreshed
+from ctsql.runtime.views.state_table import ViewState
+from ctsql.runtime.views.table_deltas import Moved
+from ctsql.runtime.warehouse.sources import StoredSources
 from tests.simulation import in_place_of_spark
 from tests.simulation.memory_log import Rows
 from tests.simulation.memory_store import Bag, Folder, Sent

@@ -8,10 +8,10 @@ from contextlib import suppress
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.batches import BatchText
-from ctsql.runtime.intents import APP, Change, Overtaken, decide, settle
-from ctsql.runtime.timeline import Timeline
-from ctsql.runtime.write_handle import Output
+from ctsql.runtime.log.batches import BatchText
+from ctsql.runtime.log.write_handle import Output
+from ctsql.runtime.warehouse.multi_table_commit import APP, Change, Overtaken, decide, settle
+from ctsql.runtime.warehouse.timeline import Timeline
 from tests.simulation.memory_log import MemoryGateway, MemoryTable, Rows
 from tests.simulation.memory_store import Bag, Fate, Killed, Sent, Store
 

@@ -13,20 +13,20 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import ObjectKind
-from ctsql.runtime import movements
-from ctsql.runtime.commits import Change
-from ctsql.runtime.committing import Commits, Committed
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.incremental.following import Following
-from ctsql.runtime.log import Conflict
-from ctsql.runtime.objects import Objects
-from ctsql.runtime.sinks import ct, runs
-from ctsql.runtime.sinks.failure import Failure
-from ctsql.runtime.sinks.mv import ViewSink
-from ctsql.runtime.sinks.outputs import Attempts
-from ctsql.runtime.timeline import Timeline
-from ctsql.runtime.uppers import Uppers
-from ctsql.runtime.write_handle import Attempt, Output
+from ctsql.runtime.log import table_changes as movements
+from ctsql.runtime.log.actions import Change
+from ctsql.runtime.log.commit import Commits, Committed
+from ctsql.runtime.log.failures import Failure
+from ctsql.runtime.log.protocol import Conflict
+from ctsql.runtime.log.uppers import Uppers
+from ctsql.runtime.log.write_handle import Attempt, Output
+from ctsql.runtime.tasks import runs, sink as ct
+from ctsql.runtime.tasks.multi_output import Attempts
+from ctsql.runtime.views.refresh import Following
+from ctsql.runtime.views.sink import ViewSink
+from ctsql.runtime.warehouse.relations import Objects
+from ctsql.runtime.warehouse.timeline import Timeline
 from tests.simulation.memory_log import MemoryTransaction
 from tests.simulation.mistakes import NOTICED, check_noticed
 from tests.simulation.simulation import replay

@@ -3,7 +3,7 @@
 import pytest
 
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.sinks import mv
+from ctsql.runtime.views import sink as mv
 from tests.simulation.mistakes import check_noticed
 from tests.simulation.replacing import Replacing
 from tests.simulation.simulation import ran

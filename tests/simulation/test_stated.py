@@ -2,8 +2,8 @@
 
 import pytest
 
-from ctsql.runtime.incremental import view_state
-from ctsql.runtime.incremental.view_state import Named, ViewState
+from ctsql.runtime.views import state_table as view_state
+from ctsql.runtime.views.state_table import Named, ViewState
 from tests.simulation.mistakes import check_noticed
 from tests.simulation.simulation import ran
 from tests.simulation.stated import Stated

@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.times import CLOSED
-from ctsql.runtime.batches import BatchText, Part, StagedDelete, StagedFile, check_bounds
-from ctsql.runtime.writer_ids import WriterId
+from ctsql.runtime.log.batches import BatchText, Part, StagedDelete, StagedFile, check_bounds
+from ctsql.runtime.log.writer_ids import WriterId
 
 
 def _add(path: str) -> str:

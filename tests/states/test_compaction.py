@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from ctsql.runtime.data_files import FileStat
+from ctsql.runtime.log.data_files import FileStat
 from ctsql.runtime.maintenance.compaction import (
     MEBIBYTE,
     ROUTINE,
@@ -11,7 +11,7 @@ from ctsql.runtime.maintenance.compaction import (
     Limits,
     choose,
 )
-from ctsql.runtime.maintenance.upkeep import is_due
+from ctsql.runtime.service.background_maintenance import is_due
 
 SMALL = Limits(
     small_bytes=100,

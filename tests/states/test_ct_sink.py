@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ctsql.planner.rules.inserts_input import inserts_input
-from ctsql.runtime.sinks.ct_state import Rows, SinkState
-from ctsql.runtime.sinks.decisions import WAIT, Advance, Decision, Wait, Write
+from ctsql.runtime.tasks.sink_state import Rows, SinkState
+from ctsql.runtime.warehouse.sink_decisions import WAIT, Advance, Decision, Wait, Write
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors"
 

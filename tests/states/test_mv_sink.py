@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from ctsql.runtime.sinks.decisions import WAIT, Advance, Wait, Write
-from ctsql.runtime.sinks.mv_mint import Description, Mint, decide
+from ctsql.runtime.views.mint import Description, Mint, decide
+from ctsql.runtime.warehouse.sink_decisions import WAIT, Advance, Wait, Write
 
 VECTOR = json.loads(
     (Path(__file__).resolve().parent.parent / "vectors" / "mv_sink.json").read_text()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ctsql.runtime.incremental.choice import (
+from ctsql.runtime.views.refresh_policy import (
     RECOMPUTED_ROWS_MAX,
     UNTRIED_MAX,
     WHY,

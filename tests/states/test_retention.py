@@ -6,10 +6,9 @@ import pytest
 
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name
-from ctsql.runtime.commits import Commit, parse_commit
-from ctsql.runtime.data_files import StoredFile
-from ctsql.runtime.delta_maintenance import Folder
-from ctsql.runtime.maintenance.cleaning import is_left_over
+from ctsql.runtime.delta.files import Folder
+from ctsql.runtime.log.actions import Commit, parse_commit
+from ctsql.runtime.log.data_files import StoredFile
 from ctsql.runtime.maintenance.retention import (
     Need,
     named_below,
@@ -19,6 +18,7 @@ from ctsql.runtime.maintenance.retention import (
     removable_log,
     vector_file,
 )
+from ctsql.runtime.maintenance.vacuum import is_left_over
 
 VECTOR = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "cardinality": 1}
 VECTOR_FILE = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"

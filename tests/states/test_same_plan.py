@@ -2,8 +2,8 @@
 
 import pytest
 
-from ctsql.runtime.incremental.same_plan import same_plan
-from ctsql.runtime.incremental.spark_plans import CHILD, Alias, Attribute, Call, Plan
+from ctsql.runtime.spark.plan_reader import CHILD, Alias, Attribute, Call, Plan
+from ctsql.runtime.views.plan_equivalence import same_plan
 
 INNER, LEFT, RIGHT = ("Inner$",), ("LeftOuter$",), ("RightOuter$",)
 

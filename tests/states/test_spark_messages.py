@@ -9,7 +9,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from ctsql.runtime.spark_messages import Thrown, data_error, lowered, plain_message
+from ctsql.runtime.spark.messages import Thrown, data_error, lowered, plain_message
 
 DECIMAL = (
     "[NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION]  -999.99 cannot be represented as Decimal(4, 1)."

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from ctsql.planner.changes import StateNeed
-from ctsql.runtime.incremental.choice import STATE_AFTER, WHY
-from ctsql.runtime.incremental.view_state import Named, is_current, is_to_build, sums_exactly
+from ctsql.planner.ivm import StateNeed
+from ctsql.runtime.views.refresh_policy import STATE_AFTER, WHY
+from ctsql.runtime.views.state_table import Named, is_current, is_to_build, sums_exactly
 
 NAMED = Named(digest="d", table="id", version=7)
 REFUSED = Named(digest="d", refused="STATE_ROUNDS")

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator, Sequence
 
-from ctsql.planner.syntax.operators import GROUP, Shape, read
+from ctsql.planner.syntax.tokens.operators import GROUP, Shape, read
 
 INFIX = (
     "=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">=", "!<", "!>", "AND", "OR", "||", "+", "-",
@@ -113,7 +113,7 @@ def parenthesised(pieces: Sequence[str]) -> list[str]:
     """The same expression with every operation in parentheses.
 
     Raises:
-        Unreadable: as for :func:`ctsql.planner.syntax.operators.read`.
+        Unreadable: as for :func:`ctsql.planner.syntax.tokens.operators.read`.
     """
     shapes = operations(pieces)
     made: list[str] = []

@@ -5,7 +5,7 @@ import pytest
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse, rewrite
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     ChangeKind,
     CreateContinualTask,
     DeleteStatement,

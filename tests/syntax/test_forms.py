@@ -5,9 +5,9 @@ import pytest
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Source
-from ctsql.planner.forms.auto_cdc import compile_flow
+from ctsql.planner.desugar.auto_cdc import compile_flow
 from ctsql.planner.syntax import parse
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     CreateContinualTask,
     CreateFlow,
     CreateMaterializedView,

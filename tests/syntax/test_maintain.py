@@ -5,7 +5,7 @@ import pytest
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse, split
-from ctsql.planner.syntax.statements import Maintain, ShowRetention
+from ctsql.planner.syntax.ast import Maintain, ShowRetention
 
 
 def _parsed(text: str) -> object:

@@ -3,10 +3,10 @@
 import pytest
 
 from ctsql.catalog.spans import Source
-from ctsql.planner.changes.reading.expressions import conjuncts, texts, typed
-from ctsql.planner.syntax import operators
-from ctsql.planner.syntax.operators import Unreadable
-from ctsql.planner.syntax.tokens import Tokens, tokenise
+from ctsql.planner.ivm.parse.expressions import conjuncts, texts, typed
+from ctsql.planner.syntax.tokens import operators
+from ctsql.planner.syntax.tokens.operators import Unreadable
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, tokenise
 from tests.syntax.operator_texts import around_operands, in_a_row, operations, parenthesised
 
 SHAPES = [

@@ -6,7 +6,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     CommentOn,
     CreateContinualTask,
     RenameObject,

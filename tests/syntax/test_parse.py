@@ -8,7 +8,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.refreshes import At, Cron, Every
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse, rewrite
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     CreateContinualTask,
     CreateMaterializedView,
     CreateTable,

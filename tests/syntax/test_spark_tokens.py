@@ -3,7 +3,7 @@
 import pytest
 
 from ctsql.catalog.spans import Source
-from ctsql.planner.syntax.tokens import Tokens, groups, plain_comments, tokenise
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, groups, plain_comments, tokenise
 
 
 def tokens(text: str) -> Tokens:

@@ -6,8 +6,8 @@ from hypothesis import given, strategies as st
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import analyse, rewrite, splice
-from ctsql.planner.syntax.statements import Edit, SqlText
-from ctsql.planner.syntax.tokens import tokenise
+from ctsql.planner.syntax.ast import Edit, SqlText
+from ctsql.planner.syntax.tokens.tokenizer import tokenise
 
 # Text with each relation marked: <name> gets an alias, <name!> does not.
 QUERIES = [

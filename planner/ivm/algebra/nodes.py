@@ -171,7 +171,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateRows:
-    """The stored groups of an aggregate (see :mod:`ctsql.planner.changes.rules.algebraic`)."""
+    """The stored groups of an aggregate (see :mod:`ctsql.planner.ivm.rules.counting`)."""
 
     number: int
     names: tuple[str, ...]

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ctsql.planner.changes.nodes import (
+from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
     Branch,
     Call,

@@ -8,8 +8,8 @@ Source: the rules ``query``, ``queryTerm``, ``querySpecification`` of Spark's Sq
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ctsql.planner.changes.reasons import Refused
-from ctsql.planner.syntax.tokens import Token, Tokens, closing, groups, span_of, words_are
+from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, groups, span_of, words_are
 
 _CLAUSES = (
     ("FROM",),

@@ -14,12 +14,12 @@ from sqlglot.errors import ParseError, TokenError
 
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Source
-from ctsql.planner.changes import functions
-from ctsql.planner.changes.nodes import Col, Expr, Node, Part, Subquery, SubqueryKind
-from ctsql.planner.changes.reading.scopes import Scope
-from ctsql.planner.changes.reasons import Refused
-from ctsql.planner.syntax import operators
-from ctsql.planner.syntax.tokens import (
+from ctsql.planner.ivm.algebra import spark_functions as functions
+from ctsql.planner.ivm.algebra.nodes import Col, Expr, Node, Part, Subquery, SubqueryKind
+from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.parse.scopes import Scope
+from ctsql.planner.syntax.tokens import operators
+from ctsql.planner.syntax.tokens.tokenizer import (
     Kind,
     Token,
     Tokens,
@@ -255,7 +255,7 @@ def typed(token: Token) -> str:
 
 
 def texts(tokens: Tokens) -> list[str]:
-    """Tokens as :mod:`ctsql.planner.syntax.operators` reads them."""
+    """Tokens as :mod:`ctsql.planner.syntax.tokens.operators` reads them."""
     return [typed(token) for token in tokens]
 
 

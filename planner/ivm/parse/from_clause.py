@@ -6,9 +6,9 @@ SqlBaseParser.g4.
 
 from dataclasses import dataclass
 
-from ctsql.planner.changes.reading.clauses import QueryText, at_top, read_query, starts_query
-from ctsql.planner.changes.reasons import Refused
-from ctsql.planner.syntax.tokens import Token, Tokens, closing, span_of, words_are
+from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.parse.clauses import QueryText, at_top, read_query, starts_query
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, span_of, words_are
 
 _JOIN_WORDS = ("NATURAL", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "OUTER")
 _UNSUPPORTED = ("PIVOT", "UNPIVOT", "TABLESAMPLE", "MATCH_RECOGNIZE")

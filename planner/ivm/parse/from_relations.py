@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ctsql.catalog.names import fold
-from ctsql.planner.changes import functions
-from ctsql.planner.changes.columns import has_subquery, passed, subqueries, used
-from ctsql.planner.changes.nodes import (
+from ctsql.planner.ivm.algebra import spark_functions as functions
+from ctsql.planner.ivm.algebra.nodes import (
     Col,
     Expr,
     Filter,
@@ -21,14 +20,15 @@ from ctsql.planner.changes.nodes import (
     Rows,
     SideJoin,
 )
-from ctsql.planner.changes.reading import from_clause as text
-from ctsql.planner.changes.reading.expressions import Expressions, conjuncts, is_floating, typed
-from ctsql.planner.changes.reading.scopes import Named, Scope, merged
-from ctsql.planner.changes.reasons import Refused
-from ctsql.planner.syntax.tokens import Tokens, closing, groups, span_of
+from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.algebra.traversal import has_subquery, passed, subqueries, used
+from ctsql.planner.ivm.parse import from_clause as text
+from ctsql.planner.ivm.parse.expressions import Expressions, conjuncts, is_floating, typed
+from ctsql.planner.ivm.parse.scopes import Named, Scope, merged
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, closing, groups, span_of
 
 if TYPE_CHECKING:  # the two compile each other's parts
-    from ctsql.planner.changes.reading.queries import Compiler, Ctes
+    from ctsql.planner.ivm.parse.query import Compiler, Ctes
 
 _KINDS = {
     "left": JoinKind.LEFT,

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ctsql.catalog.names import fold
-from ctsql.planner.changes import functions
-from ctsql.planner.changes.columns import subqueries
-from ctsql.planner.changes.nodes import Call, Col, Expr, Order, Part
-from ctsql.planner.changes.reading.clauses import at_top
-from ctsql.planner.changes.reading.expressions import (
+from ctsql.planner.ivm.algebra import spark_functions as functions
+from ctsql.planner.ivm.algebra.nodes import Call, Col, Expr, Order, Part
+from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.algebra.traversal import subqueries
+from ctsql.planner.ivm.parse.clauses import at_top
+from ctsql.planner.ivm.parse.expressions import (
     Calls,
     Expressions,
     call_end,
@@ -16,9 +17,8 @@ from ctsql.planner.changes.reading.expressions import (
     type_of,
     typed,
 )
-from ctsql.planner.changes.reading.scopes import Scope
-from ctsql.planner.changes.reasons import Refused
-from ctsql.planner.syntax.tokens import Token, Tokens, closing, groups, span_of, words_are
+from ctsql.planner.ivm.parse.scopes import Scope
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, groups, span_of, words_are
 
 _SUMS = ("sum", "avg", "mean", "try_sum", "try_avg")
 _SAME_TYPE = ("min", "max", "first", "last", "any_value", "sum", "lag", "lead", "mode")

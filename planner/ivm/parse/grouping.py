@@ -4,12 +4,12 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ctsql.planner.changes.columns import substituted, used
-from ctsql.planner.changes.nodes import Col, Expr, Part
-from ctsql.planner.changes.reading.clauses import at_top
-from ctsql.planner.changes.reasons import Refused
-from ctsql.planner.syntax import operators
-from ctsql.planner.syntax.tokens import Kind, Tokens, closing, groups, span_of, words_are
+from ctsql.planner.ivm.algebra.nodes import Col, Expr, Part
+from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.algebra.traversal import substituted, used
+from ctsql.planner.ivm.parse.clauses import at_top
+from ctsql.planner.syntax.tokens import operators
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, closing, groups, span_of, words_are
 
 _SETS_MAX = 4096  # CUBE of 12 columns, which is also Spark's own bound
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
-from ctsql.planner.changes.columns import passed
-from ctsql.planner.changes.nodes import (
+from ctsql.planner.ivm.algebra.nodes import (
     Branch,
     Col,
     Distinct,
@@ -23,8 +22,9 @@ from ctsql.planner.changes.nodes import (
     SetOperation,
     UnionAll,
 )
-from ctsql.planner.changes.reading.calls import order_item
-from ctsql.planner.changes.reading.clauses import (
+from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.algebra.traversal import passed
+from ctsql.planner.ivm.parse.clauses import (
     BodyText,
     CteText,
     QueryText,
@@ -34,13 +34,13 @@ from ctsql.planner.changes.reading.clauses import (
     ValuesText,
     read_query,
 )
-from ctsql.planner.changes.reading.expressions import Expressions, Reading, type_of, typed
-from ctsql.planner.changes.reading.from_clause import TableSource, TextSource
-from ctsql.planner.changes.reading.relations import Relations
-from ctsql.planner.changes.reading.scopes import Named, Scope
-from ctsql.planner.changes.reading.select import Block, Selected
-from ctsql.planner.changes.reasons import Refused
-from ctsql.planner.syntax.tokens import Tokens, span_of
+from ctsql.planner.ivm.parse.expressions import Expressions, Reading, type_of, typed
+from ctsql.planner.ivm.parse.from_clause import TableSource, TextSource
+from ctsql.planner.ivm.parse.from_relations import Relations
+from ctsql.planner.ivm.parse.function_calls import order_item
+from ctsql.planner.ivm.parse.scopes import Named, Scope
+from ctsql.planner.ivm.parse.select import Block, Selected
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
 
 
 @dataclass(frozen=True, slots=True)

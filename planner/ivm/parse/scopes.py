@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
-from ctsql.planner.changes.nodes import Col, Expr
-from ctsql.planner.changes.reasons import Refused
+from ctsql.planner.ivm.algebra.nodes import Col, Expr
+from ctsql.planner.ivm.algebra.reasons import Refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

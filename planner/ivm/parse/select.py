@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ctsql.catalog.names import fold
-from ctsql.planner.changes.columns import passed, subqueries
-from ctsql.planner.changes.nodes import (
+from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
     Call,
     Col,
@@ -19,7 +18,13 @@ from ctsql.planner.changes.nodes import (
     Project,
     Window,
 )
-from ctsql.planner.changes.reading.calls import (
+from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.algebra.traversal import passed, subqueries
+from ctsql.planner.ivm.parse.clauses import SelectText
+from ctsql.planner.ivm.parse.expressions import Calls, conjuncts, type_of
+from ctsql.planner.ivm.parse.from_clause import read_source
+from ctsql.planner.ivm.parse.from_relations import filtered
+from ctsql.planner.ivm.parse.function_calls import (
     WindowDraft,
     aggregate_call,
     has_calls,
@@ -28,17 +33,12 @@ from ctsql.planner.changes.reading.calls import (
     window_call,
     window_draft,
 )
-from ctsql.planner.changes.reading.clauses import SelectText
-from ctsql.planner.changes.reading.expressions import Calls, conjuncts, type_of
-from ctsql.planner.changes.reading.from_clause import read_source
-from ctsql.planner.changes.reading.grouping import Grouped, read_grouping
-from ctsql.planner.changes.reading.relations import filtered
-from ctsql.planner.changes.reading.scopes import Scope
-from ctsql.planner.changes.reasons import Refused
-from ctsql.planner.syntax.tokens import Kind, Token, Tokens, closing, groups, span_of
+from ctsql.planner.ivm.parse.grouping import Grouped, read_grouping
+from ctsql.planner.ivm.parse.scopes import Scope
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, closing, groups, span_of
 
 if TYPE_CHECKING:  # the two compile each other's parts
-    from ctsql.planner.changes.reading.queries import Compiler, Ctes
+    from ctsql.planner.ivm.parse.query import Compiler, Ctes
 
 
 @dataclass(slots=True)

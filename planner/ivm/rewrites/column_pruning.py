@@ -7,8 +7,7 @@ that differ only elsewhere cancel there.
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from ctsql.planner.changes.columns import free, used
-from ctsql.planner.changes.nodes import (
+from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
     Branch,
     Col,
@@ -31,6 +30,7 @@ from ctsql.planner.changes.nodes import (
     UnionAll,
     Window,
 )
+from ctsql.planner.ivm.algebra.traversal import free, used
 
 
 def pruned(node: Node, wanted: Collection[Col]) -> Node:

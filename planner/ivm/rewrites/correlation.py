@@ -13,8 +13,7 @@ relation would lose a change, so then nothing is known.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ctsql.planner.changes.columns import equality, free, subqueries, used
-from ctsql.planner.changes.nodes import (
+from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
     Col,
     Distinct,
@@ -29,7 +28,8 @@ from ctsql.planner.changes.nodes import (
     SubqueryKind,
     Window,
 )
-from ctsql.planner.changes.restricting import join_pairs, restricted
+from ctsql.planner.ivm.algebra.traversal import equality, free, subqueries, used
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import join_pairs, restricted
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,14 @@
 """Finds operators whose result is not the same for equal rows met in another order.
 
 The former result of such an operator cannot be computed again, so no change rule may use it but one
-that reads it from the stored view: see :mod:`ctsql.planner.changes.stored_rows`.
+that reads it from the stored view: see :mod:`ctsql.planner.ivm.strategies.stored_view`.
 """
 
 from collections.abc import Iterator
 
-from ctsql.planner.changes.columns import descend
-from ctsql.planner.changes.nodes import Aggregate, Limit, Node, Window
-from ctsql.planner.changes.reasons import Reason
+from ctsql.planner.ivm.algebra.nodes import Aggregate, Limit, Node, Window
+from ctsql.planner.ivm.algebra.reasons import Reason
+from ctsql.planner.ivm.algebra.traversal import descend
 
 _SUMS = ("sum", "avg", "mean", "try_sum", "try_avg")
 

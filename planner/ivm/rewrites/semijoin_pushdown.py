@@ -13,8 +13,7 @@ never through the equalities of a join; hence here.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ctsql.planner.changes.columns import equal_classes, equality
-from ctsql.planner.changes.nodes import (
+from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
     Branch,
     Col,
@@ -36,6 +35,7 @@ from ctsql.planner.changes.nodes import (
     UnionAll,
     Window,
 )
+from ctsql.planner.ivm.algebra.traversal import equal_classes, equality
 
 Pairs = tuple[tuple[Col, Col], ...]
 

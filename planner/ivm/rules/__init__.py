@@ -7,8 +7,7 @@ nodes below, the nodes as they were and as they are, and nothing else.
 
 from typing import assert_never
 
-from ctsql.planner.changes.columns import has_subquery
-from ctsql.planner.changes.nodes import (
+from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
     Distinct,
     Filter,
@@ -29,16 +28,17 @@ from ctsql.planner.changes.nodes import (
     Weighted,
     Window,
 )
-from ctsql.planner.changes.rules import (
-    affected_keys,
-    algebraic,
+from ctsql.planner.ivm.algebra.traversal import has_subquery
+from ctsql.planner.ivm.rules import (
+    counting as algebraic,
     join,
-    left_rows,
     linear,
+    outer_join_and_subquery as left_rows,
+    recompute_keys as affected_keys,
     scan,
     union_all,
 )
-from ctsql.planner.changes.rules.context import Changes
+from ctsql.planner.ivm.rules.context import Changes
 
 
 def change(node: Node, changes: Changes) -> Node | None:

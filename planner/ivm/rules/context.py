@@ -5,8 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ctsql.planner.changes.columns import at, tables
-from ctsql.planner.changes.nodes import (
+from ctsql.planner.ivm.algebra.nodes import (
     WEIGHT,
     Aggregate,
     Branch,
@@ -21,7 +20,8 @@ from ctsql.planner.changes.nodes import (
     Version,
     Weighted,
 )
-from ctsql.planner.changes.reasons import Reason
+from ctsql.planner.ivm.algebra.reasons import Reason
+from ctsql.planner.ivm.algebra.traversal import at, tables
 
 
 class StepRole(Enum):

@@ -26,8 +26,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ctsql.planner.changes.columns import passed
-from ctsql.planner.changes.nodes import (
+from ctsql.planner.ivm.algebra.nodes import (
     WEIGHT,
     Aggregate,
     Branch,
@@ -47,8 +46,9 @@ from ctsql.planner.changes.nodes import (
     Step,
     UnionAll,
 )
-from ctsql.planner.changes.restricting import restricted
-from ctsql.planner.changes.rules.context import Changes, StepRole, exchanged, together
+from ctsql.planner.ivm.algebra.traversal import passed
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import restricted
+from ctsql.planner.ivm.rules.context import Changes, StepRole, exchanged, together
 
 RULE = "state table: stored groups with the change added"
 

@@ -14,10 +14,10 @@ Source: Gupta and Mumick, Maintenance of Materialized Views (1995), section on j
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ctsql.planner.changes.columns import equal_classes, has_subquery, used
-from ctsql.planner.changes.nodes import Col, Expr, Filter, Join, Node, Project, Scan, Step
-from ctsql.planner.changes.restricting import restricted
-from ctsql.planner.changes.rules.context import Changes, StepRole, together
+from ctsql.planner.ivm.algebra.nodes import Col, Expr, Filter, Join, Node, Project, Scan, Step
+from ctsql.planner.ivm.algebra.traversal import equal_classes, has_subquery, used
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import restricted
+from ctsql.planner.ivm.rules.context import Changes, StepRole, together
 
 RULE = "one term for each changed operand"
 

@@ -10,9 +10,9 @@ Source: the linear operators of DBSP (Budiu et al., VLDB 2023, section 4).
 
 from dataclasses import replace
 
-from ctsql.planner.changes.columns import passed
-from ctsql.planner.changes.nodes import WEIGHT, Filter, Generate, Node, Project
-from ctsql.planner.changes.rules.context import Changes
+from ctsql.planner.ivm.algebra.nodes import WEIGHT, Filter, Generate, Node, Project
+from ctsql.planner.ivm.algebra.traversal import passed
+from ctsql.planner.ivm.rules.context import Changes
 
 RULE = "linear"
 

@@ -23,9 +23,7 @@ Outerjoin Queries (SIGMOD Record 1998), without their auxiliary differences.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ctsql.planner.changes.columns import expressions, free, passed, subqueries
-from ctsql.planner.changes.correlation import core, seen, versioned
-from ctsql.planner.changes.nodes import (
+from ctsql.planner.ivm.algebra.nodes import (
     WEIGHT,
     Branch,
     Expr,
@@ -43,8 +41,10 @@ from ctsql.planner.changes.nodes import (
     SubqueryKind,
     UnionAll,
 )
-from ctsql.planner.changes.restricting import join_pairs, restricted
-from ctsql.planner.changes.rules.context import Changes, StepRole, exchanged, together
+from ctsql.planner.ivm.algebra.traversal import expressions, free, passed, subqueries
+from ctsql.planner.ivm.rewrites.correlation import core, seen, versioned
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import join_pairs, restricted
+from ctsql.planner.ivm.rules.context import Changes, StepRole, exchanged, together
 
 RULE = "affected left rows"
 

@@ -19,7 +19,7 @@ Source: Palpanas et al., Incremental Maintenance for Non-Distributive Aggregate 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from ctsql.planner.changes.nodes import (
+from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
     Branch,
     Call,
@@ -36,8 +36,8 @@ from ctsql.planner.changes.nodes import (
     UnionAll,
     Window,
 )
-from ctsql.planner.changes.restricting import restricted
-from ctsql.planner.changes.rules.context import Changes, exchanged, together
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import restricted
+from ctsql.planner.ivm.rules.context import Changes, exchanged, together
 
 RULE = "affected keys"
 NO_KEY = "whole, before and after"

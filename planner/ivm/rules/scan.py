@@ -5,8 +5,8 @@ VALUES and range() read no table, so they have no change.
 
 from dataclasses import replace
 
-from ctsql.planner.changes.nodes import WEIGHT, Node, Scan, Version
-from ctsql.planner.changes.rules.context import Changes
+from ctsql.planner.ivm.algebra.nodes import WEIGHT, Node, Scan, Version
+from ctsql.planner.ivm.rules.context import Changes
 
 RULE = "the table's own change"
 

@@ -5,8 +5,8 @@
 Sums of signed multisets are what UNION ALL is. A branch whose tables did not change drops out.
 """
 
-from ctsql.planner.changes.nodes import WEIGHT, Branch, Node, UnionAll
-from ctsql.planner.changes.rules.context import Changes
+from ctsql.planner.ivm.algebra.nodes import WEIGHT, Branch, Node, UnionAll
+from ctsql.planner.ivm.rules.context import Changes
 
 RULE = "sum of the branches' changes"
 

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ctsql.planner.changes.columns import descend
-from ctsql.planner.changes.nodes import Col, Limit, Node, Restricted, Scan, Step
-from ctsql.planner.changes.printing import Printer, quote_always
-from ctsql.planner.changes.rules.context import StepRole
+from ctsql.planner.ivm.algebra.nodes import Col, Limit, Node, Restricted, Scan, Step
+from ctsql.planner.ivm.algebra.traversal import descend
+from ctsql.planner.ivm.rules.context import StepRole
+from ctsql.planner.ivm.sql.spark import Printer, quote_always
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class StepText:
 
     Attributes:
         must_be_stored: the rows must be computed before what reads them is planned (see
-            :class:`~ctsql.planner.changes.rules.context.PlannedStep`); otherwise the text may
+            :class:`~ctsql.planner.ivm.rules.context.PlannedStep`); otherwise the text may
             stand in a WITH clause. A step with the role ``GROUPS`` must be given the types of
             the state table's columns.
     """

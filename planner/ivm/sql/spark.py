@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from ctsql.planner.changes.columns import used
-from ctsql.planner.changes.nodes import (
+from ctsql.planner.ivm.algebra.nodes import (
     PREFIX,
     WEIGHT,
     Aggregate,
@@ -38,6 +37,7 @@ from ctsql.planner.changes.nodes import (
     Weighted,
     Window,
 )
+from ctsql.planner.ivm.algebra.traversal import used
 
 NOTHING = f"1 AS {PREFIX}none"
 """The select list of a relation of which only the number of rows counts."""

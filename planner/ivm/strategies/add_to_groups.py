@@ -1,7 +1,7 @@
 """Groups of the view's own rows with the change added: no table is read but for its change.
 
 Where the view shows the keys and every COUNT and SUM of its topmost GROUP BY, the stored row of a
-group says nearly all that a state table would (:mod:`ctsql.planner.changes.rules.algebraic`): with
+group says nearly all that a state table would (:mod:`ctsql.planner.ivm.rules.counting`): with
 the change by group,
 
     COUNT(*)' = COUNT(*) + n     COUNT(x)' = COUNT(x) + n_x     SUM(x)' = SUM(x) + s
@@ -18,8 +18,7 @@ The other groups are recomputed from all their rows. A sum of floating-point num
 to: the order of addition counts.
 """
 
-from ctsql.planner.changes.columns import passed
-from ctsql.planner.changes.nodes import (
+from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
     Branch,
     Call,
@@ -37,10 +36,11 @@ from ctsql.planner.changes.nodes import (
     Step,
     UnionAll,
 )
-from ctsql.planner.changes.restricting import restricted
-from ctsql.planner.changes.rules.algebraic import State, change_groups, state_of
-from ctsql.planner.changes.rules.context import Changes, StepRole
-from ctsql.planner.changes.stored_rows import VIEW, KeyedTop, place_of
+from ctsql.planner.ivm.algebra.traversal import passed
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import restricted
+from ctsql.planner.ivm.rules.context import Changes, StepRole
+from ctsql.planner.ivm.rules.counting import State, change_groups, state_of
+from ctsql.planner.ivm.strategies.stored_view import VIEW, KeyedTop, place_of
 
 _ADDED = ("count", "sum")
 
@@ -70,8 +70,8 @@ def added_rows(
         names: of the view's columns.
 
     Returns:
-        as :func:`~ctsql.planner.changes.stored_rows.desired_rows`, and the groups that are not
-        certain; None if nothing changed, or groups cannot be added to.
+        as :func:`~ctsql.planner.ivm.strategies.stored_view.desired_rows`, and the groups that are
+        not certain; None if nothing changed, or groups cannot be added to.
     """
     node, shown = top.operator, _shown(top, query)
     if shown is None or not isinstance(node, Aggregate):

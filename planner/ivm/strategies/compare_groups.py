@@ -10,7 +10,17 @@ these, and compared with all rows of the view.
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from ctsql.planner.changes.columns import (
+from ctsql.planner.ivm.algebra.nodes import (
+    Aggregate,
+    Col,
+    Expr,
+    Item,
+    Node,
+    Project,
+    Scan,
+    SubqueryKind,
+)
+from ctsql.planner.ivm.algebra.traversal import (
     descend,
     expressions,
     free,
@@ -21,19 +31,9 @@ from ctsql.planner.changes.columns import (
     subqueries,
     tables,
 )
-from ctsql.planner.changes.nodes import (
-    Aggregate,
-    Col,
-    Expr,
-    Item,
-    Node,
-    Project,
-    Scan,
-    SubqueryKind,
-)
-from ctsql.planner.changes.pruning import pruned
-from ctsql.planner.changes.rules.algebraic import RULE, all_groups, state_of, stored_groups
-from ctsql.planner.changes.rules.context import Changes, StepRole
+from ctsql.planner.ivm.rewrites.column_pruning import pruned
+from ctsql.planner.ivm.rules.context import Changes, StepRole
+from ctsql.planner.ivm.rules.counting import RULE, all_groups, state_of, stored_groups
 
 _TOP_RULE = "all rows, from all groups"
 

@@ -1,27 +1,27 @@
 """Which aggregates of a plan can have a state table, and whether the view is served better by it.
 
-Every aggregate whose calls add up (:mod:`ctsql.planner.changes.rules.algebraic`) can have one. The
+Every aggregate whose calls add up (:mod:`ctsql.planner.ivm.rules.counting`) can have one. The
 runtime keeps that of the topmost GROUP BY, with filters and projections above it, and maybe ORDER
 BY .. LIMIT above these: the first rows are then chosen from all groups of the state. So is what a
 query makes of groups that it compares with one another
-(:mod:`ctsql.planner.changes.compared_groups`). What else lies deeper is recomputed by affected
-keys, as its state may be larger than the view.
+(:mod:`ctsql.planner.ivm.strategies.compare_groups`). What else lies deeper is recomputed by
+affected keys, as its state may be larger than the view.
 
 A view that shows all that a state table would say needs none: the change is added to its own rows
-(:mod:`ctsql.planner.changes.added_groups`). One that shows the keys and every COUNT and SUM, but
-not all the counts, needs one only where rows go; one that does not show them always does.
+(:mod:`ctsql.planner.ivm.strategies.add_to_groups`). One that shows the keys and every COUNT and
+SUM, but not all the counts, needs one only where rows go; one that does not show them always does.
 """
 
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from ctsql.planner.changes.added_groups import can_add, shows_counts
-from ctsql.planner.changes.columns import descend, free, has_subquery, tables
-from ctsql.planner.changes.compared_groups import compared_groups, compared_rows
-from ctsql.planner.changes.nodes import Aggregate, Filter, Node, Project
-from ctsql.planner.changes.rules.algebraic import State, all_groups, state_of
-from ctsql.planner.changes.rules.context import Changes
-from ctsql.planner.changes.stored_rows import keyed_top, limit_top
+from ctsql.planner.ivm.algebra.nodes import Aggregate, Filter, Node, Project
+from ctsql.planner.ivm.algebra.traversal import descend, free, has_subquery, tables
+from ctsql.planner.ivm.rules.context import Changes
+from ctsql.planner.ivm.rules.counting import State, all_groups, state_of
+from ctsql.planner.ivm.strategies.add_to_groups import can_add, shows_counts
+from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows
+from ctsql.planner.ivm.strategies.stored_view import keyed_top, limit_top
 
 
 class StateNeed(Enum):
@@ -39,7 +39,7 @@ class StatePlan:
         number: its number. columns: their names; their types are those of ``initial``'s text.
         key_columns: how many of them, from the first, are the group.
         bounded: columns in which no value may be above
-            :data:`~ctsql.planner.changes.rules.algebraic.BOUND`; where one is, the state says
+            :data:`~ctsql.planner.ivm.rules.counting.BOUND`; where one is, the state says
             nothing of the averages.
     """
 

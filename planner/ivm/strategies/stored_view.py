@@ -17,8 +17,7 @@ held all there were.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ctsql.planner.changes.columns import has_subquery, passed
-from ctsql.planner.changes.nodes import (
+from ctsql.planner.ivm.algebra.nodes import (
     WEIGHT,
     Aggregate,
     Branch,
@@ -39,8 +38,9 @@ from ctsql.planner.changes.nodes import (
     Weighted,
     Window,
 )
-from ctsql.planner.changes.rules.affected_keys import affected, cut
-from ctsql.planner.changes.rules.context import Changes, StepRole
+from ctsql.planner.ivm.algebra.traversal import has_subquery, passed
+from ctsql.planner.ivm.rules.context import Changes, StepRole
+from ctsql.planner.ivm.rules.recompute_keys import affected, cut
 
 VIEW = 0
 """The number under which :class:`StateRows` means the view's own rows."""

@@ -3,10 +3,7 @@
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.body import read_body
-from ctsql.planner.syntax.cursor import Cursor
-from ctsql.planner.syntax.options import TASK_OPTIONS, task_options
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     RelationRef,
     ReplaceBody,
     ResumeTask,
@@ -14,7 +11,10 @@ from ctsql.planner.syntax.statements import (
     Statement,
     SwitchTask,
 )
-from ctsql.planner.syntax.tokens import Tokens, closing, groups, span_of
+from ctsql.planner.syntax.statements.body import read_body
+from ctsql.planner.syntax.statements.options import TASK_OPTIONS, task_options
+from ctsql.planner.syntax.tokens.token_reader import Cursor
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, closing, groups, span_of
 
 FIXED_OPTIONS = ("SNAPSHOT", "COALESCE")
 """Options that say how a task begins, and at which Ts it runs: changes may wait for the next."""

@@ -2,10 +2,10 @@
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import fold
-from ctsql.planner.syntax.cursor import Cursor, not_yet, syntax_error
-from ctsql.planner.syntax.sqltext import analyse
-from ctsql.planner.syntax.statements import Assignment, SqlText
-from ctsql.planner.syntax.tokens import Token, Tokens, at_depth_0, span_of
+from ctsql.planner.syntax.ast import Assignment, SqlText
+from ctsql.planner.syntax.tokens.sqltext import analyse
+from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, at_depth_0, span_of
 
 
 def comma_groups(tokens: Tokens) -> list[list[Token]]:

@@ -4,13 +4,7 @@ import dataclasses
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.assignments import comma_groups, read_assignments
-from ctsql.planner.syntax.columns import read_columns
-from ctsql.planner.syntax.cursor import Cursor, not_yet, syntax_error
-from ctsql.planner.syntax.merges import read_merge
-from ctsql.planner.syntax.split import split_tokens
-from ctsql.planner.syntax.sqltext import analyse, with_prefixes
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     BodyStatement,
     ColumnDef,
     DeleteStatement,
@@ -20,7 +14,13 @@ from ctsql.planner.syntax.statements import (
     SqlText,
     UpdateStatement,
 )
-from ctsql.planner.syntax.tokens import Tokens, at_depth_0, closing, span_of
+from ctsql.planner.syntax.statements.assignments import comma_groups, read_assignments
+from ctsql.planner.syntax.statements.columns import read_columns
+from ctsql.planner.syntax.statements.merges import read_merge
+from ctsql.planner.syntax.tokens.split import split_tokens
+from ctsql.planner.syntax.tokens.sqltext import analyse, with_prefixes
+from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, closing, span_of
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE")
 _VERBS = ("INSERT", "DELETE", "UPDATE", "MERGE")

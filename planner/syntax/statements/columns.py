@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.cursor import Cursor, not_supported, not_yet, syntax_error
-from ctsql.planner.syntax.marks import POSTGRES_TYPES, spark_types
-from ctsql.planner.syntax.rewrite import splice
-from ctsql.planner.syntax.sqltext import analyse
-from ctsql.planner.syntax.statements import ColumnDef, Edit, SqlText
-from ctsql.planner.syntax.tokens import (
+from ctsql.planner.syntax.ast import ColumnDef, Edit, SqlText
+from ctsql.planner.syntax.tokens.replaceable_calls import POSTGRES_TYPES, spark_types
+from ctsql.planner.syntax.tokens.rewrite import splice
+from ctsql.planner.syntax.tokens.sqltext import analyse
+from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
+from ctsql.planner.syntax.tokens.tokenizer import (
     Kind,
     Token,
     Tokens,

@@ -7,9 +7,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.refreshes import parse_interval
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.alters import read_alter_task
-from ctsql.planner.syntax.cursor import Cursor, not_supported, not_yet, relation_ref, syntax_error
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     CommentOn,
     Describe,
     DropObject,
@@ -30,12 +28,20 @@ from ctsql.planner.syntax.statements import (
     UseSchema,
     VerifyView,
 )
-from ctsql.planner.syntax.subscriptions import (
+from ctsql.planner.syntax.statements.alters import read_alter_task
+from ctsql.planner.syntax.statements.subscriptions import (
     read_drop_subscription,
     read_show_subscriptions,
     read_subscribe,
 )
-from ctsql.planner.syntax.tokens import Kind, Tokens, span_of
+from ctsql.planner.syntax.tokens.token_reader import (
+    Cursor,
+    not_supported,
+    not_yet,
+    relation_ref,
+    syntax_error,
+)
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 
 _KIND_WORDS = ("TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE")
 _KINDS_LISTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"

@@ -3,15 +3,7 @@
 import dataclasses
 
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.body import QUERY_WORDS, read_body
-from ctsql.planner.syntax.columns import read_columns, type_edits
-from ctsql.planner.syntax.compiled import compiled
-from ctsql.planner.syntax.cursor import Cursor, not_supported, not_yet, syntax_error
-from ctsql.planner.syntax.flows import read_flow, read_task_form
-from ctsql.planner.syntax.header import read_header
-from ctsql.planner.syntax.options import task_options, view_options
-from ctsql.planner.syntax.sqltext import analyse
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     ColumnDef,
     CreateContinualTask,
     CreateMaterializedView,
@@ -23,7 +15,15 @@ from ctsql.planner.syntax.statements import (
     SqlText,
     Statement,
 )
-from ctsql.planner.syntax.tokens import Token, Tokens, closing, span_of
+from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
+from ctsql.planner.syntax.statements.columns import read_columns, type_edits
+from ctsql.planner.syntax.statements.desugar import compiled
+from ctsql.planner.syntax.statements.header import read_header
+from ctsql.planner.syntax.statements.options import task_options, view_options
+from ctsql.planner.syntax.statements.short_forms import read_flow, read_task_form
+from ctsql.planner.syntax.tokens.sqltext import analyse
+from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, span_of
 
 _KNOWN = (
     "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE", "OR", "TEMPORARY",

@@ -1,10 +1,10 @@
 """The tokens of the ordinary statement that a short form stands for."""
 
 from ctsql.catalog.spans import Source
-from ctsql.planner.forms.retain import compile_retain
-from ctsql.planner.forms.transform import compile_transform
-from ctsql.planner.syntax.pieces import TaskForm
-from ctsql.planner.syntax.tokens import Tokens, tokenise
+from ctsql.planner.desugar.retain import compile_retain
+from ctsql.planner.desugar.transform import compile_transform
+from ctsql.planner.syntax.fragments import TaskForm
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, tokenise
 
 
 def compiled(form: TaskForm) -> Tokens:

@@ -14,9 +14,9 @@ from lark.exceptions import UnexpectedToken
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.cursor import found_text, not_yet, relation_ref, syntax_error
-from ctsql.planner.syntax.statements import RelationRef
-from ctsql.planner.syntax.tokens import Kind, Token, Tokens, at_depth_0, span_of
+from ctsql.planner.syntax.ast import RelationRef
+from ctsql.planner.syntax.tokens.token_reader import found_text, not_yet, relation_ref, syntax_error
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, at_depth_0, span_of
 
 _KEYWORDS = frozenset(
     [
@@ -81,7 +81,9 @@ class Header:
 
 @cache
 def _grammar() -> Lark:
-    text = files("ctsql.planner.syntax").joinpath("header.lark").read_text(encoding="utf-8")
+    text = (
+        files("ctsql.planner.syntax.statements").joinpath("header.lark").read_text(encoding="utf-8")
+    )
     return Lark(text, parser="lalr", lexer="basic")
 
 

@@ -6,10 +6,7 @@ from itertools import pairwise
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.assignments import checked, comma_groups, read_assignments, read_value
-from ctsql.planner.syntax.cursor import Cursor, not_yet, syntax_error
-from ctsql.planner.syntax.sqltext import analyse, with_prefixes
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     Assignment,
     ChangeKind,
     Edit,
@@ -20,7 +17,15 @@ from ctsql.planner.syntax.statements import (
     SqlText,
     WhenClause,
 )
-from ctsql.planner.syntax.tokens import Tokens, at_depth_0, closing, span_of
+from ctsql.planner.syntax.statements.assignments import (
+    checked,
+    comma_groups,
+    read_assignments,
+    read_value,
+)
+from ctsql.planner.syntax.tokens.sqltext import analyse, with_prefixes
+from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, closing, span_of
 
 UNNAMED_SOURCE = "__ct_source"
 _CLAUSES = "WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE"

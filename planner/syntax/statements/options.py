@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.refreshes import Every, parse_every
-from ctsql.planner.syntax.cursor import Cursor, syntax_error
-from ctsql.planner.syntax.refreshes import POLICY, refresh_option
-from ctsql.planner.syntax.statements import Option
-from ctsql.planner.syntax.tokens import Kind, Token, Tokens, groups, span_of
+from ctsql.planner.syntax.ast import Option
+from ctsql.planner.syntax.statements.refreshes import POLICY, refresh_option
+from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, groups, span_of
 
 TASK_OPTIONS = ("SNAPSHOT", "ON ERROR", "ITERATIONS", "TRIM EVERY", "COALESCE")
 INTERVAL_MS_MIN = 1_000

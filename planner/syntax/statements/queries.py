@@ -1,10 +1,10 @@
 """Reads queries with their AS OF, and DML."""
 
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.cursor import Cursor, not_supported, not_yet, syntax_error
-from ctsql.planner.syntax.sqltext import analyse, with_prefixes
-from ctsql.planner.syntax.statements import Dml, RelationRef, Select
-from ctsql.planner.syntax.tokens import Kind, Token, Tokens, at_depth_0, span_of
+from ctsql.planner.syntax.ast import Dml, RelationRef, Select
+from ctsql.planner.syntax.tokens.sqltext import analyse, with_prefixes
+from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, at_depth_0, span_of
 
 DML_VERBS = ("INSERT", "UPDATE", "DELETE", "MERGE")
 _TIME_TRAVEL = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")

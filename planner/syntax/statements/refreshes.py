@@ -8,9 +8,9 @@ from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart, parse_every
 from ctsql.catalog.spans import Span
 from ctsql.catalog.times import HOW_TO_WRITE, Time, parse_time
-from ctsql.planner.syntax.cursor import Cursor
-from ctsql.planner.syntax.statements import Option
-from ctsql.planner.syntax.tokens import Kind, Tokens, span_of
+from ctsql.planner.syntax.ast import Option
+from ctsql.planner.syntax.tokens.token_reader import Cursor
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 
 POLICY = "REFRESH POLICY"
 POLICIES = ("auto", "incremental", "strict", "full")

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.cursor import Cursor, not_supported, not_yet, syntax_error
-from ctsql.planner.syntax.pieces import TaskForm
-from ctsql.planner.syntax.statements import ColumnList, CreateFlow, RelationRef
-from ctsql.planner.syntax.tokens import Token, Tokens, closing, span_of
+from ctsql.planner.syntax.ast import ColumnList, CreateFlow, RelationRef
+from ctsql.planner.syntax.fragments import TaskForm
+from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, span_of
 
 _CLAUSES: tuple[tuple[str, ...], ...] = (
     ("KEYS",),

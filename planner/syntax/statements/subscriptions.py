@@ -8,14 +8,14 @@ The clauses behind the name may stand in any order, each once.
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.cursor import Cursor, not_yet, syntax_error
-from ctsql.planner.syntax.statements import (
+from ctsql.planner.syntax.ast import (
     DropSubscription,
     Instant,
     ShowSubscriptions,
     Subscribe,
 )
-from ctsql.planner.syntax.tokens import Kind, span_of
+from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
+from ctsql.planner.syntax.tokens.tokenizer import Kind, span_of
 
 _BOOLEANS = {"TRUE": True, "FALSE": False}
 _CLAUSES = ("AS", "FROM", "UP", "WITH")

@@ -1,6 +1,6 @@
 """Pieces of an expression, one after the other: names, numbers, types, intervals.
 
-What :mod:`ctsql.planner.syntax.operators` reads expressions with.
+What :mod:`ctsql.planner.syntax.tokens.operators` reads expressions with.
 """
 
 import re

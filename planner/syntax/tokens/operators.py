@@ -15,7 +15,7 @@ of Spark 4.2's SqlBaseParser.g4; tests/runtime/test_operators.py asks Spark's pa
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ctsql.planner.syntax.operands import NUMBER, STRING, PieceReader, Unreadable, is_word
+from ctsql.planner.syntax.tokens.operands import NUMBER, STRING, PieceReader, Unreadable, is_word
 
 __all__ = ["AND", "GROUP", "OR", "Shape", "Unreadable", "read"]
 

@@ -8,8 +8,8 @@ does not know yet.
 from collections.abc import Iterator
 
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.statements import ClockCall, ClockKind, Edit, FunctionRef
-from ctsql.planner.syntax.tokens import Kind, Tokens, closing
+from ctsql.planner.syntax.ast import ClockCall, ClockKind, Edit, FunctionRef
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, closing
 
 # The clock words, and whether they may stand without parentheses.
 _CLOCKS = {

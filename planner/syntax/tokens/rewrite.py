@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.statements import ClockCall, Edit, RelationRef, SqlText
+from ctsql.planner.syntax.ast import ClockCall, Edit, RelationRef, SqlText
 
 
 @dataclass(frozen=True, slots=True)

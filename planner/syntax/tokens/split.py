@@ -6,7 +6,7 @@ parentheses, so they end nothing here. Comments, strings and quoted names may ho
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.syntax.tokens import Token, Tokens, span_of, tokenise, unclosed
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of, tokenise, unclosed
 
 
 def split(source: Source) -> list[Span]:

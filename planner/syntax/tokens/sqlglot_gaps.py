@@ -6,8 +6,8 @@ Source: our own trials with sqlglot 30.30; each case stands in tests/syntax/test
 """
 
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.statements import Edit
-from ctsql.planner.syntax.tokens import Kind, Token, Tokens, closing, words_are
+from ctsql.planner.syntax.ast import Edit
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, closing, words_are
 
 # What a query may follow, so that TABLE there begins one.
 _QUERY_MAY_FOLLOW = ("(", "UNION", "EXCEPT", "INTERSECT", "MINUS", "ALL", "DISTINCT", "AS", ")")

@@ -1,8 +1,8 @@
 """Reads a piece of Spark SQL: what it reads, and the places in it that ctsql replaces.
 
 sqlglot's tree is used to find relations only and then thrown away. Where sqlglot does not know
-what Spark accepts, the text it is given is changed first (:mod:`ctsql.planner.syntax.gaps`), never
-what Spark gets.
+what Spark accepts, the text it is given is changed first
+(:mod:`ctsql.planner.syntax.tokens.sqlglot_gaps`), never what Spark gets.
 """
 
 import dataclasses
@@ -15,12 +15,17 @@ from sqlglot.errors import ParseError
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax import marks
-from ctsql.planner.syntax.cursor import MAX_NAME_PARTS, not_supported, relation_ref, syntax_error
-from ctsql.planner.syntax.gaps import gaps, table_operands
-from ctsql.planner.syntax.rewrite import Rewritten, splice
-from ctsql.planner.syntax.statements import ChangeKind, Edit, RelationRef, SqlText
-from ctsql.planner.syntax.tokens import (
+from ctsql.planner.syntax.ast import ChangeKind, Edit, RelationRef, SqlText
+from ctsql.planner.syntax.tokens import replaceable_calls as marks
+from ctsql.planner.syntax.tokens.rewrite import Rewritten, splice
+from ctsql.planner.syntax.tokens.sqlglot_gaps import gaps, table_operands
+from ctsql.planner.syntax.tokens.token_reader import (
+    MAX_NAME_PARTS,
+    not_supported,
+    relation_ref,
+    syntax_error,
+)
+from ctsql.planner.syntax.tokens.tokenizer import (
     Kind,
     Token,
     Tokens,

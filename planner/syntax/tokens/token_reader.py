@@ -7,8 +7,8 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.syntax.statements import RelationRef
-from ctsql.planner.syntax.tokens import Kind, Token, Tokens, span_of
+from ctsql.planner.syntax.ast import RelationRef
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of
 
 MAX_NAME_PARTS = 2
 

@@ -1,0 +1,4 @@
+"""Change plans as SQL text.
+
+May import ``rules`` and what is below it.
+"""

@@ -1,0 +1,4 @@
+"""Reads statements: one file a family of statements.
+
+May import ``tokens``, ``planner.desugar`` (the text that a short form stands for) and the values.
+"""

@@ -1,1 +1,0 @@
-"""Statements about objects: making, changing, dropping and explaining them."""

@@ -1,0 +1,4 @@
+"""The loop that keeps every output up to date: workers, pauses, events, maintenance.
+
+May import every room but ``statements``.
+"""

@@ -1,1 +1,0 @@
-"""The two sinks: continual tasks and materialized views; each decides, does, and drives apart."""
