@@ -1,7 +1,9 @@
 """Who may import whom: the layers, and what stays free of Spark."""
 
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -60,3 +62,18 @@ def test_layers_hold(root: Path) -> None:
     lint = Path(sys.executable).parent / "lint-imports"
     done = subprocess.run([str(lint), "--no-cache"], capture_output=True, text=True, cwd=root)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_room_has_its_place(root: Path) -> None:
+    """A room that the contract does not name could import whatever it likes."""
+    contracts = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (layers,) = [c["layers"] for c in contracts["contracts"] if c["type"] == "layers"]
+    named = {name.strip(" ()") for layer in layers for name in re.split(r"[|:]", layer)}
+    for folder in ("runtime", "planner", "planner/ivm", "planner/syntax"):
+        inside = {
+            "ctsql." + str(path.relative_to(root).with_suffix("")).replace("/", ".")
+            for path in (root / folder).iterdir()
+            if path.suffix == ".py" or (path / "__init__.py").is_file()
+        }
+        split = {name for name in inside if any(n.startswith(f"{name}.") for n in named)}
+        assert inside - named - split - {f"ctsql.{folder.replace('/', '.')}.__init__"} == set()
