@@ -28,11 +28,11 @@ from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER, check_may_begin
 from ctsql.runtime.warehouse.multi_table_commit import settle
-from ctsql.runtime.warehouse.relations import Objects
-from ctsql.runtime.warehouse.replaced_tables import check_tables, missing_table, remember_tables
 from ctsql.runtime.warehouse.replaced_views import check_columns, check_written, is_redefined
 from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.runtime.warehouse.table_checks import check_tables, missing_table, remember_tables
 from ctsql.runtime.warehouse.timeline import TaskState, Timeline
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 SETTLE_TRIES_MAX = 5
 KNOWN_TRIES_MAX = 5
@@ -67,11 +67,11 @@ class Engine:
         """Open the warehouse in the mode that holds, and know nothing of it yet."""
         session, warehouse, read_only = self.session, self._given, self.read_only
         self.gateway = ReadOnlyGateway(session) if read_only else Gateway(session)
-        self.warehouse = self.gateway.qualified(warehouse)
-        system = f"{self.warehouse}/{SYSTEM_FOLDER}"
+        self.location = self.gateway.qualified(warehouse)
+        system = f"{self.location}/{SYSTEM_FOLDER}"
         catalog_at, timeline_at = f"{system}/catalog", f"{system}/timeline"
         if not self.gateway.exists(catalog_at):
-            check_may_begin(self.gateway, self.warehouse, warehouse)
+            check_may_begin(self.gateway, self.location, warehouse)
             if read_only:
                 raise error(
                     "WAREHOUSE_NOT_FOUND",
@@ -84,8 +84,12 @@ class Engine:
                 Timeline.create(self.gateway, timeline_at)
                 DeltaCatalog.create(self.gateway, catalog_at)
         self.catalog_store = DeltaCatalog(self.gateway, catalog_at, warehouse)
-        self.timeline = Timeline(self.gateway, timeline_at)
-        self.objects = Objects(self.gateway, self.timeline)
+        self._use(Warehouse.over(self.gateway, Timeline(self.gateway, timeline_at)))
+
+    def _use(self, warehouse: Warehouse) -> None:
+        self.warehouse, self.timeline = warehouse, warehouse.timeline
+        self.relations, self.versions = warehouse.relations, warehouse.versions
+        self.schedules = warehouse.schedules
 
     # ---- read-only
 
@@ -105,18 +109,17 @@ class Engine:
         if not isinstance(gateway, ReadOnlyGateway):
             yield
             return
-        timeline, objects = self.timeline, self.objects
+        warehouse = self.warehouse
         opened = gateway.start_again()
         self._know_nothing()
         try:
             yield
         finally:
             gateway.start_again(opened)
-            self.timeline, self.objects = timeline, objects
+            self._use(warehouse)
 
     def _know_nothing(self) -> None:
-        self.timeline = Timeline(self.gateway, self.timeline.location)
-        self.objects = Objects(self.gateway, self.timeline)
+        self._use(Warehouse.over(self.gateway, Timeline(self.gateway, self.timeline.location)))
         self.refresh_catalog()
 
     def _look(self) -> None:
@@ -144,11 +147,11 @@ class Engine:
     @property
     def catalog(self) -> Catalog:
         """The catalog as last looked at."""
-        return self.objects.catalog
+        return self.warehouse.catalog
 
     def refresh_catalog(self) -> Catalog:
         """The newest catalog."""
-        self.objects.use(self.catalog_store.load())
+        self.relations.use(self.catalog_store.load())
         return self.catalog
 
     def mint(self) -> int:
@@ -158,7 +161,7 @@ class Engine:
         """
         self._look()
         self.refresh_catalog()
-        if not self.read_only and remember_tables(self.objects, self.catalog_store):
+        if not self.read_only and remember_tables(self.relations, self.catalog_store):
             self.refresh_catalog()
         newest = self._known(self._mint())
         if self.is_refresh_due():
@@ -167,13 +170,13 @@ class Engine:
 
     def _mint(self) -> int:
         """Bind what is committed, transactions that a killed process left included."""
-        newest = self.timeline.mint(self.objects.sources(), tick_ms=self.tick_ms)
+        newest = self.timeline.mint(self.relations.sources(), tick_ms=self.tick_ms)
         for _ in range(SETTLE_TRIES_MAX):
             if not self.timeline.intents or not self._settles or self.read_only:
                 break
             for group in list(self.timeline.intents):
-                settle(self.timeline, group, self.objects.sources())
-            newest = self.timeline.mint(self.objects.sources(), tick_ms=self.tick_ms)
+                settle(self.timeline, group, self.relations.sources())
+            newest = self.timeline.mint(self.relations.sources(), tick_ms=self.tick_ms)
         return newest
 
     @contextmanager
@@ -194,7 +197,7 @@ class Engine:
         """Bind a T that is new, not before the clock's time; a view's refresh may be asked for."""
         view = None if request is None else request.id
         newest = self.timeline.mint(
-            self.objects.sources(), fresh=True, request=view, tick_ms=self.tick_ms
+            self.relations.sources(), fresh=True, request=view, tick_ms=self.tick_ms
         )
         return self._known(newest)
 
@@ -218,14 +221,14 @@ class Engine:
         cannot be read has nothing to do; whoever reads it is told why.
         """
         now, passed = self.timeline.now, clock.now_ms()
-        readable = self.objects.readable()
+        readable = self.relations.readable()
         return any(
-            self.objects.trims(item, after=now, until=passed)
+            self.schedules.trims(item, after=now, until=passed)
             or (
-                self.objects.schedule(item) is not None
+                self.schedules.schedule(item) is not None
                 and (
-                    self.objects.possible_times(item, after=now, until=passed)
-                    or self.objects.is_to_close(item, passed)
+                    self.schedules.possible_times(item, after=now, until=passed)
+                    or self.schedules.is_to_close(item, passed)
                 )
             )
             for item in self.catalog
@@ -240,9 +243,11 @@ class Engine:
         """
         now = self.mint()
         behind = any(
-            missing_table(self.objects, [item]) is None
-            and self.objects.stored_upper(item) > now
-            and (is_redefined(self.objects, item) or self.objects.output(item).has_foreign_rows())
+            missing_table(self.relations, [item]) is None
+            and self.versions.stored_upper(item) > now
+            and (
+                is_redefined(self.warehouse, item) or self.relations.output(item).has_foreign_rows()
+            )
             for item in self.catalog.closure([i.id for i in items])
             if item.kind is ObjectKind.MATERIALIZED_VIEW
         )
@@ -250,7 +255,7 @@ class Engine:
 
     def next_refresh(self, item: Item) -> int | None:
         """The first refresh time of a view that is not over; None without one."""
-        schedule = self.objects.schedule(item)
+        schedule = self.schedules.schedule(item)
         if schedule is None:
             return None
         planned = schedule.round_up(max(self.timeline.now, clock.now_ms()) + 1)
@@ -266,15 +271,15 @@ class Engine:
 
         A suspended task is left alone, and what reads one is brought no further than that is.
         """
-        if self.objects.is_suspended(item):
+        if self.relations.is_suspended(item):
             return
-        check_tables(self.objects, [self.objects.item(r.object_id) for r in item.reads])
+        check_tables(self.relations, [self.relations.item(r.object_id) for r in item.reads])
         until = min(until, self.held_back(item, until))
         if item.kind is ObjectKind.CONTINUAL_TASK:
-            TaskSink(self.objects, item).advance(until)
+            TaskSink(self.warehouse, item).advance(until)
         elif item.kind is ObjectKind.MATERIALIZED_VIEW:
             try:
-                ViewSink(self.objects, item).advance(until)
+                ViewSink(self.warehouse, item).advance(until)
             except DataError as problem:
                 if problem.condition == "VIEW_FAILED":
                     self._note_failure(item, problem)
@@ -300,7 +305,7 @@ class Engine:
         """
         stopped = [
             *self.suspended_below(item),
-            *([item] if self.objects.is_suspended(item) else []),
+            *([item] if self.relations.is_suspended(item) else []),
         ]
         if stopped:
             raise error("TASK_SUSPENDED", name=str(stopped[0].name))
@@ -308,31 +313,31 @@ class Engine:
     def alter_task(self, item: Item, change: Callable[[TaskState, int], TaskState]) -> int:
         """Bind a change of a task's state to a new T; returns it."""
         return self.timeline.mint(
-            self.objects.sources(), task=(item.id, change), tick_ms=self.tick_ms
+            self.relations.sources(), task=(item.id, change), tick_ms=self.tick_ms
         )
 
     def _note_failure(self, item: Item, problem: DataError) -> None:
         # What cannot be recorded is still raised by whoever called.
         with suppress(EnvironmentProblem, CommitUnknown):
-            note_view_failure(self.objects.output(item), item, problem)
+            note_view_failure(self.relations.output(item), item, problem)
 
     def retry_failed(self, item: Item) -> None:
         """Run a task again where it failed, and on from there."""
         until = self.mint()
         self.check_not_suspended(item)
-        self.advance([self.objects.item(r.object_id) for r in item.reads], until)
-        TaskSink(self.objects, item).advance(until, retry=True)
+        self.advance([self.relations.item(r.object_id) for r in item.reads], until)
+        TaskSink(self.warehouse, item).advance(until, retry=True)
 
     def skip_failed(self, item: Item) -> int:
         """Go past the T at which a task failed; returns it."""
-        check_tables(self.objects, self.catalog.closure([item.id]))
-        return TaskSink(self.objects, item).skip()
+        check_tables(self.relations, self.catalog.closure([item.id]))
+        return TaskSink(self.warehouse, item).skip()
 
     def failure(self, item: Item) -> Failure | None:
         """Why an output stands still, by its log; None when it does not, or is none."""
         if not item.is_run:
             return None
-        output = self.objects.output(item)
+        output = self.relations.output(item)
         output.fetch_recent_upper()
         return recorded(output)
 
@@ -342,11 +347,11 @@ class Engine:
             if item.kind is ObjectKind.CONTINUAL_TASK:
                 failure = self.failure(item)
                 if failure is not None:
-                    raise failure.task_error(self.objects.in_force(item, failure.time)[0])
+                    raise failure.task_error(self.relations.in_force(item, failure.time)[0])
 
     def check_not_finished(self, item: Item) -> None:
         """Refuse to write a view that is past the last refresh of its schedule."""
-        if self.objects.is_closed(item):
+        if self.schedules.is_closed(item):
             raise error("VIEW_FINISHED", name=str(item.name))
 
     def refresh_view(self, item: Item, *, full: bool, replaced: bool = False) -> None:
@@ -364,20 +369,20 @@ class Engine:
         until = self.mint()
         item = self._still(item)
         self.check_not_suspended(item)
-        if self.objects.schedule(item) is not None:
+        if self.schedules.schedule(item) is not None:
             if not replaced:
                 self.advance([item], until)
                 self.check_not_finished(item)
             until = self.mint_fresh(request=item)
-        if full and self.objects.output(item).fetch_recent_upper() > until:
+        if full and self.relations.output(item).fetch_recent_upper() > until:
             until = self.mint_fresh()
         while True:
             item = self._still(item)
-            check_tables(self.objects, self.catalog.closure([item.id]))
-            self.advance([self.objects.item(r.object_id) for r in item.reads], until)
-            ViewSink(self.objects, item).advance(until, full=full)
+            check_tables(self.relations, self.catalog.closure([item.id]))
+            self.advance([self.relations.item(r.object_id) for r in item.reads], until)
+            ViewSink(self.warehouse, item).advance(until, full=full)
             # One that did not know the new definition may have been first at this T.
-            if not replaced or not is_redefined(self.objects, item):
+            if not replaced or not is_redefined(self.warehouse, item):
                 return
             until = self.mint_fresh()
 
@@ -414,10 +419,12 @@ class Engine:
         """
         stored = nullcontext() if strict or as_of is not None else self.as_stored()
         with stored, converted():
-            items = [self.objects.item(i) for i in read_objects(query)]
+            items = [self.relations.item(i) for i in read_objects(query)]
             at = self.read_time(items, as_of=as_of, as_of_span=as_of_span, strict=strict)
-            check_columns(self.objects, query)
-            sources = StoredSources(self.objects, span=as_of_span, copies=copies or {}, as_now=True)
+            check_columns(self.warehouse, query)
+            sources = StoredSources(
+                self.warehouse, span=as_of_span, copies=copies or {}, as_now=True
+            )
             context = Context(self.session, sources, at)
             return lower_query(query, context, parameters=parameters)
 
@@ -435,11 +442,11 @@ class Engine:
             self.refresh_catalog()  # a definition that the timeline names is in the newest one
             self._check_tasks(items)
             for item in items:
-                check_written(self.objects, self.objects.item(item.id))
-            check_tables(self.objects, self.catalog.closure([i.id for i in items]))
+                check_written(self.warehouse, self.relations.item(item.id))
+            check_tables(self.relations, self.catalog.closure([i.id for i in items]))
             return self.complete_through(items)
         now = self.mint() if as_of is not None else self.mint_for(items)
-        check_tables(self.objects, self.catalog.closure([i.id for i in items]))
+        check_tables(self.relations, self.catalog.closure([i.id for i in items]))
         now = self._reach(items, now)
         if as_of is not None and as_of > now:
             raise error(
@@ -456,10 +463,10 @@ class Engine:
     def _reach(self, items: list[Item], now: int) -> int:
         """The newest T at which all the items can be had: suspended tasks stand still."""
         stopped = {i.id: i for item in items for i in self.suspended_below(item)}
-        stopped.update((i.id, i) for i in items if self.objects.is_suspended(i))
+        stopped.update((i.id, i) for i in items if self.relations.is_suspended(i))
         for task in self.catalog.closure(stopped):
             if task.id in stopped:
-                self.advance(self.objects.followed(task), now)
+                self.advance(self.relations.followed(task), now)
                 now = min(now, self._complete(task))
         return now
 
@@ -469,17 +476,17 @@ class Engine:
 
     def _complete(self, item: Item) -> int:
         if item.kind is ObjectKind.TASK_OUTPUT:
-            item = self.objects.item(item.owner)  # all its outputs, or none, hold a T
+            item = self.relations.item(item.owner)  # all its outputs, or none, hold a T
         now = self.timeline.now
-        below = [self._complete(i) for i in self.objects.followed(item)]
+        below = [self._complete(i) for i in self.relations.followed(item)]
         through = min(below, default=now)
         if not item.is_run:
             return through
-        written = self.objects.stored_upper(item) - 1
-        failure = recorded(self.objects.output(item))
+        written = self.versions.stored_upper(item) - 1
+        failure = recorded(self.relations.output(item))
         if failure is not None and item.kind is ObjectKind.CONTINUAL_TASK:
             return min(failure.time - 1, through)
-        due = self.objects.due_times(item, after=written, until=through)
+        due = self.schedules.due_times(item, after=written, until=through)
         return min(due) - 1 if due else through
 
 

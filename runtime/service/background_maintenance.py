@@ -64,7 +64,7 @@ class Upkeep:
             item = engine.catalog.items.get(object_id)
             if item is None:
                 continue
-            engine.objects.check_stop()
+            engine.relations.check_stop()
             trim = trim or is_due(first, last, TRIM_EVERY_COMMITS)
             if is_due(first, last, LOOK_EVERY_COMMITS):
                 _told(tell, item, partial(_compact, engine, item, tell))
@@ -85,8 +85,8 @@ def _told(tell: Callable[[Event], None], item: Item | None, act: Callable[[], ob
 
 
 def _compact(engine: Engine, item: Item, tell: Callable[[Event], None]) -> None:
-    state = state_table(engine.objects, item)
-    for table, what in ((engine.objects.table(item), ""), (state, " of its state table")):
+    state = state_table(engine.warehouse, item)
+    for table, what in ((engine.relations.table(item), ""), (state, " of its state table")):
         if table is None:
             continue
         begun = clock.now_ms()

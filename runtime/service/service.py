@@ -114,11 +114,11 @@ class Service:
         ):
             return False
         self._tick(engine)
-        engine.objects.stop = self.stop
+        engine.relations.stop = self.stop
         try:
             self._upkeep.after_round(engine, self._say)
         finally:
-            engine.objects.stop = None
+            engine.relations.stop = None
         return True
 
     def _moved(self, engine: Engine) -> bool:
@@ -131,9 +131,9 @@ class Service:
 
     def _followed(self, engine: Engine) -> list[DeltaTable]:
         tables = [engine.catalog_store.table, engine.timeline.table]
-        tables += [table for _, table in engine.objects.sources().values()]
+        tables += [table for _, table in engine.relations.sources().values()]
         failed = [i for i in engine.catalog if i.id in self._troubles]
-        return tables + [engine.objects.table(i) for i in failed]
+        return tables + [engine.relations.table(i) for i in failed]
 
     def _take_in(self, engine: Engine) -> None:
         """Note the newest versions; what comes later is seen at the next look."""
@@ -209,7 +209,7 @@ class Service:
             if _ends(problem):
                 raise problem
             self._failures.append(problem)
-            table = engine.objects.table(item)
+            table = engine.relations.table(item)
             version = self._known[table.location] = _newest(table)
             self._fail(item, problem, version=version, until=now)
             return False
@@ -222,9 +222,9 @@ class Service:
         if trouble.is_due(time.monotonic()):
             return True
         try:
-            has_moved = engine.objects.table(item).has(trouble.version + 1)
+            has_moved = engine.relations.table(item).has(trouble.version + 1)
             return has_moved or bool(
-                engine.objects.read_times(item, after=trouble.until, until=now)
+                engine.schedules.read_times(item, after=trouble.until, until=now)
             )
         except CtsqlError as problem:
             if problem.condition not in UNREADABLE:
@@ -255,8 +255,8 @@ class Service:
         """One commit of ours; those that only move the upper are not worth a line."""
         with self._telling:
             self._upkeep.note(object_id, entry.version)
-        item = engine.objects.item(object_id)
-        commit = engine.objects.table(item).commit_at(entry.version)
+        item = engine.relations.item(object_id)
+        commit = engine.relations.table(item).commit_at(entry.version)
         inserted, deleted = rows_changed(commit)
         if not commit.changes_data and "skipped" not in commit.metadata:
             return

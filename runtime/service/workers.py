@@ -76,14 +76,14 @@ class Crew:
             with active(mine.session):
                 mine.refresh_catalog()
                 mine.timeline.refresh()
-                return self._advance(mine, mine.objects.item(object_id), now)
+                return self._advance(mine, mine.relations.item(object_id), now)
         except CtsqlError as problem:
             return problem
         finally:
             self._idle.put(mine)
 
     def _advance(self, engine: Engine, item: Item, now: int) -> CtsqlError | None:
-        objects = engine.objects
+        relations = engine.relations
         begun = time.monotonic()
 
         def committed(object_id: str, entry: Entry) -> None:
@@ -91,13 +91,13 @@ class Crew:
             before, begun = begun, time.monotonic()
             self.on_commit(engine, object_id, entry, begun - before)
 
-        objects.on_commit = committed
-        objects.stop = self.stop
+        relations.on_commit = committed
+        relations.stop = self.stop
         try:
-            objects.check_stop()
+            relations.check_stop()
             engine.advance_one(item, now)
         except CtsqlError as problem:
             return problem
         finally:
-            objects.on_commit = objects.stop = None
+            relations.on_commit = relations.stop = None
         return None

@@ -19,7 +19,7 @@ from ctsql.planner.syntax.ast import (
     ResumeTask,
 )
 from ctsql.runtime.statements.name_resolution import Namespace, check_free
-from ctsql.runtime.warehouse.replaced_tables import is_replaced
+from ctsql.runtime.warehouse.table_checks import is_replaced
 
 
 class Alteration:
@@ -113,7 +113,7 @@ class Alteration:
         for item in dropped:
             if item.location is not None:
                 # Where another table lies in its place, that one is not ours.
-                ours = item.managed and not is_replaced(self.engine.objects, item)
+                ours = item.managed and not is_replaced(self.engine.relations, item)
                 self.engine.gateway.forget(item.location)
                 if ours:
                     self.engine.gateway.delete_tree(item.location)

@@ -47,7 +47,7 @@ class TaskAlteration:
         """SUSPEND or RESUME; nothing happens when it is so already."""
         item = self._item(statement.target)
         self.engine.mint()
-        if self.engine.objects.is_suspended(item) == statement.suspend:
+        if self.engine.relations.is_suspended(item) == statement.suspend:
             return f"{DONE} (was {'suspended' if statement.suspend else 'running'} already)"
         self.engine.alter_task(
             item,
@@ -82,8 +82,8 @@ class TaskAlteration:
         item = self._item(ref)
         self.engine.timeline.refresh()
         self.engine.refresh_catalog()
-        item = self.engine.objects.item(item.id)
-        text = current_definition(self.engine, self.engine.objects.current(item))
+        item = self.engine.relations.item(item.id)
+        text = current_definition(self.engine, self.engine.relations.current(item))
         return item, _parsed(text, item)
 
     def _redefine(self, item: Item, text: str, body: tuple[BodyStatement, ...] | None) -> str:
@@ -105,15 +105,15 @@ class TaskAlteration:
 
         engine.alter_task(item, in_force)
         engine.refresh_catalog()
-        item = engine.objects.item(item.id)
-        if failed_at is not None and not engine.objects.is_suspended(item):
+        item = engine.relations.item(item.id)
+        if failed_at is not None and not engine.relations.is_suspended(item):
             engine.retry_failed(item)
         self._forget(item)
         return DONE
 
     def _bound(self, item: Item, statement: CreateContinualTask) -> Bound:
         engine = self.engine
-        catalog, columns_of = engine.catalog, engine.objects.columns_now
+        catalog, columns_of = engine.catalog, engine.relations.columns_now
         analyst = SparkAnalyst(
             engine.session, lambda object_id: columns_of(catalog.items[object_id])
         )
@@ -136,7 +136,7 @@ class TaskAlteration:
         """Run the old definition up to now; where it has failed, if it has."""
         engine = self.engine
         now = engine.mint()
-        if not engine.objects.is_suspended(item):
+        if not engine.relations.is_suspended(item):
             try:
                 engine.advance([item], now)
             except DataError as problem:
@@ -170,8 +170,8 @@ class TaskAlteration:
         engine = self.engine
         engine.timeline.refresh()
         through = engine.complete_through([item])
-        TaskSink(engine.objects, item).settle(through)
-        stored = engine.objects.stored_upper(item) - 1
+        TaskSink(engine.warehouse, item).settle(through)
+        stored = engine.versions.stored_upper(item) - 1
         spans = engine.timeline.task(item.id).spans(stored, max(stored + 1, engine.timeline.now))
         needed = {number for _, _, number in spans}
 

@@ -32,8 +32,8 @@ from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.statements.dml import run_on_table
 from ctsql.runtime.statements.name_resolution import Namespace, check_free, drop_text
 from ctsql.runtime.views.change_plans import check_strict
-from ctsql.runtime.warehouse.replaced_tables import identified
 from ctsql.runtime.warehouse.replaced_views import table_columns, table_schema
+from ctsql.runtime.warehouse.table_checks import identified
 
 
 class Creation:
@@ -117,9 +117,11 @@ class Creation:
 
     def _as_stored(self, item: Item) -> Item:
         """A table with what its log says of it."""
-        objects = self.engine.objects
+        warehouse = self.engine.warehouse
         return replace(
-            item, columns=objects.stored_columns(item), table_id=objects.table(item).table_id
+            item,
+            columns=warehouse.relations.stored_columns(item),
+            table_id=warehouse.relations.table(item).table_id,
         )
 
     def create_view(self, statement: CreateView) -> str:
@@ -192,7 +194,7 @@ class Creation:
         item = self.names.new(name, kind, statement.span, statement.comment)
         bound = self.names.binder().bind_materialized_view(statement, item)
         assert isinstance(bound.plan, ViewWrite)
-        check_strict(self.engine.objects, bound.plan)
+        check_strict(self.engine.warehouse, bound.plan)
         self._create_output(item, bound)
         return "CREATE MATERIALIZED VIEW"
 
@@ -206,13 +208,13 @@ class Creation:
         self.engine.check_not_suspended(old)
         bound = self.names.binder().bind_materialized_view(statement, old)
         assert isinstance(bound.plan, ViewWrite)
-        check_strict(self.engine.objects, bound.plan)
+        check_strict(self.engine.warehouse, bound.plan)
         begins_anew = refresh_parts(statement) is not None
         if not same_columns(old.columns, bound.columns):
             begins_anew = True
             # Refused here, while nothing is changed, if no table can have such columns.
             new = replace(old, columns=bound.columns)
-            self.engine.objects.table(old).begin().set_columns(table_schema(new))
+            self.engine.relations.table(old).begin().set_columns(table_schema(new))
         created = self.engine.mint_fresh() if begins_anew else 0
 
         def replaced(current: Catalog) -> Catalog:
@@ -272,7 +274,7 @@ class Creation:
     def _create_output(self, item: Item, bound: Bound, outputs: Sequence[Item] = ()) -> None:
         """Make the table, or those of the outputs, bring it to now, and only then let it exist."""
         engine = self.engine
-        reads = [engine.objects.item(r.object_id) for r in bound.reads]
+        reads = [engine.relations.item(r.object_id) for r in bound.reads]
         engine.mint()
         for read in reads:
             engine.check_not_suspended(read)
@@ -282,7 +284,7 @@ class Creation:
         while True:
             now = engine.mint_fresh() if has_refreshes else engine.mint_for(reads)
             engine.advance(reads, now)
-            uppers = [engine.objects.stored_upper(r) for r in reads if r.is_output]
+            uppers = [engine.versions.stored_upper(r) for r in reads if r.is_output]
             if all(upper <= now + 1 or upper == times.CLOSED for upper in uppers):
                 break
         item = replace(item, columns=bound.columns, reads=bound.reads, created=now)
@@ -293,9 +295,9 @@ class Creation:
                     with converted():
                         engine.session.sql(_create_table_text(output))
             faults.point("catalog_table_made")
-            engine.objects.use(engine.catalog.with_items(made))
-            made = [identified(engine.objects, i) for i in made]
-            engine.objects.use(engine.catalog.with_items(made))
+            engine.relations.use(engine.catalog.with_items(made))
+            made = [identified(engine.relations, i) for i in made]
+            engine.relations.use(engine.catalog.with_items(made))
             engine.advance([item], now)
             self._register(*made)
 

@@ -95,7 +95,7 @@ def _tasks(engine: Engine, items: list[Item]) -> Rows:
     for item in items:
         status = status_of(engine, item)
         is_readable = status.problem is None
-        followed = engine.objects.followed(item) if is_readable else []
+        followed = engine.relations.followed(item) if is_readable else []
         inputs = ", ".join(str(i.name) for i in followed)
         through = engine.complete_through([item]) if is_readable else None
         rows.append(
@@ -159,7 +159,7 @@ def describe(engine: Engine, statement: Describe, search_schema: str) -> Rows:
         ]
         if item.is_output or outputs:
             details.append(("created at T", item.created))
-            upper = engine.objects.stored_upper(item)
+            upper = engine.versions.stored_upper(item)
             details.append(("upper", "closed" if upper == times.CLOSED else upper))
             details += _refreshes(engine, item)
         rows.append(("", "", "", None))
@@ -169,7 +169,7 @@ def describe(engine: Engine, statement: Describe, search_schema: str) -> Rows:
 
 def _refreshes(engine: Engine, item: Item) -> list[tuple[str, object]]:
     """A view's schedule and its next refresh."""
-    plan = engine.objects.bound(item).plan
+    plan = engine.relations.bound(item).plan
     if not isinstance(plan, ViewWrite):
         return []
     found: list[tuple[str, object]] = [("refresh", refresh_text(plan.refresh))]
@@ -206,7 +206,7 @@ def show_create(engine: Engine, statement: ShowCreate, search_schema: str) -> Ro
             hint=f"Type: SHOW CREATE {item.kind.keyword} {item.name}",
         )
     engine.timeline.refresh()  # it says which definition of a task is in force
-    item = engine.objects.current(engine.refresh_catalog().items[item.id])
+    item = engine.relations.current(engine.refresh_catalog().items[item.id])
     return ["name", "create_statement"], [(str(item.name), current_definition(engine, item))]
 
 

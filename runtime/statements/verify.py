@@ -50,27 +50,27 @@ class Verification:
 
     def _difference(self, item: Item) -> DataFrame:
         """The rows that differ, computed now."""
-        objects = self.engine.objects
-        plan = objects.bound(item).plan
+        warehouse = self.engine.warehouse
+        plan = warehouse.relations.bound(item).plan
         assert isinstance(plan, ViewWrite)
-        output = objects.output(item)
+        output = warehouse.relations.output(item)
         upper = output.fetch_recent_upper()
         entries = [e for e in output.entries(since=upper) if e.upper != CLOSED] if upper else []
         time = entries[-1].upper - 1 if entries else item.created
-        at = objects.shown_at(item, time)
-        table = objects.table(item)
+        at = warehouse.schedules.shown_at(item, time)
+        table = warehouse.relations.table(item)
         version = table.version()
-        held = objects.held_error(item, entries[-1].version) if entries else None
+        held = warehouse.versions.held_error(item, entries[-1].version) if entries else None
         if held is not None:
             raise held.view_error(item)
-        check_written(objects, item)
+        check_written(warehouse, item)
         columns = [c.name for c in plan.columns]
         names = [column_name(c) for c in columns]
         try:
             with converted():
                 both = table.frame(version).select(*names, F.lit(-1).alias(COPIES))
                 if at is not None and entries:
-                    context = Context(self.engine.session, StoredSources(objects), at)
+                    context = Context(self.engine.session, StoredSources(warehouse), at)
                     desired = lower_view(plan, context)
                     both = both.unionAll(desired.select(*names, F.lit(1).alias(COPIES)))
                 return self._computed(net(both, columns), columns)
@@ -102,7 +102,7 @@ class Verification:
         engine = self.engine
         until = engine.mint()
         engine.check_not_suspended(item)
-        if engine.objects.output(item).fetch_recent_upper() > until:
+        if engine.relations.output(item).fetch_recent_upper() > until:
             until = engine.mint_fresh()
-        engine.advance([engine.objects.item(r.object_id) for r in item.reads], until)
-        ViewSink(engine.objects, item).advance(until, full=True)
+        engine.advance([engine.relations.item(r.object_id) for r in item.reads], until)
+        ViewSink(engine.warehouse, item).advance(until, full=True)

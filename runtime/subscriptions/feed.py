@@ -72,7 +72,7 @@ class Feed:
     ) -> None:
         self.item_id = item.id
         self.name = str(item.name)
-        self.columns = engine.objects.columns_now(item)
+        self.columns = engine.relations.columns_now(item)
         self.position = position
         self.end = end
         self.place = place
@@ -107,7 +107,7 @@ class Feed:
         until = self.until if self.end is None else min(self.until, self.end - 1)
         if until < self.position.next:
             return []
-        changes = Changes(engine.objects, item)
+        changes = Changes(engine.warehouse, item)
         return self.position.due(changes.times(after=self.position.next - 1, until=until), until)
 
     def _bring_up(self, engine: Engine, item: Item, stop: threading.Event) -> None:
@@ -152,7 +152,7 @@ class Feed:
                 return True
         if self.passive:
             return False
-        waits = any(engine.objects.schedule(i) for i in engine.catalog.closure([item.id]))
+        waits = any(engine.schedules.schedule(i) for i in engine.catalog.closure([item.id]))
         return waits and engine.is_refresh_due()
 
     def _tables(self, engine: Engine, item: Item) -> list[DeltaTable]:
@@ -162,7 +162,7 @@ class Feed:
             # An output is complete as its task is, which the log of the first output says.
             is_stored = one.location is not None or one.outputs
             if one.kind is ObjectKind.TABLE or (is_stored and self.passive):
-                found.append(engine.objects.table(one))
+                found.append(engine.relations.table(one))
         return found
 
     def _take_in(self, engine: Engine, item: Item) -> None:
@@ -173,14 +173,14 @@ class Feed:
     @contextmanager
     def _watched(self, engine: Engine, stop: threading.Event) -> Iterator[None]:
         """Have the views below written at every T, and be asked between commits to stop."""
-        objects = engine.objects
-        objects.watched.add(self.item_id)
-        before, objects.stop = objects.stop, stop
+        warehouse = engine.warehouse
+        warehouse.relations.watched.add(self.item_id)
+        before, warehouse.relations.stop = warehouse.relations.stop, stop
         try:
             yield
         finally:
-            objects.stop = before
-            objects.watched.discard(self.item_id)
+            warehouse.relations.stop = before
+            warehouse.relations.watched.discard(self.item_id)
 
     # ---- telling
 
@@ -197,7 +197,7 @@ class Feed:
         Returns:
             The rows, and at most how many they are; None when that is not known.
         """
-        changes = Changes(engine.objects, self._item(engine))
+        changes = Changes(engine.warehouse, self._item(engine))
         with converted():
             found = changes.contents(time) if whole else changes.at(time).orderBy(F.col(COPIES) > 0)
             told = found.select(
@@ -212,7 +212,7 @@ class Feed:
 
         A time of which the log does not tell how many rows it changes stands alone.
         """
-        changes = Changes(engine.objects, self._item(engine))
+        changes = Changes(engine.warehouse, self._item(engine))
         first = changes.begins()
         counted = {}
         for time in due:
@@ -222,7 +222,7 @@ class Feed:
 
     def rows_of(self, engine: Engine, times_: Sequence[int]) -> DataFrame:
         """The changes at several times that are told at once, in order, deletions first."""
-        changes = Changes(engine.objects, self._item(engine))
+        changes = Changes(engine.warehouse, self._item(engine))
         with converted():
             found = changes.at_all(times_).orderBy(CHANGES_TIME, F.col(COPIES) > 0)
             return found.select(
@@ -240,7 +240,7 @@ class Feed:
         if self.end is not None and self.until >= self.end - 1:
             return True
         item = engine.catalog.items.get(self.item_id)
-        return item is not None and item.is_output and engine.objects.is_closed(item)
+        return item is not None and item.is_output and engine.schedules.is_closed(item)
 
 
 @contextmanager

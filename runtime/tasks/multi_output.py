@@ -34,7 +34,7 @@ from typing import Any
 from ctsql.catalog.items import Item
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.write_handle import Attempt, Committed, Outcome, UpperMismatch
-from ctsql.runtime.warehouse.relations import Objects
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
 @dataclass(slots=True)
@@ -62,22 +62,22 @@ class Attempts:
         self.read = read
 
     @staticmethod
-    def open(objects: Objects, task: Item, time: int) -> "Attempts | None":
+    def open(warehouse: Warehouse, task: Item, time: int) -> "Attempts | None":
         """Begin at a T that the task has not come to; None when it is worth another look."""
-        lead, *others = objects.catalog.outputs_of(task) or [task]
-        first = _opened(objects, lead)
+        lead, *others = warehouse.catalog.outputs_of(task) or [task]
+        first = _opened(warehouse, lead)
         if first is None:
             return None
         read: dict[str, tuple[Item, int | None]] = {lead.id: (lead, first.handle.version_read)}
         parts: list[Part] = []
         for item in others:
-            if objects.output(item).fetch_recent_upper() > time:
-                version = objects.version_at(item, time - 1)
+            if warehouse.relations.output(item).fetch_recent_upper() > time:
+                version = warehouse.versions.version_at(item, time - 1)
                 if version is not None:
-                    version = objects.settled(objects.table(item), version)
+                    version = warehouse.versions.settled(warehouse.relations.table(item), version)
                 read[item.id] = (item, version)
                 continue
-            part = _opened(objects, item)
+            part = _opened(warehouse, item)
             if part is None:
                 return None
             read[item.id] = (item, part.handle.version_read)
@@ -125,7 +125,7 @@ class Attempts:
         return self._lead.handle.commit(new, metadata)
 
 
-def _opened(objects: Objects, item: Item) -> Part | None:
-    output = objects.output(item)
+def _opened(warehouse: Warehouse, item: Item) -> Part | None:
+    output = warehouse.relations.output(item)
     attempt = output.open(output.upper)
     return None if isinstance(attempt, UpperMismatch) else Part(item.id, attempt)

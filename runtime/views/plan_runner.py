@@ -52,7 +52,7 @@ class ChangeTexts:
         self.following = following
         self.plan = plan
         self.relations = relations
-        self.session = following.objects.gateway.session
+        self.session = following.warehouse.gateway.session
         self.columns = [c.name for c in following.plan.columns]
         self.steps = relations.steps
         self.state_rows: Rows | None = None  # what the texts read as the view, or as its state
@@ -92,7 +92,7 @@ class ChangeTexts:
     def _stored(self) -> StoredRows | None:
         """The view's rows; None for none."""
         following = self.following
-        table = following.objects.table(following.item)
+        table = following.warehouse.relations.table(following.item)
         version = following.batch.version_read
         return StoredRows(table, version) if table.files(version) else None
 
@@ -218,8 +218,10 @@ class ChangeTexts:
             return None
         stored = self._stored
         if add:
-            objects, item = self.following.objects, self.following.item
-            self.state_rows = objects.contents(item, None) if stored is None else stored.all
+            warehouse, item = self.following.warehouse, self.following.item
+            self.state_rows = (
+                warehouse.versions.contents(item, None) if stored is None else stored.all
+            )
         more = [] if texts.doubtful is None else [texts.doubtful]
         self._run(texts.steps, [texts.rows, *more], stack)
         if texts.doubtful is not None and self.following.kept is not None:

@@ -35,7 +35,8 @@ from ctsql.runtime.views.state_table import (
     is_to_build,
 )
 from ctsql.runtime.views.table_deltas import Moved, Unusable, moved, opened
-from ctsql.runtime.warehouse.relations import DEFINITION, Objects
+from ctsql.runtime.warehouse.versions import DEFINITION
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 DETAIL_MAX = 200
 """Characters of a detail that a commit keeps."""
@@ -78,9 +79,16 @@ class Following:
     """
 
     def __init__(
-        self, objects: Objects, item: Item, plan: ViewWrite, batch: Batch, time: int, *, full: bool
+        self,
+        warehouse: Warehouse,
+        item: Item,
+        plan: ViewWrite,
+        batch: Batch,
+        time: int,
+        *,
+        full: bool,
     ) -> None:
-        self.objects = objects
+        self.warehouse = warehouse
         self.item = item
         self.plan = plan
         self.batch = batch
@@ -88,7 +96,7 @@ class Following:
         self.full = full
         self.policy = Policy(plan.policy)
         self.costs = Costs()  # as the last commit has them
-        self.state = ViewState(objects, item, time)
+        self.state = ViewState(warehouse, item, time)
         self.kept: StatePlan | None = None
         self.preparing_ms = 0  # what is done once in a process is no cost of a refresh
 
@@ -114,10 +122,10 @@ class Following:
             return
         if done.strategy is Strategy.RECOMPUTE and done.why not in STATE_AFTER:
             return
-        at = self.objects.shown_at(self.item, self.time)
+        at = self.warehouse.schedules.shown_at(self.item, self.time)
         if at is None:
             return
-        made = prepared(self.objects, self.item, at)
+        made = prepared(self.warehouse, self.item, at)
         plan = made.found
         if not isinstance(plan, ChangePlan):
             return
@@ -145,9 +153,9 @@ class Following:
                 self.state.refuse(why)
 
     def _fill(self, kept: StatePlan, plan: ChangePlan, made: Prepared, at: int) -> None:
-        with converted(), opened(self.objects, made.tables, {}, plan.reads, at) as relations:
+        with converted(), opened(self.warehouse, made.tables, {}, plan.reads, at) as relations:
             text = plan.initial_state(kept.number, Naming(table=relations.name))
-            self.build(kept, plan, self.objects.gateway.session.sql(text), at)
+            self.build(kept, plan, self.warehouse.gateway.session.sql(text), at)
 
     def build(self, kept: StatePlan, plan: ChangePlan, groups: DataFrame, at: int) -> None:
         """Stage all groups as of a T as the contents of the state table; or refuse it."""
@@ -155,11 +163,11 @@ class Following:
 
     def is_strict_arithmetic(self) -> bool:
         """Is a sum that is too large an error? Otherwise it were NULL, and nothing to add to."""
-        return self.objects.gateway.session.conf.get("spark.sql.ansi.enabled") == "true"
+        return self.warehouse.gateway.session.conf.get("spark.sql.ansi.enabled") == "true"
 
     def _run(self) -> Refreshed:
         before, at = self._span()
-        made = prepared(self.objects, self.item, at)
+        made = prepared(self.warehouse, self.item, at)
         moves = self._moves(made, before, at)
         if not moves:
             self.state.unchanged()
@@ -183,14 +191,14 @@ class Following:
         """The time whose contents are stored, and the one to be reached."""
         if self.policy is Policy.FULL:
             raise Unusable("POLICY_FULL")
-        output = self.objects.output(self.item)
+        output = self.warehouse.relations.output(self.item)
         entries = output.entries(since=output.fetch_recent_upper())
         if not entries:
             raise Unusable("FIRST_WRITE")
         last = entries[-1]
-        table = self.objects.table(self.item)
+        table = self.warehouse.relations.table(self.item)
         said = table.commit_at(last.version).metadata if table.has(last.version) else {}
-        if said.get(DEFINITION) != self.objects.catalog.fingerprint(self.item):
+        if said.get(DEFINITION) != self.warehouse.catalog.fingerprint(self.item):
             raise Unusable("REDEFINED")
         if output.upper <= self.item.created:
             raise Unusable("FIRST_WRITE")
@@ -198,25 +206,25 @@ class Following:
         self.state.named = Named.of(said.get(STATE))
         if self.full:
             raise Unusable("FULL_ASKED")
-        if self.objects.held_error(self.item, last.version) is not None:
+        if self.warehouse.versions.held_error(self.item, last.version) is not None:
             raise Unusable("ERROR_HELD")
         if self.has_foreign_rows():
             raise Unusable("FOREIGN_ROWS")
-        before = self.objects.shown_at(self.item, last.upper - 1)
-        at = self.objects.shown_at(self.item, self.time)
+        before = self.warehouse.schedules.shown_at(self.item, last.upper - 1)
+        at = self.warehouse.schedules.shown_at(self.item, self.time)
         if before is None or at is None:
             raise Unusable("FIRST_WRITE")
         return before, at
 
     def has_foreign_rows(self) -> bool:
         """Did somebody else write into the view's table since it was compared last?"""
-        return self.objects.output(self.item).has_foreign_rows()
+        return self.warehouse.relations.output(self.item).has_foreign_rows()
 
     def _moves(self, made: Prepared, before: int, at: int) -> dict[str, Moved]:
         found = {}
         for name, table in made.tables.items():
-            item = self.objects.item(table.object_id)
-            one = moved(self.objects, item, table.names, before=before, at=at)
+            item = self.warehouse.relations.item(table.object_id)
+            one = moved(self.warehouse, item, table.names, before=before, at=at)
             if one is not None:
                 found[name] = one
         return found
@@ -226,7 +234,11 @@ class Following:
             return Sizes((), ())
         rows, changed = [], []
         for name, table in made.tables.items():
-            rows.append(self.objects.rows_count(self.objects.item(table.object_id), at))
+            rows.append(
+                self.warehouse.versions.rows_count(
+                    self.warehouse.relations.item(table.object_id), at
+                )
+            )
             changed.append(moves[name].rows if name in moves else 0)
         return Sizes(tuple(rows), tuple(changed))
 
@@ -254,8 +266,8 @@ def stage_change(
     following: Following, made: Prepared, plan: ChangePlan, moves: dict[str, Moved], at: int
 ) -> Refreshed:
     """Stage what changed in the view, by its plan, from what changed in its tables."""
-    objects = following.objects
-    with converted(), opened(objects, made.tables, moves, plan.reads, at) as relations:
+    warehouse = following.warehouse
+    with converted(), opened(warehouse, made.tables, moves, plan.reads, at) as relations:
         changed = tuple(sorted(relations.changes))
         if not changed:
             following.state.unchanged()

@@ -52,7 +52,6 @@ from ctsql.runtime.views.mint import Description, Mint, decide
 from ctsql.runtime.views.refresh import Following
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.state_table import ViewState
-from ctsql.runtime.warehouse.relations import Objects, revision_of
 from ctsql.runtime.warehouse.replaced_views import (
     awaits_columns,
     is_outdated,
@@ -61,6 +60,8 @@ from ctsql.runtime.warehouse.replaced_views import (
 )
 from ctsql.runtime.warehouse.sink_decisions import Advance, Wait, Write
 from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.runtime.warehouse.versions import revision_of
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 TRIES_MAX = 20
 
@@ -68,13 +69,13 @@ TRIES_MAX = 20
 class ViewSink:
     """Keeps one materialized view's table."""
 
-    def __init__(self, objects: Objects, item: Item) -> None:
-        plan = objects.bound(item).plan
+    def __init__(self, warehouse: Warehouse, item: Item) -> None:
+        plan = warehouse.relations.bound(item).plan
         assert isinstance(plan, ViewWrite)
-        self.objects = objects
+        self.warehouse = warehouse
         self.item = item
         self.plan = plan
-        self.output = objects.output(item)
+        self.output = warehouse.relations.output(item)
         self._mint = Mint(since=item.created)
         self._full = False
         self._said: dict[str, dict[str, object]] = {}  # by batch, what its refresh did
@@ -89,24 +90,28 @@ class ViewSink:
         Raises:
             VIEW_FAILED: the query cannot be computed on the data; the table stays as it was.
         """
-        if self.objects.is_closed(self.item) or until < self.item.created:
+        if self.warehouse.schedules.is_closed(self.item) or until < self.item.created:
             return
-        if self.objects.gateway.read_only and awaits_columns(self.objects, self.item):
+        if self.warehouse.gateway.read_only and awaits_columns(self.warehouse, self.item):
             return  # reads of it are computed: tables in memory have the columns of those stored
         self._full = full
         upper = self.output.upper
         times: set[int] = set()
         after = max(upper - 1, self.item.created)
-        if self.objects.schedule(self.item) is not None:
+        if self.warehouse.schedules.schedule(self.item) is not None:
             after = max(upper, self.item.created) - 1  # at creation it may have none to write
         elif upper <= self.item.created:
             times.add(self.item.created)
-        times |= self.objects.change_times(self.item, after=after, until=until)
-        stale = self.output.has_foreign_rows() or is_redefined(self.objects, self.item)
+        times |= self.warehouse.schedules.change_times(self.item, after=after, until=until)
+        stale = self.output.has_foreign_rows() or is_redefined(self.warehouse, self.item)
         if full or (stale and until >= upper):
-            times |= {until} if self.objects.shown_at(self.item, until) is not None else set()
+            times |= (
+                {until}
+                if self.warehouse.schedules.shown_at(self.item, until) is not None
+                else set()
+            )
         due = sorted(times)
-        followed = self.objects.is_followed(self.item)
+        followed = self.warehouse.relations.is_followed(self.item)
         for time in due if followed else due[-1:]:
             try:
                 self._reach(time)
@@ -116,7 +121,7 @@ class ViewSink:
         held = recorded(self.output)
         if held is not None and held.time == self.output.upper - 1 <= until:
             raise held.view_error(self.item)
-        if self.objects.is_to_close(self.item, until):
+        if self.warehouse.schedules.is_to_close(self.item, until):
             self._close()
 
     def _write_error(self, time: int, problem: DataError) -> bool:
@@ -126,24 +131,24 @@ class ViewSink:
             return False
         if not self.output.table.has_feature(FEATURE):
             return False  # made by a version that recorded nothing
-        if awaits_columns(self.objects, self.item):
+        if awaits_columns(self.warehouse, self.item):
             return False  # the next that can be computed gives the table its columns
         failure = Failure.of(time, cause, self.item).to_json()
-        at = self.objects.shown_at(self.item, time)
+        at = self.warehouse.schedules.shown_at(self.item, time)
         assert at is not None  # it was computed there
         while (upper := self.output.fetch_recent_upper()) <= time:
-            if is_outdated(self.objects, self.item):
+            if is_outdated(self.warehouse, self.item):
                 return False
             attempt = self.output.open(upper)
             if not isinstance(attempt, UpperMismatch):
-                said = {**self.objects.reads_at(self.item, at), "failed": True}
+                said = {**self.warehouse.versions.reads_at(self.item, at), "failed": True}
                 attempt.commit(time + 1, said, failure=failure)
         return True
 
     def _close(self) -> None:
         """Write nothing but the last upper."""
         while (upper := self.output.fetch_recent_upper()) != CLOSED:
-            if is_outdated(self.objects, self.item):
+            if is_outdated(self.warehouse, self.item):
                 return  # by its new definition it may go on
             self.output.compare_and_append(
                 (), expected=upper, new=CLOSED, metadata={"finished": True}
@@ -155,7 +160,7 @@ class ViewSink:
             stored = self.output.fetch_recent_upper()
             if stored > time:
                 return  # a rival wrote it
-            if is_outdated(self.objects, self.item):
+            if is_outdated(self.warehouse, self.item):
                 return  # by a definition that this process does not know yet (N1)
             self._mint, _ = self._mint.next(desired=time + 1, stored=stored)
             # Not minted anew: the last description is still valid, and its batch was disturbed.
@@ -181,11 +186,11 @@ class ViewSink:
         """
         time = description.upper - 1
         # With a schedule, rows that others wrote may have to be mended between two refreshes.
-        at = self.objects.shown_at(self.item, time)
+        at = self.warehouse.schedules.shown_at(self.item, time)
         assert at is not None  # a view is written from its first refresh on
         batch = self.output.batch(description.lower, description.upper)
-        meter = Meter(self.objects.gateway.session)
-        following = Following(self.objects, self.item, self.plan, batch, time, full=self._full)
+        meter = Meter(self.warehouse.gateway.session)
+        following = Following(self.warehouse, self.item, self.plan, batch, time, full=self._full)
         state = following.state
         with discarded_on_error([batch, state]):
             done = following.run()
@@ -210,14 +215,14 @@ class ViewSink:
         """Stage the difference of the whole query and the stored rows."""
         try:
             with discarded_on_error([batch]), converted():
-                context = Context(self.objects.gateway.session, StoredSources(self.objects), at)
+                context = Context(self.warehouse.gateway.session, StoredSources(self.warehouse), at)
                 sources = StoredSources(
-                    self.objects, outputs={self.item.id: (self.item, batch.version_read)}
+                    self.warehouse, outputs={self.item.id: (self.item, batch.version_read)}
                 )
                 columns = [c.name for c in self.plan.columns]
                 desired = lower_view(self.plan, context)
                 stored = None
-                if awaits_columns(self.objects, self.item):
+                if awaits_columns(self.warehouse, self.item):
                     batch.start_anew(table_schema(self.item))
                 else:
                     stored = sources.stored(self.item.id)
@@ -246,7 +251,7 @@ class ViewSink:
                 case Write() if self._is_overtaken(batch):
                     return self._drop(batch, state)
                 case Write():
-                    at = self.objects.shown_at(self.item, description.upper - 1)
+                    at = self.warehouse.schedules.shown_at(self.item, description.upper - 1)
                     assert at is not None  # as when it was written
                     if state is not None:
                         said = {**said, **state.commit(at)}
@@ -254,7 +259,7 @@ class ViewSink:
                         [batch],
                         expected=description.lower,
                         new=description.upper,
-                        metadata={**self.objects.reads_at(self.item, at), **said},
+                        metadata={**self.warehouse.versions.reads_at(self.item, at), **said},
                     )
                 case Advance(lower):
                     said_first = revision_of(self.item)
@@ -285,6 +290,7 @@ class ViewSink:
             rows = self.output.table.rows_count(version)
             return rows is not None and rows <= DRIVER_ROWS_MAX
         counts = [
-            self.objects.rows_count(self.objects.item(r.object_id), time) for r in self.item.reads
+            self.warehouse.versions.rows_count(self.warehouse.relations.item(r.object_id), time)
+            for r in self.item.reads
         ]
         return all(c is not None and c <= DRIVER_ROWS_MAX for c in counts)

@@ -34,8 +34,8 @@ from ctsql.runtime.rows.local_rows import HeldRows, Rows, has_none
 from ctsql.runtime.rows.multiset import COPIES, net_change
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.change_plans import Table
-from ctsql.runtime.warehouse.relations import Objects
 from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
 class Unusable(Exception):
@@ -64,7 +64,7 @@ class Moved:
 
 
 def moved(
-    objects: Objects, item: Item, columns: Sequence[str], *, before: int, at: int
+    warehouse: Warehouse, item: Item, columns: Sequence[str], *, before: int, at: int
 ) -> Moved | None:
     """How a table moved in (before, at]; None if no commit changed its rows.
 
@@ -74,20 +74,20 @@ def moved(
     Raises:
         Unusable: its versions are not those that a view read, or are no longer known.
     """
-    old, new = (_stored(objects, item, time) for time in (before, at))
+    old, new = (_stored(warehouse, item, time) for time in (before, at))
     if old == new:
         return None
     try:
         movement = Movement(at, old.version or 0, new.version or 0)
         if old.shared is not None or new.shared is not None:
-            parts = objects.movements(item, after=before, until=at)
+            parts = warehouse.versions.movements(item, after=before, until=at)
             if not parts:
                 return None
             movement = merged(parts)
-        table = objects.table(item)
+        table = warehouse.relations.table(item)
         commits = [table.commit_at(v) for v in movement.versions]
-        kind = objects.change_of(item, movement, columns)
-        shape = objects.reshaped(item, movement, columns)
+        kind = warehouse.versions.change_of(item, movement, columns)
+        shape = warehouse.versions.reshaped(item, movement, columns)
     except CtsqlError as problem:
         if problem.condition != "HISTORY_LOST":
             raise
@@ -105,16 +105,20 @@ def moved(
     if any(c.has_change_files for c in commits):
         counts = [None]
     if movement.is_shared or movement.parts:
-        counts = [objects.rows_inserted(item, movement) if kind is Change.APPEND else None]
+        counts = [
+            warehouse.versions.rows_inserted(item, movement) if kind is Change.APPEND else None
+        ]
     known = [n for n in counts if n is not None]
     return Moved(item, before, movement, kind, sum(known) if len(known) == len(counts) else None)
 
 
-def _stored(objects: Objects, item: Item, at: int) -> Stored:
+def _stored(warehouse: Warehouse, item: Item, at: int) -> Stored:
     """Where an object's contents as of T are."""
-    if item.kind is ObjectKind.MATERIALIZED_VIEW and not StoredSources(objects).is_exact(item, at):
+    if item.kind is ObjectKind.MATERIALIZED_VIEW and not StoredSources(warehouse).is_exact(
+        item, at
+    ):
         raise Unusable("NOT_STORED", f"{item.name} at T = {at}")
-    stored = objects.stored_at(item, at)
+    stored = warehouse.versions.stored_at(item, at)
     if stored.version is None and item.kind is ObjectKind.TABLE:
         raise Unusable("HISTORY_LOST", f"{item.name} at T = {at}")
     return stored
@@ -132,7 +136,7 @@ class Relations:
         is_scanning: has Spark to read a table, or a view, itself?
     """
 
-    objects: Objects
+    warehouse: Warehouse
     tables: Mapping[str, Table]
     at: int
     names: TemporaryNames
@@ -192,13 +196,13 @@ class Relations:
         keys = self._keys(use)
         if keys is None:
             return None
-        item = self.objects.item(self.tables[use.table].object_id)
-        stored = _stored(self.objects, item, self._time(use))
+        item = self.warehouse.relations.item(self.tables[use.table].object_id)
+        stored = _stored(self.warehouse, item, self._time(use))
         if stored.version is None or stored.shared is not None:
             return None
-        if self.objects.held_error(item, stored.version) is not None:
+        if self.warehouse.versions.held_error(item, stored.version) is not None:
             return None
-        table = self.objects.table(item)
+        table = self.warehouse.relations.table(item)
         if not use.keys:
             return rows_of(table, stored.version, self.reads[use.table])
         also = self.reads[use.table]
@@ -208,17 +212,17 @@ class Relations:
         """The rows as Spark reads them."""
         self.is_scanning = True
         table = self.tables[use.table]
-        item = self.objects.item(table.object_id)
+        item = self.warehouse.relations.item(table.object_id)
         if use.table in self.moves:
-            rows = self.objects.contents_at(item, self._time(use))
+            rows = self.warehouse.versions.contents_at(item, self._time(use))
         else:
-            rows = StoredSources(self.objects).contents(item.id, self.at)
+            rows = StoredSources(self.warehouse).contents(item.id, self.at)
         return rows.select(*quoted([c.name for c in table.columns]))
 
 
 @contextmanager
 def opened(
-    objects: Objects,
+    warehouse: Warehouse,
     tables: Mapping[str, Table],
     moves: Mapping[str, Moved],
     reads: Mapping[str, Sequence[str]],
@@ -231,14 +235,14 @@ def opened(
     """
     with ExitStack() as stack:
         names = stack.enter_context(TemporaryNames())
-        made = Relations(objects, tables, at, names, moves, reads)
+        made = Relations(warehouse, tables, at, names, moves, reads)
         for name, one in moves.items():
             columns = list(reads[name])
             rows: Rows | None = change_of(
-                objects.table(one.item), one.movement, columns, WEIGHT.sql
+                warehouse.relations.table(one.item), one.movement, columns, WEIGHT.sql
             )
             if rows is None:
-                rows = held(_change(objects, one, columns), stack)
+                rows = held(_change(warehouse, one, columns), stack)
             if not has_none(rows):
                 made.changes[name] = rows
         yield made
@@ -250,13 +254,13 @@ def held(rows: DataFrame, stack: ExitStack) -> Rows:
     return stack.enter_context(persisted(rows)) if found is None else HeldRows.of(found)
 
 
-def _change(objects: Objects, one: Moved, columns: list[str]) -> DataFrame:
+def _change(warehouse: Warehouse, one: Moved, columns: list[str]) -> DataFrame:
     """The net change of a table over some columns, with the weight."""
     weight = F.col(COPIES).cast("bigint").alias(WEIGHT.sql)
     if one.kind is Change.APPEND:
-        rows = objects.added_by(one.item, one.movement).select(
+        rows = warehouse.versions.added_by(one.item, one.movement).select(
             *quoted(columns), F.lit(1).alias(COPIES)
         )
         return rows.select(*quoted(columns), weight)
-    rows = objects.change_rows(one.item, one.movement, columns)
+    rows = warehouse.versions.change_rows(one.item, one.movement, columns)
     return net_change(rows, columns).select(*quoted(columns), weight)

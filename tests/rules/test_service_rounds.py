@@ -47,12 +47,12 @@ class Engine:
         self.tables = {i.id: Table(i.location) for i in items}
         self.catalog_store = SimpleNamespace(table=Table("catalog"))
         self.timeline = SimpleNamespace(table=Table("timeline"), read_to=0)
-        self.objects: Any = SimpleNamespace(
+        self.relations: Any = SimpleNamespace(
             table=lambda i: self.tables[i.id],
             sources=lambda: {i.id: ("", self.tables[i.id]) for i in self.catalog.sources()},
-            read_times=lambda *_, **__: set(),
             check_stop=lambda: None,
         )
+        self.schedules: Any = SimpleNamespace(read_times=lambda *_, **__: set())
         self.brought: list[str] = []
 
     def refresh_catalog(self) -> Catalog:

@@ -48,9 +48,9 @@ FILLED, ADDED = "it was filled from all rows", "the change was added to its grou
 def folder(con: Connection, view: str = "averages") -> str:
     """Where the state table of a view is."""
     assert con._engine is not None
-    objects = con._engine.objects
-    item = next(i for i in objects.catalog if i.name.name == view)
-    found = state_table(objects, item)
+    warehouse = con._engine.warehouse
+    item = next(i for i in warehouse.catalog if i.name.name == view)
+    found = state_table(warehouse, item)
     assert found is not None
     return found.location
 

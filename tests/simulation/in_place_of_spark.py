@@ -20,13 +20,8 @@ from ctsql.runtime.tasks import runs, sink as ct
 from ctsql.runtime.tasks.runs import Run
 from ctsql.runtime.views import change_plans as plans, refresh as following, sink as mv
 from ctsql.runtime.views.refresh_policy import Strategy
-from ctsql.runtime.warehouse import (
-    relation_rows as object_rows,
-    relations as objects,
-    sources,
-    timeline,
-)
-from ctsql.runtime.warehouse.relations import Objects
+from ctsql.runtime.warehouse import relations, sources, timeline, versions
+from ctsql.runtime.warehouse.warehouse import Warehouse
 from tests.simulation.memory_log import Functions, Rows
 from tests.simulation.memory_store import Bag
 from tests.simulation.world import COLUMNS, DEFINED, Fails, Part, Several, Task, View
@@ -92,7 +87,7 @@ def stage_change(
     view = DEFINED[done.plan.object_id]
     assert isinstance(view, View)
     outputs = {done.item.id: (done.item, done.batch.version_read)}
-    found: Any = sources.StoredSources(done.objects, outputs=outputs)
+    found: Any = sources.StoredSources(done.warehouse, outputs=outputs)
     before, _ = done._span()
     times = (before, at)
     try:
@@ -135,14 +130,16 @@ def stage(
     return bool(left.inserts or victims)
 
 
-def stage_together(objects: Objects, item: Item, attempt: Attempt, runs: list[Run]) -> list[int]:
+def stage_together(
+    warehouse: Warehouse, item: Item, attempt: Attempt, runs: list[Run]
+) -> list[int]:
     """Stage what the body inserts at each of several Ts, by its Python function."""
     task, handle = DEFINED[item.id], cast("Any", attempt)
     assert isinstance(task, Task)
     found = []
     for run in runs:
         ((object_id, movement),) = run.movements
-        rows: Any = objects.added_by(objects.item(object_id), movement)
+        rows: Any = warehouse.versions.added_by(warehouse.relations.item(object_id), movement)
         try:
             _, inserts = task.body(Counter(), rows.bag())
         except Fails:
@@ -194,13 +191,13 @@ def without_spark() -> Iterator[None]:
             (mv, "stage", stage),
             (sources, "lower_view", lower_view),
             (timeline, "F", Functions),
-            (objects, "bind_stored", bind),
+            (relations, "bind_stored", bind),
             (input_changes, "F", Functions),
             (input_changes, "DataFrame", Rows),
-            (object_rows, "net_change", lambda rows, _: rows),
-            (objects.Objects, "stored_columns", lambda *_: COLUMNS),
-            (objects.Objects, "columns_at", lambda *_: COLUMNS),
-            (objects.Objects, "present", lambda *given: list(given[-1])),
+            (versions, "net_change", lambda rows, _: rows),
+            (relations.Relations, "stored_columns", lambda *_: COLUMNS),
+            (versions.Versions, "columns_at", lambda *_: COLUMNS),
+            (versions.Versions, "present", lambda *given: list(given[-1])),
         ):
             stack.enter_context(mock.patch.object(module, name, function))
         yield

@@ -95,7 +95,7 @@ def _look(state: ViewState, plan: object, made: object) -> tuple[StatePlan, Stat
 
 
 def _make(state: ViewState, schema: object) -> None:
-    gateway: Any = state.objects.gateway
+    gateway: Any = state.warehouse.gateway
     if not gateway.exists(state.location):
         gateway.store.make(state.location)
 
@@ -108,7 +108,7 @@ def _fill(done: Following, kept: StatePlan, plan: object, made: object, at: int)
 def _groups_at(done: Following, at: int) -> Bag:
     view = DEFINED[done.item.id]
     assert isinstance(view, View)
-    sources: Any = StoredSources(done.objects)
+    sources: Any = StoredSources(done.warehouse)
     try:
         return groups(view.query(*[sources.contents(n, at).bag() for n in view.reads]))
     except Fails:
@@ -136,5 +136,5 @@ def _stage_change(
 def _outputs(engine: MemoryEngine) -> Iterator[Any]:
     yield engine.timeline._output
     yield engine.catalog_store._output
-    yield from engine.objects._outputs.values()
-    yield from engine.objects.states.values()
+    yield from engine.relations._outputs.values()
+    yield from engine.relations.states.values()
