@@ -194,7 +194,7 @@ def told_to(into: Path) -> list[tuple[int, list[Any] | None]]:
 
 
 def wait_until_told(folder: Path, events: Sequence[Event]) -> None:
-    """Wait until each reader has acknowledged its last T; :func:`check_told` says what is missing."""
+    """Wait until each reader has acknowledged its last T; ``check_told`` says what is missing."""
     newest: dict[str, int] = {}
     for name, t in (e[1:3] for e in events if e[0] == "row"):
         newest[name] = max(t, newest.get(name, -1))
