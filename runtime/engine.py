@@ -25,6 +25,7 @@ from ctsql.runtime.spark.session import cloned
 from ctsql.runtime.tasks.sink import TaskSink
 from ctsql.runtime.views.mint import Mint
 from ctsql.runtime.views.sink import ViewSink
+from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER, check_may_begin
 from ctsql.runtime.warehouse.multi_table_commit import settle
@@ -261,12 +262,14 @@ class Engine:
         planned = schedule.round_up(max(self.timeline.now, clock.now_ms()) + 1)
         return None if planned == CLOSED else planned
 
-    def advance(self, items: Iterable[Item], until: int) -> None:
+    def advance(
+        self, items: Iterable[Item], until: int, *, context: AdvanceContext = UNATTENDED
+    ) -> None:
         """Bring the outputs among the items, and all they depend on, up to a time."""
         for item in self.catalog.closure([i.id for i in items]):
-            self.advance_one(item, until)
+            self.advance_one(item, until, context=context)
 
-    def advance_one(self, item: Item, until: int) -> None:
+    def advance_one(self, item: Item, until: int, *, context: AdvanceContext = UNATTENDED) -> None:
         """Bring one object up to a time; what it reads must be there already.
 
         A suspended task is left alone, and what reads one is brought no further than that is.
@@ -276,10 +279,10 @@ class Engine:
         check_tables(self.relations, [self.relations.item(r.object_id) for r in item.reads])
         until = min(until, self.held_back(item, until))
         if item.kind is ObjectKind.CONTINUAL_TASK:
-            TaskSink(self.warehouse, item).advance(until)
+            TaskSink(self.warehouse, item, context).advance(until)
         elif item.kind is ObjectKind.MATERIALIZED_VIEW:
             try:
-                ViewSink(self.warehouse, item).advance(until)
+                ViewSink(self.warehouse, item, context).advance(until)
             except DataError as problem:
                 if problem.condition == "VIEW_FAILED":
                     self._note_failure(item, problem)

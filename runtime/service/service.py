@@ -114,11 +114,7 @@ class Service:
         ):
             return False
         self._tick(engine)
-        engine.relations.stop = self.stop
-        try:
-            self._upkeep.after_round(engine, self._say)
-        finally:
-            engine.relations.stop = None
+        self._upkeep.after_round(engine, self._say, self.stop)
         return True
 
     def _moved(self, engine: Engine) -> bool:

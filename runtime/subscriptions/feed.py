@@ -27,6 +27,7 @@ from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.subscriptions.changes import TIME as CHANGES_TIME, Changes
 from ctsql.runtime.subscriptions.cursors import Place, Readers, definition_of, outdated
 from ctsql.runtime.subscriptions.position import Position
+from ctsql.runtime.warehouse.advance_context import AdvanceContext
 
 TIME, DIFF = "t", "diff"
 TIMES_AT_ONCE_MAX = 1_000
@@ -112,9 +113,10 @@ class Feed:
 
     def _bring_up(self, engine: Engine, item: Item, stop: threading.Event) -> None:
         until = engine.mint_for([item])
+        # The views below are written at every T, as if a named subscription followed them.
+        context = AdvanceContext(stop=stop, watched=frozenset([self.item_id]))
         try:
-            with self._watched(engine, stop):
-                engine.advance([item], until)
+            engine.advance([item], until, context=context)
         except DataError as problem:
             self.failure = problem
 
@@ -169,18 +171,6 @@ class Feed:
         """Note the newest versions; what comes later is seen at the next look."""
         for table in self._tables(engine, item):
             self._known[table.location] = table.version()
-
-    @contextmanager
-    def _watched(self, engine: Engine, stop: threading.Event) -> Iterator[None]:
-        """Have the views below written at every T, and be asked between commits to stop."""
-        warehouse = engine.warehouse
-        warehouse.relations.watched.add(self.item_id)
-        before, warehouse.relations.stop = warehouse.relations.stop, stop
-        try:
-            yield
-        finally:
-            warehouse.relations.stop = before
-            warehouse.relations.watched.discard(self.item_id)
 
     # ---- telling
 

@@ -150,8 +150,8 @@ def _lead_first(attempts: Any, new: int, metadata: Any) -> Any:
 
 
 def _as_it_is(real: Callable[..., Any]) -> Callable[..., Any]:
-    def open_(warehouse: Any, task: Any, time: int) -> Any:
-        attempts = real(warehouse, task, time)
+    def open_(warehouse: Any, task: Any, time: int, context: Any) -> Any:
+        attempts = real(warehouse, task, time, context)
         if attempts is not None:
             for object_id, (item, _) in attempts.read.items():
                 newest = warehouse.relations.table(item).version()
