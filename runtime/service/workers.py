@@ -69,7 +69,7 @@ class Crew:
         try:
             mine = self._idle.get_nowait()
         except queue.Empty:
-            mine = engine.beside()
+            mine = engine.for_thread()
         context = mine.session.sparkContext
         if group is not None:
             context.setJobGroup(group, "run", interruptOnCancel=True)

@@ -22,11 +22,13 @@ from ctsql.catalog.errors import DataError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.log import clock
 from ctsql.runtime.rows.multiset import COPIES, column_name
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.subscriptions.changes import TIME as CHANGES_TIME, Changes
 from ctsql.runtime.subscriptions.cursors import Place, Readers, definition_of, outdated
 from ctsql.runtime.subscriptions.position import Position
+from ctsql.runtime.tasks.progress import complete_through
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
 
 TIME, DIFF = "t", "diff"
@@ -103,7 +105,7 @@ class Feed:
         else:
             self._bring_up(engine, item, stop)
         # Not the T that was asked for: what stands still is complete only to there.
-        self.until = engine.complete_through([item])
+        self.until = complete_through(engine.warehouse, [item])
         self._known[engine.timeline.table.location] = engine.timeline.read_to
         until = self.until if self.end is None else min(self.until, self.end - 1)
         if until < self.position.next:
@@ -155,7 +157,7 @@ class Feed:
         if self.passive:
             return False
         waits = any(engine.schedules.schedule(i) for i in engine.catalog.closure([item.id]))
-        return waits and engine.is_refresh_due()
+        return waits and engine.schedules.is_refresh_due(clock.now_ms())
 
     def _tables(self, engine: Engine, item: Item) -> list[DeltaTable]:
         """Of what is below the object the sources; for a passive subscription the outputs too."""

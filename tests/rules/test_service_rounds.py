@@ -52,7 +52,10 @@ class Engine:
             table=lambda i: self.tables[i.id],
             sources=lambda: {i.id: ("", self.tables[i.id]) for i in self.catalog.sources()},
         )
-        self.schedules: Any = SimpleNamespace(read_times=lambda *_, **__: set())
+        self.schedules: Any = SimpleNamespace(
+            read_times=lambda *_, **__: set(),
+            is_refresh_due=lambda _: False,
+        )
         self.brought: list[str] = []
 
     def refresh_catalog(self) -> Catalog:
@@ -62,10 +65,6 @@ class Engine:
     def mint_for(self, _: object) -> int:
         """The one T that there is."""
         return 7
-
-    def is_refresh_due(self) -> bool:
-        """Nothing waits."""
-        return False
 
     def advance_one(self, output: Item, _until: int, *, context: AdvanceContext) -> None:
         """Note it, or fail as its table does."""
