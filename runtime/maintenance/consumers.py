@@ -26,6 +26,7 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.maintenance.retention import Need
 from ctsql.runtime.subscriptions.cursors import Readers
+from ctsql.runtime.tasks.progress import complete_through
 from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 from ctsql.runtime.warehouse.table_checks import missing_table
 
@@ -95,7 +96,7 @@ def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, i
     try:
         if warehouse.schedules.is_closed(item):
             return
-        through = engine.complete_through([item])
+        through = complete_through(engine.warehouse, [item])
         seen = min(max(warehouse.versions.stored_upper(item) - 1, item.created), through)
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
             computed, written = _shown_from(engine, item, keep_from)

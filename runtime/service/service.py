@@ -28,6 +28,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import rows_changed
 from ctsql.runtime.log.write_handle import Entry
 from ctsql.runtime.service.background_maintenance import Upkeep
@@ -109,16 +110,12 @@ class Service:
         retries = (t for k, t in self._troubles.items() if k != SERVICE)
         if not (
             self._moved(engine)
-            or engine.is_refresh_due()
+            or engine.schedules.is_refresh_due(clock.now_ms())
             or any(t.is_due(time.monotonic()) for t in retries)
         ):
             return False
         self._tick(engine)
-        engine.relations.stop = self.stop
-        try:
-            self._upkeep.after_round(engine, self._say)
-        finally:
-            engine.relations.stop = None
+        self._upkeep.after_round(engine, self._say, self.stop)
         return True
 
     def _moved(self, engine: Engine) -> bool:

@@ -22,6 +22,7 @@ from ctsql.catalog.items import Item
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.write_handle import Entry
 from ctsql.runtime.spark.session import active
+from ctsql.runtime.warehouse.advance_context import AdvanceContext
 
 GROUP = "spark.jobGroup.id"
 
@@ -68,7 +69,7 @@ class Crew:
         try:
             mine = self._idle.get_nowait()
         except queue.Empty:
-            mine = engine.beside()
+            mine = engine.for_thread()
         context = mine.session.sparkContext
         if group is not None:
             context.setJobGroup(group, "run", interruptOnCancel=True)
@@ -83,7 +84,6 @@ class Crew:
             self._idle.put(mine)
 
     def _advance(self, engine: Engine, item: Item, now: int) -> CtsqlError | None:
-        relations = engine.relations
         begun = time.monotonic()
 
         def committed(object_id: str, entry: Entry) -> None:
@@ -91,13 +91,10 @@ class Crew:
             before, begun = begun, time.monotonic()
             self.on_commit(engine, object_id, entry, begun - before)
 
-        relations.on_commit = committed
-        relations.stop = self.stop
+        context = AdvanceContext(stop=self.stop, on_commit=committed)
         try:
-            relations.check_stop()
-            engine.advance_one(item, now)
+            context.check_stop()
+            engine.advance_one(item, now, context=context)
         except CtsqlError as problem:
             return problem
-        finally:
-            relations.on_commit = relations.stop = None
         return None

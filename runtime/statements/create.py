@@ -31,6 +31,8 @@ from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.statements.dml import run_on_table
 from ctsql.runtime.statements.name_resolution import Namespace, check_free, drop_text
+from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
+from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_strict
 from ctsql.runtime.warehouse.replaced_views import table_columns, table_schema
 from ctsql.runtime.warehouse.table_checks import identified
@@ -204,8 +206,8 @@ class Creation:
         With other columns it writes all rows. Then, and with refresh times, which are counted
         from now, the view is created anew, so to say: it is known from now on.
         """
-        self.engine.check_not_finished(old)
-        self.engine.check_not_suspended(old)
+        check_not_finished(self.engine, old)
+        check_not_suspended(self.engine.warehouse, old)
         bound = self.names.binder().bind_materialized_view(statement, old)
         assert isinstance(bound.plan, ViewWrite)
         check_strict(self.engine.warehouse, bound.plan)
@@ -235,7 +237,7 @@ class Creation:
 
         self.engine.catalog_store.change(replaced)
         self.engine.refresh_catalog()
-        self.engine.refresh_view(old, full=True, replaced=True)
+        refresh_view(self.engine, old, full=True, replaced=True)
         return "CREATE MATERIALIZED VIEW"
 
     def _still_there(self, current: Catalog, old: Item, bound: Bound) -> Item:
@@ -277,7 +279,7 @@ class Creation:
         reads = [engine.relations.item(r.object_id) for r in bound.reads]
         engine.mint()
         for read in reads:
-            engine.check_not_suspended(read)
+            check_not_suspended(engine.warehouse, read)
         has_refreshes = getattr(bound.plan, "refresh", None) is not None
         # Where a rival brought a view that nobody follows straight past `now`, its contents at
         # `now` are not there to start from: the next T is taken.

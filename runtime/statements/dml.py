@@ -25,6 +25,7 @@ from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.statements.transaction import OpenTransaction
+from ctsql.runtime.warehouse.multi_table_commit import is_being_changed
 from ctsql.runtime.warehouse.replaced_views import check_columns
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.table_checks import check_tables
@@ -117,7 +118,7 @@ def _alone(engine: Engine, item: Item) -> Iterator[str]:
     for _ in range(INTENT_TRIES_MAX):
         with ExitStack() as held:
             held.enter_context(commit_lock(item.location))
-            if not engine.is_being_changed(item):
+            if not is_being_changed(engine.timeline, item):
                 held.enter_context(engine.leaving_intents())
                 yield item.location
                 return

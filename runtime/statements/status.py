@@ -26,6 +26,7 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.table_changes import Movement, due_changes, input_columns
+from ctsql.runtime.tasks.progress import complete_through, failure_of
 from ctsql.runtime.warehouse.table_checks import missing_table
 
 COLUMNS = (
@@ -158,16 +159,16 @@ def _status_of(engine: Engine, item: Item) -> Status:
     missing = missing_table(engine.relations, engine.catalog.closure([item.id]))
     if missing is not None:
         return Status(item=item, problem=missing)
-    through = engine.complete_through([item])
+    through = complete_through(engine.warehouse, [item])
     upper = engine.versions.stored_upper(item)
     below = [i for i in engine.catalog.closure([item.id]) if i.id != item.id]
-    failed = ((i, f) for i in below if (f := engine.failure(i)) is not None)
+    failed = ((i, f) for i in below if (f := failure_of(engine.warehouse, i)) is not None)
     return Status(
         item=item,
         upper=upper,
         lag=Lag.of(() if upper == CLOSED else _pending(engine, item, through), through),
         suspended=engine.relations.is_suspended(item),
-        failure=engine.failure(item),
+        failure=failure_of(engine.warehouse, item),
         origin=next(failed, None),
     )
 

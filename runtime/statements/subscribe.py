@@ -12,6 +12,7 @@ from ctsql.runtime.subscriptions.changes import Changes
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.subscriptions.feed import Feed, as_told
 from ctsql.runtime.subscriptions.position import Position
+from ctsql.runtime.tasks.progress import complete_through
 
 
 def open_feed(names: Namespace, statement: Subscribe, *, strict: bool = True) -> Feed:
@@ -64,7 +65,7 @@ def _now(engine: Engine, item: Item, *, passive: bool) -> int:
     if not passive:
         return engine.mint_for([item])
     engine.timeline.refresh()
-    return engine.complete_through([item])
+    return complete_through(engine.warehouse, [item])
 
 
 def _start(engine: Engine, item: Item, statement: Subscribe, now: int) -> Position:

@@ -13,6 +13,8 @@ from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.multiset import COPIES, column_name, net
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.refresh_view import check_not_finished
+from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.replaced_views import check_written
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -42,7 +44,7 @@ class Verification:
         item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW)
         self.engine.timeline.refresh()
         if statement.repair:
-            self.engine.check_not_finished(item)
+            check_not_finished(self.engine, item)
         found = self._difference(item)
         if statement.repair and not found.isEmpty():
             self._repair(item)
@@ -101,7 +103,7 @@ class Verification:
         """Compare in full at the newest T, and commit the difference."""
         engine = self.engine
         until = engine.mint()
-        engine.check_not_suspended(item)
+        check_not_suspended(engine.warehouse, item)
         if engine.relations.output(item).fetch_recent_upper() > until:
             until = engine.mint_fresh()
         engine.advance([engine.relations.item(r.object_id) for r in item.reads], until)

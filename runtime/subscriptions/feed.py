@@ -22,11 +22,14 @@ from ctsql.catalog.errors import DataError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.log import clock
 from ctsql.runtime.rows.multiset import COPIES, column_name
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.subscriptions.changes import TIME as CHANGES_TIME, Changes
 from ctsql.runtime.subscriptions.cursors import Place, Readers, definition_of, outdated
 from ctsql.runtime.subscriptions.position import Position
+from ctsql.runtime.tasks.progress import complete_through
+from ctsql.runtime.warehouse.advance_context import AdvanceContext
 
 TIME, DIFF = "t", "diff"
 TIMES_AT_ONCE_MAX = 1_000
@@ -102,7 +105,7 @@ class Feed:
         else:
             self._bring_up(engine, item, stop)
         # Not the T that was asked for: what stands still is complete only to there.
-        self.until = engine.complete_through([item])
+        self.until = complete_through(engine.warehouse, [item])
         self._known[engine.timeline.table.location] = engine.timeline.read_to
         until = self.until if self.end is None else min(self.until, self.end - 1)
         if until < self.position.next:
@@ -112,9 +115,10 @@ class Feed:
 
     def _bring_up(self, engine: Engine, item: Item, stop: threading.Event) -> None:
         until = engine.mint_for([item])
+        # The views below are written at every T, as if a named subscription followed them.
+        context = AdvanceContext(stop=stop, watched=frozenset([self.item_id]))
         try:
-            with self._watched(engine, stop):
-                engine.advance([item], until)
+            engine.advance([item], until, context=context)
         except DataError as problem:
             self.failure = problem
 
@@ -153,7 +157,7 @@ class Feed:
         if self.passive:
             return False
         waits = any(engine.schedules.schedule(i) for i in engine.catalog.closure([item.id]))
-        return waits and engine.is_refresh_due()
+        return waits and engine.schedules.is_refresh_due(clock.now_ms())
 
     def _tables(self, engine: Engine, item: Item) -> list[DeltaTable]:
         """Of what is below the object the sources; for a passive subscription the outputs too."""
@@ -169,18 +173,6 @@ class Feed:
         """Note the newest versions; what comes later is seen at the next look."""
         for table in self._tables(engine, item):
             self._known[table.location] = table.version()
-
-    @contextmanager
-    def _watched(self, engine: Engine, stop: threading.Event) -> Iterator[None]:
-        """Have the views below written at every T, and be asked between commits to stop."""
-        warehouse = engine.warehouse
-        warehouse.relations.watched.add(self.item_id)
-        before, warehouse.relations.stop = warehouse.relations.stop, stop
-        try:
-            yield
-        finally:
-            warehouse.relations.stop = before
-            warehouse.relations.watched.discard(self.item_id)
 
     # ---- telling
 

@@ -34,6 +34,7 @@ from typing import Any
 from ctsql.catalog.items import Item
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.write_handle import Attempt, Committed, Outcome, UpperMismatch
+from ctsql.runtime.warehouse.advance_context import AdvanceContext
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
@@ -54,15 +55,22 @@ class Attempts:
     """
 
     def __init__(
-        self, lead: Part, others: list[Part], read: Mapping[str, tuple[Item, int | None]]
+        self,
+        lead: Part,
+        others: list[Part],
+        read: Mapping[str, tuple[Item, int | None]],
+        context: AdvanceContext,
     ) -> None:
         """Nothing is staged yet; outputs that are not among the parts hold T already."""
         self._lead = lead
         self._others = others
         self.read = read
+        self._context = context
 
     @staticmethod
-    def open(warehouse: Warehouse, task: Item, time: int) -> "Attempts | None":
+    def open(
+        warehouse: Warehouse, task: Item, time: int, context: AdvanceContext
+    ) -> "Attempts | None":
         """Begin at a T that the task has not come to; None when it is worth another look."""
         lead, *others = warehouse.catalog.outputs_of(task) or [task]
         first = _opened(warehouse, lead)
@@ -82,7 +90,7 @@ class Attempts:
                 return None
             read[item.id] = (item, part.handle.version_read)
             parts.append(part)
-        return Attempts(first, parts, read)
+        return Attempts(first, parts, read, context)
 
     @property
     def waiting(self) -> Iterator[Part]:
@@ -115,14 +123,19 @@ class Attempts:
         for part in self._others:
             if not part.has_rows:
                 continue
-            outcome = part.handle.commit(new, metadata)
+            outcome = self._commit(part, new, metadata)
             if isinstance(outcome, Committed) or part.handle.output.upper >= new:
                 continue  # ours is in, or a rival's of the same T (O3)
             self.discard()
             return outcome
         if len(self.read) > 1:
             faults.point("outputs_halfway")
-        return self._lead.handle.commit(new, metadata)
+        return self._commit(self._lead, new, metadata)
+
+    def _commit(self, part: Part, new: int, metadata: Mapping[str, Any]) -> Outcome:
+        outcome = part.handle.commit(new, metadata)
+        self._context.committed(part.object_id, outcome, new)
+        return outcome
 
 
 def _opened(warehouse: Warehouse, item: Item) -> Part | None:

@@ -29,6 +29,9 @@ Empty advances are kept in memory, and written once at the end of a catch-up tha
 without writing, so that a restart does not run them again.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from ctsql.catalog.errors import CtsqlError, DataError, EnvironmentProblem, StatementError, error
 from ctsql.catalog.items import Item
 from ctsql.planner.due_times import snapshot_inputs
@@ -58,6 +61,7 @@ from ctsql.runtime.tasks.run_batching import (
 )
 from ctsql.runtime.tasks.runs import Run, RunInputs, due_runs
 from ctsql.runtime.tasks.sink_state import SinkState
+from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
 from ctsql.runtime.warehouse.sink_decisions import Wait, Write
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -68,9 +72,12 @@ DISTURBED_TRIES_MAX = 20
 class TaskSink:
     """Keeps one task's output, or its outputs."""
 
-    def __init__(self, warehouse: Warehouse, item: Item) -> None:
+    def __init__(
+        self, warehouse: Warehouse, item: Item, context: AdvanceContext = UNATTENDED
+    ) -> None:
         self.warehouse = warehouse
         self.item = item
+        self.context = context
         self.output = warehouse.relations.output(item)
         self._retrying = False
         self._waiting: list[Run] = []
@@ -106,7 +113,7 @@ class TaskSink:
         unwritten = False
         self._propose(state, by_time)
         while not isinstance(decision := state.decide(), Wait):
-            self.warehouse.relations.check_stop()
+            self.context.check_stop()
             state.output_upper = decision.upper
             match decision:
                 case Write(what=((run, _),)):
@@ -155,8 +162,8 @@ class TaskSink:
         if not times or attempt.expected > run.time:
             attempt.abandon()
             return None if times is None else (last + 1, False)
-        outcome = attempt.commit(last + 1, {**said, SHARED_BY: times})
-        return (last + 1, True) if isinstance(outcome, Committed) else None
+        is_in = self._commit(attempt, last + 1, {**said, SHARED_BY: times})
+        return (last + 1, True) if is_in else None
 
     def _write(self, run: Run) -> tuple[int, bool]:
         """Run the body at a due time; gives the output's upper after it, and whether we wrote."""
@@ -165,7 +172,7 @@ class TaskSink:
         for _ in range(DISTURBED_TRIES_MAX):
             if self.output.upper > time:
                 return self.output.upper, True  # a rival wrote it
-            attempts = Attempts.open(self.warehouse, self.item, time)
+            attempts = Attempts.open(self.warehouse, self.item, time, self.context)
             if attempts is None:
                 continue
             try:
@@ -235,7 +242,14 @@ class TaskSink:
             "skipped": [time],
             "reason": reason,
         }
-        return isinstance(attempt.commit(time + 1, said), Committed)
+        return self._commit(attempt, time + 1, said)
+
+    def _commit(self, attempt: Attempt, new: int, metadata: Mapping[str, Any]) -> bool:
+        """Commit to the output that leads; is it in?"""
+        outcome = attempt.commit(new, metadata)
+        lead = self.warehouse.relations.lead(self.item)
+        self.context.committed(lead.id, outcome, new)
+        return isinstance(outcome, Committed)
 
     def skip(self) -> int:
         """Go past the T at which the task is known to have failed; returns it.
@@ -312,4 +326,4 @@ class TaskSink:
         """Write an upper without rows; losing the race for it is fine."""
         attempt = self.output.open(self.output.upper)
         if isinstance(attempt, Attempt) and attempt.expected < upper:
-            attempt.commit(upper, self.warehouse.versions.reads_at(self.item, upper - 1))
+            self._commit(attempt, upper, self.warehouse.versions.reads_at(self.item, upper - 1))

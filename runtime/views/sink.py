@@ -36,6 +36,9 @@ How the rows are computed, from what changed or from the whole query, is decided
 kept beside the view (:mod:`ctsql.runtime.views.state_table`) it is committed first.
 """
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED
@@ -52,6 +55,7 @@ from ctsql.runtime.views.mint import Description, Mint, decide
 from ctsql.runtime.views.refresh import Following
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.state_table import ViewState
+from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
 from ctsql.runtime.warehouse.replaced_views import (
     awaits_columns,
     is_outdated,
@@ -69,11 +73,14 @@ TRIES_MAX = 20
 class ViewSink:
     """Keeps one materialized view's table."""
 
-    def __init__(self, warehouse: Warehouse, item: Item) -> None:
+    def __init__(
+        self, warehouse: Warehouse, item: Item, context: AdvanceContext = UNATTENDED
+    ) -> None:
         plan = warehouse.relations.bound(item).plan
         assert isinstance(plan, ViewWrite)
         self.warehouse = warehouse
         self.item = item
+        self.context = context
         self.plan = plan
         self.output = warehouse.relations.output(item)
         self._mint = Mint(since=item.created)
@@ -111,7 +118,7 @@ class ViewSink:
                 else set()
             )
         due = sorted(times)
-        followed = self.warehouse.relations.is_followed(self.item)
+        followed = self.warehouse.relations.is_followed(self.item, self.context.watched)
         for time in due if followed else due[-1:]:
             try:
                 self._reach(time)
@@ -142,7 +149,8 @@ class ViewSink:
             attempt = self.output.open(upper)
             if not isinstance(attempt, UpperMismatch):
                 said = {**self.warehouse.versions.reads_at(self.item, at), "failed": True}
-                attempt.commit(time + 1, said, failure=failure)
+                outcome = attempt.commit(time + 1, said, failure=failure)
+                self.context.committed(self.item.id, outcome, time + 1)
         return True
 
     def _close(self) -> None:
@@ -150,9 +158,7 @@ class ViewSink:
         while (upper := self.output.fetch_recent_upper()) != CLOSED:
             if is_outdated(self.warehouse, self.item):
                 return  # by its new definition it may go on
-            self.output.compare_and_append(
-                (), expected=upper, new=CLOSED, metadata={"finished": True}
-            )
+            self._append((), upper, CLOSED, {"finished": True})
 
     def _reach(self, time: int) -> None:
         """Mint, write and append until the view is written at a time, by whomever."""
@@ -255,19 +261,22 @@ class ViewSink:
                     assert at is not None  # as when it was written
                     if state is not None:
                         said = {**said, **state.commit(at)}
-                    return self.output.compare_and_append(
-                        [batch],
-                        expected=description.lower,
-                        new=description.upper,
-                        metadata={**self.warehouse.versions.reads_at(self.item, at), **said},
-                    )
+                    said = {**self.warehouse.versions.reads_at(self.item, at), **said}
+                    return self._append([batch], upper, description.upper, said)
                 case Advance(lower):
-                    said_first = revision_of(self.item)
-                    advanced = self.output.compare_and_append(
-                        (), expected=upper, new=lower, metadata=said_first
-                    )
+                    advanced = self._append((), upper, lower, revision_of(self.item))
                     if isinstance(advanced, Committed):
                         faults.point("mv_advanced_upper")
+
+    def _append(
+        self, batches: Sequence[Batch], expected: int, new: int, metadata: Mapping[str, Any]
+    ) -> Appended:
+        """Move the upper, with or without rows."""
+        outcome = self.output.compare_and_append(
+            batches, expected=expected, new=new, metadata=metadata
+        )
+        self.context.committed(self.item.id, outcome, new)
+        return outcome
 
     def _drop(self, batch: Batch, state: ViewState | None) -> Appended:
         if state is not None:

@@ -1,7 +1,6 @@
 """The registry of a warehouse: of each object its table, its write handle and its definition."""
 
-import threading
-from collections.abc import Callable
+from collections.abc import Collection
 from functools import partial
 
 from pyspark.sql.types import StructType
@@ -15,7 +14,7 @@ from ctsql.planner.lowering import declared_type
 from ctsql.planner.nodes import TaskWrite
 from ctsql.runtime.delta.table import DeltaTable, Gateway
 from ctsql.runtime.log.table_changes import due_changes
-from ctsql.runtime.log.write_handle import Entry, Output
+from ctsql.runtime.log.write_handle import Output
 from ctsql.runtime.warehouse.replaced_tables import replaced_error
 from ctsql.runtime.warehouse.timeline import Timeline
 
@@ -24,9 +23,6 @@ class Relations:
     """Tables, write handles and bound definitions by object; kept until the catalog changes.
 
     Attributes:
-        on_commit: told of every commit of this process to an output: the object's id, and what
-            was reached. stop: looked at between the commits of a catch-up.
-        watched: the ids of the objects that this process's running subscriptions follow.
         change_plans: views' change plans, by object id, with what they were made for.
         states: the write handles of views' state tables, by location.
     """
@@ -34,9 +30,6 @@ class Relations:
     def __init__(self, gateway: Gateway, timeline: Timeline) -> None:
         self.gateway = gateway
         self.timeline = timeline
-        self.on_commit: Callable[[str, Entry], None] | None = None
-        self.stop: threading.Event | None = None
-        self.watched: set[str] = set()
         self.catalog: Catalog = Catalog.of(())
         self._outputs: dict[str, Output] = {}
         self._bound: dict[tuple[str, int], Bound] = {}
@@ -87,19 +80,8 @@ class Relations:
         item = self.lead(item)
         found = self._outputs.get(item.id)
         if found is None:
-            found = self._outputs[item.id] = Output(
-                self.table(item), item.app, partial(self._committed, item.id)
-            )
+            found = self._outputs[item.id] = Output(self.table(item), item.app)
         return found
-
-    def _committed(self, object_id: str, entry: Entry) -> None:
-        if self.on_commit is not None:
-            self.on_commit(object_id, entry)
-
-    def check_stop(self) -> None:
-        """Between two commits: raises STATEMENT_CANCELLED when whoever runs this wants to stop."""
-        if self.stop is not None and self.stop.is_set():
-            raise error("STATEMENT_CANCELLED")
 
     def bound(self, item: Item) -> Bound:
         """The bound definition of an object; of a task the one in force now."""
@@ -189,15 +171,19 @@ class Relations:
             return [self.item(object_id) for object_id in due_changes(plan)]
         return [self.item(r.object_id) for r in item.reads if r.object_id != item.id]
 
-    def is_followed(self, item: Item) -> bool:
-        """Does a task or a subscription read it, also through views, so that every T matters?"""
+    def is_followed(self, item: Item, watched: Collection[str] = ()) -> bool:
+        """Does a task or a subscription read it, also through views, so that every T matters?
+
+        Args:
+            watched: the ids of what unnamed subscriptions follow, of which no catalog knows.
+        """
         readers = self.catalog.all_readers(item.id)
         if any(r.kind is ObjectKind.CONTINUAL_TASK for r in readers):
             return True
         subscriptions = self.catalog.subscriptions.values()
         if any(s.problem for s in subscriptions):
             return True  # nobody can tell what it follows
-        told = self.watched | {s.object_id for s in subscriptions}
+        told = {*watched, *(s.object_id for s in subscriptions)}
         return item.id in told or any(r.id in told for r in readers)
 
     def columns_now(self, item: Item) -> tuple[Column, ...]:

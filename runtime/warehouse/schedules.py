@@ -54,6 +54,29 @@ class Schedules:
         planned = schedule.round_up(time)
         return min(self._timeline.requests(item.id, after=time - 1, until=planned), default=planned)
 
+    def is_refresh_due(self, passed: int) -> bool:
+        """Is there a time, after the newest T, at which a view or task has something to do?
+
+        Without one the newest T need not move: reads of views that wait show the same. What
+        cannot be read has nothing to do; whoever reads it is told why.
+
+        Args:
+            passed: the clock's time; later ones are not due.
+        """
+        now, readable = self._timeline.now, self._relations.readable()
+        return any(
+            self.trims(item, after=now, until=passed)
+            or (
+                self.schedule(item) is not None
+                and (
+                    self.possible_times(item, after=now, until=passed)
+                    or self.is_to_close(item, passed)
+                )
+            )
+            for item in self._relations.catalog
+            if item.is_run and item.id in readable
+        )
+
     def is_closed(self, item: Item) -> bool:
         """Is an output finished, never to be written again?"""
         output = self._relations.output(item)

@@ -12,6 +12,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.service.service import Service
+from ctsql.runtime.warehouse.advance_context import AdvanceContext
 from tests.rules.fakes import FEED, item
 
 
@@ -50,9 +51,11 @@ class Engine:
         self.relations: Any = SimpleNamespace(
             table=lambda i: self.tables[i.id],
             sources=lambda: {i.id: ("", self.tables[i.id]) for i in self.catalog.sources()},
-            check_stop=lambda: None,
         )
-        self.schedules: Any = SimpleNamespace(read_times=lambda *_, **__: set())
+        self.schedules: Any = SimpleNamespace(
+            read_times=lambda *_, **__: set(),
+            is_refresh_due=lambda _: False,
+        )
         self.brought: list[str] = []
 
     def refresh_catalog(self) -> Catalog:
@@ -63,12 +66,9 @@ class Engine:
         """The one T that there is."""
         return 7
 
-    def is_refresh_due(self) -> bool:
-        """Nothing waits."""
-        return False
-
-    def advance_one(self, output: Item, _until: int) -> None:
+    def advance_one(self, output: Item, _until: int, *, context: AdvanceContext) -> None:
         """Note it, or fail as its table does."""
+        context.check_stop()
         self.tables[output.id].version()
         self.brought.append(output.name.name)
 

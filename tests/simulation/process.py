@@ -9,6 +9,9 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.commit import Committed, Disturbed, Outcome
 from ctsql.runtime.log.write_handle import Output
+from ctsql.runtime.statements import refresh_view
+from ctsql.runtime.statements.failed_task import retry_failed, skip_failed
+from ctsql.runtime.tasks.progress import failure_of
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.timeline import Timeline
@@ -228,20 +231,23 @@ class Process:
         engine.refresh_catalog()
         view = self._any(engine, lambda i: i.kind is ObjectKind.MATERIALIZED_VIEW)
         if view is not None:
-            engine.refresh_view(view, full=True)
+            refresh_view.refresh_view(engine, view, full=True)
 
     def mend(self, engine: MemoryEngine) -> None:
         """ALTER CONTINUAL TASK ... RETRY or SKIP."""
         engine.refresh_catalog()
         task = self._any(
-            engine, lambda i: i.kind is ObjectKind.CONTINUAL_TASK and engine.failure(i) is not None
+            engine,
+            lambda i: (
+                i.kind is ObjectKind.CONTINUAL_TASK and failure_of(engine.warehouse, i) is not None
+            ),
         )
         if task is None:
             return
         if self.simulation.rng.random() < 0.5:
-            engine.retry_failed(task)
+            retry_failed(engine, task)
         else:
-            engine.skip_failed(task)
+            skip_failed(engine, task)
 
     def _any(self, engine: MemoryEngine, wanted: Callable[[Item], bool]) -> Item | None:
         found = [i for i in engine.catalog if wanted(i)]

@@ -20,6 +20,7 @@ from ctsql.catalog.schemas import Column, same_columns
 from ctsql.planner.lowering import Context
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.statements.refresh_view import refresh_view
 from ctsql.runtime.views import sink as mv
 from ctsql.runtime.warehouse import sources
 from ctsql.runtime.warehouse.relations import Relations
@@ -180,7 +181,7 @@ class Replacer(Process):
 
         engine.catalog_store.change(replaced)
         engine.refresh_catalog()
-        engine.refresh_view(old, full=True, replaced=True)
+        refresh_view(engine, old, full=True, replaced=True)
 
     def show(self, engine: MemoryEngine) -> None:
         """A strict read, by the definition that this process knows then."""

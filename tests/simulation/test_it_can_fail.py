@@ -21,6 +21,7 @@ from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.log.uppers import Uppers
 from ctsql.runtime.log.write_handle import Attempt, Output
+from ctsql.runtime.statements import refresh_view
 from ctsql.runtime.tasks import runs, sink as ct
 from ctsql.runtime.tasks.multi_output import Attempts
 from ctsql.runtime.views.refresh import Following
@@ -150,8 +151,8 @@ def _lead_first(attempts: Any, new: int, metadata: Any) -> Any:
 
 
 def _as_it_is(real: Callable[..., Any]) -> Callable[..., Any]:
-    def open_(warehouse: Any, task: Any, time: int) -> Any:
-        attempts = real(warehouse, task, time)
+    def open_(warehouse: Any, task: Any, time: int, context: Any) -> Any:
+        attempts = real(warehouse, task, time, context)
         if attempts is not None:
             for object_id, (item, _) in attempts.read.items():
                 newest = warehouse.relations.table(item).version()
@@ -208,7 +209,7 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
         _passes_over(Timeline._take_older),
     ),
     "a full refresh binds a T after bringing up what it reads": (
-        Engine,
+        refresh_view,
         "refresh_view",
         _mints_after,
     ),
