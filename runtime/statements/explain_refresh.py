@@ -4,12 +4,14 @@ from typing import Any
 
 from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED, to_iso
+from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import explain
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import Commit, rows_changed
 from ctsql.runtime.views.change_plans import prepared_for
-from ctsql.runtime.views.refresh_policy import WHY, Policy, Strategy
+from ctsql.runtime.views.refresh_policy import WHY, Policy
 from ctsql.runtime.views.state_table import STATE, STATE_DID, Named
+from ctsql.runtime.views.strategies import STRATEGIES
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 _POLICIES = {
@@ -27,7 +29,11 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
     lines = ["", f"Refresh policy {policy.value}: {_POLICIES[policy]}"]
     if made.refusal() == "ROUND_TRIP":
         return [*lines, f"recompute and compare: ROUND_TRIP: {WHY['ROUND_TRIP']}"]
-    lines += explain(made.found, made.told).splitlines()
+    headlines = [""]
+    if isinstance(made.found, ChangePlan):
+        found = (way.headline(made.found, made.told) for way in STRATEGIES)
+        headlines = [text for text in found if text is not None]
+    lines += explain(made.found, made.told, headlines[0]).splitlines()
     for name, table in made.tables.items():
         stored = warehouse.relations.table(warehouse.relations.item(table.object_id))
         version = stored.version()
@@ -60,7 +66,7 @@ def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
         lines.append(f"  because {why}: {WHY.get(why, 'its query has no change plan')}")
     if said.get("detail"):
         lines.append(f"  {said['detail']}")
-    if said["strategy"] != Strategy.RECOMPUTE.value:
+    if not any(said["strategy"] == way.name.value and way.reads_all for way in STRATEGIES):
         lines.append(f"  changed: {', '.join(said.get('changed', ())) or 'nothing that it reads'}")
     lines += _state_of(said)
     work = said.get("work")

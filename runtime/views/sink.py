@@ -37,22 +37,20 @@ kept beside the view (:mod:`ctsql.runtime.views.state_table`) it is committed fi
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error
+from ctsql.catalog.errors import CtsqlError, DataError, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED
-from ctsql.planner.lowering import Context, lower_view
 from ctsql.planner.nodes import ViewWrite
-from ctsql.runtime.delta.diff_writer import DRIVER_ROWS_MAX, stage
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.failures import FEATURE, Failure, is_final, recorded
 from ctsql.runtime.log.staging import Batch, discarded_on_error
 from ctsql.runtime.log.write_handle import Appended, Committed, UpperMismatch
-from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.views.mint import Description, Mint, decide
-from ctsql.runtime.views.refresh import Following
+from ctsql.runtime.views.refresh import ViewRefresh
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.state_table import ViewState
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
@@ -60,14 +58,38 @@ from ctsql.runtime.warehouse.replaced_views import (
     awaits_columns,
     is_outdated,
     is_redefined,
-    table_schema,
 )
 from ctsql.runtime.warehouse.sink_decisions import Advance, Wait, Write
-from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.versions import revision_of
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 TRIES_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A description whose rows are staged.
+
+    Attributes:
+        report: what the refresh did, for the metadata of the commit; nothing of a batch that came
+            from another process. state: the view's state table; None for such a batch.
+    """
+
+    batch: Batch
+    report: Mapping[str, object] = field(default_factory=dict)
+    state: ViewState | None = None
+
+    def describe(self) -> str:
+        """Hand the batch on as a text; whoever appends it knows of no state."""
+        if self.state is not None:
+            self.state.discard()
+        return self.batch.describe()
+
+    def discard(self) -> None:
+        """Delete what is staged."""
+        self.batch.discard()
+        if self.state is not None:
+            self.state.discard()
 
 
 class ViewSink:
@@ -85,8 +107,6 @@ class ViewSink:
         self.output = warehouse.relations.output(item)
         self._mint = Mint(since=item.created)
         self._full = False
-        self._said: dict[str, dict[str, object]] = {}  # by batch, what its refresh did
-        self._states: dict[str, ViewState] = {}  # by batch, the view's state table
 
     def advance(self, until: int, *, full: bool = False) -> None:
         """Bring the view to its contents as of ``until``.
@@ -172,9 +192,9 @@ class ViewSink:
             # Not minted anew: the last description is still valid, and its batch was disturbed.
             description = self._mint.minted
             assert description is not None  # the time is not written, so there is one to write
-            batch = self.write(description)
-            with discarded_on_error([batch, *self._states.values()]):
-                if isinstance(self.append(batch), Committed):
+            written = self.write(description)
+            with discarded_on_error([written]):
+                if isinstance(self.append(written), Committed):
                     return
         raise error(
             "INTERNAL_ERROR",
@@ -182,73 +202,32 @@ class ViewSink:
             detail=f"{TRIES_MAX} tries at T = {time} were disturbed.",
         )
 
-    def write(self, description: Description) -> Batch:
+    def write(self, description: Description) -> Written:
         """Stage desired - stored for a description, against the newest version.
 
-        The batch may be appended by this process (:meth:`append`) or travel to another one.
+        It may be appended by this process (:meth:`append`), or its batch may travel to another.
 
         Raises:
             VIEW_FAILED: the query cannot be computed on the data at the description's last time.
         """
         time = description.upper - 1
-        # With a schedule, rows that others wrote may have to be mended between two refreshes.
-        at = self.warehouse.schedules.shown_at(self.item, time)
-        assert at is not None  # a view is written from its first refresh on
         batch = self.output.batch(description.lower, description.upper)
         meter = Meter(self.warehouse.gateway.session)
-        following = Following(self.warehouse, self.item, self.plan, batch, time, full=self._full)
-        state = following.state
+        refresh = ViewRefresh(self.warehouse, self.item, self.plan, batch, time, full=self._full)
+        state = refresh.state
         with discarded_on_error([batch, state]):
-            done = following.run()
-            ms = meter.ms() - following.preparing_ms
-            if done.strategy is Strategy.RECOMPUTE:
-                begun = meter.ms()
-                self._recompute(batch, time, at)
-                ms = meter.ms() - begun
-            costs = following.costs.after(done.strategy, ms)
+            done = refresh.run(meter.ms)
+            costs = refresh.costs.after(done.strategy, done.ms)
             work = meter.work().said()
-            following.keep_state(done)  # once for many refreshes: not among the costs of this one
+            refresh.keep_state(done)  # once for many refreshes: not among the costs of this one
             if state.is_filled and done.strategy is not Strategy.RECOMPUTE:
                 costs = costs.anew()
-        said = {**done.said(), "work": work, "costs": costs.said()}
-        self._said = {batch.text.batch_id: said}
-        for one in self._states.values():
-            one.discard()  # of a batch that travelled: whoever appends it knows of no state
-        self._states = {batch.text.batch_id: state}
-        return batch
+        return Written(batch, {**done.to_metadata(), "work": work, "costs": costs.said()}, state)
 
-    def _recompute(self, batch: Batch, time: int, at: int) -> None:
-        """Stage the difference of the whole query and the stored rows."""
-        try:
-            with discarded_on_error([batch]), converted():
-                context = Context(self.warehouse.gateway.session, StoredSources(self.warehouse), at)
-                sources = StoredSources(
-                    self.warehouse, outputs={self.item.id: (self.item, batch.version_read)}
-                )
-                columns = [c.name for c in self.plan.columns]
-                desired = lower_view(self.plan, context)
-                stored = None
-                if awaits_columns(self.warehouse, self.item):
-                    batch.start_anew(table_schema(self.item))
-                else:
-                    stored = sources.stored(self.item.id)
-                small = self._is_small(batch.version_read, time)
-                stage(batch.at(time), desired, stored, columns, small=small)
-        except (DataError, StatementError) as problem:
-            raise error(
-                "VIEW_FAILED",
-                span=problem.span,
-                name=str(self.item.name),
-                time=time,
-                reason=problem.message,
-                detail=problem.detail or "",
-            ) from problem
-
-    def append(self, batch: Batch) -> Appended:
+    def append(self, written: Written) -> Appended:
         """Commit a written description, whoever wrote it; one that is outdated is deleted."""
+        batch, said, state = written.batch, written.report, written.state
         description = Description(batch.text.lower, batch.text.upper)
-        said = self._said.get(batch.text.batch_id, {})  # none if another process wrote it
-        state = self._states.get(batch.text.batch_id)
         while True:
             upper = self.output.fetch_recent_upper()
             match decide(description, upper):
@@ -292,14 +271,3 @@ class ViewSink:
         if last is None or last.version <= batch.version_read:
             return False
         return last.anew or self.output.table.commit_at(last.version).changes_data
-
-    def _is_small(self, version: int, time: int) -> bool:
-        """Is the difference likely to fit the driver? The view's size tells, or its inputs'."""
-        if self.output.upper > self.item.created:
-            rows = self.output.table.rows_count(version)
-            return rows is not None and rows <= DRIVER_ROWS_MAX
-        counts = [
-            self.warehouse.versions.rows_count(self.warehouse.relations.item(r.object_id), time)
-            for r in self.item.reads
-        ]
-        return all(c is not None and c <= DRIVER_ROWS_MAX for c in counts)

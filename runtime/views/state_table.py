@@ -55,6 +55,8 @@ STATE_DID = "state_did"
 """There too: what became of the state table."""
 DAMAGED = ("HISTORY_LOST", "NOT_A_DELTA_TABLE", "STORED_DATA_INVALID")
 """A table of which one of these is said is of no use."""
+GROUPS_MAX = 200_000
+"""Groups that a state table may have if all of them are read at each refresh."""
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _DIGITS_MAX = 27
 _PLACES_MAX = 6
@@ -120,6 +122,11 @@ def is_to_build(
     if named is not None and named.refused is not None:
         return retry
     return need is StateNeed.ALWAYS or rows_went or named is not None
+
+
+def groups_max(plan: ChangePlan) -> int | None:
+    """How many groups a plan's state table may have; None for any number."""
+    return GROUPS_MAX if plan.reads_all_groups else None
 
 
 def sums_exactly(data_type: str) -> bool:

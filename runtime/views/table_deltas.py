@@ -34,17 +34,9 @@ from ctsql.runtime.rows.local_rows import HeldRows, Rows, has_none
 from ctsql.runtime.rows.multiset import COPIES, net_change
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.change_plans import Table
+from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
-
-
-class Unusable(Exception):
-    """A view cannot follow the changes this time; ``code`` is one of ``choice.WHY``."""
-
-    def __init__(self, code: str, detail: str = "") -> None:
-        super().__init__(code)
-        self.code = code
-        self.detail = detail
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +57,20 @@ class Moved:
 
 def moved(
     warehouse: Warehouse, item: Item, columns: Sequence[str], *, before: int, at: int
-) -> Moved | None:
+) -> Moved | Fallback | None:
     """How a table moved in (before, at]; None if no commit changed its rows.
+
+    A fallback where its versions are not those that a view read, or are no longer known.
 
     Args:
         columns: those that are read.
-
-    Raises:
-        Unusable: its versions are not those that a view read, or are no longer known.
     """
-    old, new = (_stored(warehouse, item, time) for time in (before, at))
+    old = stored_as_of(warehouse, item, before)
+    if isinstance(old, Fallback):
+        return old
+    new = stored_as_of(warehouse, item, at)
+    if isinstance(new, Fallback):
+        return new
     if old == new:
         return None
     try:
@@ -91,16 +87,16 @@ def moved(
     except CtsqlError as problem:
         if problem.condition != "HISTORY_LOST":
             raise
-        raise Unusable("HISTORY_LOST", f"{item.name}: {problem.detail}") from problem
+        return Fallback("HISTORY_LOST", f"{item.name}: {problem.detail}")
     is_source = item.kind is ObjectKind.TABLE
     if shape or (
         not is_source and kind is not Change.NONE and any(c.changes_schema for c in commits)
     ):
-        raise Unusable("SCHEMA_CHANGED", f"{item.name}")
+        return Fallback("SCHEMA_CHANGED", f"{item.name}")
     if kind is Change.NONE:
         return None
     if kind is Change.FAILED:
-        raise Unusable("ERROR_HELD", f"{item.name}")
+        return Fallback("ERROR_HELD", f"{item.name}")
     counts = [n for c in commits if c.changes_data for n in rows_changed(c)]
     if any(c.has_change_files for c in commits):
         counts = [None]
@@ -112,15 +108,15 @@ def moved(
     return Moved(item, before, movement, kind, sum(known) if len(known) == len(counts) else None)
 
 
-def _stored(warehouse: Warehouse, item: Item, at: int) -> Stored:
-    """Where an object's contents as of T are."""
+def stored_as_of(warehouse: Warehouse, item: Item, at: int) -> Stored | Fallback:
+    """Where an object's contents as of T are; a fallback where they are not stored."""
     if item.kind is ObjectKind.MATERIALIZED_VIEW and not StoredSources(warehouse).is_exact(
         item, at
     ):
-        raise Unusable("NOT_STORED", f"{item.name} at T = {at}")
+        return Fallback("NOT_STORED", f"{item.name} at T = {at}")
     stored = warehouse.versions.stored_at(item, at)
     if stored.version is None and item.kind is ObjectKind.TABLE:
-        raise Unusable("HISTORY_LOST", f"{item.name} at T = {at}")
+        return Fallback("HISTORY_LOST", f"{item.name} at T = {at}")
     return stored
 
 
@@ -197,8 +193,8 @@ class Relations:
         if keys is None:
             return None
         item = self.warehouse.relations.item(self.tables[use.table].object_id)
-        stored = _stored(self.warehouse, item, self._time(use))
-        if stored.version is None or stored.shared is not None:
+        stored = stored_as_of(self.warehouse, item, self._time(use))
+        if isinstance(stored, Fallback) or stored.version is None or stored.shared is not None:
             return None
         if self.warehouse.versions.held_error(item, stored.version) is not None:
             return None

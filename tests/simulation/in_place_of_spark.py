@@ -18,8 +18,12 @@ from ctsql.runtime.rows.multiset_local import cancel
 from ctsql.runtime.spark.job_metrics import Work
 from ctsql.runtime.tasks import runs, sink as ct
 from ctsql.runtime.tasks.runs import Run
-from ctsql.runtime.views import change_plans as plans, refresh as following, sink as mv
+from ctsql.runtime.views import change_plans as plans, refresh, sink as mv
+from ctsql.runtime.views.outcomes import Fallback
+from ctsql.runtime.views.refresh import RefreshOutcome
+from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
+from ctsql.runtime.views.strategies import recompute
 from ctsql.runtime.warehouse import relations, sources, timeline, versions
 from ctsql.runtime.warehouse.warehouse import Warehouse
 from tests.simulation.memory_log import Functions, Rows
@@ -80,36 +84,39 @@ def lower_view(plan: ViewWrite, context: Context) -> Rows:
         raise _failed() from None
 
 
-def stage_change(
-    done: following.Following, made: object, plan: object, moves: object, at: int
-) -> following.Refreshed:
+def follow_changes(
+    context: RefreshContext,
+    made: object,
+    plan: object,
+    kept: object,
+    moves: object,
+    span: tuple[int, int],
+) -> RefreshOutcome | Fallback:
     """A view's change: its query at both times, and the rows that go among those stored."""
-    view = DEFINED[done.plan.object_id]
+    view = DEFINED[context.view.object_id]
     assert isinstance(view, View)
-    outputs = {done.item.id: (done.item, done.batch.version_read)}
-    found: Any = sources.StoredSources(done.warehouse, outputs=outputs)
-    before, _ = done._span()
-    times = (before, at)
+    outputs = {context.item.id: (context.item, context.batch.version_read)}
+    found: Any = sources.StoredSources(context.warehouse, outputs=outputs)
     try:
         old, new = (
-            view.query(*[found.contents(name, time).bag() for name in view.reads]) for time in times
+            view.query(*[found.contents(name, time).bag() for name in view.reads]) for time in span
         )
     except Fails:
         raise _failed() from None
-    stored: Rows = found.stored(done.item.id) or Rows(())
+    stored: Rows = found.stored(context.item.id) or Rows(())
     gone, victims = old - new, dict[str, set[int]]()
     for row, (path, number) in zip(stored.rows, stored.places, strict=True):
         if gone[row] > 0:
             gone[row] -= 1
             victims.setdefault(path, set()).add(number)
     if +gone:
-        raise following.Unusable("ROWS_DIFFER")
-    staging: Any = done.batch.at(done.time)
+        return Fallback("ROWS_DIFFER")
+    staging: Any = context.staging
     if fresh := new - old:
         staging.stage(Rows(fresh.elements()))
     if victims:
         staging.delete_rows([(path, frozenset(numbers)) for path, numbers in victims.items()])
-    return following.Refreshed(strategy=Strategy.INCREMENTAL)
+    return RefreshOutcome(strategy=Strategy.INCREMENTAL)
 
 
 def stage(
@@ -184,11 +191,11 @@ def without_spark() -> Iterator[None]:
             (runs, "few", lambda rows: rows),
             (runs, "only_inserts", lambda rows: rows),
             (runs, "InputChange", Inserts),
-            (following, "stage_change", stage_change),
+            (refresh, "follow_changes", follow_changes),
             (plans.Prepared, "refusal", lambda _: None),
-            (mv, "lower_view", lower_view),
+            (recompute, "lower_view", lower_view),
             (mv, "Meter", lambda _: Idle()),
-            (mv, "stage", stage),
+            (recompute, "stage", stage),
             (sources, "lower_view", lower_view),
             (timeline, "F", Functions),
             (relations, "bind_stored", bind),

@@ -21,7 +21,7 @@ from ctsql.planner.lowering import Context
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.statements.refresh_view import refresh_view
-from ctsql.runtime.views import sink as mv
+from ctsql.runtime.views.strategies import recompute
 from ctsql.runtime.warehouse import sources
 from ctsql.runtime.warehouse.relations import Relations
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -136,9 +136,9 @@ class Replacing(Simulation):
 
         with super()._patched(), ExitStack() as stack:
             for owner, name, function in (
-                (mv, "lower_view", lower_view),
+                (recompute, "lower_view", lower_view),
                 (sources, "lower_view", lower_view),
-                (mv, "table_schema", lambda item: item.columns[0].name),
+                (recompute, "table_schema", lambda item: item.columns[0].name),
                 (Relations, "stored_columns", stored_columns),
             ):
                 stack.enter_context(mock.patch.object(owner, name, function))

@@ -24,7 +24,7 @@ from ctsql.runtime.log.write_handle import Attempt, Output
 from ctsql.runtime.statements import refresh_view
 from ctsql.runtime.tasks import runs, sink as ct
 from ctsql.runtime.tasks.multi_output import Attempts
-from ctsql.runtime.views.refresh import Following
+from ctsql.runtime.views.refresh import ViewRefresh
 from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.timeline import Timeline
 from ctsql.runtime.warehouse.versions import Versions
@@ -239,7 +239,7 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
         "movements",
         _one_each(movements.movements),
     ),
-    "who follows does not ask for others' rows": (Following, "has_foreign_rows", lambda _: False),
+    "who follows does not ask for others' rows": (ViewRefresh, "has_foreign_rows", lambda _: False),
 }
 
 
