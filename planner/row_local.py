@@ -13,6 +13,7 @@ told from its tokens, so it may say no where a proof would say yes; never the ot
 from dataclasses import replace
 from itertools import pairwise
 
+from ctsql.catalog.names import backtick_all
 from ctsql.planner.nodes import Insert, InsertsInput, Query, TaskWrite, Transaction, descend
 from ctsql.planner.syntax.ast import Edit
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, at_depth_0, tokenise
@@ -125,7 +126,7 @@ def _timed(query: Query) -> Query:
     tokens = tokenise(query.sql.span)
     last = _from(tokens)
     assert last is not None
-    columns = ", ".join("`" + c.replace("`", "``") + "`" for c in relation.columns)
+    columns = ", ".join(backtick_all(relation.columns))
     edits = [Edit(span=star.span, text=columns) for star in _stars(tokens)]
     edits.append(Edit(span=replace(last.span, stop=last.start), text=f", {TIME} "))
     sql = replace(query.sql, edits=(*query.sql.edits, *edits))

@@ -18,6 +18,7 @@ import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from ctsql.catalog.names import backtick
 from ctsql.planner.ivm.algebra.nodes import (
     WEIGHT,
     Aggregate,
@@ -41,7 +42,7 @@ from ctsql.planner.ivm.sql.queries import (
     Text,
     TopTexts,
 )
-from ctsql.planner.ivm.sql.spark import Names, Printer, TableUse, quote_always
+from ctsql.planner.ivm.sql.spark import Names, Printer, TableUse
 from ctsql.planner.ivm.strategies.add_to_groups import added_rows, can_add
 from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows, widened
 from ctsql.planner.ivm.strategies.state_table import (
@@ -93,7 +94,7 @@ class Naming:
     """
 
     table: Callable[[TableUse], str]
-    step: Callable[[str], str] = quote_always
+    step: Callable[[str], str] = backtick
     state: Callable[[int], str] = "__ct_state_{}".format
     view: Callable[[], str] = "__ct_view".format
 

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, Window, functions as F
 
+from ctsql.catalog.names import backtick, backtick_all
 from ctsql.planner.lowering.output_state import Held, View, together
-from ctsql.planner.lowering.queries import lower_query, quoted
+from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.lowering.store_assignment import as_stored, cast_type
 from ctsql.planner.nodes import Merge, MergeClause, Query, SelfReference
 from ctsql.planner.syntax.ast import MergeAction, MergeWhen
@@ -38,7 +39,7 @@ def lower_merge(node: Merge, view: View, *, later: bool) -> Held:
         for gone, made in lowering.changed(rows):
             fresh.append(made)
             if rows is stored:
-                victims = together(victims, gone.select(*quoted(rows.columns)))
+                victims = together(victims, gone.select(*backtick_all(rows.columns)))
     if stored is not None and later:
         stored = lowering.kept(stored)
     if inserts is not None:
@@ -96,7 +97,7 @@ class _Lowering:
         pieces: Pieces = [f"SELECT {self.node.alias}.*", *self._choice(clauses)]
         pieces += [self._from("{rows}", "JOIN"), self.node.on, ")"]
         pairs = self.view.run(pieces, {"rows": rows, "source": self.source})
-        often = F.count(F.lit(1)).over(Window.partitionBy(*quoted(places))) > 1
+        often = F.count(F.lit(1)).over(Window.partitionBy(*backtick_all(places))) > 1
         refused = F.raise_error(F.lit(AMBIGUOUS_MATCH)).cast("int")
         return pairs.withColumn(_ACTION, F.when(often, refused).otherwise(F.col(_ACTION)))
 
@@ -114,7 +115,7 @@ class _Lowering:
         pieces: Pieces = [", ", *_cases(clauses, [[str(i)] for i in range(1, len(clauses) + 1)])]
         pieces[-1] = f"{pieces[-1]} AS {_ACTION}"
         for i, column in enumerate(self.node.target):
-            kept = f"{self.node.alias}.{quoted([column.name])[0]}"
+            kept = f"{self.node.alias}.{backtick(column.name)}"
             values: list[Pieces] = []
             for clause in clauses:
                 value = next((a for a in clause.assignments if a.column == column.name), None)

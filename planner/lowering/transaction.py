@@ -16,11 +16,12 @@ from functools import singledispatch
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.names import backtick
 from ctsql.planner.delete_by_key import sole_lookup
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.merge import lower_merge
 from ctsql.planner.lowering.output_state import Held, View, together
-from ctsql.planner.lowering.queries import lower_query, quoted
+from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.lowering.store_assignment import as_stored, may_store, value_text
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.lowering.view import check_count
@@ -246,7 +247,7 @@ def _updated(statement: Update, view: View, rows: DataFrame) -> DataFrame:
         *(
             as_stored(F.col(f"__ct_v{place[c.name]}"), c)
             if c.name in place
-            else F.col(quoted([c.name])[0])
+            else F.col(backtick(c.name))
             for c in statement.target
         )
     )

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.names import backtick
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.lowering.char_types import metadata_of
 from ctsql.planner.lowering.context import Context
-from ctsql.planner.lowering.queries import lower_query, quoted
+from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.nodes import Query, ViewWrite
@@ -73,9 +74,7 @@ def checked(rows: DataFrame, node: ViewWrite) -> DataFrame:
         return rows
     return rows.select(
         *(
-            _asserted(F.col(quoted([c.name])[0]), c, node).alias(
-                c.name, metadata=metadata_of(c.type)
-            )
+            _asserted(F.col(backtick(c.name)), c, node).alias(c.name, metadata=metadata_of(c.type))
             for c in node.columns
         )
     )

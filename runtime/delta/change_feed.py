@@ -11,6 +11,7 @@ from functools import cached_property, reduce
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
+from ctsql.catalog.names import backtick, backtick_all
 from ctsql.planner.nodes import COPIES_CHANGED
 from ctsql.runtime.delta.local_scan import local_rows
 from ctsql.runtime.delta.parquet_reader import OnlySpark, TooMany
@@ -18,7 +19,7 @@ from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_changes import Movement, added_files, numbered_files
 from ctsql.runtime.rows.locations import FILE_COLUMN
-from ctsql.runtime.rows.multiset import COPIES, column_name, copied, net
+from ctsql.runtime.rows.multiset import COPIES, copied, net
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class InputChange:
     @property
     def changes(self) -> DataFrame:
         """Each changed row once, with how many copies came, or if negative went."""
-        names = [column_name(c) for c in self._columns]
+        names = backtick_all(self._columns)
         changed = self.changed
         if changed is None:
             rows = self.nothing() if self.added is None else self.added
@@ -98,7 +99,7 @@ def change_rows(table: DeltaTable, movement: Movement) -> DataFrame:
     first, last = movement.before + 1, movement.version
     if movement.parts:
         names = [*table.schema_at(movement.version).names, CHANGE_TYPE]
-        columns = [F.col(column_name(n)) for n in names]
+        columns = [F.col(backtick(n)) for n in names]
         parts = (change_rows(table, m).select(*columns) for m in movement.parts)
         return reduce(DataFrame.unionAll, parts)
     if not movement.is_shared:
@@ -125,7 +126,7 @@ def numbered_rows(
     if numbers is None or not table.versions.read_alike(max(first, 0), last):
         return None
     rows = table.added_rows(sorted({v for m in movements for v in m.versions}))
-    columns = [F.col(column_name(c)) for c in rows.columns]
+    columns = [F.col(backtick(c)) for c in rows.columns]
     file = F.substring_index(F.col("_metadata.file_path"), "/", -1).alias(FILE_COLUMN)
     known = table.gateway.session.createDataFrame(
         list(numbers.items()), f"{FILE_COLUMN} STRING, {number} INT"

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
+from ctsql.catalog.names import backtick_all
 from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.rows.collect import (
     DRIVER_ROWS_MAX as DRIVER_ROWS_MAX,
@@ -24,7 +25,7 @@ from ctsql.runtime.rows.collect import (
 )
 from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
 from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.rows.multiset import COPIES, PLACES, column_name, copied, difference
+from ctsql.runtime.rows.multiset import COPIES, PLACES, copied, difference
 from ctsql.runtime.rows.multiset_local import cancel, keys
 
 PLACES_SCHEMA = pa.schema([(FILE_COLUMN, pa.string()), (ROW_COLUMN, pa.int64())])
@@ -52,7 +53,7 @@ def stage(
     schema = T.StructType([given[0].schema[c] for c in columns])
     if small and isinstance(desired, DataFrame) and isinstance(stored, HeldRows):
         # What is stored need not go to Spark and back.
-        local = few(desired.select(*map(column_name, columns))) if fits_arrow(schema) else None
+        local = few(desired.select(*backtick_all(columns))) if fits_arrow(schema) else None
         small = local is not None
         given = given if local is None else [HeldRows.of(local), stored]
     held = [rows for rows in given if isinstance(rows, HeldRows)]
@@ -79,7 +80,7 @@ def _stage_few(
     """Stage the difference by the driver; None when that is not for the driver."""
     if desired is not None and stored is None:
         # With nothing to cancel, the rows need not leave the JVM.
-        held = few(desired.select(*(column_name(c) for c in columns)))
+        held = few(desired.select(*backtick_all(columns)))
         if held is None:
             return None
         has_rows = not held.isEmpty()
@@ -98,7 +99,7 @@ def _collected(
     desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
 ) -> pa.Table | None:
     """Both kinds of rows, stored ones with their places; None when there are too many."""
-    names = [column_name(c) for c in columns]
+    names = backtick_all(columns)
     parts = []
     if stored is not None:
         parts.append(stored.select(*names, FILE_COLUMN, ROW_COLUMN))
@@ -147,7 +148,7 @@ def _stage_large(
 ) -> bool:
     # Equal rows are grouped to cancel: new rows, however many, have nothing to cancel with.
     if desired is not None and (stored is None or stored.isEmpty()):
-        with persisted(desired.select(*(column_name(c) for c in columns))) as kept:
+        with persisted(desired.select(*backtick_all(columns))) as kept:
             if kept.isEmpty():
                 return False
             staging.stage(kept)

@@ -19,20 +19,14 @@ from operator import and_, or_
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
+from ctsql.catalog.names import backtick, backtick_all
 from ctsql.runtime.delta.diff_writer import fits_arrow, persisted, stage_counted
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
 from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.rows.multiset import (
-    COPIES,
-    PLACES,
-    column_name,
-    copied,
-    net,
-    with_places,
-)
+from ctsql.runtime.rows.multiset import COPIES, PLACES, copied, net, with_places
 from ctsql.runtime.rows.multiset_local import keys
 
 
@@ -69,11 +63,11 @@ def stage_signed(
         seen = change.local if isinstance(change, HeldRows) else change
         if seen.isEmpty():
             return Staged.NOTHING
-        nulls = [F.col(column_name(c)).isNull() for c in not_null]
+        nulls = [F.col(backtick(c)).isNull() for c in not_null]
         come, gone = (seen.where(F.col(COPIES) > 0), seen.where(F.col(COPIES) < 0))
         if nulls and not come.where(reduce(or_, nulls)).isEmpty():
             return Staged.REFUSED
-        names = [column_name(c) for c in columns]
+        names = backtick_all(columns)
         both = frame_of(change).select(*names, COPIES, *_nowhere())
         if not gone.isEmpty():
             if stored is None:
@@ -110,7 +104,7 @@ def _equal(stored: DataFrame, gone: DataFrame, schema: T.StructType) -> DataFram
     """The stored rows that may equal one that goes."""
     other = gone.toDF(*(f"__ct_g{i}" for i in range(len(schema))))
     conditions = [
-        F.col(column_name(f.name)).eqNullSafe(F.col(f"__ct_g{i}"))
+        F.col(backtick(f.name)).eqNullSafe(F.col(f"__ct_g{i}"))
         for i, f in enumerate(schema)
         if is_comparable(f.dataType)
     ]

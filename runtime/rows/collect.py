@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.names import backtick
 from ctsql.runtime.rows.locations import FILE_COLUMN
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.spark.session import setting
@@ -96,7 +97,7 @@ def _guarded(rows: DataFrame) -> DataFrame | None:
     names = [f.name for f in fields if not has_fixed_width(f.dataType) and f.name != FILE_COLUMN]
     if not names:
         return rows
-    quoted = {f.name: F.col("`" + f.name.replace("`", "``") + "`") for f in fields}
+    quoted = {f.name: F.col(backtick(f.name)) for f in fields}
     widths = [_width(quoted[f.name], f.dataType) for f in fields if f.name in names]
     wide = reduce(add, widths) > DRIVER_ROW_BYTES_MAX
     columns = [

@@ -9,6 +9,7 @@ stored rows of which k must go, the first k by file and row number go.
 
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
+from ctsql.catalog.names import backtick, backtick_all
 from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
 
 COPIES = "__ct_n"
@@ -29,7 +30,7 @@ def difference(
         The columns, ``COPIES`` (copies to insert, or if negative to delete) and ``PLACES``
         (where the copies to delete are).
     """
-    names = [column_name(c) for c in columns]
+    names = backtick_all(columns)
     place = F.struct(F.col(FILE_COLUMN).alias("file"), F.col(ROW_COLUMN).alias("row"))
     if stored is None:
         assert desired is not None  # the caller checked
@@ -58,13 +59,13 @@ def with_places(weighted: DataFrame, columns: list[str]) -> DataFrame:
     """
     at = "__ct_p"
     place = F.struct(F.col(FILE_COLUMN).alias("file"), F.col(ROW_COLUMN).alias("row"))
-    names = [column_name(c) for c in columns]
+    names = backtick_all(columns)
     located = F.when(F.col(FILE_COLUMN).isNotNull(), place).alias(at)
     return _placed(weighted.select(*names, COPIES, located), columns, at)
 
 
 def _placed(rows: DataFrame, columns: list[str], at: str) -> DataFrame:
-    names = [column_name(c) for c in columns]
+    names = backtick_all(columns)
     places = F.sort_array(F.collect_list(at)).alias(PLACES)
     changed = _grouped(rows, columns, places).where(F.col(COPIES) != 0)
     gone = F.slice(F.col(PLACES), 1, F.greatest(-F.col(COPIES), F.lit(0)).cast("int"))
@@ -77,7 +78,7 @@ def net_change(change_rows: DataFrame, columns: list[str]) -> DataFrame:
     Returns:
         Each changed row once, with ``COPIES``: inserted, or if negative deleted.
     """
-    names = [column_name(c) for c in columns]
+    names = backtick_all(columns)
     is_insert = F.col("_change_type").isin("insert", "update_postimage")
     return net(
         change_rows.select(*names, F.when(is_insert, 1).otherwise(-1).alias(COPIES)), columns
@@ -86,20 +87,20 @@ def net_change(change_rows: DataFrame, columns: list[str]) -> DataFrame:
 
 def net(weighted: DataFrame, columns: list[str]) -> DataFrame:
     """One row for all equal rows with their ``COPIES`` added up, where that is not zero."""
-    names = [column_name(c) for c in columns]
+    names = backtick_all(columns)
     return _grouped(weighted, columns).where(F.col(COPIES) != 0).select(*names, COPIES)
 
 
 def netted(weighted: DataFrame, columns: list[str]) -> DataFrame:
     """Rows with ``COPIES`` (of either sign) added up: each distinct row once, those of 0 gone."""
-    names = [column_name(c) for c in columns]
+    names = backtick_all(columns)
     added = _grouped(weighted, columns).where(F.col(COPIES) != 0)
     return added.select(*names, F.col(COPIES).cast("bigint").alias(COPIES))
 
 
 def copied(rows: DataFrame, columns: list[str]) -> DataFrame:
     """Each row as often as ``COPIES`` says."""
-    names = [column_name(c) for c in columns]
+    names = backtick_all(columns)
     each = F.explode(F.sequence(F.lit(1), F.col(COPIES).cast("int"))).alias("__ct_copy")
     return rows.select(*names, each).select(*names)
 
@@ -111,7 +112,7 @@ def _grouped(rows: DataFrame, columns: list[str], *more: SparkColumn) -> DataFra
     keys: list[SparkColumn] = []
     kept: list[SparkColumn] = []
     for i, column in enumerate(columns):
-        value = F.col(column_name(column))
+        value = F.col(backtick(column))
         key = _groupable(value, fields[column])
         if _has_float(fields[column]):
             # Grouping takes -0.0 for 0.0; their texts differ, and the value itself is kept.
@@ -173,11 +174,6 @@ def has_variant(data_type: T.DataType) -> bool:
             return any(has_variant(f.dataType) for f in data_type.fields)
         case _:
             return isinstance(data_type, T.VariantType)
-
-
-def column_name(column: str) -> str:
-    """A column's name as Spark's ``col`` must be given it."""
-    return "`" + column.replace("`", "``") + "`"
 
 
 def _has_map(data_type: T.DataType) -> bool:

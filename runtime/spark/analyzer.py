@@ -10,17 +10,10 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.names import backtick_all
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.delete_by_key import KeyLookup
-from ctsql.planner.lowering import (
-    Context,
-    Held,
-    View,
-    assigned,
-    declared_type,
-    lower_query,
-    quoted,
-)
+from ctsql.planner.lowering import Context, Held, View, assigned, declared_type, lower_query
 from ctsql.planner.lowering.char_types import metadata_of
 from ctsql.planner.lowering.queries import run_text
 from ctsql.planner.lowering.type_names import type_name
@@ -69,7 +62,7 @@ class EmptySources:
 
 def empty(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
     """A DataFrame without rows."""
-    names = quoted([c.name for c in columns])
+    names = backtick_all([c.name for c in columns])
     ddl = ", ".join(f"{n} {plain_type(c.type)}" for n, c in zip(names, columns, strict=True))
     schema = session.sql(f"SELECT CAST(NULL AS STRUCT<{ddl}>) AS s").schema["s"].dataType
     assert isinstance(schema, T.StructType)

@@ -4,13 +4,13 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import DataError, StatementError, error
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import fold
+from ctsql.catalog.names import backtick_all, fold
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_view
 from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax.ast import VerifyView
 from ctsql.runtime.rows.collect import few
-from ctsql.runtime.rows.multiset import COPIES, column_name, net
+from ctsql.runtime.rows.multiset import COPIES, net
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.views.sink import ViewSink
@@ -65,7 +65,7 @@ class Verification:
             raise held.view_error(item)
         check_written(objects, item)
         columns = [c.name for c in plan.columns]
-        names = [column_name(c) for c in columns]
+        names = backtick_all(columns)
         try:
             with converted():
                 both = table.frame(version).select(*names, F.lit(-1).alias(COPIES))
@@ -92,7 +92,7 @@ class Verification:
             label = f"_{label}"
         sign = F.when(F.col(COPIES) > 0, "+").otherwise("-").alias(label)
         times = F.explode(F.sequence(F.lit(1), F.abs(COPIES).cast("int"))).alias("__ct_copy")
-        names = [column_name(c) for c in columns]
+        names = backtick_all(columns)
         rows = change.select(sign, *names, times).select(label, *names)
         held = few(rows)
         return rows.localCheckpoint() if held is None else held

@@ -14,14 +14,14 @@ D2: at the first T at which an object is known, its contents are its change.
 Limits: a plain view is computed twice for each T at which anything it reads changed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, functions as F
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import fold
+from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.lowering.store_assignment import is_exact
@@ -31,7 +31,7 @@ from ctsql.planner.rules import transform
 from ctsql.runtime.delta.change_feed import numbered_rows
 from ctsql.runtime.log.actions import Change, rows_changed
 from ctsql.runtime.log.table_changes import Movement
-from ctsql.runtime.rows.multiset import COPIES, column_name, netted
+from ctsql.runtime.rows.multiset import COPIES, netted
 from ctsql.runtime.warehouse.relations import Objects
 from ctsql.runtime.warehouse.replaced_views import is_before_columns
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -125,7 +125,7 @@ class Changes:
         assert rows is not None  # ctsql named the files
         times = F.array(*(F.lit(m.time).cast("bigint") for m in movements))
         time = F.element_at(times, F.col(number) + 1).alias(TIME)
-        return rows.select(time, *self._quoted(), F.lit(1).alias(COPIES))
+        return rows.select(time, *backtick_all(self._names), F.lit(1).alias(COPIES))
 
     def _fed(self, movements: Sequence[Movement]) -> DataFrame:
         """The rows of other movements, from the change feed."""
@@ -135,7 +135,7 @@ class Changes:
         session = self.objects.gateway.session
         known = session.createDataFrame(at, f"_commit_version BIGINT, {TIME} BIGINT")
         return rows.join(F.broadcast(known), "_commit_version").select(
-            TIME, *self._quoted(), self._sign()
+            TIME, *backtick_all(self._names), self._sign()
         )
 
     def counted(self, time: int, *, whole: bool) -> int | None:
@@ -225,10 +225,7 @@ class Changes:
                     before=column.type.upper(),
                     now=now.upper(),
                 )
-            value = F.col(column_name(column.name))
+            value = F.col(backtick(column.name))
             same = now == column.type or column.name not in rows.columns
             found.append(value if same else value.cast(column.type).alias(column.name))
         return found
-
-    def _quoted(self) -> Iterator[str]:
-        return (column_name(n) for n in self._names)

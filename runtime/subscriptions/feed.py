@@ -20,9 +20,10 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import DataError, error
 from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import backtick
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.rows.multiset import COPIES, column_name
+from ctsql.runtime.rows.multiset import COPIES
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.subscriptions.changes import TIME as CHANGES_TIME, Changes
 from ctsql.runtime.subscriptions.cursors import Place, Readers, definition_of, outdated
@@ -203,7 +204,7 @@ class Feed:
             told = found.select(
                 F.lit(time).cast("bigint").alias(TIME),
                 F.col(COPIES).alias(DIFF),
-                *(column_name(c.name) for c in self.columns),
+                *(backtick(c.name) for c in self.columns),
             )
             return told, changes.counted(time, whole=whole)
 
@@ -228,7 +229,7 @@ class Feed:
             return found.select(
                 F.col(CHANGES_TIME).alias(TIME),
                 F.col(COPIES).alias(DIFF),
-                *(column_name(c.name) for c in self.columns),
+                *(backtick(c.name) for c in self.columns),
             )
 
     def told(self, time: int) -> None:

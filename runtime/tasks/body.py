@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.names import backtick_all
 from ctsql.planner.lowering import (
     Context,
     Held,
@@ -26,7 +27,7 @@ from ctsql.planner.lowering import (
 )
 from ctsql.planner.nodes import Transaction
 from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.rows.multiset import COPIES, column_name, net
+from ctsql.runtime.rows.multiset import COPIES, net
 
 
 def propose(
@@ -71,13 +72,13 @@ def _left(stored: DataFrame | None, victims: DataFrame | None) -> DataFrame | No
         return stored
     places = victims.select(FILE_COLUMN, ROW_COLUMN)
     return stored.join(places, on=[FILE_COLUMN, ROW_COLUMN], how="left_anti").select(
-        *(column_name(c) for c in stored.columns)
+        *backtick_all(stored.columns)
     )
 
 
 def _differ(before: Held, after: Held, columns: list[str]) -> bool:
     """Does the output hold other rows after a pass?"""
-    names = [column_name(c) for c in columns]
+    names = backtick_all(columns)
 
     def weighted(frame: DataFrame | None, copies: int) -> DataFrame | None:
         if frame is None:

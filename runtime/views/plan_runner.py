@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, functions as F, types as T
 
+from ctsql.catalog.names import backtick
 from ctsql.planner.ivm import ChangePlan, Naming, StatePlan, StepText, Text
 from ctsql.planner.ivm.rules.context import StepRole
 from ctsql.planner.ivm.sql.queries import StateSteps, key_steps, step_uses
@@ -19,7 +20,7 @@ from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.delta.signed_diff_writer import Staged, stage_signed
 from ctsql.runtime.rows.key_predicates import are_comparable
 from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of, has_none
-from ctsql.runtime.rows.multiset import COPIES, column_name
+from ctsql.runtime.rows.multiset import COPIES
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.refresh_policy import Policy, Strategy
 from ctsql.runtime.views.state_table import is_above
@@ -202,7 +203,7 @@ class ChangeTexts:
         found = stored.having(local, pairs)
         if isinstance(found, HeldRows) and are_comparable(found.schema, wanted.schema, pairs):
             return found
-        named = [(column_name(mine), F.col(column_name(key))) for mine, key in pairs]
+        named = [(backtick(mine), F.col(backtick(key))) for mine, key in pairs]
         keys = frame_of(wanted).select(
             *(key.alias(f"__ct_k{i}") for i, (_, key) in enumerate(named))
         )
@@ -297,7 +298,7 @@ def _typed(rows: DataFrame, schema: T.StructType) -> DataFrame:
     """The rows with their columns, in order, of a schema's types."""
     return rows.select(
         *(
-            F.col(column_name(mine)).cast(field.dataType).alias(mine)
+            F.col(backtick(mine)).cast(field.dataType).alias(mine)
             for mine, field in zip(rows.columns, schema.fields, strict=True)
         )
     )
@@ -308,7 +309,7 @@ def _called(rows: Rows, names: Sequence[str], called: Sequence[str]) -> Rows:
     if isinstance(rows, HeldRows):
         return rows.select(names, called)
     pairs = zip(names, called, strict=True)
-    return rows.select(*(F.col(column_name(n)).alias(c) for n, c in pairs))
+    return rows.select(*(F.col(backtick(n)).alias(c) for n, c in pairs))
 
 
 def _left(groups: Rows, kept: StatePlan) -> Rows:

@@ -32,6 +32,7 @@ from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.catalog.errors import EnvironmentProblem
 from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import backtick
 from ctsql.planner.ivm import ChangePlan, Naming, StateNeed, StatePlan
 from ctsql.planner.ivm.rules.counting import BOUND
 from ctsql.planner.lowering.type_names import type_name
@@ -42,7 +43,6 @@ from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.staging import Batch, discarded_on_error
 from ctsql.runtime.log.write_handle import Committed, Output
 from ctsql.runtime.rows.local_rows import Rows
-from ctsql.runtime.rows.multiset import column_name
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.views.change_plans import Prepared
 from ctsql.runtime.warehouse.relations import DEFINITION, Objects
@@ -289,7 +289,7 @@ class ViewState:
         if gateway.exists(self.location):
             return
         self._forget()
-        columns = ", ".join(f"{column_name(f.name)} {type_name(f.dataType)}" for f in schema.fields)
+        columns = ", ".join(f"{backtick(f.name)} {type_name(f.dataType)}" for f in schema.fields)
         with converted():
             session.sql(
                 f"CREATE TABLE IF NOT EXISTS delta.`{self.location}` ({columns}) USING delta "
@@ -378,7 +378,7 @@ def is_above(rows: DataFrame, columns: Sequence[str]) -> bool:
     """Is any value in these columns above the bound up to which averages are exact?"""
     if not columns:
         return False
-    above = [F.col(column_name(c)) > BOUND for c in columns]
+    above = [F.col(backtick(c)) > BOUND for c in columns]
     return not rows.where(reduce(or_, above)).isEmpty()
 
 

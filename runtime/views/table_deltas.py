@@ -16,9 +16,10 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import backtick_all
 from ctsql.planner.ivm import TableUse
 from ctsql.planner.ivm.algebra.nodes import WEIGHT, Version
-from ctsql.planner.lowering import quoted, without_padding
+from ctsql.planner.lowering import without_padding
 from ctsql.runtime.delta.diff_writer import persisted
 from ctsql.runtime.delta.keyed_scan import (
     Keys,
@@ -213,7 +214,7 @@ class Relations:
             rows = self.objects.contents_at(item, self._time(use))
         else:
             rows = StoredSources(self.objects).contents(item.id, self.at)
-        return rows.select(*quoted([c.name for c in table.columns]))
+        return rows.select(*backtick_all([c.name for c in table.columns]))
 
 
 @contextmanager
@@ -255,8 +256,8 @@ def _change(objects: Objects, one: Moved, columns: list[str]) -> DataFrame:
     weight = F.col(COPIES).cast("bigint").alias(WEIGHT.sql)
     if one.kind is Change.APPEND:
         rows = objects.added_by(one.item, one.movement).select(
-            *quoted(columns), F.lit(1).alias(COPIES)
+            *backtick_all(columns), F.lit(1).alias(COPIES)
         )
-        return rows.select(*quoted(columns), weight)
+        return rows.select(*backtick_all(columns), weight)
     rows = objects.change_rows(one.item, one.movement, columns)
-    return net_change(rows, columns).select(*quoted(columns), weight)
+    return net_change(rows, columns).select(*backtick_all(columns), weight)

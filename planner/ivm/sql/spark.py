@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from ctsql.catalog.names import backtick
 from ctsql.planner.ivm.algebra.nodes import (
     PREFIX,
     WEIGHT,
@@ -117,7 +118,7 @@ class Printer:
                 return f"SELECT {columns(node.columns)} FROM {self.names.step(node.name)}"
             case StateRows():
                 listed = [
-                    f"{quote_always(n)} AS {c.sql}"
+                    f"{backtick(n)} AS {c.sql}"
                     for n, c in zip(node.names, node.columns, strict=True)
                 ]
                 return f"SELECT {_list(listed)} FROM {self.names.state(node.number)}"
@@ -207,7 +208,7 @@ class Printer:
     def _scan(self, node: Scan, tests: Sequence[KeyTest]) -> str:
         name = self.names.table(_table_use(node, tests))
         listed = [
-            f"{quote_always(n)} AS {c.sql}" for c, n in zip(node.columns, node.names, strict=True)
+            f"{backtick(n)} AS {c.sql}" for c, n in zip(node.columns, node.names, strict=True)
         ]
         return f"SELECT {_list(listed)} FROM {name}"
 
@@ -344,11 +345,6 @@ _SPACED = (
     "LIKE",
     "BETWEEN",
 )
-
-
-def quote_always(name: str) -> str:
-    """A name in backticks: a bare reserved word is no name in Spark's ANSI mode."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def columns(cols: Sequence[Col]) -> str:
