@@ -24,6 +24,7 @@ from ctsql.planner.nodes import (
     Node,
     Query,
     Role,
+    TaskWrite,
     ViewReference,
     ViewWrite,
 )
@@ -52,9 +53,27 @@ _CHANGE_ROLES = {
 class Bound:
     """A bound definition: its plan, its columns, and what it reads."""
 
-    plan: Node
+    plan: Query | TaskWrite | ViewWrite
     columns: tuple[Column, ...]
     reads: tuple[Reading, ...]
+
+    @property
+    def task(self) -> TaskWrite:
+        """The plan of a continual task."""
+        assert isinstance(self.plan, TaskWrite)
+        return self.plan
+
+    @property
+    def view(self) -> ViewWrite:
+        """The plan of a materialized view."""
+        assert isinstance(self.plan, ViewWrite)
+        return self.plan
+
+    @property
+    def query(self) -> Query:
+        """The plan of a plain view: its query."""
+        assert isinstance(self.plan, Query)
+        return self.plan
 
 
 class Binder:
@@ -167,9 +186,7 @@ class Binder:
     def bind_select(self, statement: Select) -> Query:
         """A query at the top level; Spark checks its columns when it is lowered."""
         trusting = Binder(self.catalog, self.search_schema, None, columns_of=self.columns_of)
-        query: Node = transform(trusting.query(statement.query))
-        assert isinstance(query, Query)  # the rules keep the root's kind
-        return query
+        return transform(trusting.query(statement.query))
 
     def bind_view(self, statement: CreateView) -> Bound:
         """CREATE VIEW."""

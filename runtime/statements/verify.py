@@ -7,7 +7,6 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick_all, fold
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_view
-from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax.ast import VerifyView
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.multiset import COPIES, net
@@ -51,8 +50,7 @@ class Verification:
     def _difference(self, item: Item) -> DataFrame:
         """The rows that differ, computed now."""
         objects = self.engine.objects
-        plan = objects.bound(item).plan
-        assert isinstance(plan, ViewWrite)
+        plan = objects.bound(item).view
         output = objects.output(item)
         upper = output.fetch_recent_upper()
         entries = [e for e in output.entries(since=upper) if e.upper != CLOSED] if upper else []

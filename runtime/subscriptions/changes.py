@@ -26,7 +26,6 @@ from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.lowering.type_names import type_name
-from ctsql.planner.nodes import Query
 from ctsql.planner.rules import transform
 from ctsql.runtime.delta.change_feed import numbered_rows
 from ctsql.runtime.log.actions import Change, rows_changed
@@ -199,8 +198,7 @@ class Changes:
         if self.item.kind is not ObjectKind.VIEW:
             rows = sources.contents(self.item.id, at)
             return rows.select(*self._told(rows))
-        plan = transform(self.objects.bound(self.item).plan)
-        assert isinstance(plan, Query)  # a plain view is its query
+        plan = transform(self.objects.bound(self.item).query)
         context = Context(self.objects.gateway.session, sources, at)
         return lower_query(plan, context).toDF(*self._names)
 

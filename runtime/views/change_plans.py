@@ -142,8 +142,7 @@ def prepared(objects: Objects, item: Item, at: int | None = None) -> Prepared:
     Args:
         at: as of which T its tables' columns are taken; None for as they are now.
     """
-    plan = objects.bound(item).plan
-    assert isinstance(plan, ViewWrite)
+    plan = objects.bound(item).view
     made = prepared_for(objects, plan, at)
     key = made.key
     known = objects.change_plans.get(item.id)

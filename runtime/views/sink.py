@@ -40,7 +40,6 @@ from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_view
-from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.delta.diff_writer import DRIVER_ROWS_MAX, stage
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.failures import FEATURE, Failure, is_final, recorded
@@ -69,8 +68,7 @@ class ViewSink:
     """Keeps one materialized view's table."""
 
     def __init__(self, objects: Objects, item: Item) -> None:
-        plan = objects.bound(item).plan
-        assert isinstance(plan, ViewWrite)
+        plan = objects.bound(item).view
         self.objects = objects
         self.item = item
         self.plan = plan

@@ -11,7 +11,7 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.spans import Span
 from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.lowering import EMPTY, Context, Found, lower_view
-from ctsql.planner.nodes import COPIES_CHANGED, ChangesInput, DeletesInput, InsertsInput, ViewWrite
+from ctsql.planner.nodes import COPIES_CHANGED, ChangesInput, DeletesInput, InsertsInput
 from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.delta.key_lookup import Keys, stored_with_keys
 from ctsql.runtime.rows.collect import few
@@ -83,8 +83,7 @@ class StoredSources:
 
     def _computed(self, item: Item, at: int) -> DataFrame:
         """A view that was not written at T, computed from what it reads as of T."""
-        plan = self.objects.bound(item).plan
-        assert isinstance(plan, ViewWrite)
+        plan = self.objects.bound(item).view
         context = Context(self.objects.gateway.session, StoredSources(self.objects), at)
         return lower_view(plan, context)
 
