@@ -14,12 +14,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ctsql.catalog.names import backtick_all
+from ctsql.catalog.reserved_columns import TIME
 from ctsql.planner.nodes import Insert, InsertsInput, Query, TaskWrite, Transaction, descend
 from ctsql.planner.syntax.ast import Edit
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, at_depth_0, tokenise
-
-TIME = "__ct_time"
-"""The column that tells of which T a row is."""
 
 
 def _words(text: str) -> frozenset[str]:

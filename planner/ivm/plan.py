@@ -7,7 +7,7 @@ relations through a callback, so this module knows nothing of where they are.
 Roles of the relations in the texts:
 
 - a table as of before (``old``), as of after (``new``), and its change (``delta``): the columns
-  that the plan reads, and ``__ct_w``, the copies added (or taken away, if negative). The change
+  that the plan reads, and ``__ct_diff``, the copies added (or taken away, if negative). The change
   should be consolidated over just these columns: what differs elsewhere then nets to nothing;
 - a step: the rows of an earlier text of the same answer, under their own column names;
 - a state table: the stored groups of an aggregate, as of before;
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from ctsql.catalog.names import backtick
 from ctsql.planner.ivm.algebra.nodes import (
-    WEIGHT,
+    DIFF,
     Aggregate,
     Col,
     Node,
@@ -316,8 +316,8 @@ class ChangePlan:
         return Printer(Names(naming.table, naming.step, state))
 
     def _final(self, printer: Printer, node: Node, *, signed: bool) -> Text:
-        names = (*self.columns, WEIGHT.sql) if signed else self.columns
-        columns = (*self.query.columns, WEIGHT) if signed else self.query.columns
+        names = (*self.columns, DIFF.sql) if signed else self.columns
+        columns = (*self.query.columns, DIFF) if signed else self.query.columns
         return _text(printer, node, columns, names)
 
 

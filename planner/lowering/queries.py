@@ -13,11 +13,11 @@ from functools import singledispatch
 from pyspark.sql import DataFrame
 
 from ctsql.catalog.names import backtick_all, fold
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.error_hook import Failures
 from ctsql.planner.nodes import (
-    COPIES_CHANGED,
     ChangesInput,
     DeletesInput,
     InsertsInput,
@@ -87,9 +87,9 @@ def _(node: DeletesInput, context: Context) -> DataFrame:
 @lower_relation.register
 def _(node: ChangesInput, context: Context) -> DataFrame:
     rows = context.sources.changes(node.object_id, context.at)
-    copies = rows[COPIES_CHANGED].alias(node.columns[-1])
-    present = _present(rows.drop(COPIES_CHANGED), node.columns[:-1])
-    return rows.select(*backtick_all(present.columns), copies)
+    diff = rows[DIFF].alias(node.columns[-1])
+    present = _present(rows.drop(DIFF), node.columns[:-1])
+    return rows.select(*backtick_all(present.columns), diff)
 
 
 @lower_relation.register

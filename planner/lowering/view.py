@@ -6,6 +6,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick
+from ctsql.catalog.reserved_columns import COLUMN_
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.lowering.char_types import metadata_of
 from ctsql.planner.lowering.context import Context
@@ -55,9 +56,9 @@ def check_count(wanted: int, rows: DataFrame, query: Query) -> None:
 
 def stored_types(rows: DataFrame, node: ViewWrite, more: Sequence[str] = ()) -> DataFrame:
     """Rows of the view's query under the stored names and types; ``more`` stand behind them."""
-    positional = rows.toDF(*(f"__ct_c{i}" for i in range(len(node.columns))), *more)
+    positional = rows.toDF(*(f"{COLUMN_}{i}" for i in range(len(node.columns))), *more)
     return positional.select(
-        *(_stored(F.col(f"__ct_c{i}"), c) for i, c in enumerate(node.columns)),
+        *(_stored(F.col(f"{COLUMN_}{i}"), c) for i, c in enumerate(node.columns)),
         *more,
     )
 

@@ -12,14 +12,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.names import backtick, backtick_all
-from ctsql.planner.nodes import COPIES_CHANGED
+from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN
 from ctsql.runtime.delta.local_scan import local_rows
 from ctsql.runtime.delta.parquet_reader import OnlySpark, TooMany
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_changes import Movement, added_files, numbered_files
-from ctsql.runtime.rows.locations import FILE_COLUMN
-from ctsql.runtime.rows.multiset import COPIES, copied, net
+from ctsql.runtime.rows.multiset import copied, net
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class InputChange:
         added: the rows of a change that only inserts; None for another one.
         held: the same, if they are few and the driver has them. values: the same, if this process
             has read them.
-        changed: the net change of another one: rows with ``COPIES``.
+        changed: the net change of another one: rows with ``DIFF``.
         nothing: gives a table like the input without rows.
     """
 
@@ -44,13 +43,13 @@ class InputChange:
     def _columns(self) -> list[str]:
         frame = self.added if self.added is not None else self.changed
         frame = self.nothing() if frame is None else frame
-        return [c for c in frame.columns if c != COPIES]
+        return [c for c in frame.columns if c != DIFF]
 
     @property
     def inserts(self) -> DataFrame:
         """The rows inserted, with multiplicity."""
         if self.changed is not None:
-            return copied(self.changed.where(F.col(COPIES) > 0), self._columns)
+            return copied(self.changed.where(F.col(DIFF) > 0), self._columns)
         return self.nothing() if self.added is None else self.added
 
     @property
@@ -58,7 +57,7 @@ class InputChange:
         """The rows deleted, with multiplicity."""
         if self.changed is None:
             return self.nothing()
-        gone = self.changed.where(F.col(COPIES) < 0).withColumn(COPIES, -F.col(COPIES))
+        gone = self.changed.where(F.col(DIFF) < 0).withColumn(DIFF, -F.col(DIFF))
         return copied(gone, self._columns)
 
     @property
@@ -68,8 +67,8 @@ class InputChange:
         changed = self.changed
         if changed is None:
             rows = self.nothing() if self.added is None else self.added
-            changed = net(rows.select(*names, F.lit(1).alias(COPIES)), self._columns)
-        return changed.select(*names, F.col(COPIES).cast("bigint").alias(COPIES_CHANGED))
+            changed = net(rows.select(*names, F.lit(1).alias(DIFF)), self._columns)
+        return changed.select(*names, F.col(DIFF).cast("bigint").alias(DIFF))
 
 
 def added_rows(table: DeltaTable, movement: Movement) -> DataFrame:

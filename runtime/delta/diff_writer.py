@@ -17,6 +17,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.names import backtick_all
+from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, LOCATIONS, ROW_COLUMN
 from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.rows.collect import (
     DRIVER_ROWS_MAX as DRIVER_ROWS_MAX,
@@ -24,8 +25,7 @@ from ctsql.runtime.rows.collect import (
     unadaptive as unadaptive,
 )
 from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
-from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.rows.multiset import COPIES, PLACES, copied, difference
+from ctsql.runtime.rows.multiset import copied, difference
 from ctsql.runtime.rows.multiset_local import cancel, keys
 
 PLACES_SCHEMA = pa.schema([(FILE_COLUMN, pa.string()), (ROW_COLUMN, pa.int64())])
@@ -154,24 +154,24 @@ def _stage_large(
             staging.stage(kept)
             return True
     with persisted(difference(desired, stored, columns)) as kept:
-        return stage_counted(staging, kept, copied(kept.where(F.col(COPIES) > 0), columns))
+        return stage_counted(staging, kept, copied(kept.where(F.col(DIFF) > 0), columns))
 
 
 def stage_counted(staging: Staging, change: DataFrame, inserts: DataFrame) -> bool:
-    """Stage a difference with ``COPIES`` and ``PLACES``; says whether there is any.
+    """Stage a difference with ``DIFF`` and ``LOCATIONS``; says whether there is any.
 
     Args:
         change: evaluated several times. inserts: the rows of it that are inserted.
     """
     counted = change.agg(
-        F.sum(F.greatest(F.col(COPIES), F.lit(0))).alias("i"),
-        F.sum(F.greatest(-F.col(COPIES), F.lit(0))).alias("d"),
+        F.sum(F.greatest(F.col(DIFF), F.lit(0))).alias("i"),
+        F.sum(F.greatest(-F.col(DIFF), F.lit(0))).alias("d"),
     ).first()
     assert counted is not None  # an aggregate without groups gives one row
     if counted["i"]:
         staging.stage(inserts)
     if counted["d"]:
-        gone = change.where(F.col(COPIES) < 0).select(F.explode(PLACES).alias("p"))
+        gone = change.where(F.col(DIFF) < 0).select(F.explode(LOCATIONS).alias("p"))
         by_file = gone.groupBy("p.file").agg(F.collect_list("p.row").alias("rows"))
         staging.delete_rows((r["file"], r["rows"]) for r in by_file.toLocalIterator())
     return bool(counted["i"] or counted["d"])

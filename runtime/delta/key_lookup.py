@@ -22,6 +22,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types 
 from pyspark.sql.pandas.types import to_arrow_type
 
 from ctsql.catalog.names import backtick
+from ctsql.catalog.reserved_columns import FILE_COLUMN, KEY_, ROW_COLUMN
 from ctsql.planner.lowering import Found, is_padded
 from ctsql.runtime.delta.file_ranges import KeyRanges
 from ctsql.runtime.delta.local_scan import PLACES, deleted_among, local_rows, rows_with_deleted
@@ -29,7 +30,6 @@ from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, TooMany
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.rows.collect import at_hand, few
-from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
 
 _EXACT = (
     T.IntegralType, T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType, T.BooleanType,
@@ -170,7 +170,7 @@ def _found_locally(
 
 
 def _name(place: int) -> str:
-    return f"__ct_key{place}"
+    return f"{KEY_}{place}"
 
 
 def _are_exact(table: DeltaTable, columns: Sequence[str], keys: Keys) -> bool:

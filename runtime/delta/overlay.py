@@ -30,6 +30,7 @@ from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.lowering import declared_as
 from ctsql.runtime.delta.table import DeltaTable, Gateway
 from ctsql.runtime.delta.transaction import Transaction
@@ -39,7 +40,6 @@ from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.rows.local_rows import Rows, frame_of
-from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.spark.errors import converted
 
 FILES_KEPT_MAX = 16

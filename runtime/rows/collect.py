@@ -20,13 +20,12 @@ from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, function
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import backtick
-from ctsql.runtime.rows.locations import FILE_COLUMN
+from ctsql.catalog.reserved_columns import FILE_COLUMN, WIDE
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.spark.session import setting
 
 DRIVER_ROWS_MAX = 10_000
 DRIVER_ROW_BYTES_MAX = 8 * 1024
-_WIDE = "__ct_wide"
 _FIXED = (
     T.NumericType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.TimeType,
     T.DayTimeIntervalType, T.YearMonthIntervalType, T.CalendarIntervalType, T.NullType,
@@ -52,7 +51,7 @@ def few(rows: DataFrame) -> DataFrame | None:
         if held is None or asked is rows:
             return held
         # Spark evaluates both on what it holds, without a job.
-        return held.drop(_WIDE) if held.where(_WIDE).isEmpty() else None
+        return held.drop(WIDE) if held.where(WIDE).isEmpty() else None
 
 
 def _computed(rows: DataFrame) -> DataFrame | None:
@@ -106,7 +105,7 @@ def _guarded(rows: DataFrame) -> DataFrame | None:
         else quoted[f.name]
         for f in fields
     ]
-    return rows.select(*columns, wide.alias(_WIDE))
+    return rows.select(*columns, wide.alias(WIDE))
 
 
 def has_fixed_width(data_type: T.DataType) -> bool:

@@ -11,13 +11,14 @@ from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick_all
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.lowering import Context, Held, View, assigned, declared_type, lower_query
 from ctsql.planner.lowering.char_types import metadata_of
 from ctsql.planner.lowering.queries import run_text
 from ctsql.planner.lowering.type_names import type_name
-from ctsql.planner.nodes import COPIES_CHANGED, Delete, Get, Merge, Query, Role, Update
+from ctsql.planner.nodes import Delete, Get, Merge, Query, Role, Update
 from ctsql.planner.rules import transform
 from ctsql.runtime.spark.errors import converted
 
@@ -49,7 +50,7 @@ class EmptySources:
 
     def changes(self, object_id: str, at: int) -> DataFrame:
         """An empty table like the object, with their copies."""
-        return self.contents(object_id, at).withColumn(COPIES_CHANGED, F.lit(0).cast("bigint"))
+        return self.contents(object_id, at).withColumn(DIFF, F.lit(0).cast("bigint"))
 
     def stored(self, object_id: str) -> DataFrame | None:
         """Nothing is stored."""

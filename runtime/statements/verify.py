@@ -5,11 +5,12 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog.errors import DataError, StatementError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick_all, fold
+from ctsql.catalog.reserved_columns import COPY, DIFF
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_view
 from ctsql.planner.syntax.ast import VerifyView
 from ctsql.runtime.rows.collect import few
-from ctsql.runtime.rows.multiset import COPIES, net
+from ctsql.runtime.rows.multiset import net
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.views.sink import ViewSink
@@ -66,11 +67,11 @@ class Verification:
         names = backtick_all(columns)
         try:
             with converted():
-                both = table.frame(version).select(*names, F.lit(-1).alias(COPIES))
+                both = table.frame(version).select(*names, F.lit(-1).alias(DIFF))
                 if at is not None and entries:
                     context = Context(self.engine.session, StoredSources(objects), at)
                     desired = lower_view(plan, context)
-                    both = both.unionAll(desired.select(*names, F.lit(1).alias(COPIES)))
+                    both = both.unionAll(desired.select(*names, F.lit(1).alias(DIFF)))
                 return self._computed(net(both, columns), columns)
         except (DataError, StatementError) as problem:
             raise error(
@@ -88,8 +89,8 @@ class Verification:
         label = CHANGE
         while label in taken:
             label = f"_{label}"
-        sign = F.when(F.col(COPIES) > 0, "+").otherwise("-").alias(label)
-        times = F.explode(F.sequence(F.lit(1), F.abs(COPIES).cast("int"))).alias("__ct_copy")
+        sign = F.when(F.col(DIFF) > 0, "+").otherwise("-").alias(label)
+        times = F.explode(F.sequence(F.lit(1), F.abs(DIFF).cast("int"))).alias(COPY)
         names = backtick_all(columns)
         rows = change.select(sign, *names, times).select(label, *names)
         held = few(rows)

@@ -1,4 +1,4 @@
-"""What changed in an object at a T, as rows with a signed number of copies.
+"""What changed in an object at a T, as signed rows.
 
 The change at T is contents(T) - contents(T - 1), as multisets: equal rows that come and go at the
 same T cancel, and of what is left equal rows are one row with their number.
@@ -22,6 +22,7 @@ from pyspark.sql import Column, DataFrame, functions as F
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick, backtick_all, fold
+from ctsql.catalog.reserved_columns import DIFF, NUMBER, TIME
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.lowering.store_assignment import is_exact
@@ -30,12 +31,10 @@ from ctsql.planner.rules import transform
 from ctsql.runtime.delta.change_feed import numbered_rows
 from ctsql.runtime.log.actions import Change, rows_changed
 from ctsql.runtime.log.table_changes import Movement
-from ctsql.runtime.rows.multiset import COPIES, netted
+from ctsql.runtime.rows.multiset import netted
 from ctsql.runtime.warehouse.relations import Objects
 from ctsql.runtime.warehouse.replaced_views import is_before_columns
 from ctsql.runtime.warehouse.sources import StoredSources
-
-TIME = "__ct_t"
 
 
 class Changes:
@@ -89,18 +88,18 @@ class Changes:
     # ---- rows
 
     def contents(self, at: int) -> DataFrame:
-        """The rows as of T, each distinct one once with its ``COPIES``."""
-        return netted(self._weighted(self._rows(at), 1), self._names)
+        """The rows as of T, each distinct one once with its ``DIFF``."""
+        return netted(self._signed(self._rows(at), 1), self._names)
 
     def at(self, time: int) -> DataFrame:
-        """The rows that changed at T, each distinct one once with its ``COPIES``, not 0."""
+        """The rows that changed at T, each distinct one once with its ``DIFF``, not 0."""
         if time <= self.begins():
             return self.contents(time)
         movement = self._exact(time)
         if movement is not None:
             return netted(self._moved(movement), self._names)
         before, after = self._rows(time - 1), self._rows(time)
-        both = self._weighted(after, 1).unionAll(self._weighted(before, -1))
+        both = self._signed(after, 1).unionAll(self._signed(before, -1))
         return netted(both, self._names)
 
     def at_all(self, times: Sequence[int]) -> DataFrame:
@@ -119,12 +118,11 @@ class Changes:
 
     def _timed(self, movements: Sequence[Movement]) -> DataFrame:
         """The rows of movements of commits that several Ts share, all of them inserts."""
-        number = "__ct_number"
-        rows = numbered_rows(self.objects.table(self.item), movements, number)
+        rows = numbered_rows(self.objects.table(self.item), movements, NUMBER)
         assert rows is not None  # ctsql named the files
         times = F.array(*(F.lit(m.time).cast("bigint") for m in movements))
-        time = F.element_at(times, F.col(number) + 1).alias(TIME)
-        return rows.select(time, *backtick_all(self._names), F.lit(1).alias(COPIES))
+        time = F.element_at(times, F.col(NUMBER) + 1).alias(TIME)
+        return rows.select(time, *backtick_all(self._names), F.lit(1).alias(DIFF))
 
     def _fed(self, movements: Sequence[Movement]) -> DataFrame:
         """The rows of other movements, from the change feed."""
@@ -184,13 +182,13 @@ class Changes:
     def _moved(self, movement: Movement) -> DataFrame:
         objects, item = self.objects, self.item
         if objects.change_of(item, movement, self._names) is Change.APPEND:
-            return self._weighted(objects.added_by(item, movement), 1)
+            return self._signed(objects.added_by(item, movement), 1)
         rows = objects.change_rows(item, movement, self._names)
         return rows.select(*self._told(rows), self._sign())
 
     def _sign(self) -> Column:
         is_insert = F.col("_change_type").isin("insert", "update_postimage")
-        return F.when(is_insert, 1).otherwise(-1).alias(COPIES)
+        return F.when(is_insert, 1).otherwise(-1).alias(DIFF)
 
     def _rows(self, at: int) -> DataFrame:
         """The object's rows as of T, at or after its first."""
@@ -202,8 +200,8 @@ class Changes:
         context = Context(self.objects.gateway.session, sources, at)
         return lower_query(plan, context).toDF(*self._names)
 
-    def _weighted(self, rows: DataFrame, copies: int) -> DataFrame:
-        return rows.select(*self._told(rows), F.lit(copies).alias(COPIES))
+    def _signed(self, rows: DataFrame, diff: int) -> DataFrame:
+        return rows.select(*self._told(rows), F.lit(diff).alias(DIFF))
 
     def _told(self, rows: DataFrame) -> list[Column]:
         """The columns, of the types that they had when the object was asked for.

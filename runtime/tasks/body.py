@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick_all
+from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.lowering import (
     Context,
     Held,
@@ -26,8 +27,7 @@ from ctsql.planner.lowering import (
     together,
 )
 from ctsql.planner.nodes import Transaction
-from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.rows.multiset import COPIES, net
+from ctsql.runtime.rows.multiset import net
 
 
 def propose(
@@ -80,15 +80,15 @@ def _differ(before: Held, after: Held, columns: list[str]) -> bool:
     """Does the output hold other rows after a pass?"""
     names = backtick_all(columns)
 
-    def weighted(frame: DataFrame | None, copies: int) -> DataFrame | None:
+    def signed(frame: DataFrame | None, diff: int) -> DataFrame | None:
         if frame is None:
             return None
-        return frame.select(*names, F.lit(copies).alias(COPIES))
+        return frame.select(*names, F.lit(diff).alias(DIFF))
 
     rows = together(
-        weighted(after.inserts, 1),
-        weighted(after.victims, -1),
-        weighted(before.inserts, -1),
-        weighted(before.victims, 1),
+        signed(after.inserts, 1),
+        signed(after.victims, -1),
+        signed(before.inserts, -1),
+        signed(before.victims, 1),
     )
     return rows is not None and not net(rows, columns).isEmpty()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.catalog.names import backtick
+from ctsql.catalog.reserved_columns import DIFF, KEY_
 from ctsql.planner.ivm import ChangePlan, Naming, StatePlan, StepText, Text
 from ctsql.planner.ivm.rules.context import StepRole
 from ctsql.planner.ivm.sql.queries import StateSteps, key_steps, step_uses
@@ -20,7 +21,6 @@ from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.delta.signed_diff_writer import Staged, stage_signed
 from ctsql.runtime.rows.key_predicates import are_comparable
 from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of, has_none
-from ctsql.runtime.rows.multiset import COPIES
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.refresh_policy import Policy, Strategy
 from ctsql.runtime.views.state_table import is_above
@@ -205,11 +205,11 @@ class ChangeTexts:
             return found
         named = [(backtick(mine), F.col(backtick(key))) for mine, key in pairs]
         keys = frame_of(wanted).select(
-            *(key.alias(f"__ct_k{i}") for i, (_, key) in enumerate(named))
+            *(key.alias(f"{KEY_}{i}") for i, (_, key) in enumerate(named))
         )
         equal = F.lit(True)
         for i, (mine, _) in enumerate(named):
-            equal = equal & F.col(mine).eqNullSafe(F.col(f"__ct_k{i}"))
+            equal = equal & F.col(mine).eqNullSafe(F.col(f"{KEY_}{i}"))
         return frame_of(found).join(keys, equal, "left_semi")
 
     def _keyed(self, changed: Sequence[str], stack: ExitStack) -> Strategy | None:
@@ -280,7 +280,7 @@ class ChangeTexts:
 
     def _stage_signed(self, text: Text) -> None:
         following = self.following
-        rows = stored_types(self._rows(text), following.plan, [COPIES])
+        rows = stored_types(self._rows(text), following.plan, [DIFF])
         done = stage_signed(
             following.batch.at(following.time),
             rows,

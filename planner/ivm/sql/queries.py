@@ -79,8 +79,8 @@ class ChangeTexts:
     """The signed change of a view.
 
     Attributes:
-        steps: to be run in order. rows: the view's columns and ``__ct_w``; equal rows may come
-            several times with weights that cancel. Without ``__ct_w`` where it is the first rows
+        steps: to be run in order. rows: the view's columns and ``__ct_diff``; equal rows may come
+            several times with diffs that cancel. Without ``__ct_diff`` where it is the first rows
             that are chosen again. states: by number, how each state table in use
             changes.
     """

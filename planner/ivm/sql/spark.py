@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from ctsql.catalog.names import backtick
+from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.planner.ivm.algebra.nodes import (
-    PREFIX,
-    WEIGHT,
+    DIFF,
     Aggregate,
     Col,
+    ConstantDiff,
     Distinct,
     Expr,
     Filter,
@@ -35,7 +36,6 @@ from ctsql.planner.ivm.algebra.nodes import (
     Subquery,
     UnionAll,
     Version,
-    Weighted,
     Window,
 )
 from ctsql.planner.ivm.algebra.traversal import used
@@ -53,7 +53,7 @@ class TableUse:
 
     Attributes:
         version: as of when, or its change. columns: what is read of it, by the table's names;
-            a change has the column ``__ct_w`` as well.
+            a change has the column ``__ct_diff`` as well.
         keys: steps whose rows hold every value that is wanted: the step's name, and pairs of a
             column of the table and the step's column. A row without such a key in any of the
             steps may be left out (files can be skipped by it); empty when all rows are wanted.
@@ -165,9 +165,9 @@ class Printer:
                 tests = " OR ".join(self._test(t) for t in node.tests if not t.is_hint)
                 where = f" WHERE {tests}" if tests else ""
                 return f"SELECT {columns(node.columns)} FROM {child}{where}"
-            case Weighted():
+            case ConstantDiff():
                 listed = [c.sql for c in node.child.columns]
-                listed.append(f"CAST({node.weight} AS BIGINT) AS {node.columns[-1].sql}")
+                listed.append(f"CAST({node.diff} AS BIGINT) AS {node.columns[-1].sql}")
                 return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
             case _:
                 assert_never(node)
@@ -310,7 +310,7 @@ def _table_use(node: Scan, tests: Sequence[KeyTest]) -> TableUse:
     )
     if any(t.null_matches for t in tests):
         keys = ()  # a NULL key wants every row
-    read = tuple(n for c, n in names.items() if c != WEIGHT)
+    read = tuple(n for c, n in names.items() if c != DIFF)
     return TableUse(node.table, node.version, read, keys)
 
 
