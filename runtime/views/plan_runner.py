@@ -3,7 +3,6 @@
 Spark runs them. What the driver holds of that which they read is given to it as values.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.delta.signed_diff_writer import Staged, stage_signed
 from ctsql.runtime.rows.key_predicates import are_comparable
 from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of, has_none
+from ctsql.runtime.rows.types import DIGITS_ADDED, adds_exactly
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.refresh_policy import Policy, Strategy
 from ctsql.runtime.views.state_table import is_above
@@ -28,22 +28,6 @@ from ctsql.runtime.views.table_deltas import Relations, Unusable, held
 
 if TYPE_CHECKING:
     from ctsql.runtime.views.refresh import Following
-
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
-_DIGITS_MAX = 36
-_PLACES_MAX = 6
-
-
-def adds_exactly(data_type: str) -> bool:
-    """Are two values of a type, if it is one of numbers, added without rounding? As Spark does it.
-
-    >>> [adds_exactly(t) for t in ("bigint", "decimal(38,6)", "decimal(37,7)", "interval day")]
-    [True, True, False, False]
-    """
-    found = _DECIMAL.fullmatch(data_type.lower())
-    if found is not None:
-        return int(found[1]) <= _DIGITS_MAX or int(found[2]) <= _PLACES_MAX
-    return not data_type.lower().startswith("interval")
 
 
 class ChangeTexts:
@@ -258,7 +242,7 @@ class ChangeTexts:
         """
         if not self.plan.adds_groups or not self.following.is_strict_arithmetic():
             return False
-        return all(adds_exactly(c.type) for c in self.following.plan.columns)
+        return all(adds_exactly(c.type, DIGITS_ADDED) for c in self.following.plan.columns)
 
     # ---- staging
 

@@ -21,7 +21,6 @@ A refresh that recomputes leaves the state behind; one that follows brings it al
 """
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -43,6 +42,7 @@ from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.staging import Batch, discarded_on_error
 from ctsql.runtime.log.write_handle import Committed, Output
 from ctsql.runtime.rows.local_rows import Rows
+from ctsql.runtime.rows.types import DIGITS_SUMMED, adds_exactly
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.views.change_plans import Prepared
 from ctsql.runtime.warehouse.relations import DEFINITION, Objects
@@ -54,9 +54,6 @@ STATE_DID = "state_did"
 """There too: what became of the state table."""
 DAMAGED = ("HISTORY_LOST", "NOT_A_DELTA_TABLE", "STORED_DATA_INVALID")
 """A table of which one of these is said is of no use."""
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
-_DIGITS_MAX = 27
-_PLACES_MAX = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,21 +116,6 @@ def is_to_build(
     if named is not None and named.refused is not None:
         return retry
     return need is StateNeed.ALWAYS or rows_went or named is not None
-
-
-def sums_exactly(data_type: str) -> bool:
-    """Are values of a type, if it is one of numbers, summed and sums added without rounding?
-
-    A sum has ten digits more than its values, and what is added and taken away one more: up to
-    38 no place is lost, and above Spark keeps six of them.
-
-    >>> [sums_exactly(t) for t in ("bigint", "decimal(38,6)", "decimal(27,27)", "decimal(28,7)")]
-    [True, True, True, False]
-    """
-    found = _DECIMAL.fullmatch(data_type.lower())
-    if found is not None:
-        return int(found[1]) <= _DIGITS_MAX or int(found[2]) <= _PLACES_MAX
-    return not data_type.lower().startswith("interval")
 
 
 class ViewState:
@@ -259,7 +241,7 @@ class ViewState:
                 more the state is of no use.
         """
         kinds = [f.dataType.simpleString() for f in rows.schema.fields]
-        if not all(sums_exactly(kind) for kind in kinds[plan.key_columns :]):
+        if not all(adds_exactly(kind, DIGITS_SUMMED) for kind in kinds[plan.key_columns :]):
             self.refuse("STATE_ROUNDS")
             return
         self._make(rows.schema)

@@ -22,10 +22,10 @@ Source: Gupta, Mumick and Subrahmanian, Maintaining Views Incrementally (SIGMOD 
 algorithm; Larson and Zhou for the counters that outer joins need (here: n_x).
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ctsql.catalog.schemas import decimal_size
 from ctsql.planner.ivm.algebra.nodes import (
     DIFF,
     Aggregate,
@@ -46,15 +46,14 @@ from ctsql.planner.ivm.algebra.nodes import (
     Step,
     UnionAll,
 )
+from ctsql.planner.ivm.algebra.spark_functions import AVERAGES
 from ctsql.planner.ivm.algebra.traversal import passed
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restricted
 from ctsql.planner.ivm.rules.context import Changes, StepRole, exchanged, together
 
 RULE = "state table: stored groups with the change added"
 
-_AVERAGES = ("avg", "mean")
 _INTEGERS = ("tinyint", "smallint", "int", "integer", "bigint", "byte", "short", "long")
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _DIGITS_MAX = 15
 
 BOUND = 2**53
@@ -96,7 +95,7 @@ def state_of(node: Aggregate, number: int) -> State | None:
         if call.argument is not None:
             summed = call.function != "count"
             arguments[call.argument] = arguments.get(call.argument, False) or summed
-            if call.function in _AVERAGES and _average_type(call.argument) == "DOUBLE":
+            if call.function in AVERAGES and _average_type(call.argument) == "DOUBLE":
                 sizes[_size(call.argument)] = None
     arguments |= dict.fromkeys(sizes, True)
     names = [f"k{i + 1}" for i in range(len(node.keys))] + ["n"]
@@ -125,7 +124,7 @@ def _is_kept(call: Call) -> bool:
         return call.argument is not None or call.expr.parts[1:] == ("(", "*", ")")
     if call.function == "sum":
         return call.argument is not None
-    if call.function in _AVERAGES and call.argument is not None:
+    if call.function in AVERAGES and call.argument is not None:
         return _average_type(call.argument) is not None
     return False
 
@@ -135,10 +134,10 @@ def _average_type(argument: Expr) -> str | None:
     kind = argument.column.type.lower() if argument.column is not None else ""
     if kind in _INTEGERS:
         return "DOUBLE"
-    match = _DECIMAL.fullmatch(kind)
-    if match is None or int(match[1]) > _DIGITS_MAX:
+    size = decimal_size(kind)
+    if size is None or size[0] > _DIGITS_MAX:
         return None
-    return f"DECIMAL({int(match[1]) + 4}, {int(match[2]) + 4})"
+    return f"DECIMAL({size[0] + 4}, {size[1] + 4})"
 
 
 def initial(node: Aggregate, state: State, numbers: Iterator[int]) -> Aggregate:

@@ -39,6 +39,7 @@ from ctsql.planner.ivm.algebra.nodes import (
     Window,
 )
 from ctsql.planner.ivm.algebra.traversal import used
+from ctsql.planner.syntax.tokens.tokenizer import word_set
 
 NOTHING = f"1 AS {PREFIX}none"
 """The select list of a relation of which only the number of rows counts."""
@@ -329,22 +330,9 @@ def joined(texts: Sequence[str]) -> str:
     return made
 
 
-_SPACED = (
-    "GROUP",
-    "FILTER",
-    "IN",
-    "AND",
-    "OR",
-    "NOT",
-    "OVER",
-    "THEN",
-    "ELSE",
-    "WHEN",
-    "AS",
-    "BY",
-    "LIKE",
-    "BETWEEN",
-)
+_SPACED = word_set("""
+    GROUP FILTER IN AND OR NOT OVER THEN ELSE WHEN AS BY LIKE BETWEEN
+""")
 
 
 def columns(cols: Sequence[Col]) -> str:
