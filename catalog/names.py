@@ -15,7 +15,26 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def quote(part: str) -> str:
     """An identifier as it must be typed: bare when it can be, else in backticks."""
-    return part if _PLAIN.fullmatch(part) else "`" + part.replace("`", "``") + "`"
+    return part if _PLAIN.fullmatch(part) else backtick(part)
+
+
+def backtick(part: str) -> str:
+    """An identifier in backticks, whatever it is: in Spark a bare reserved word is no name."""
+    return "`" + part.replace("`", "``") + "`"
+
+
+def backtick_all(parts: Iterable[str]) -> list[str]:
+    """Identifiers in backticks: column names as Spark's ``select`` must be given them."""
+    return [backtick(part) for part in parts]
+
+
+def unquote(part: str) -> str:
+    """An identifier without its backticks, if it has any.
+
+    >>> unquote("`one``two`"), unquote("plain")
+    ('one`two', 'plain')
+    """
+    return part[1:-1].replace("``", "`") if part.startswith("`") else part
 
 
 def fold(part: str) -> str:

@@ -105,6 +105,18 @@ class Column:
 
 Schema = tuple[Column, ...]
 
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+
+
+def decimal_size(data_type: str) -> tuple[int, int] | None:
+    """The digits of a decimal type, and how many of them are a fraction; None for another type.
+
+    >>> decimal_size("DECIMAL(10, 2)"), decimal_size("int")
+    ((10, 2), None)
+    """
+    found = _DECIMAL.fullmatch(data_type.lower())
+    return None if found is None else (int(found[1]), int(found[2]))
+
 
 def names(columns: Iterable[Column]) -> tuple[str, ...]:
     """The columns' names, in order."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
+from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote, unquote
 from ctsql.ports import ObjectInfo
 
 _KEYWORD_TEXT = """
@@ -128,12 +128,8 @@ def _wants_relation(tokens: Sequence[str]) -> bool:
     return False
 
 
-def _unquoted(part: str) -> str:
-    return part[1:-1].replace("``", "`") if part.startswith("`") else part
-
-
 def _parts(path: str) -> list[str]:
-    return [_unquoted(part) for part in re.findall(_PART, path)]
+    return [unquote(part) for part in re.findall(_PART, path)]
 
 
 def _lookup(path: str, objects: Sequence[ObjectInfo]) -> ObjectInfo | None:
@@ -159,7 +155,7 @@ def _relations(tokens: Sequence[str], objects: Sequence[ObjectInfo]) -> dict[str
         named[fold(item.name)] = item
         rest = [t for t in tokens[at + 1 : at + 3] if fold(t) != "as"]
         if rest and re.fullmatch(_PART, rest[0]) and fold(rest[0]) not in _NOT_AN_ALIAS:
-            named[fold(_unquoted(rest[0]))] = item
+            named[fold(unquote(rest[0]))] = item
     return named
 
 

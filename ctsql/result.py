@@ -18,6 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.names import backtick
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -222,7 +223,7 @@ class Result:
             if session is None:
                 raise error("INVALID_USAGE", message="Spark has not been started", detail="")
             pairs = zip(self.columns, self.types, strict=True)
-            schema = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in pairs)
+            schema = ", ".join(f"{backtick(name)} {kind}" for name, kind in pairs)
             return session.createDataFrame(self._held(), schema)
 
     def _held(self) -> list[Row]:

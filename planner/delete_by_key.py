@@ -14,7 +14,7 @@ where the left side names columns of the output, each once, the right side colum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ctsql.catalog.names import fold
+from ctsql.catalog.names import fold, unquote
 from ctsql.planner.nodes import (
     ChangesInput,
     Delete,
@@ -73,7 +73,7 @@ def key_lookup(delete: Delete) -> KeyLookup | None:
     alias = _alias(behind, ref.span.start, ref.span.stop, ref.parts[-1])
     if alias is None:
         return None
-    columns = _columns(left, output.columns, _bare(delete.alias))
+    columns = _columns(left, output.columns, unquote(delete.alias))
     keys = _columns(selected, of.columns, alias)
     if columns is None or keys is None or len(columns) != len(keys):
         return None
@@ -135,8 +135,3 @@ def _listed(tokens: Tokens) -> list[list[Token]]:
         else:
             items[-1].append(token)
     return items
-
-
-def _bare(alias: str) -> str:
-    """A quoted name without its quotes."""
-    return alias.removeprefix("`").removesuffix("`").replace("``", "`")

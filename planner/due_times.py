@@ -12,9 +12,7 @@ from ctsql.planner.nodes import (
     TimesReduce,
     descend,
 )
-from ctsql.planner.rules.times_extract import times_extract
-from ctsql.planner.rules.times_reduce import times_reduce
-from ctsql.planner.updates import Row, Update
+from ctsql.planner.updates import Row, Update, times_extract, times_reduce
 
 InputNode = InsertsInput | DeletesInput | ChangesInput
 

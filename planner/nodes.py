@@ -16,9 +16,6 @@ from ctsql.catalog.refreshes import Every, RefreshPart
 from ctsql.catalog.schemas import Column
 from ctsql.planner.syntax.ast import MergeAction, MergeWhen, SqlText
 
-COPIES_CHANGED = "__ct_diff"
-"""The last column of the rows of a :class:`ChangesInput`: no table has one of this name."""
-
 
 class Role(Enum):
     """How a statement uses a relation."""
@@ -66,7 +63,7 @@ class DeletesInput:
 class ChangesInput:
     """The rows changed at T, each once, with ``diff``: copies inserted, or if negative deleted.
 
-    ``columns`` ends with it; with ``COPIES_CHANGED`` where the table has a column ``diff`` and the
+    ``columns`` ends with it; with ``DIFF`` where the table has a column ``diff`` and the
     text names all columns anew. On the first run with snapshot the rows are the whole contents.
     """
 

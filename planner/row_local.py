@@ -13,39 +13,28 @@ told from its tokens, so it may say no where a proof would say yes; never the ot
 from dataclasses import replace
 from itertools import pairwise
 
+from ctsql.catalog.names import backtick_all
+from ctsql.catalog.reserved_columns import TIME
+from ctsql.planner.ivm.algebra.spark_functions import CLOCKS, SCALARS
 from ctsql.planner.nodes import Insert, InsertsInput, Query, TaskWrite, Transaction, descend
 from ctsql.planner.syntax.ast import Edit
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, at_depth_0, tokenise
+from ctsql.planner.syntax.tokens.tokenizer import (
+    Kind,
+    Token,
+    Tokens,
+    at_depth_0,
+    tokenise,
+    word_set,
+)
 
-TIME = "__ct_time"
-"""The column that tells of which T a row is."""
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_COMBINING = _words(
+_COMBINING = word_set(
     """DISTINCT ALL GROUP HAVING WINDOW OVER ORDER SORT CLUSTER DISTRIBUTE LIMIT OFFSET UNION EXCEPT
     INTERSECT MINUS JOIN LATERAL PIVOT UNPIVOT TABLESAMPLE EXISTS WITH QUALIFY VALUES TABLE
     RECURSIVE TRANSFORM REDUCE MAP |> ->"""
 )
-_BY_ROW = _words(
-    """ABS ACOS ADD_MONTHS ASCII ASIN ATAN BIGINT BOOLEAN BTRIM CAST CEIL CEILING CHAR CHAR_LENGTH
-    COALESCE CONCAT CONCAT_WS CONTAINS COS CRC32 CURDATE CURRENT_DATE CURRENT_TIMESTAMP DATE DATEADD
-    DATEDIFF DATE_ADD DATE_DIFF DATE_FORMAT DATE_SUB DATE_TRUNC DAY DAYOFMONTH DAYOFWEEK DAYOFYEAR
-    DECIMAL DOUBLE ENDSWITH EXP EXTRACT FLOAT FLOOR FORMAT_NUMBER FORMAT_STRING GET_JSON_OBJECT
-    GREATEST HASH HEX HOUR IF IFNULL INITCAP INSTR INT ISNAN ISNOTNULL ISNULL LAST_DAY LCASE LEAST
-    LEFT LENGTH LN LOCALTIMESTAMP LOCATE LOG LOG10 LOG2 LOWER LPAD LTRIM MAKE_DATE MD5 MINUTE MOD
-    MONTH NAMED_STRUCT NEGATIVE NOW NULLIF NVL NVL2 OVERLAY PMOD POSITION POW POWER QUARTER
-    REGEXP_EXTRACT REGEXP_REPLACE REPEAT REPLACE REVERSE RIGHT ROUND RPAD RTRIM SECOND SHA SHA1 SHA2
-    SIGN SIN SMALLINT SPLIT_PART SQRT STARTSWITH STRING STRUCT SUBSTR SUBSTRING SUBSTRING_INDEX TAN
-    TIMESTAMP TIMESTAMP_MILLIS TINYINT TO_DATE TO_TIMESTAMP TRANSLATE TRIM TRUNC TRY_ADD TRY_CAST
-    TRY_DIVIDE TRY_MULTIPLY TRY_SUBTRACT UCASE UNHEX UNIX_TIMESTAMP UPPER VARCHAR WEEKOFYEAR
-    XXHASH64 YEAR"""
-)
+_BY_ROW = SCALARS | CLOCKS | {"try_cast", "varchar"}
 # Words that may stand in front of a parenthesis and are no functions.
-_BEFORE_PARENTHESIS = _words(
+_BEFORE_PARENTHESIS = word_set(
     "SELECT WHERE AND OR NOT IN LIKE RLIKE BETWEEN CASE WHEN THEN ELSE AS IS FROM BY"
 )
 
@@ -101,7 +90,7 @@ def _takes_rows_one_by_one(tokens: Tokens) -> bool:
         for t, following in pairwise(tokens)
         if following.upper == "(" and (t.is_name or t.upper in (")", "]"))
     ]
-    return all(t.upper in _BY_ROW | _BEFORE_PARENTHESIS for t in calls)
+    return all(t.upper.lower() in _BY_ROW or t.upper in _BEFORE_PARENTHESIS for t in calls)
 
 
 def _from(tokens: Tokens) -> Token | None:
@@ -125,7 +114,7 @@ def _timed(query: Query) -> Query:
     tokens = tokenise(query.sql.span)
     last = _from(tokens)
     assert last is not None
-    columns = ", ".join("`" + c.replace("`", "``") + "`" for c in relation.columns)
+    columns = ", ".join(backtick_all(relation.columns))
     edits = [Edit(span=star.span, text=columns) for star in _stars(tokens)]
     edits.append(Edit(span=replace(last.span, stop=last.start), text=f", {TIME} "))
     sql = replace(query.sql, edits=(*query.sql.edits, *edits))

@@ -10,6 +10,8 @@ Source: differential dataflow (McSherry, Murray, Isaacs, Isard, CIDR 2013), sect
 from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
+from ctsql.catalog import times
+
 Row = TypeVar("Row", bound=Hashable)
 Update = tuple[Row, int, int]
 
@@ -30,3 +32,32 @@ def as_of(updates: Iterable[Update[Row]], at: int) -> dict[Row, int]:
         if time <= at:
             sums[row] = sums.get(row, 0) + diff
     return {row: count for row, count in sums.items() if count != 0}
+
+
+def step_forward(updates: Iterable[Update[Row]], *, what: str) -> list[Update[Row]]:
+    """Every update (row, t, d) becomes (row, t + 1, d)."""
+    return [(row, times.step_forward(time, what=what), diff) for row, time, diff in updates]
+
+
+def inserts_input(updates: Iterable[Update[Row]]) -> list[Update[Row]]:
+    """At each time the inserts (diff > 0) of that time, taken back at the next."""
+    inserts = [(row, time, diff) for row, time, diff in updates if diff > 0]
+    negated = [(row, time, -diff) for row, time, diff in inserts]
+    return consolidate([*inserts, *step_forward(negated, what="an input's inserts")])
+
+
+def times_extract(updates: Iterable[Update[Row]]) -> list[tuple[int, int]]:
+    """(row, t, d) to (t, d), summed by time; a time whose diffs add to zero is left out."""
+    return [(time, diff) for time, diff in _sum_by_time((t, d) for _, t, d in updates) if diff != 0]
+
+
+def times_reduce(due: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """(t, d) added up by time and ordered by time."""
+    return sorted(_sum_by_time(due))
+
+
+def _sum_by_time(diffs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    sums: dict[int, int] = {}
+    for time, diff in diffs:
+        sums[time] = sums.get(time, 0) + diff
+    return list(sums.items())

@@ -7,6 +7,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import RefreshPart
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column, without_limits
 from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.binding.checks import check_holds_rows, check_storable, named_columns
@@ -18,12 +19,12 @@ from ctsql.planner.binding.definitions import (
 )
 from ctsql.planner.binding.names import qualify
 from ctsql.planner.nodes import (
-    COPIES_CHANGED,
     POLICY_AUTO,
     Get,
     Node,
     Query,
     Role,
+    TaskWrite,
     ViewReference,
     ViewWrite,
 )
@@ -38,8 +39,8 @@ from ctsql.planner.syntax.ast import (
 )
 from ctsql.planner.syntax.statements.refreshes import POLICY
 
-DIFF = "diff"
-"""The last column of ``changes(t)``."""
+DIFF_NAME = "diff"
+"""What the last column of ``changes(t)`` is called."""
 
 _CHANGE_ROLES = {
     ChangeKind.INSERTS: Role.INPUT,
@@ -52,9 +53,27 @@ _CHANGE_ROLES = {
 class Bound:
     """A bound definition: its plan, its columns, and what it reads."""
 
-    plan: Node
+    plan: Query | TaskWrite | ViewWrite
     columns: tuple[Column, ...]
     reads: tuple[Reading, ...]
+
+    @property
+    def task(self) -> TaskWrite:
+        """The plan of a continual task."""
+        assert isinstance(self.plan, TaskWrite)
+        return self.plan
+
+    @property
+    def view(self) -> ViewWrite:
+        """The plan of a materialized view."""
+        assert isinstance(self.plan, ViewWrite)
+        return self.plan
+
+    @property
+    def query(self) -> Query:
+        """The plan of a plain view: its query."""
+        assert isinstance(self.plan, Query)
+        return self.plan
 
 
 class Binder:
@@ -167,9 +186,7 @@ class Binder:
     def bind_select(self, statement: Select) -> Query:
         """A query at the top level; Spark checks its columns when it is lowered."""
         trusting = Binder(self.catalog, self.search_schema, None, columns_of=self.columns_of)
-        query: Node = transform(trusting.query(statement.query))
-        assert isinstance(query, Query)  # the rules keep the root's kind
-        return query
+        return transform(trusting.query(statement.query))
 
     def bind_view(self, statement: CreateView) -> Bound:
         """CREATE VIEW."""
@@ -217,10 +234,10 @@ def _diff_of(ref: RelationRef, columns: Sequence[str]) -> str:
         INVALID_STATEMENT: t has a column of that name, and no list says what each is called.
     """
     known = [fold(column) for column in columns]
-    if DIFF not in known:
-        return DIFF
+    if DIFF_NAME not in known:
+        return DIFF_NAME
     if ref.names_columns:
-        return COPIES_CHANGED
+        return DIFF
     free = "copies"
     while free in known:
         free += "_"
@@ -228,9 +245,9 @@ def _diff_of(ref: RelationRef, columns: Sequence[str]) -> str:
     raise error(
         "INVALID_STATEMENT",
         span=ref.span,
-        message=f'changes({ref.name_span.text}) would have two columns called "{DIFF}"',
-        detail=f'{ref.name_span.text} has a column "{DIFF}" of its own; the last one says how many '
-        "copies were inserted or deleted.",
+        message=f'changes({ref.name_span.text}) would have two columns called "{DIFF_NAME}"',
+        detail=f'{ref.name_span.text} has a column "{DIFF_NAME}" of its own; the last one says how '
+        "many copies were inserted or deleted.",
         hint=f"Name them all: changes({ref.name_span.text}) AS {quote(ref.parts[-1])}({named})",
     )
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item
 from ctsql.catalog.names import fold
+from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Span
 from ctsql.planner.nodes import Query
 from ctsql.planner.syntax.ast import ColumnDef
 
-COLUMN_PREFIX = "__ct_"
 NAME_FORBIDDEN = " ,;{}()\n\t="
 """Characters that Parquet allows in no column name."""
 
@@ -39,12 +39,12 @@ def named_columns(query: Query, declared: Sequence[ColumnDef], span: Span) -> tu
 def check_storable(columns: Sequence[Column], span: Span) -> None:
     """Columns a table can have: INVALID_NAME, INVALID_COLUMN_TYPE."""
     for column in columns:
-        if fold(column.name).startswith(COLUMN_PREFIX):
+        if fold(column.name).startswith(PREFIX):
             raise error(
                 "INVALID_NAME",
                 span=span,
                 name=column.name,
-                detail=f"Names that begin with {COLUMN_PREFIX} are kept for ctsql.",
+                detail=f"Names that begin with {PREFIX} are kept for ctsql.",
             )
         if any(character in NAME_FORBIDDEN for character in column.name):
             raise error(

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.names import did_you_mean, fold
+from ctsql.catalog.names import backtick, did_you_mean, fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.planner.desugar.commented import commented
@@ -118,11 +118,6 @@ def on_one_line(expression: Span) -> str:
     return "".join(parts).strip()
 
 
-def quoted(name: str) -> str:
-    """A column's name, always in backticks: it may be a word that is reserved."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def order_terms(column: str, kind: str) -> list[str]:
     """Expressions that tell any two values of a type apart, and order them the same everywhere."""
     as_text = f"to_json(struct({column}))"
@@ -152,7 +147,7 @@ class _Form:
         columns: Sequence[Column],
     ) -> None:
         self.flow = flow
-        self.keys = [quoted(k.name) for k in keys]
+        self.keys = [backtick(k.name) for k in keys]
         folded = {fold(k.name) for k in keys}
         self.values = [c for c in chosen if fold(c.name) not in folded]
         self.chosen = chosen
@@ -161,7 +156,7 @@ class _Form:
         self.state = flow.name.span.text
         tracked = _chosen(flow.tracked, columns)
         self.tracked = [c for c in self.values if c in tracked]
-        self.names = [quoted(c.name) for c in chosen]
+        self.names = [backtick(c.name) for c in chosen]
 
     # ---- pieces
 
@@ -175,7 +170,7 @@ class _Form:
 
     def value_terms(self, columns: Iterable[Column], of: str = "") -> list[str]:
         """Expressions that tell values of columns apart."""
-        return [t for c in columns for t in order_terms(of + quoted(c.name), c.type)]
+        return [t for c in columns for t in order_terms(of + backtick(c.name), c.type)]
 
     def events(self) -> str:
         """The events of one T; a delete has no values but its key."""
@@ -235,7 +230,7 @@ class _Form:
     def texts(self, view_name: str) -> FlowTexts:
         """The two statements."""
         quiet = "IF NOT EXISTS " if self.flow.if_not_exists else ""
-        declared = [(quoted(c.name), c.type) for c in self.chosen] + self.state_columns()
+        declared = [(backtick(c.name), c.type) for c in self.chosen] + self.state_columns()
         made = _indented(commented(self.flow.span.text, ""), 4).rstrip()
         body = ";\n".join("    " + statement for statement in self.body())
         task = (
@@ -279,7 +274,7 @@ class _Scd1Partial(_Form):
     """The state of a key is each column's last value, with its sequence value (O4)."""
 
     def state_columns(self) -> list[tuple[str, str]]:
-        fields = ", ".join(f"{quoted(c.name)}: {self.sequence_type}" for c in self.values)
+        fields = ", ".join(f"{backtick(c.name)}: {self.sequence_type}" for c in self.values)
         found = [(SEQUENCE, self.sequence_type), (DELETED_AT, self.sequence_type)]
         if fields:
             found.append((SEQUENCES, f"STRUCT<{fields}>"))
@@ -288,13 +283,13 @@ class _Scd1Partial(_Form):
     def body(self) -> list[str]:
         terms = ["{of}" + SEQUENCE, "{of}" + DELETED_AT]
         terms += self.value_terms(self.values, "{of}")
-        terms += [f"{{of}}{SEQUENCES}.{quoted(c.name)}" for c in self.values]
+        terms += [f"{{of}}{SEQUENCES}.{backtick(c.name)}" for c in self.values]
         return self.replaced(self._merged(), [], terms)
 
     def _merged(self) -> str:
         from_event, from_state, merged, shown, since = [], [], [], [], []
         for i, column in enumerate(self.values):
-            name = quoted(column.name)
+            name = backtick(column.name)
             order = order_terms(name, column.type)
             last = struct([SEQUENCE, *order])
             held = struct([f"{SEQUENCES}.{name}", *order])
@@ -340,7 +335,7 @@ class _Scd2(_Form):
         kind = self.sequence_type
         found = [(START, kind), (END, kind), (SEQUENCE, kind), (DELETED, "BOOLEAN")]
         if self._partial:
-            fields = ", ".join(f"{quoted(c.name)}: {c.type}" for c in self.values)
+            fields = ", ".join(f"{backtick(c.name)}: {c.type}" for c in self.values)
             found.append((EVENT, f"STRUCT<{fields}>"))
         return [*found, (UPDATED, "TIMESTAMP")]
 
@@ -358,7 +353,7 @@ class _Scd2(_Form):
             terms += [
                 t
                 for c in self.values
-                for t in order_terms(f"{{of}}{EVENT}.{quoted(c.name)}", c.type)
+                for t in order_terms(f"{{of}}{EVENT}.{backtick(c.name)}", c.type)
             ]
         return self.replaced(self._versions(), [SEQUENCE], terms)
 
@@ -409,7 +404,7 @@ class _Scd2(_Form):
     def _filled(self, rows: str) -> str:
         """NULLs take the value before them, not past a delete (O4); the event stays beside."""
         keys = ", ".join(self.keys)
-        raw = ", ".join(f"'{_escaped(c.name)}', {quoted(c.name)}" for c in self.values)
+        raw = ", ".join(f"'{_escaped(c.name)}', {backtick(c.name)}" for c in self.values)
         rows = _over(
             rows,
             f"named_struct({raw}) AS {EVENT}, count_if({DELETED}) OVER "

@@ -10,6 +10,7 @@ from typing import assert_never
 from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
     Col,
+    ConstantDiff,
     Distinct,
     Expr,
     Filter,
@@ -29,7 +30,6 @@ from ctsql.planner.ivm.algebra.nodes import (
     Step,
     Subquery,
     UnionAll,
-    Weighted,
     Window,
 )
 from ctsql.planner.ivm.algebra.reasons import Reason
@@ -118,7 +118,7 @@ def label(node: Node) -> str:
         case Limit():
             order = ", ".join(f"{text_of(o.expr)} {o.direction}".strip() for o in node.order)
             return f"First {node.limit} by {order}"
-        case Step() | StateRows() | Restricted() | Weighted():
+        case Step() | StateRows() | Restricted() | ConstantDiff():
             return type(node).__name__
         case _:
             assert_never(node)

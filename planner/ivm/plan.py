@@ -7,7 +7,7 @@ relations through a callback, so this module knows nothing of where they are.
 Roles of the relations in the texts:
 
 - a table as of before (``old``), as of after (``new``), and its change (``delta``): the columns
-  that the plan reads, and ``__ct_w``, the copies added (or taken away, if negative). The change
+  that the plan reads, and ``__ct_diff``, the copies added (or taken away, if negative). The change
   should be consolidated over just these columns: what differs elsewhere then nets to nothing;
 - a step: the rows of an earlier text of the same answer, under their own column names;
 - a state table: the stored groups of an aggregate, as of before;
@@ -18,8 +18,9 @@ import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from ctsql.catalog.names import backtick
 from ctsql.planner.ivm.algebra.nodes import (
-    WEIGHT,
+    DIFF,
     Aggregate,
     Col,
     Node,
@@ -41,7 +42,7 @@ from ctsql.planner.ivm.sql.queries import (
     Text,
     TopTexts,
 )
-from ctsql.planner.ivm.sql.spark import Names, Printer, TableUse, quote_always
+from ctsql.planner.ivm.sql.spark import Names, Printer, TableUse
 from ctsql.planner.ivm.strategies.add_to_groups import added_rows, can_add
 from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows, widened
 from ctsql.planner.ivm.strategies.state_table import (
@@ -93,7 +94,7 @@ class Naming:
     """
 
     table: Callable[[TableUse], str]
-    step: Callable[[str], str] = quote_always
+    step: Callable[[str], str] = backtick
     state: Callable[[int], str] = "__ct_state_{}".format
     view: Callable[[], str] = "__ct_view".format
 
@@ -315,8 +316,8 @@ class ChangePlan:
         return Printer(Names(naming.table, naming.step, state))
 
     def _final(self, printer: Printer, node: Node, *, signed: bool) -> Text:
-        names = (*self.columns, WEIGHT.sql) if signed else self.columns
-        columns = (*self.query.columns, WEIGHT) if signed else self.query.columns
+        names = (*self.columns, DIFF.sql) if signed else self.columns
+        columns = (*self.query.columns, DIFF) if signed else self.query.columns
         return _text(printer, node, columns, names)
 
 

@@ -11,7 +11,7 @@ from ctsql.planner.lowering.context import EMPTY, Context, Found, Sources
 from ctsql.planner.lowering.error_hook import Failures
 from ctsql.planner.lowering.merge import assigned
 from ctsql.planner.lowering.output_state import Held, View, together
-from ctsql.planner.lowering.queries import lower_query, quoted, temporary_view
+from ctsql.planner.lowering.queries import lower_query, temporary_view
 from ctsql.planner.lowering.store_assignment import value_text
 from ctsql.planner.lowering.transaction import (
     Proposal,
@@ -43,7 +43,6 @@ __all__ = [
     "lower_statements",
     "lower_transaction",
     "lower_view",
-    "quoted",
     "stored_types",
     "temporary_view",
     "together",

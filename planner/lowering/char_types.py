@@ -16,6 +16,7 @@ import re
 
 from pyspark.sql import DataFrame, functions as F, types as T
 
+from ctsql.catalog.names import backtick
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.lowering.type_names import type_name
 
@@ -73,7 +74,7 @@ def without_padding(rows: DataFrame) -> DataFrame:
 def _with_tags(rows: DataFrame, tags: dict[str, str] | dict[str, None]) -> DataFrame:
     chosen = []
     for field in rows.schema.fields:
-        column = F.col("`" + field.name.replace("`", "``") + "`")
+        column = F.col(backtick(field.name))
         if field.name in tags:
             metadata = {k: v for k, v in field.metadata.items() if k != TAG}
             tag = tags[field.name]

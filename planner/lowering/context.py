@@ -35,7 +35,7 @@ class Sources(Protocol):
         """Exactly the rows deleted at T; none on a first run with snapshot."""
 
     def changes(self, object_id: str, at: int) -> DataFrame:
-        """The rows changed at T, each once, with the column ``COPIES_CHANGED``."""
+        """The rows changed at T, each once, with the column ``DIFF``."""
 
     def stored(self, object_id: str) -> DataFrame | None:
         """What an output holds, with the columns that locate each row; None when it is empty."""

@@ -14,15 +14,15 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, Window, functions as F
 
+from ctsql.catalog.names import backtick, backtick_all
+from ctsql.catalog.reserved_columns import ACTION, HELD, VALUE_
 from ctsql.planner.lowering.output_state import Held, View, together
-from ctsql.planner.lowering.queries import lower_query, quoted
+from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.lowering.store_assignment import as_stored, cast_type
 from ctsql.planner.nodes import Merge, MergeClause, Query, SelfReference
 from ctsql.planner.syntax.ast import MergeAction, MergeWhen
 
 Pieces = list[str | Query]
-_ACTION = "__ct_a"
-_NUMBER = "__ct_i"
 AMBIGUOUS_MATCH = "a row of the output is matched by several rows of the source of MERGE"
 
 
@@ -38,7 +38,7 @@ def lower_merge(node: Merge, view: View, *, later: bool) -> Held:
         for gone, made in lowering.changed(rows):
             fresh.append(made)
             if rows is stored:
-                victims = together(victims, gone.select(*quoted(rows.columns)))
+                victims = together(victims, gone.select(*backtick_all(rows.columns)))
     if stored is not None and later:
         stored = lowering.kept(stored)
     if inserts is not None:
@@ -77,28 +77,28 @@ class _Lowering:
     def _split(
         self, acted: DataFrame, clauses: Sequence[MergeClause]
     ) -> tuple[DataFrame, DataFrame | None]:
-        gone = acted.where(F.col(_ACTION) > 0)
+        gone = acted.where(F.col(ACTION) > 0)
         updates = [i for i, c in enumerate(clauses, 1) if c.action is MergeAction.UPDATE]
         if not updates:
             return gone, None
-        values = [as_stored(F.col(f"__ct_v{i}"), c) for i, c in enumerate(self.node.target)]
-        return gone, gone.where(F.col(_ACTION).isin(updates)).select(*values)
+        values = [as_stored(F.col(f"{VALUE_}{i}"), c) for i, c in enumerate(self.node.target)]
+        return gone, gone.where(F.col(ACTION).isin(updates)).select(*values)
 
     def _matched(self, rows: DataFrame, clauses: Sequence[MergeClause]) -> DataFrame:
         """Held rows with a match, with the number of the clause that applies and new values."""
         if _deletes_all(clauses):
             found = self._joined(rows, "LEFT SEMI JOIN")
-            return found.withColumn(_ACTION, F.lit(1))
+            return found.withColumn(ACTION, F.lit(1))
         places = [c for c in rows.columns if c not in {t.name for t in self.node.target}]
         if not places:
-            rows = rows.withColumn(_NUMBER, F.monotonically_increasing_id())
-            places = [_NUMBER]
+            rows = rows.withColumn(HELD, F.monotonically_increasing_id())
+            places = [HELD]
         pieces: Pieces = [f"SELECT {self.node.alias}.*", *self._choice(clauses)]
         pieces += [self._from("{rows}", "JOIN"), self.node.on, ")"]
         pairs = self.view.run(pieces, {"rows": rows, "source": self.source})
-        often = F.count(F.lit(1)).over(Window.partitionBy(*quoted(places))) > 1
+        often = F.count(F.lit(1)).over(Window.partitionBy(*backtick_all(places))) > 1
         refused = F.raise_error(F.lit(AMBIGUOUS_MATCH)).cast("int")
-        return pairs.withColumn(_ACTION, F.when(often, refused).otherwise(F.col(_ACTION)))
+        return pairs.withColumn(ACTION, F.when(often, refused).otherwise(F.col(ACTION)))
 
     def _acted(self, rows: DataFrame, clauses: Sequence[MergeClause]) -> DataFrame:
         """Held rows without a match, with the clause that applies and new values."""
@@ -112,9 +112,9 @@ class _Lowering:
     def _choice(self, clauses: Sequence[MergeClause]) -> Pieces:
         """The number of the first clause that applies, 0 for none; and the values it gives."""
         pieces: Pieces = [", ", *_cases(clauses, [[str(i)] for i in range(1, len(clauses) + 1)])]
-        pieces[-1] = f"{pieces[-1]} AS {_ACTION}"
+        pieces[-1] = f"{pieces[-1]} AS {ACTION}"
         for i, column in enumerate(self.node.target):
-            kept = f"{self.node.alias}.{quoted([column.name])[0]}"
+            kept = f"{self.node.alias}.{backtick(column.name)}"
             values: list[Pieces] = []
             for clause in clauses:
                 value = next((a for a in clause.assignments if a.column == column.name), None)
@@ -124,7 +124,7 @@ class _Lowering:
                     values.append(["NULL"])
                 else:
                     values.append(["CAST((", value.value, f") AS {cast_type(column)})"])
-            pieces += [", ", *_cases(clauses, values, otherwise=kept), f" AS __ct_v{i}"]
+            pieces += [", ", *_cases(clauses, values, otherwise=kept), f" AS {VALUE_}{i}"]
         return pieces
 
     def kept(self, rows: DataFrame) -> DataFrame:
@@ -175,7 +175,7 @@ class _Lowering:
             value = given.get(column.name)
             pieces.append(", " if i else "")
             pieces += ["NULL"] if value is None else ["(", value, ")"]
-            pieces.append(f" AS __ct_v{i}")
+            pieces.append(f" AS {VALUE_}{i}")
         pieces += [
             f" FROM {{source}} AS {node.source_alias} LEFT ANTI JOIN {{held}} AS {node.alias} ON (",
             node.on,
@@ -189,7 +189,9 @@ class _Lowering:
         assert isinstance(node.of, SelfReference)  # the rules made it one
         held = self.view.held.contents(node.of, self.view.context)
         rows = self.view.run(pieces, {"source": self.source, "held": held})
-        return rows.select(*(as_stored(F.col(f"__ct_v{i}"), c) for i, c in enumerate(node.target)))
+        return rows.select(
+            *(as_stored(F.col(f"{VALUE_}{i}"), c) for i, c in enumerate(node.target))
+        )
 
 
 def assigned(node: Merge, view: View) -> list[DataFrame]:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
+from ctsql.catalog.names import backtick_all
 from ctsql.planner.lowering.context import EMPTY, Context
 from ctsql.planner.lowering.queries import (
     lower_relation,
-    quoted,
     relation_frames,
     run_pieces,
     temporary_view,
@@ -41,7 +41,7 @@ class Held:
 
     def contents(self, own: SelfReference, context: Context) -> DataFrame:
         """All rows, without their places."""
-        columns = quoted(own.columns)
+        columns = backtick_all(own.columns)
         parts = [f.select(*columns) for f in (self.stored, self.inserts) if f is not None]
         if not parts:
             return context.sources.contents(own.object_id, EMPTY).select(*columns)

@@ -12,12 +12,12 @@ from functools import singledispatch
 
 from pyspark.sql import DataFrame
 
-from ctsql.catalog.names import fold
+from ctsql.catalog.names import backtick_all, fold
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.error_hook import Failures
 from ctsql.planner.nodes import (
-    COPIES_CHANGED,
     ChangesInput,
     DeletesInput,
     InsertsInput,
@@ -71,7 +71,7 @@ def _present(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     A text that names one that is not there is refused by Spark, at its place.
     """
     there = {fold(c) for c in rows.columns}
-    return rows.select(*quoted([c for c in columns if fold(c) in there]))
+    return rows.select(*backtick_all([c for c in columns if fold(c) in there]))
 
 
 @lower_relation.register
@@ -87,9 +87,9 @@ def _(node: DeletesInput, context: Context) -> DataFrame:
 @lower_relation.register
 def _(node: ChangesInput, context: Context) -> DataFrame:
     rows = context.sources.changes(node.object_id, context.at)
-    copies = rows[COPIES_CHANGED].alias(node.columns[-1])
-    present = _present(rows.drop(COPIES_CHANGED), node.columns[:-1])
-    return rows.select(*quoted(present.columns), copies)
+    diff = rows[DIFF].alias(node.columns[-1])
+    present = _present(rows.drop(DIFF), node.columns[:-1])
+    return rows.select(*backtick_all(present.columns), diff)
 
 
 @lower_relation.register
@@ -100,11 +100,6 @@ def _(node: NormalReference, context: Context) -> DataFrame:
 @lower_relation.register
 def _(node: ViewReference, context: Context) -> DataFrame:
     return lower_query(node.query, context).toDF(*node.columns)
-
-
-def quoted(columns: Sequence[str]) -> list[str]:
-    """Column names as ``select`` must be given them, dots and backticks safe."""
-    return ["`" + c.replace("`", "``") + "`" for c in columns]
 
 
 def lower_query(

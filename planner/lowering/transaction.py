@@ -16,11 +16,13 @@ from functools import singledispatch
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.names import backtick
+from ctsql.catalog.reserved_columns import COLUMN_, VALUE_
 from ctsql.planner.delete_by_key import sole_lookup
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.merge import lower_merge
 from ctsql.planner.lowering.output_state import Held, View, together
-from ctsql.planner.lowering.queries import lower_query, quoted
+from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.lowering.store_assignment import as_stored, may_store, value_text
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.lowering.view import check_count
@@ -183,14 +185,14 @@ def _inserted(statement: Insert, view: View, carried: tuple[str, ...] = ()) -> D
     place = {name: i for i, name in enumerate(statement.into)}
     check_count(len(statement.into) + len(carried), rows, query)
     _check_types(statement, rows)
-    positional = rows.toDF(*(f"__ct_c{i}" for i in range(len(statement.into))), *carried)
+    positional = rows.toDF(*(f"{COLUMN_}{i}" for i in range(len(statement.into))), *carried)
     defaults = {a.column: a.value for a in statement.defaults}
     chosen = []
     for column in statement.target:
         source = F.lit(None)
         default = defaults.get(column.name)
         if column.name in place:
-            source = F.col(f"__ct_c{place[column.name]}")
+            source = F.col(f"{COLUMN_}{place[column.name]}")
         elif default is not None:
             source = F.expr(value_text(default, context))
         chosen.append(as_stored(source, column))
@@ -234,9 +236,9 @@ def _updated(statement: Update, view: View, rows: DataFrame) -> DataFrame:
     pieces: list[str | Query] = ["SELECT *"]
     for i, assign in enumerate(statement.assignments):
         if assign.value is None:
-            pieces.append(f", NULL AS __ct_v{i}")
+            pieces.append(f", NULL AS {VALUE_}{i}")
         else:
-            pieces += [", (", assign.value, f") AS __ct_v{i}"]
+            pieces += [", (", assign.value, f") AS {VALUE_}{i}"]
     pieces.append(f" FROM {{rows}} AS {statement.alias}")
     if statement.where is not None:
         pieces += [" WHERE (", statement.where, ")"]
@@ -244,9 +246,9 @@ def _updated(statement: Update, view: View, rows: DataFrame) -> DataFrame:
     place = {a.column: i for i, a in enumerate(statement.assignments)}
     return matched.select(
         *(
-            as_stored(F.col(f"__ct_v{place[c.name]}"), c)
+            as_stored(F.col(f"{VALUE_}{place[c.name]}"), c)
             if c.name in place
-            else F.col(quoted([c.name])[0])
+            else F.col(backtick(c.name))
             for c in statement.target
         )
     )

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.names import backtick
+from ctsql.catalog.reserved_columns import COLUMN_
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.lowering.char_types import metadata_of
 from ctsql.planner.lowering.context import Context
-from ctsql.planner.lowering.queries import lower_query, quoted
+from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.nodes import Query, ViewWrite
@@ -54,9 +56,9 @@ def check_count(wanted: int, rows: DataFrame, query: Query) -> None:
 
 def stored_types(rows: DataFrame, node: ViewWrite, more: Sequence[str] = ()) -> DataFrame:
     """Rows of the view's query under the stored names and types; ``more`` stand behind them."""
-    positional = rows.toDF(*(f"__ct_c{i}" for i in range(len(node.columns))), *more)
+    positional = rows.toDF(*(f"{COLUMN_}{i}" for i in range(len(node.columns))), *more)
     return positional.select(
-        *(_stored(F.col(f"__ct_c{i}"), c) for i, c in enumerate(node.columns)),
+        *(_stored(F.col(f"{COLUMN_}{i}"), c) for i, c in enumerate(node.columns)),
         *more,
     )
 
@@ -73,9 +75,7 @@ def checked(rows: DataFrame, node: ViewWrite) -> DataFrame:
         return rows
     return rows.select(
         *(
-            _asserted(F.col(quoted([c.name])[0]), c, node).alias(
-                c.name, metadata=metadata_of(c.type)
-            )
+            _asserted(F.col(backtick(c.name)), c, node).alias(c.name, metadata=metadata_of(c.type))
             for c in node.columns
         )
     )

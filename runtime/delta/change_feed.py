@@ -11,14 +11,14 @@ from functools import cached_property, reduce
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
-from ctsql.planner.nodes import COPIES_CHANGED
+from ctsql.catalog.names import backtick, backtick_all
+from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN
 from ctsql.runtime.delta.local_scan import local_rows
 from ctsql.runtime.delta.parquet_reader import OnlySpark, TooMany
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_changes import Movement, added_files, numbered_files
-from ctsql.runtime.rows.locations import FILE_COLUMN
-from ctsql.runtime.rows.multiset import COPIES, column_name, copied, net
+from ctsql.runtime.rows.multiset import copied, net
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class InputChange:
         added: the rows of a change that only inserts; None for another one.
         held: the same, if they are few and the driver has them. values: the same, if this process
             has read them.
-        changed: the net change of another one: rows with ``COPIES``.
+        changed: the net change of another one: rows with ``DIFF``.
         nothing: gives a table like the input without rows.
     """
 
@@ -43,13 +43,13 @@ class InputChange:
     def _columns(self) -> list[str]:
         frame = self.added if self.added is not None else self.changed
         frame = self.nothing() if frame is None else frame
-        return [c for c in frame.columns if c != COPIES]
+        return [c for c in frame.columns if c != DIFF]
 
     @property
     def inserts(self) -> DataFrame:
         """The rows inserted, with multiplicity."""
         if self.changed is not None:
-            return copied(self.changed.where(F.col(COPIES) > 0), self._columns)
+            return copied(self.changed.where(F.col(DIFF) > 0), self._columns)
         return self.nothing() if self.added is None else self.added
 
     @property
@@ -57,18 +57,18 @@ class InputChange:
         """The rows deleted, with multiplicity."""
         if self.changed is None:
             return self.nothing()
-        gone = self.changed.where(F.col(COPIES) < 0).withColumn(COPIES, -F.col(COPIES))
+        gone = self.changed.where(F.col(DIFF) < 0).withColumn(DIFF, -F.col(DIFF))
         return copied(gone, self._columns)
 
     @property
     def changes(self) -> DataFrame:
         """Each changed row once, with how many copies came, or if negative went."""
-        names = [column_name(c) for c in self._columns]
+        names = backtick_all(self._columns)
         changed = self.changed
         if changed is None:
             rows = self.nothing() if self.added is None else self.added
-            changed = net(rows.select(*names, F.lit(1).alias(COPIES)), self._columns)
-        return changed.select(*names, F.col(COPIES).cast("bigint").alias(COPIES_CHANGED))
+            changed = net(rows.select(*names, F.lit(1).alias(DIFF)), self._columns)
+        return changed.select(*names, F.col(DIFF).cast("bigint").alias(DIFF))
 
 
 def added_rows(table: DeltaTable, movement: Movement) -> DataFrame:
@@ -98,7 +98,7 @@ def change_rows(table: DeltaTable, movement: Movement) -> DataFrame:
     first, last = movement.before + 1, movement.version
     if movement.parts:
         names = [*table.schema_at(movement.version).names, CHANGE_TYPE]
-        columns = [F.col(column_name(n)) for n in names]
+        columns = [F.col(backtick(n)) for n in names]
         parts = (change_rows(table, m).select(*columns) for m in movement.parts)
         return reduce(DataFrame.unionAll, parts)
     if not movement.is_shared:
@@ -125,7 +125,7 @@ def numbered_rows(
     if numbers is None or not table.versions.read_alike(max(first, 0), last):
         return None
     rows = table.added_rows(sorted({v for m in movements for v in m.versions}))
-    columns = [F.col(column_name(c)) for c in rows.columns]
+    columns = [F.col(backtick(c)) for c in rows.columns]
     file = F.substring_index(F.col("_metadata.file_path"), "/", -1).alias(FILE_COLUMN)
     known = table.gateway.session.createDataFrame(
         list(numbers.items()), f"{FILE_COLUMN} STRING, {number} INT"

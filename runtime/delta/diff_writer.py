@@ -16,6 +16,8 @@ import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
+from ctsql.catalog.names import backtick_all
+from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, LOCATIONS, ROW_COLUMN
 from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.rows.collect import (
     DRIVER_ROWS_MAX as DRIVER_ROWS_MAX,
@@ -23,8 +25,7 @@ from ctsql.runtime.rows.collect import (
     unadaptive as unadaptive,
 )
 from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
-from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.rows.multiset import COPIES, PLACES, column_name, copied, difference
+from ctsql.runtime.rows.multiset import copied, difference
 from ctsql.runtime.rows.multiset_local import cancel, keys
 
 PLACES_SCHEMA = pa.schema([(FILE_COLUMN, pa.string()), (ROW_COLUMN, pa.int64())])
@@ -52,7 +53,7 @@ def stage(
     schema = T.StructType([given[0].schema[c] for c in columns])
     if small and isinstance(desired, DataFrame) and isinstance(stored, HeldRows):
         # What is stored need not go to Spark and back.
-        local = few(desired.select(*map(column_name, columns))) if fits_arrow(schema) else None
+        local = few(desired.select(*backtick_all(columns))) if fits_arrow(schema) else None
         small = local is not None
         given = given if local is None else [HeldRows.of(local), stored]
     held = [rows for rows in given if isinstance(rows, HeldRows)]
@@ -79,7 +80,7 @@ def _stage_few(
     """Stage the difference by the driver; None when that is not for the driver."""
     if desired is not None and stored is None:
         # With nothing to cancel, the rows need not leave the JVM.
-        held = few(desired.select(*(column_name(c) for c in columns)))
+        held = few(desired.select(*backtick_all(columns)))
         if held is None:
             return None
         has_rows = not held.isEmpty()
@@ -98,7 +99,7 @@ def _collected(
     desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
 ) -> pa.Table | None:
     """Both kinds of rows, stored ones with their places; None when there are too many."""
-    names = [column_name(c) for c in columns]
+    names = backtick_all(columns)
     parts = []
     if stored is not None:
         parts.append(stored.select(*names, FILE_COLUMN, ROW_COLUMN))
@@ -147,30 +148,30 @@ def _stage_large(
 ) -> bool:
     # Equal rows are grouped to cancel: new rows, however many, have nothing to cancel with.
     if desired is not None and (stored is None or stored.isEmpty()):
-        with persisted(desired.select(*(column_name(c) for c in columns))) as kept:
+        with persisted(desired.select(*backtick_all(columns))) as kept:
             if kept.isEmpty():
                 return False
             staging.stage(kept)
             return True
     with persisted(difference(desired, stored, columns)) as kept:
-        return stage_counted(staging, kept, copied(kept.where(F.col(COPIES) > 0), columns))
+        return stage_counted(staging, kept, copied(kept.where(F.col(DIFF) > 0), columns))
 
 
 def stage_counted(staging: Staging, change: DataFrame, inserts: DataFrame) -> bool:
-    """Stage a difference with ``COPIES`` and ``PLACES``; says whether there is any.
+    """Stage a difference with ``DIFF`` and ``LOCATIONS``; says whether there is any.
 
     Args:
         change: evaluated several times. inserts: the rows of it that are inserted.
     """
     counted = change.agg(
-        F.sum(F.greatest(F.col(COPIES), F.lit(0))).alias("i"),
-        F.sum(F.greatest(-F.col(COPIES), F.lit(0))).alias("d"),
+        F.sum(F.greatest(F.col(DIFF), F.lit(0))).alias("i"),
+        F.sum(F.greatest(-F.col(DIFF), F.lit(0))).alias("d"),
     ).first()
     assert counted is not None  # an aggregate without groups gives one row
     if counted["i"]:
         staging.stage(inserts)
     if counted["d"]:
-        gone = change.where(F.col(COPIES) < 0).select(F.explode(PLACES).alias("p"))
+        gone = change.where(F.col(DIFF) < 0).select(F.explode(LOCATIONS).alias("p"))
         by_file = gone.groupBy("p.file").agg(F.collect_list("p.row").alias("rows"))
         staging.delete_rows((r["file"], r["rows"]) for r in by_file.toLocalIterator())
     return bool(counted["i"] or counted["d"])

@@ -21,6 +21,8 @@ import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
+from ctsql.catalog.names import backtick
+from ctsql.catalog.reserved_columns import FILE_COLUMN, KEY_, ROW_COLUMN
 from ctsql.planner.lowering import Found, is_padded
 from ctsql.runtime.delta.file_ranges import KeyRanges
 from ctsql.runtime.delta.local_scan import PLACES, deleted_among, local_rows, rows_with_deleted
@@ -28,8 +30,6 @@ from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, TooMany
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.rows.collect import at_hand, few
-from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.rows.multiset import column_name
 
 _EXACT = (
     T.IntegralType, T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType, T.BooleanType,
@@ -60,7 +60,7 @@ class Keys:
     def frame(self) -> DataFrame:
         """The keys, with the columns' places as their names."""
         return self.rows.select(
-            *(F.col(column_name(n)).alias(_name(i)) for i, n in enumerate(self.columns))
+            *(F.col(backtick(n)).alias(_name(i)) for i, n in enumerate(self.columns))
         )
 
     def listed(self, places: Sequence[int]) -> list[pa.ChunkedArray]:
@@ -104,7 +104,7 @@ def stored_with_keys(
             return None
         except OnlySpark:
             pass  # it reads them, or says what is wrong with them
-    equal = (F.col(column_name(c)) == F.col(_name(i)) for i, c in enumerate(columns))
+    equal = (F.col(backtick(c)) == F.col(_name(i)) for i, c in enumerate(columns))
     scanned = rows_with_deleted(table, files, version)
     found = few(scanned.join(F.broadcast(keys.frame), reduce(and_, equal), "left_semi"))
     return None if found is None else Found(_alive(table, version, found))
@@ -170,7 +170,7 @@ def _found_locally(
 
 
 def _name(place: int) -> str:
-    return f"__ct_key{place}"
+    return f"{KEY_}{place}"
 
 
 def _are_exact(table: DeltaTable, columns: Sequence[str], keys: Keys) -> bool:

@@ -15,6 +15,7 @@ from functools import cached_property
 import pyarrow as pa
 from pyspark.sql import types as T
 
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.lowering import is_padded
 from ctsql.runtime.delta.file_ranges import KeyRanges
 from ctsql.runtime.delta.key_lookup import comparable_with_statistics
@@ -46,14 +47,8 @@ Keys = tuple[HeldRows, Sequence[tuple[str, str]]]
 """Few rows, and pairs of a table's column and theirs."""
 
 
-def change_of(
-    table: DeltaTable, movement: Movement, columns: Sequence[str], weight: str
-) -> HeldRows | None:
-    """The change of a table over some columns; equal rows that come and go cancel.
-
-    Args:
-        weight: the column that says how often a row comes, or, if negative, goes.
-    """
+def change_of(table: DeltaTable, movement: Movement, columns: Sequence[str]) -> HeldRows | None:
+    """The change of a table over some columns; equal rows that come and go cancel."""
     if movement.is_shared or movement.parts or not _is_readable(table, movement.version):
         return None
     if not table.versions.read_alike(max(movement.before, 0), movement.version):
@@ -69,20 +64,20 @@ def change_of(
     can_cancel = come.num_rows and gone.num_rows
     if can_cancel and not all(isinstance(f.dataType, _WHOLE) for f in fields):
         return None
-    signed = pa.concat_tables([_weighted(come, weight, 1), _weighted(gone, weight, -1)])
-    signed = signed.select([*columns, weight])
+    signed = pa.concat_tables([_signed(come, 1), _signed(gone, -1)])
+    signed = signed.select([*columns, DIFF])
     if can_cancel:
         # Arrow reads a name that begins with a dot or a bracket as a path: numbers stand in.
         numbers = [str(n) for n in range(len(columns))]
-        added = signed.rename_columns([*numbers, weight]).group_by(numbers)
-        added = added.aggregate([(weight, "sum")]).rename_columns([*columns, weight])
-        signed = added.filter(pa.compute.not_equal(added.column(weight), 0))
-    schema = T.StructType([*fields, T.StructField(weight, T.LongType())])
+        added = signed.rename_columns([*numbers, DIFF]).group_by(numbers)
+        added = added.aggregate([(DIFF, "sum")]).rename_columns([*columns, DIFF])
+        signed = added.filter(pa.compute.not_equal(added.column(DIFF), 0))
+    schema = T.StructType([*fields, T.StructField(DIFF, T.LongType())])
     return HeldRows(table.gateway.session, schema, signed)
 
 
-def _weighted(rows: pa.Table, weight: str, each: int) -> pa.Table:
-    return rows.append_column(weight, pa.array([each] * rows.num_rows, pa.int64()))
+def _signed(rows: pa.Table, diff: int) -> pa.Table:
+    return rows.append_column(DIFF, pa.array([diff] * rows.num_rows, pa.int64()))
 
 
 def rows_of(table: DeltaTable, version: int, columns: Sequence[str]) -> HeldRows | None:

@@ -29,6 +29,8 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.names import backtick
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.lowering import declared_as
 from ctsql.runtime.delta.table import DeltaTable, Gateway
 from ctsql.runtime.delta.transaction import Transaction
@@ -38,7 +40,6 @@ from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.rows.local_rows import Rows, frame_of
-from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.spark.errors import converted
 
 FILES_KEPT_MAX = 16
@@ -242,7 +243,7 @@ class MemoryTable(DeltaTable):
     def change_rows(self, first: int, last: int) -> DataFrame:
         """Rows changed by the commits first..last, both inclusive, with ``_change_type``."""
         columns = [*(f.name for f in self.frame_of(()).schema.fields), "_change_type"]
-        chosen = [F.col("`" + c.replace("`", "``") + "`") for c in columns]
+        chosen = [F.col(backtick(c)) for c in columns]
         frames: list[DataFrame] = []
         if first <= self.stored_version:
             stored = super().change_rows(first, min(last, self.stored_version))
@@ -431,7 +432,7 @@ def _checked(rows: DataFrame, table: MemoryTable) -> DataFrame:
     for column in table.frame_of(()).schema.fields:
         if column.nullable:
             continue
-        value = F.col("`" + column.name.replace("`", "``") + "`")
+        value = F.col(backtick(column.name))
         message = F.lit(f"NOT NULL constraint violated for column: {column.name}")
         failing = F.raise_error(message).cast(column.dataType)
         rows = rows.withColumn(column.name, F.when(value.isNull(), failing).otherwise(value))

@@ -6,7 +6,7 @@ their values are brought over. A column that was not there is NULL in all rows.
 
 from pyspark.sql import Column, DataFrame, functions as F, types as T
 
-from ctsql.catalog.names import fold
+from ctsql.catalog.names import backtick, fold
 from ctsql.runtime.log.table_metadata import TableMetadata, fits
 
 
@@ -37,7 +37,7 @@ def _shown(rows: DataFrame, old: TableMetadata, new: TableMetadata, field: T.Str
     was = old.counterpart(column)
     if was is None or not fits(was.field["type"], column.field["type"]):
         return F.lit(None).cast(field.dataType)
-    return _as(rows[_quoted(was.name)], rows.schema[was.name].dataType, field.dataType)
+    return _as(rows[backtick(was.name)], rows.schema[was.name].dataType, field.dataType)
 
 
 def _as(value: Column, given: T.DataType, wanted: T.DataType) -> Column:
@@ -67,7 +67,3 @@ def _as(value: Column, given: T.DataType, wanted: T.DataType) -> Column:
             return F.map_from_entries(each)
         case _:
             return value.cast(wanted)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

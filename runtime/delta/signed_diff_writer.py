@@ -1,6 +1,6 @@
 """Stages a signed change of an output: rows to insert and, found among the stored ones, to delete.
 
-A row with weight w > 0 is inserted w times. Of the stored rows that equal one with weight w < 0,
+A row with diff d > 0 is inserted d times. Of the stored rows that equal one with diff d < 0,
 the first -w by file and row number are deleted. If there are not so many, what is stored is not
 what the change was computed for: nothing is staged then, and the caller compares in full.
 
@@ -19,20 +19,14 @@ from operator import and_, or_
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
+from ctsql.catalog.names import backtick, backtick_all
+from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, GONE_, LOCATIONS, ROW_COLUMN
 from ctsql.runtime.delta.diff_writer import fits_arrow, persisted, stage_counted
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
-from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.rows.multiset import (
-    COPIES,
-    PLACES,
-    column_name,
-    copied,
-    net,
-    with_places,
-)
+from ctsql.runtime.rows.multiset import copied, net, with_places
 from ctsql.runtime.rows.multiset_local import keys
 
 
@@ -55,7 +49,7 @@ def stage_signed(
     """Stage a signed change.
 
     Args:
-        signed: the output's columns and ``COPIES``; equal rows may come several times.
+        signed: the output's columns and ``DIFF``; equal rows may come several times.
         stored: the output's rows; None for none.
         not_null: columns in which no row that is inserted may have NULL; nothing is staged then.
     """
@@ -69,24 +63,24 @@ def stage_signed(
         seen = change.local if isinstance(change, HeldRows) else change
         if seen.isEmpty():
             return Staged.NOTHING
-        nulls = [F.col(column_name(c)).isNull() for c in not_null]
-        come, gone = (seen.where(F.col(COPIES) > 0), seen.where(F.col(COPIES) < 0))
+        nulls = [F.col(backtick(c)).isNull() for c in not_null]
+        come, gone = (seen.where(F.col(DIFF) > 0), seen.where(F.col(DIFF) < 0))
         if nulls and not come.where(reduce(or_, nulls)).isEmpty():
             return Staged.REFUSED
-        names = [column_name(c) for c in columns]
-        both = frame_of(change).select(*names, COPIES, *_nowhere())
+        names = backtick_all(columns)
+        both = frame_of(change).select(*names, DIFF, *_nowhere())
         if not gone.isEmpty():
             if stored is None:
                 return Staged.ROWS_DIFFER
             found = _equal(frame_of(stored.all), gone.select(*names), schema)
             both = both.unionAll(
-                found.select(*names, F.lit(0).alias(COPIES), FILE_COLUMN, ROW_COLUMN)
+                found.select(*names, F.lit(0).alias(DIFF), FILE_COLUMN, ROW_COLUMN)
             )
         located = stack.enter_context(persisted(with_places(both, columns)))
-        short = F.size(PLACES) < -F.col(COPIES)
+        short = F.size(LOCATIONS) < -F.col(DIFF)
         if not located.where(short).isEmpty():
             return Staged.ROWS_DIFFER
-        inserts = copied(located.where(F.col(COPIES) > 0), columns)
+        inserts = copied(located.where(F.col(DIFF) > 0), columns)
         stage_counted(staging, located, inserts)
         return Staged.ROWS
 
@@ -108,9 +102,9 @@ def _nowhere() -> list[SparkColumn]:
 
 def _equal(stored: DataFrame, gone: DataFrame, schema: T.StructType) -> DataFrame:
     """The stored rows that may equal one that goes."""
-    other = gone.toDF(*(f"__ct_g{i}" for i in range(len(schema))))
+    other = gone.toDF(*(f"{GONE_}{i}" for i in range(len(schema))))
     conditions = [
-        F.col(column_name(f.name)).eqNullSafe(F.col(f"__ct_g{i}"))
+        F.col(backtick(f.name)).eqNullSafe(F.col(f"{GONE_}{i}"))
         for i, f in enumerate(schema)
         if is_comparable(f.dataType)
     ]
@@ -139,12 +133,12 @@ def _stage_few(
     not_null: Collection[str],
 ) -> Staged | None:
     """Stage it from here; None where too many stored rows equal one that goes."""
-    weights = change.arrow.column(COPIES).to_pylist()
-    if not weights:
+    diffs = change.arrow.column(DIFF).to_pylist()
+    if not diffs:
         return Staged.NOTHING
     values = change.arrow.select(schema.names)
-    come = [i for i, weight in enumerate(weights) for _ in range(weight)]
-    gone = [i for i, weight in enumerate(weights) if weight < 0]
+    come = [i for i, diff in enumerate(diffs) for _ in range(diff)]
+    gone = [i for i, diff in enumerate(diffs) if diff < 0]
     if any(values.column(c).take(pa.array(come, pa.int64())).null_count for c in not_null):
         return Staged.REFUSED
     victims: dict[str, array[int]] = {}
@@ -155,7 +149,7 @@ def _stage_few(
         places = _places(stored, away, schema)
         if places is None:
             return None
-        missing = {k: -weights[i] for k, i in zip(keys(away.arrow), gone, strict=True)}
+        missing = {k: -diffs[i] for k, i in zip(keys(away.arrow), gone, strict=True)}
         for key, file, number in places:
             if missing.get(key, 0) > 0:
                 missing[key] -= 1

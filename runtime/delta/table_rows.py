@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.reshaping import aligned
 from ctsql.runtime.delta.table_versions import Versions
@@ -23,7 +24,6 @@ from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_changes import added_files
 from ctsql.runtime.log.table_metadata import TableMetadata, reshaped
-from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.spark.errors import converted
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ Serialization Format". docs/decisions/0065-rows-by-their-own-version.md
 """
 
 import json
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from ctsql.catalog.names import fold
+from ctsql.catalog.schemas import decimal_size
 
 PHYSICAL = "delta.columnMapping.physicalName"
 MODE = "delta.columnMapping.mode"
@@ -30,7 +30,6 @@ _COUNTING = (PHYSICAL, "delta.columnMapping.id", "delta.typeChanges", "__CHAR_VA
 """Of what is said beside a column, what decides how it is read."""
 _INTEGERS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
 """The whole numbers, from the narrowest, with the digits that each may have."""
-_DECIMAL = re.compile(r"decimal\((\d+), ?(-?\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +193,11 @@ def _widens(old: str, new: str) -> bool:
             return _INTEGERS[old] <= _INTEGERS[new]
         if new == "double":
             return old != "long"  # whose values it has not all
-        wide = _DECIMAL.fullmatch(new)
-        return wide is not None and int(wide[1]) - int(wide[2]) >= _INTEGERS[old]
-    narrow, wide = _DECIMAL.fullmatch(old), _DECIMAL.fullmatch(new)
+        wide = decimal_size(new)
+        return wide is not None and wide[0] - wide[1] >= _INTEGERS[old]
+    narrow, wide = decimal_size(old), decimal_size(new)
     if narrow is not None and wide is not None:
-        whole = int(wide[1]) - int(wide[2]) - int(narrow[1]) + int(narrow[2])
-        return int(wide[2]) >= int(narrow[2]) and whole >= 0
+        return wide[1] >= narrow[1] and wide[0] - wide[1] >= narrow[0] - narrow[1]
     return (old, new) in (("float", "double"), ("date", "timestamp_ntz"))
 
 

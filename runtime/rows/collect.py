@@ -19,13 +19,13 @@ import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.runtime.rows.locations import FILE_COLUMN
+from ctsql.catalog.names import backtick
+from ctsql.catalog.reserved_columns import FILE_COLUMN, WIDE
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.spark.session import setting
 
 DRIVER_ROWS_MAX = 10_000
 DRIVER_ROW_BYTES_MAX = 8 * 1024
-_WIDE = "__ct_wide"
 _FIXED = (
     T.NumericType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.TimeType,
     T.DayTimeIntervalType, T.YearMonthIntervalType, T.CalendarIntervalType, T.NullType,
@@ -51,7 +51,7 @@ def few(rows: DataFrame) -> DataFrame | None:
         if held is None or asked is rows:
             return held
         # Spark evaluates both on what it holds, without a job.
-        return held.drop(_WIDE) if held.where(_WIDE).isEmpty() else None
+        return held.drop(WIDE) if held.where(WIDE).isEmpty() else None
 
 
 def _computed(rows: DataFrame) -> DataFrame | None:
@@ -96,7 +96,7 @@ def _guarded(rows: DataFrame) -> DataFrame | None:
     names = [f.name for f in fields if not has_fixed_width(f.dataType) and f.name != FILE_COLUMN]
     if not names:
         return rows
-    quoted = {f.name: F.col("`" + f.name.replace("`", "``") + "`") for f in fields}
+    quoted = {f.name: F.col(backtick(f.name)) for f in fields}
     widths = [_width(quoted[f.name], f.dataType) for f in fields if f.name in names]
     wide = reduce(add, widths) > DRIVER_ROW_BYTES_MAX
     columns = [
@@ -105,7 +105,7 @@ def _guarded(rows: DataFrame) -> DataFrame | None:
         else quoted[f.name]
         for f in fields
     ]
-    return rows.select(*columns, wide.alias(_WIDE))
+    return rows.select(*columns, wide.alias(WIDE))
 
 
 def has_fixed_width(data_type: T.DataType) -> bool:

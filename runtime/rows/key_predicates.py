@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
-from ctsql.runtime.rows.multiset import column_name
+from ctsql.catalog.names import backtick
 
 LISTED_MAX = 500
 """So many different numbers are listed; of more only the least and the greatest count."""
@@ -76,7 +76,7 @@ def _brought(column: str, kind: T.DataType) -> SparkColumn:
     No file is skipped by days: Delta misreads the statistics of a file with dates that are not of
     the years 1 to 9999, and would skip rows that are there.
     """
-    value = F.col(column_name(column))
+    value = F.col(backtick(column))
     return F.unix_date(value) if isinstance(kind, T.DateType) else value
 
 
@@ -91,7 +91,7 @@ def _among(column: str, values: list[Any], kind: T.DataType) -> SparkColumn:
         within = mine.between(known[0], known[-1])
         if isinstance(kind, T.IntegralType) and len(known) <= LISTED_MAX:
             listed = ", ".join(f"{v}L" for v in known)
-            within &= F.expr(f"{column_name(column)} IN ({listed})")
+            within &= F.expr(f"{backtick(column)} IN ({listed})")
         elif len(known) <= TEXTS_MAX:
             within &= mine.isin(known)
         conditions.append(within)

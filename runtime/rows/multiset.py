@@ -9,10 +9,18 @@ stored rows of which k must go, the first k by file and row number go.
 
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
-from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
+from ctsql.catalog.names import backtick, backtick_all
+from ctsql.catalog.reserved_columns import (
+    COPY,
+    DIFF,
+    FILE_COLUMN,
+    GROUP_,
+    LOCATION,
+    LOCATIONS,
+    ROW_COLUMN,
+    TEXT_,
+)
 
-COPIES = "__ct_n"
-PLACES = "__ct_at"
 _PLACE_TYPE = "struct<file:string,row:bigint>"
 
 
@@ -26,104 +34,102 @@ def difference(
             them. Not both None. columns: the output's, in order.
 
     Returns:
-        The columns, ``COPIES`` (copies to insert, or if negative to delete) and ``PLACES``
+        The columns, ``DIFF`` (copies to insert, or if negative to delete) and ``LOCATIONS``
         (where the copies to delete are).
     """
-    names = [column_name(c) for c in columns]
+    names = backtick_all(columns)
     place = F.struct(F.col(FILE_COLUMN).alias("file"), F.col(ROW_COLUMN).alias("row"))
     if stored is None:
         assert desired is not None  # the caller checked
-        no_places = F.expr(f"CAST(array() AS array<{_PLACE_TYPE}>)").alias(PLACES)
-        return desired.select(*names, F.lit(1).cast("bigint").alias(COPIES), no_places)
+        no_places = F.expr(f"CAST(array() AS array<{_PLACE_TYPE}>)").alias(LOCATIONS)
+        return desired.select(*names, F.lit(1).cast("bigint").alias(DIFF), no_places)
     if desired is None:
         return stored.select(
-            *names, F.lit(-1).cast("bigint").alias(COPIES), F.array(place).alias(PLACES)
+            *names, F.lit(-1).cast("bigint").alias(DIFF), F.array(place).alias(LOCATIONS)
         )
-    at = "__ct_p"
+    at = LOCATION
     both = desired.select(
-        *names, F.lit(1).alias(COPIES), F.lit(None).cast(_PLACE_TYPE).alias(at)
-    ).unionAll(stored.select(*names, F.lit(-1).alias(COPIES), place.alias(at)))
+        *names, F.lit(1).alias(DIFF), F.lit(None).cast(_PLACE_TYPE).alias(at)
+    ).unionAll(stored.select(*names, F.lit(-1).alias(DIFF), place.alias(at)))
     return _placed(both, columns, at)
 
 
-def with_places(weighted: DataFrame, columns: list[str]) -> DataFrame:
-    """The net change of weighted rows, with the places of those that go.
+def with_places(signed: DataFrame, columns: list[str]) -> DataFrame:
+    """The net change of signed rows, with the places of those that go.
 
     Args:
-        weighted: the columns, ``COPIES``, and the columns that locate a row, NULL for one that is
+        signed: the columns, ``DIFF``, and the columns that locate a row, NULL for one that is
             not stored.
 
     Returns:
-        As :func:`difference`; of rows to delete there may be fewer places than ``COPIES`` says.
+        As :func:`difference`; of rows to delete there may be fewer places than ``DIFF`` says.
     """
-    at = "__ct_p"
+    at = LOCATION
     place = F.struct(F.col(FILE_COLUMN).alias("file"), F.col(ROW_COLUMN).alias("row"))
-    names = [column_name(c) for c in columns]
+    names = backtick_all(columns)
     located = F.when(F.col(FILE_COLUMN).isNotNull(), place).alias(at)
-    return _placed(weighted.select(*names, COPIES, located), columns, at)
+    return _placed(signed.select(*names, DIFF, located), columns, at)
 
 
 def _placed(rows: DataFrame, columns: list[str], at: str) -> DataFrame:
-    names = [column_name(c) for c in columns]
-    places = F.sort_array(F.collect_list(at)).alias(PLACES)
-    changed = _grouped(rows, columns, places).where(F.col(COPIES) != 0)
-    gone = F.slice(F.col(PLACES), 1, F.greatest(-F.col(COPIES), F.lit(0)).cast("int"))
-    return changed.select(*names, COPIES, gone.alias(PLACES))
+    names = backtick_all(columns)
+    places = F.sort_array(F.collect_list(at)).alias(LOCATIONS)
+    changed = _grouped(rows, columns, places).where(F.col(DIFF) != 0)
+    gone = F.slice(F.col(LOCATIONS), 1, F.greatest(-F.col(DIFF), F.lit(0)).cast("int"))
+    return changed.select(*names, DIFF, gone.alias(LOCATIONS))
 
 
 def net_change(change_rows: DataFrame, columns: list[str]) -> DataFrame:
     """What a change feed changes: rows that a commit takes out and puts back cancel.
 
     Returns:
-        Each changed row once, with ``COPIES``: inserted, or if negative deleted.
+        Each changed row once, with ``DIFF``: inserted, or if negative deleted.
     """
-    names = [column_name(c) for c in columns]
+    names = backtick_all(columns)
     is_insert = F.col("_change_type").isin("insert", "update_postimage")
-    return net(
-        change_rows.select(*names, F.when(is_insert, 1).otherwise(-1).alias(COPIES)), columns
-    )
+    return net(change_rows.select(*names, F.when(is_insert, 1).otherwise(-1).alias(DIFF)), columns)
 
 
-def net(weighted: DataFrame, columns: list[str]) -> DataFrame:
-    """One row for all equal rows with their ``COPIES`` added up, where that is not zero."""
-    names = [column_name(c) for c in columns]
-    return _grouped(weighted, columns).where(F.col(COPIES) != 0).select(*names, COPIES)
+def net(signed: DataFrame, columns: list[str]) -> DataFrame:
+    """One row for all equal rows with their ``DIFF`` added up, where that is not zero."""
+    names = backtick_all(columns)
+    return _grouped(signed, columns).where(F.col(DIFF) != 0).select(*names, DIFF)
 
 
-def netted(weighted: DataFrame, columns: list[str]) -> DataFrame:
-    """Rows with ``COPIES`` (of either sign) added up: each distinct row once, those of 0 gone."""
-    names = [column_name(c) for c in columns]
-    added = _grouped(weighted, columns).where(F.col(COPIES) != 0)
-    return added.select(*names, F.col(COPIES).cast("bigint").alias(COPIES))
+def netted(signed: DataFrame, columns: list[str]) -> DataFrame:
+    """Rows with ``DIFF`` (of either sign) added up: each distinct row once, those of 0 gone."""
+    names = backtick_all(columns)
+    added = _grouped(signed, columns).where(F.col(DIFF) != 0)
+    return added.select(*names, F.col(DIFF).cast("bigint").alias(DIFF))
 
 
 def copied(rows: DataFrame, columns: list[str]) -> DataFrame:
-    """Each row as often as ``COPIES`` says."""
-    names = [column_name(c) for c in columns]
-    each = F.explode(F.sequence(F.lit(1), F.col(COPIES).cast("int"))).alias("__ct_copy")
+    """Each row as often as ``DIFF`` says."""
+    names = backtick_all(columns)
+    each = F.explode(F.sequence(F.lit(1), F.col(DIFF).cast("int"))).alias(COPY)
     return rows.select(*names, each).select(*names)
 
 
 def _grouped(rows: DataFrame, columns: list[str], *more: SparkColumn) -> DataFrame:
-    """One row for all equal rows, with their ``COPIES`` added up."""
+    """One row for all equal rows, with their ``DIFF`` added up."""
     fields = {f.name: f.dataType for f in rows.schema.fields}
     metadata = {f.name: f.metadata for f in rows.schema.fields}
     keys: list[SparkColumn] = []
     kept: list[SparkColumn] = []
     for i, column in enumerate(columns):
-        value = F.col(column_name(column))
+        value = F.col(backtick(column))
         key = _groupable(value, fields[column])
         if _has_float(fields[column]):
             # Grouping takes -0.0 for 0.0; their texts differ, and the value itself is kept.
             text = F.to_json(F.struct(key.alias("v")))
-            keys += [key.alias(f"__ct_k{i}"), text.alias(f"__ct_s{i}")]
+            keys += [key.alias(f"{GROUP_}{i}"), text.alias(f"{TEXT_}{i}")]
         elif key is not value:
-            keys.append(key.alias(f"__ct_k{i}"))
+            keys.append(key.alias(f"{GROUP_}{i}"))
         else:
             keys.append(value)
             continue
         kept.append(F.any_value(value).alias(column, metadata=metadata[column]))
-    return rows.groupBy(*keys).agg(F.sum(COPIES).alias(COPIES), *more, *kept)
+    return rows.groupBy(*keys).agg(F.sum(DIFF).alias(DIFF), *more, *kept)
 
 
 def _groupable(value: SparkColumn, kind: T.DataType) -> SparkColumn:
@@ -173,11 +179,6 @@ def has_variant(data_type: T.DataType) -> bool:
             return any(has_variant(f.dataType) for f in data_type.fields)
         case _:
             return isinstance(data_type, T.VariantType)
-
-
-def column_name(column: str) -> str:
-    """A column's name as Spark's ``col`` must be given it."""
-    return "`" + column.replace("`", "``") + "`"
 
 
 def _has_map(data_type: T.DataType) -> bool:

@@ -10,21 +10,15 @@ from collections.abc import Callable, Sequence
 from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.names import backtick_all
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.delete_by_key import KeyLookup
-from ctsql.planner.lowering import (
-    Context,
-    Held,
-    View,
-    assigned,
-    declared_type,
-    lower_query,
-    quoted,
-)
+from ctsql.planner.lowering import Context, Held, View, assigned, declared_type, lower_query
 from ctsql.planner.lowering.char_types import metadata_of
 from ctsql.planner.lowering.queries import run_text
 from ctsql.planner.lowering.type_names import type_name
-from ctsql.planner.nodes import COPIES_CHANGED, Delete, Get, Merge, Node, Query, Role, Update
+from ctsql.planner.nodes import Delete, Get, Merge, Query, Role, Update
 from ctsql.planner.rules import transform
 from ctsql.runtime.spark.errors import converted
 
@@ -56,7 +50,7 @@ class EmptySources:
 
     def changes(self, object_id: str, at: int) -> DataFrame:
         """An empty table like the object, with their copies."""
-        return self.contents(object_id, at).withColumn(COPIES_CHANGED, F.lit(0).cast("bigint"))
+        return self.contents(object_id, at).withColumn(DIFF, F.lit(0).cast("bigint"))
 
     def stored(self, object_id: str) -> DataFrame | None:
         """Nothing is stored."""
@@ -69,7 +63,7 @@ class EmptySources:
 
 def empty(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
     """A DataFrame without rows."""
-    names = quoted([c.name for c in columns])
+    names = backtick_all([c.name for c in columns])
     ddl = ", ".join(f"{n} {plain_type(c.type)}" for n, c in zip(names, columns, strict=True))
     schema = session.sql(f"SELECT CAST(NULL AS STRUCT<{ddl}>) AS s").schema["s"].dataType
     assert isinstance(schema, T.StructType)
@@ -109,7 +103,7 @@ class SparkAnalyst:
 
     def _analysed(self, query: Query) -> DataFrame:
         with converted():
-            return lower_query(_transformed(query), self._context, self._own(query))
+            return lower_query(transform(query), self._context, self._own(query))
 
     def _own(self, query: Query) -> dict[int, DataFrame]:
         """Empty tables for the places where a task reads itself."""
@@ -134,8 +128,7 @@ class SparkAnalyst:
 
     def check_predicate(self, delete: Delete, columns: Sequence[Column]) -> None:
         """A DELETE's predicate must be a condition over the output's columns."""
-        node: Node = transform(delete)
-        assert isinstance(node, Delete)  # the rules keep the root's kind
+        node = transform(delete)
         if node.where is None:
             return
         rows = empty(self._session, columns)
@@ -149,14 +142,13 @@ class SparkAnalyst:
         self, statement: Update | Merge, columns: Sequence[Column]
     ) -> list[tuple[str, ...]]:
         """The types of assigned values; conditions are analysed with them."""
-        node: Node = transform(statement)
+        node = transform(statement)
         ctes = node.ctes if isinstance(node, Update) else None
         view = View(Held(None, empty(self._session, columns)), self._context, ctes)
         with converted():
             if isinstance(node, Merge):
                 frames = assigned(node, view)
                 return [tuple(type_name(f.dataType) for f in d.schema)[1:] for d in frames]
-            assert isinstance(node, Update)  # the rules keep the root's kind
             pieces: list[str | Query] = ["SELECT 1"]
             for assign in node.assignments:
                 pieces += [", NULL"] if assign.value is None else [", (", assign.value, ")"]
@@ -188,9 +180,3 @@ def _has_union(rows: DataFrame) -> bool:
     """Are there rows of several queries among those of one?"""
     nodes = rows._jdf.queryExecution().analyzed().toString()
     return re.search(r"^\W*Union(Loop)?\b", nodes, re.MULTILINE) is not None
-
-
-def _transformed(query: Query) -> Query:
-    changed: Node = transform(query)
-    assert isinstance(changed, Query)
-    return changed

@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.names import did_you_mean
+from ctsql.catalog.names import did_you_mean, unquote
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.checks import forbidden_in
 from ctsql.runtime.spark.messages import Thrown, data_error, lowered, plain_message, thrown_by
@@ -40,7 +40,7 @@ _MAPPED = (
     "Choose another one; a table keeps it with TBLPROPERTIES ('delta.columnMapping.mode' = 'name')."
 )
 _NAMES = re.compile(r"(?:`(?:[^`]|``)*`\.?)+")
-_PARTS = re.compile(r"`((?:[^`]|``)*)`")
+_PARTS = re.compile(r"`(?:[^`]|``)*`")
 _ROUTINE_CONDITIONS = ("UNRESOLVED_ROUTINE", "ROUTINE_NOT_FOUND")
 
 
@@ -146,7 +146,7 @@ def _last_part(name: str) -> str:
     ('a.b', 'one`two', 'plain')
     """
     parts = _PARTS.findall(name)
-    return str(parts[-1]).replace("``", "`") if parts else name.split(".")[-1]
+    return unquote(parts[-1]) if parts else name.split(".")[-1]
 
 
 def _about_the_statement(thrown: Thrown, span: Span | None, message: str) -> CtsqlError | None:

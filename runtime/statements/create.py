@@ -17,7 +17,6 @@ from ctsql.catalog.schemas import same_columns
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
 from ctsql.planner.binding.checks import check_not_void, check_updatable
-from ctsql.planner.nodes import TaskWrite, ViewWrite
 from ctsql.planner.syntax.ast import (
     CreateContinualTask,
     CreateMaterializedView,
@@ -195,8 +194,7 @@ class Creation:
             return "CREATE MATERIALIZED VIEW (exists already)"
         item = self.names.new(name, kind, statement.span, statement.comment)
         bound = self.names.binder().bind_materialized_view(statement, item)
-        assert isinstance(bound.plan, ViewWrite)
-        check_strict(self.engine.warehouse, bound.plan)
+        check_strict(self.engine.warehouse, bound.view)
         self._create_output(item, bound)
         return "CREATE MATERIALIZED VIEW"
 
@@ -209,8 +207,7 @@ class Creation:
         check_not_finished(self.engine, old)
         check_not_suspended(self.engine.warehouse, old)
         bound = self.names.binder().bind_materialized_view(statement, old)
-        assert isinstance(bound.plan, ViewWrite)
-        check_strict(self.engine.warehouse, bound.plan)
+        check_strict(self.engine.warehouse, bound.view)
         begins_anew = refresh_parts(statement) is not None
         if not same_columns(old.columns, bound.columns):
             begins_anew = True
@@ -351,8 +348,7 @@ def _completed(outputs: Sequence[Item], task: Item, bound: Bound) -> list[Item]:
     """The outputs of a task with all that is known of them once it is bound."""
     if not outputs:
         return []
-    assert isinstance(bound.plan, TaskWrite)  # nothing else has outputs
-    columns = {o.object_id: o.columns for o in bound.plan.outputs}
+    columns = {o.object_id: o.columns for o in bound.task.outputs}
     owner = Reading(name=task.name, object_id=task.id, columns=())
     return [
         replace(o, columns=columns[o.id], reads=(owner,), created=task.created) for o in outputs

@@ -17,8 +17,7 @@ from ctsql.catalog.names import quote
 from ctsql.planner.binding import Binder, qualify
 from ctsql.planner.lowering import Context
 from ctsql.planner.lowering.queries import registered, relation_frames, run_text
-from ctsql.planner.nodes import Node
-from ctsql.planner.rules import transform
+from ctsql.planner.rules import resolve_roles
 from ctsql.planner.syntax.ast import Dml, Edit, RelationRef, SqlText
 from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.engine import Engine, read_objects
@@ -50,7 +49,7 @@ def run_on_table(
         within: the transaction whose T and changes it reads; None for the newest T.
     """
     binder = Binder(engine.catalog, search_schema, None, columns_of=engine.relations.columns_now)
-    nodes: list[Node] = [transform(binder.relation(ref, {})) for ref in text.relations]
+    nodes = [resolve_roles(binder.relation(ref, {})) for ref in text.relations]
     items = [engine.relations.item(i) for node in nodes for i in read_objects(node)]
     as_of, copies = (None, {}) if within is None else (within.at, within.copies)
     at = engine.read_time(items, as_of=as_of) if items else 0

@@ -45,7 +45,7 @@ class Explanation:
         if isinstance(inner, Select):
             return self.names.binder().bind_select(inner)
         if isinstance(inner, CreateView):
-            return transform(self.names.binder().bind_view(inner).plan)
+            return transform(self.names.binder().bind_view(inner).query)
         kinds = {
             CreateMaterializedView: ObjectKind.MATERIALIZED_VIEW,
             CreateContinualTask: ObjectKind.CONTINUAL_TASK,

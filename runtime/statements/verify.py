@@ -4,13 +4,13 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import DataError, StatementError, error
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import fold
+from ctsql.catalog.names import backtick_all, fold
+from ctsql.catalog.reserved_columns import COPY, DIFF
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_view
-from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax.ast import VerifyView
 from ctsql.runtime.rows.collect import few
-from ctsql.runtime.rows.multiset import COPIES, column_name, net
+from ctsql.runtime.rows.multiset import net
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.refresh_view import check_not_finished
@@ -53,8 +53,7 @@ class Verification:
     def _difference(self, item: Item) -> DataFrame:
         """The rows that differ, computed now."""
         warehouse = self.engine.warehouse
-        plan = warehouse.relations.bound(item).plan
-        assert isinstance(plan, ViewWrite)
+        plan = warehouse.relations.bound(item).view
         output = warehouse.relations.output(item)
         upper = output.fetch_recent_upper()
         entries = [e for e in output.entries(since=upper) if e.upper != CLOSED] if upper else []
@@ -67,14 +66,14 @@ class Verification:
             raise held.view_error(item)
         check_written(warehouse, item)
         columns = [c.name for c in plan.columns]
-        names = [column_name(c) for c in columns]
+        names = backtick_all(columns)
         try:
             with converted():
-                both = table.frame(version).select(*names, F.lit(-1).alias(COPIES))
+                both = table.frame(version).select(*names, F.lit(-1).alias(DIFF))
                 if at is not None and entries:
                     context = Context(self.engine.session, StoredSources(warehouse), at)
                     desired = lower_view(plan, context)
-                    both = both.unionAll(desired.select(*names, F.lit(1).alias(COPIES)))
+                    both = both.unionAll(desired.select(*names, F.lit(1).alias(DIFF)))
                 return self._computed(net(both, columns), columns)
         except (DataError, StatementError) as problem:
             raise error(
@@ -92,9 +91,9 @@ class Verification:
         label = CHANGE
         while label in taken:
             label = f"_{label}"
-        sign = F.when(F.col(COPIES) > 0, "+").otherwise("-").alias(label)
-        times = F.explode(F.sequence(F.lit(1), F.abs(COPIES).cast("int"))).alias("__ct_copy")
-        names = [column_name(c) for c in columns]
+        sign = F.when(F.col(DIFF) > 0, "+").otherwise("-").alias(label)
+        times = F.explode(F.sequence(F.lit(1), F.abs(DIFF).cast("int"))).alias(COPY)
+        names = backtick_all(columns)
         rows = change.select(sign, *names, times).select(label, *names)
         held = few(rows)
         return rows.localCheckpoint() if held is None else held

@@ -1,4 +1,4 @@
-"""What changed in an object at a T, as rows with a signed number of copies.
+"""What changed in an object at a T, as signed rows.
 
 The change at T is contents(T) - contents(T - 1), as multisets: equal rows that come and go at the
 same T cancel, and of what is left equal rows are one row with their number.
@@ -14,29 +14,27 @@ D2: at the first T at which an object is known, its contents are its change.
 Limits: a plain view is computed twice for each T at which anything it reads changed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, functions as F
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import fold
+from ctsql.catalog.names import backtick, backtick_all, fold
+from ctsql.catalog.reserved_columns import DIFF, NUMBER, TIME
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.lowering.type_names import type_name
-from ctsql.planner.nodes import Query
 from ctsql.planner.rules import transform
 from ctsql.runtime.delta.change_feed import numbered_rows
 from ctsql.runtime.log.actions import Change, rows_changed
 from ctsql.runtime.log.table_changes import Movement
-from ctsql.runtime.rows.multiset import COPIES, column_name, netted
+from ctsql.runtime.rows.multiset import netted
 from ctsql.runtime.warehouse.replaced_views import is_before_columns
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
-
-TIME = "__ct_t"
 
 
 class Changes:
@@ -93,18 +91,18 @@ class Changes:
     # ---- rows
 
     def contents(self, at: int) -> DataFrame:
-        """The rows as of T, each distinct one once with its ``COPIES``."""
-        return netted(self._weighted(self._rows(at), 1), self._names)
+        """The rows as of T, each distinct one once with its ``DIFF``."""
+        return netted(self._signed(self._rows(at), 1), self._names)
 
     def at(self, time: int) -> DataFrame:
-        """The rows that changed at T, each distinct one once with its ``COPIES``, not 0."""
+        """The rows that changed at T, each distinct one once with its ``DIFF``, not 0."""
         if time <= self.begins():
             return self.contents(time)
         movement = self._exact(time)
         if movement is not None:
             return netted(self._moved(movement), self._names)
         before, after = self._rows(time - 1), self._rows(time)
-        both = self._weighted(after, 1).unionAll(self._weighted(before, -1))
+        both = self._signed(after, 1).unionAll(self._signed(before, -1))
         return netted(both, self._names)
 
     def at_all(self, times: Sequence[int]) -> DataFrame:
@@ -123,12 +121,11 @@ class Changes:
 
     def _timed(self, movements: Sequence[Movement]) -> DataFrame:
         """The rows of movements of commits that several Ts share, all of them inserts."""
-        number = "__ct_number"
-        rows = numbered_rows(self.warehouse.relations.table(self.item), movements, number)
+        rows = numbered_rows(self.warehouse.relations.table(self.item), movements, NUMBER)
         assert rows is not None  # ctsql named the files
         times = F.array(*(F.lit(m.time).cast("bigint") for m in movements))
-        time = F.element_at(times, F.col(number) + 1).alias(TIME)
-        return rows.select(time, *self._quoted(), F.lit(1).alias(COPIES))
+        time = F.element_at(times, F.col(NUMBER) + 1).alias(TIME)
+        return rows.select(time, *backtick_all(self._names), F.lit(1).alias(DIFF))
 
     def _fed(self, movements: Sequence[Movement]) -> DataFrame:
         """The rows of other movements, from the change feed."""
@@ -138,7 +135,7 @@ class Changes:
         session = self.warehouse.gateway.session
         known = session.createDataFrame(at, f"_commit_version BIGINT, {TIME} BIGINT")
         return rows.join(F.broadcast(known), "_commit_version").select(
-            TIME, *self._quoted(), self._sign()
+            TIME, *backtick_all(self._names), self._sign()
         )
 
     def counted(self, time: int, *, whole: bool) -> int | None:
@@ -188,13 +185,13 @@ class Changes:
     def _moved(self, movement: Movement) -> DataFrame:
         warehouse, item = self.warehouse, self.item
         if warehouse.versions.change_of(item, movement, self._names) is Change.APPEND:
-            return self._weighted(warehouse.versions.added_by(item, movement), 1)
+            return self._signed(warehouse.versions.added_by(item, movement), 1)
         rows = warehouse.versions.change_rows(item, movement, self._names)
         return rows.select(*self._told(rows), self._sign())
 
     def _sign(self) -> Column:
         is_insert = F.col("_change_type").isin("insert", "update_postimage")
-        return F.when(is_insert, 1).otherwise(-1).alias(COPIES)
+        return F.when(is_insert, 1).otherwise(-1).alias(DIFF)
 
     def _rows(self, at: int) -> DataFrame:
         """The object's rows as of T, at or after its first."""
@@ -202,13 +199,12 @@ class Changes:
         if self.item.kind is not ObjectKind.VIEW:
             rows = sources.contents(self.item.id, at)
             return rows.select(*self._told(rows))
-        plan = transform(self.warehouse.relations.bound(self.item).plan)
-        assert isinstance(plan, Query)  # a plain view is its query
+        plan = transform(self.warehouse.relations.bound(self.item).query)
         context = Context(self.warehouse.gateway.session, sources, at)
         return lower_query(plan, context).toDF(*self._names)
 
-    def _weighted(self, rows: DataFrame, copies: int) -> DataFrame:
-        return rows.select(*self._told(rows), F.lit(copies).alias(COPIES))
+    def _signed(self, rows: DataFrame, diff: int) -> DataFrame:
+        return rows.select(*self._told(rows), F.lit(diff).alias(DIFF))
 
     def _told(self, rows: DataFrame) -> list[Column]:
         """The columns, of the types that they had when the object was asked for.
@@ -228,10 +224,7 @@ class Changes:
                     before=column.type.upper(),
                     now=now.upper(),
                 )
-            value = F.col(column_name(column.name))
+            value = F.col(backtick(column.name))
             same = now == column.type or column.name not in rows.columns
             found.append(value if same else value.cast(column.type).alias(column.name))
         return found
-
-    def _quoted(self) -> Iterator[str]:
-        return (column_name(n) for n in self._names)

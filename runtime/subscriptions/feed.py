@@ -18,14 +18,15 @@ from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, functions as F
 
+from ctsql.catalog import reserved_columns as reserved
 from ctsql.catalog.errors import DataError, error
 from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import backtick
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
-from ctsql.runtime.rows.multiset import COPIES, column_name
 from ctsql.runtime.spark.errors import converted
-from ctsql.runtime.subscriptions.changes import TIME as CHANGES_TIME, Changes
+from ctsql.runtime.subscriptions.changes import Changes
 from ctsql.runtime.subscriptions.cursors import Place, Readers, definition_of, outdated
 from ctsql.runtime.subscriptions.position import Position
 from ctsql.runtime.tasks.progress import complete_through
@@ -191,11 +192,15 @@ class Feed:
         """
         changes = Changes(engine.warehouse, self._item(engine))
         with converted():
-            found = changes.contents(time) if whole else changes.at(time).orderBy(F.col(COPIES) > 0)
+            found = (
+                changes.contents(time)
+                if whole
+                else changes.at(time).orderBy(F.col(reserved.DIFF) > 0)
+            )
             told = found.select(
                 F.lit(time).cast("bigint").alias(TIME),
-                F.col(COPIES).alias(DIFF),
-                *(column_name(c.name) for c in self.columns),
+                F.col(reserved.DIFF).alias(DIFF),
+                *(backtick(c.name) for c in self.columns),
             )
             return told, changes.counted(time, whole=whole)
 
@@ -216,11 +221,11 @@ class Feed:
         """The changes at several times that are told at once, in order, deletions first."""
         changes = Changes(engine.warehouse, self._item(engine))
         with converted():
-            found = changes.at_all(times_).orderBy(CHANGES_TIME, F.col(COPIES) > 0)
+            found = changes.at_all(times_).orderBy(reserved.TIME, F.col(reserved.DIFF) > 0)
             return found.select(
-                F.col(CHANGES_TIME).alias(TIME),
-                F.col(COPIES).alias(DIFF),
-                *(column_name(c.name) for c in self.columns),
+                F.col(reserved.TIME).alias(TIME),
+                F.col(reserved.DIFF).alias(DIFF),
+                *(backtick(c.name) for c in self.columns),
             )
 
     def told(self, time: int) -> None:

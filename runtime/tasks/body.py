@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.names import backtick_all
+from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.lowering import (
     Context,
     Held,
@@ -25,8 +27,7 @@ from ctsql.planner.lowering import (
     together,
 )
 from ctsql.planner.nodes import Transaction
-from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.rows.multiset import COPIES, column_name, net
+from ctsql.runtime.rows.multiset import net
 
 
 def propose(
@@ -71,23 +72,23 @@ def _left(stored: DataFrame | None, victims: DataFrame | None) -> DataFrame | No
         return stored
     places = victims.select(FILE_COLUMN, ROW_COLUMN)
     return stored.join(places, on=[FILE_COLUMN, ROW_COLUMN], how="left_anti").select(
-        *(column_name(c) for c in stored.columns)
+        *backtick_all(stored.columns)
     )
 
 
 def _differ(before: Held, after: Held, columns: list[str]) -> bool:
     """Does the output hold other rows after a pass?"""
-    names = [column_name(c) for c in columns]
+    names = backtick_all(columns)
 
-    def weighted(frame: DataFrame | None, copies: int) -> DataFrame | None:
+    def signed(frame: DataFrame | None, diff: int) -> DataFrame | None:
         if frame is None:
             return None
-        return frame.select(*names, F.lit(copies).alias(COPIES))
+        return frame.select(*names, F.lit(diff).alias(DIFF))
 
     rows = together(
-        weighted(after.inserts, 1),
-        weighted(after.victims, -1),
-        weighted(before.inserts, -1),
-        weighted(before.victims, 1),
+        signed(after.inserts, 1),
+        signed(after.victims, -1),
+        signed(before.inserts, -1),
+        signed(before.victims, 1),
     )
     return rows is not None and not net(rows, columns).isEmpty()

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.items import Item
+from ctsql.catalog.reserved_columns import TIME
 from ctsql.planner.lowering import Context, lower_inserts
 from ctsql.planner.nodes import TaskWrite
-from ctsql.planner.row_local import TIME, by_row, timed
+from ctsql.planner.row_local import by_row, timed
 from ctsql.runtime.delta.change_feed import numbered_rows
 from ctsql.runtime.delta.diff_writer import persisted
 from ctsql.runtime.log.actions import Change

@@ -12,6 +12,7 @@ from functools import partial
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.items import Item
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.due_times import snapshot_inputs
 from ctsql.planner.nodes import InsertsInput, TaskWrite
 from ctsql.runtime.delta.change_feed import InputChange
@@ -19,7 +20,6 @@ from ctsql.runtime.delta.diff_writer import persisted, unadaptive
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.table_changes import Movement, due_changes
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, at_hand, few
-from ctsql.runtime.rows.multiset import COPIES
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -187,4 +187,4 @@ class RunInputs:
 
 def only_inserts(changed: DataFrame) -> DataFrame:
     """A net change without what it deletes."""
-    return changed.where(F.col(COPIES) > 0)
+    return changed.where(F.col(DIFF) > 0)

@@ -36,8 +36,7 @@ from ctsql.catalog.errors import CtsqlError, DataError, EnvironmentProblem, Stat
 from ctsql.catalog.items import Item
 from ctsql.planner.due_times import snapshot_inputs
 from ctsql.planner.lowering import Context
-from ctsql.planner.nodes import TaskWrite
-from ctsql.planner.rules.inserts_input import inserts_input
+from ctsql.planner.updates import inserts_input
 from ctsql.runtime.delta.diff_writer import stage
 from ctsql.runtime.log.failures import (
     Action,
@@ -135,8 +134,7 @@ class TaskSink:
         upper = self.output.fetch_recent_upper()
         if upper:
             return upper
-        plan = self.warehouse.relations.bound(self.item).plan
-        assert isinstance(plan, TaskWrite)
+        plan = self.warehouse.relations.bound(self.item).task
         return self.item.created if snapshot_inputs(plan) else self.item.created + 1
 
     def _write_together(self, run: Run) -> tuple[int, bool] | None:

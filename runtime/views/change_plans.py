@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item
-from ctsql.catalog.names import Name, fold
+from ctsql.catalog.names import Name, backtick_all, fold
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.catalog.spans import Span
 from ctsql.planner.ivm import (
@@ -30,7 +30,7 @@ from ctsql.planner.ivm import (
 )
 from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.parse.query import Relation
-from ctsql.planner.lowering import Context, lower_query, quoted, without_padding
+from ctsql.planner.lowering import Context, lower_query, without_padding
 from ctsql.planner.lowering.store_assignment import cast_type
 from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite
 from ctsql.planner.syntax import Rewritten, rewrite
@@ -142,8 +142,7 @@ def prepared(warehouse: Warehouse, item: Item, at: int | None = None) -> Prepare
     Args:
         at: as of which T its tables' columns are taken; None for as they are now.
     """
-    plan = warehouse.relations.bound(item).plan
-    assert isinstance(plan, ViewWrite)
+    plan = warehouse.relations.bound(item).view
     made = prepared_for(warehouse, plan, at)
     key = made.key
     known = warehouse.relations.change_plans.get(item.id)
@@ -208,7 +207,7 @@ class _Reader:
             else:
                 columns = self._table(name, node).columns
                 relations[name] = tuple(replace(c, type=plain_type(c.type)) for c in columns)
-            names[ref] = ".".join(f"`{part}`" for part in name.split("."))
+            names[ref] = ".".join(backtick_all(name.split(".")))
         return rewrite(query.sql, relation=lambda ref: names[ref]), relations
 
     def _table(self, name: str, node: NormalReference) -> Table:
@@ -240,7 +239,7 @@ def means_the_same(
 
         def table(use: TableUse) -> str:
             known = tables[use.table]
-            columns = quoted([c.name for c in known.columns])
+            columns = backtick_all([c.name for c in known.columns])
             rows = without_padding(sources.contents(known.object_id, 0).select(*columns))
             return names.of(("table", use.table), rows)
 

@@ -8,6 +8,8 @@ from contextlib import ExitStack
 
 from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
+from ctsql.catalog.names import backtick
+from ctsql.catalog.reserved_columns import KEY_
 from ctsql.planner.ivm import Naming, StepText, Text
 from ctsql.planner.ivm.rules.context import StepRole
 from ctsql.planner.ivm.sql.queries import key_steps, step_uses
@@ -15,7 +17,6 @@ from ctsql.planner.lowering import without_padding
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.rows.key_predicates import are_comparable
 from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
-from ctsql.runtime.rows.multiset import column_name
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.table_deltas import Relations, held
 
@@ -100,13 +101,13 @@ class PlanRunner:
         found = stored.having(local, pairs)
         if isinstance(found, HeldRows) and are_comparable(found.schema, wanted.schema, pairs):
             return found
-        named = [(column_name(mine), F.col(column_name(key))) for mine, key in pairs]
+        named = [(backtick(mine), F.col(backtick(key))) for mine, key in pairs]
         keys = frame_of(wanted).select(
-            *(key.alias(f"__ct_k{i}") for i, (_, key) in enumerate(named))
+            *(key.alias(f"{KEY_}{i}") for i, (_, key) in enumerate(named))
         )
         equal = F.lit(True)
         for i, (mine, _) in enumerate(named):
-            equal = equal & F.col(mine).eqNullSafe(F.col(f"__ct_k{i}"))
+            equal = equal & F.col(mine).eqNullSafe(F.col(f"{KEY_}{i}"))
         return frame_of(found).join(keys, equal, "left_semi")
 
 
@@ -114,7 +115,7 @@ def _typed(rows: DataFrame, schema: T.StructType) -> DataFrame:
     """The rows with their columns, in order, of a schema's types."""
     return rows.select(
         *(
-            F.col(column_name(mine)).cast(field.dataType).alias(mine)
+            F.col(backtick(mine)).cast(field.dataType).alias(mine)
             for mine, field in zip(rows.columns, schema.fields, strict=True)
         )
     )

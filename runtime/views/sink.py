@@ -43,7 +43,6 @@ from typing import Any
 from ctsql.catalog.errors import CtsqlError, DataError, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED
-from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.failures import FEATURE, Failure, is_final, recorded
 from ctsql.runtime.log.staging import Batch, discarded_on_error
@@ -98,8 +97,7 @@ class ViewSink:
     def __init__(
         self, warehouse: Warehouse, item: Item, context: AdvanceContext = UNATTENDED
     ) -> None:
-        plan = warehouse.relations.bound(item).plan
-        assert isinstance(plan, ViewWrite)
+        plan = warehouse.relations.bound(item).view
         self.warehouse = warehouse
         self.item = item
         self.context = context

@@ -21,7 +21,6 @@ A refresh that recomputes leaves the state behind; one that follows brings it al
 """
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -32,6 +31,7 @@ from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.catalog.errors import EnvironmentProblem
 from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import backtick
 from ctsql.planner.ivm import ChangePlan, Naming, StateNeed, StatePlan
 from ctsql.planner.ivm.rules.counting import BOUND
 from ctsql.planner.lowering.type_names import type_name
@@ -42,7 +42,7 @@ from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.staging import Batch, discarded_on_error
 from ctsql.runtime.log.write_handle import Committed, Output
 from ctsql.runtime.rows.local_rows import Rows
-from ctsql.runtime.rows.multiset import column_name
+from ctsql.runtime.rows.types import DIGITS_SUMMED, adds_exactly
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.views.change_plans import Prepared
 from ctsql.runtime.warehouse.versions import DEFINITION
@@ -57,9 +57,6 @@ DAMAGED = ("HISTORY_LOST", "NOT_A_DELTA_TABLE", "STORED_DATA_INVALID")
 """A table of which one of these is said is of no use."""
 GROUPS_MAX = 200_000
 """Groups that a state table may have if all of them are read at each refresh."""
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
-_DIGITS_MAX = 27
-_PLACES_MAX = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,21 +124,6 @@ def is_to_build(
 def groups_max(plan: ChangePlan) -> int | None:
     """How many groups a plan's state table may have; None for any number."""
     return GROUPS_MAX if plan.reads_all_groups else None
-
-
-def sums_exactly(data_type: str) -> bool:
-    """Are values of a type, if it is one of numbers, summed and sums added without rounding?
-
-    A sum has ten digits more than its values, and what is added and taken away one more: up to
-    38 no place is lost, and above Spark keeps six of them.
-
-    >>> [sums_exactly(t) for t in ("bigint", "decimal(38,6)", "decimal(27,27)", "decimal(28,7)")]
-    [True, True, True, False]
-    """
-    found = _DECIMAL.fullmatch(data_type.lower())
-    if found is not None:
-        return int(found[1]) <= _DIGITS_MAX or int(found[2]) <= _PLACES_MAX
-    return not data_type.lower().startswith("interval")
 
 
 class ViewState:
@@ -267,7 +249,7 @@ class ViewState:
                 more the state is of no use.
         """
         kinds = [f.dataType.simpleString() for f in rows.schema.fields]
-        if not all(sums_exactly(kind) for kind in kinds[plan.key_columns :]):
+        if not all(adds_exactly(kind, DIGITS_SUMMED) for kind in kinds[plan.key_columns :]):
             self.refuse("STATE_ROUNDS")
             return
         self._make(rows.schema)
@@ -297,7 +279,7 @@ class ViewState:
         if gateway.exists(self.location):
             return
         self._forget()
-        columns = ", ".join(f"{column_name(f.name)} {type_name(f.dataType)}" for f in schema.fields)
+        columns = ", ".join(f"{backtick(f.name)} {type_name(f.dataType)}" for f in schema.fields)
         with converted():
             session.sql(
                 f"CREATE TABLE IF NOT EXISTS delta.`{self.location}` ({columns}) USING delta "
@@ -386,7 +368,7 @@ def is_above(rows: DataFrame, columns: Sequence[str]) -> bool:
     """Is any value in these columns above the bound up to which averages are exact?"""
     if not columns:
         return False
-    above = [F.col(column_name(c)) > BOUND for c in columns]
+    above = [F.col(backtick(c)) > BOUND for c in columns]
     return not rows.where(reduce(or_, above)).isEmpty()
 
 

@@ -16,9 +16,11 @@ from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import backtick_all
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import TableUse
-from ctsql.planner.ivm.algebra.nodes import WEIGHT, Version
-from ctsql.planner.lowering import quoted, without_padding
+from ctsql.planner.ivm.algebra.nodes import Version
+from ctsql.planner.lowering import without_padding
 from ctsql.runtime.delta.diff_writer import persisted
 from ctsql.runtime.delta.keyed_scan import (
     Keys,
@@ -31,7 +33,7 @@ from ctsql.runtime.log.table_changes import Movement, Stored, merged
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.key_predicates import may_equal
 from ctsql.runtime.rows.local_rows import HeldRows, Rows, has_none
-from ctsql.runtime.rows.multiset import COPIES, net_change
+from ctsql.runtime.rows.multiset import net_change
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.change_plans import Table
 from ctsql.runtime.views.outcomes import Fallback
@@ -213,7 +215,7 @@ class Relations:
             rows = self.warehouse.versions.contents_at(item, self._time(use))
         else:
             rows = StoredSources(self.warehouse).contents(item.id, self.at)
-        return rows.select(*quoted([c.name for c in table.columns]))
+        return rows.select(*backtick_all([c.name for c in table.columns]))
 
 
 @contextmanager
@@ -235,7 +237,7 @@ def opened(
         for name, one in moves.items():
             columns = list(reads[name])
             rows: Rows | None = change_of(
-                warehouse.relations.table(one.item), one.movement, columns, WEIGHT.sql
+                warehouse.relations.table(one.item), one.movement, columns
             )
             if rows is None:
                 rows = held(_change(warehouse, one, columns), stack)
@@ -251,12 +253,12 @@ def held(rows: DataFrame, stack: ExitStack) -> Rows:
 
 
 def _change(warehouse: Warehouse, one: Moved, columns: list[str]) -> DataFrame:
-    """The net change of a table over some columns, with the weight."""
-    weight = F.col(COPIES).cast("bigint").alias(WEIGHT.sql)
+    """The net change of a table over some columns, with the diff."""
+    diff = F.col(DIFF).cast("bigint").alias(DIFF)
     if one.kind is Change.APPEND:
         rows = warehouse.versions.added_by(one.item, one.movement).select(
-            *quoted(columns), F.lit(1).alias(COPIES)
+            *backtick_all(columns), F.lit(1).alias(DIFF)
         )
-        return rows.select(*quoted(columns), weight)
+        return rows.select(*backtick_all(columns), diff)
     rows = warehouse.versions.change_rows(one.item, one.movement, columns)
-    return net_change(rows, columns).select(*quoted(columns), weight)
+    return net_change(rows, columns).select(*backtick_all(columns), diff)

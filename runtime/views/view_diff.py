@@ -2,11 +2,11 @@
 
 from pyspark.sql import DataFrame
 
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.lowering import checked, stored_types
 from ctsql.runtime.delta.diff_writer import stage
 from ctsql.runtime.delta.signed_diff_writer import Staged as Signed, stage_signed
 from ctsql.runtime.rows.local_rows import Rows
-from ctsql.runtime.rows.multiset import COPIES
 from ctsql.runtime.views.outcomes import Fallback, Staged
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
@@ -22,7 +22,7 @@ def stage_delta(
     context: RefreshContext, signed: DataFrame, strategy: Strategy
 ) -> Staged | Fallback:
     """Stage the signed change of the view, found by a strategy."""
-    rows = stored_types(signed, context.view, [COPIES])
+    rows = stored_types(signed, context.view, [DIFF])
     not_null = context.view.not_null
     done = stage_signed(context.staging, rows, context.stored, context.columns, not_null)
     match done:

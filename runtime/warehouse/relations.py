@@ -145,8 +145,7 @@ class Relations:
         found = []
         for start, stop, number in self.timeline.task(item.id).spans(after, until):
             then = self._at_revision(item, number)
-            plan = self._bound_as(then).plan
-            assert isinstance(plan, TaskWrite)
+            plan = self._bound_as(then).task
             found.append((start, stop, then, plan))
         return found
 
@@ -166,8 +165,7 @@ class Relations:
     def followed(self, item: Item) -> list[Item]:
         """What an object must keep up with: a task its inputs, any other all that it reads."""
         if item.kind in (ObjectKind.CONTINUAL_TASK, ObjectKind.TASK_OUTPUT):
-            plan = self.bound(item).plan
-            assert isinstance(plan, TaskWrite)
+            plan = self.bound(item).task
             return [self.item(object_id) for object_id in due_changes(plan)]
         return [self.item(r.object_id) for r in item.reads if r.object_id != item.id]
 

@@ -8,10 +8,11 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.spans import Span
 from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.lowering import EMPTY, Context, Found, lower_view
-from ctsql.planner.nodes import COPIES_CHANGED, ChangesInput, DeletesInput, InsertsInput, ViewWrite
+from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput
 from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.delta.key_lookup import Keys, stored_with_keys
 from ctsql.runtime.rows.collect import few
@@ -83,8 +84,7 @@ class StoredSources:
 
     def _computed(self, item: Item, at: int) -> DataFrame:
         """A view that was not written at T, computed from what it reads as of T."""
-        plan = self.warehouse.relations.bound(item).plan
-        assert isinstance(plan, ViewWrite)
+        plan = self.warehouse.relations.bound(item).view
         context = Context(self.warehouse.gateway.session, StoredSources(self.warehouse), at)
         return lower_view(plan, context)
 
@@ -183,7 +183,7 @@ class ExplainedSources(StoredSources):
 
     def changes(self, object_id: str, at: int) -> DataFrame:
         """The input's contents, in place of the rows changed at T."""
-        return self.contents(object_id, at).withColumn(COPIES_CHANGED, F.lit(1).cast("bigint"))
+        return self.contents(object_id, at).withColumn(DIFF, F.lit(1).cast("bigint"))
 
     def stored(self, object_id: str) -> DataFrame | None:
         """The output's contents, if it exists."""

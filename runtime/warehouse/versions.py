@@ -172,7 +172,7 @@ class Versions:
     def changed_by(
         self, item: Item, movement: Movement, columns: list[str], *, only_inserts: bool = False
     ) -> DataFrame:
-        """What a movement changes of these columns, net: each row once, with ``COPIES``.
+        """What a movement changes of these columns, net: each row once, with ``DIFF``.
 
         Args:
             only_inserts: what it deletes is not wanted, and may be left out.

@@ -12,6 +12,7 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column
 from ctsql.planner.ivm import ChangePlan, Naming, StepText, TableUse, Text, change_plan
 from ctsql.planner.ivm.plan import NoChangePlan
@@ -95,8 +96,8 @@ class Duck:
         listed = ", ".join(f'"{c.name}"' for c in self.tables[name])
         run(
             f"CREATE OR REPLACE TABLE {name}__delta AS SELECT * FROM (SELECT {listed}, "
-            f"CAST(sum(__n) AS BIGINT) AS __ct_w FROM (SELECT {listed}, 1 AS __n FROM {name}__new "
-            f"UNION ALL SELECT {listed}, -1 FROM {name}__old) GROUP BY {listed}) WHERE __ct_w <> 0"
+            f"CAST(sum(__n) AS BIGINT) AS {DIFF} FROM (SELECT {listed}, 1 AS __n FROM {name}__new "
+            f"UNION ALL SELECT {listed}, -1 FROM {name}__old) GROUP BY {listed}) WHERE {DIFF} <> 0"
         )
         found = run(f"SELECT count(*) FROM {name}__delta").fetchone()
         return bool(found and found[0])

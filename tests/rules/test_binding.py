@@ -27,8 +27,7 @@ from tests.rules.fakes import CATALOG, FEED, FakeAnalyst, bind, item
 
 
 def _task(bound: Bound) -> TaskWrite:
-    assert isinstance(bound.plan, TaskWrite)
-    return bound.plan
+    return bound.task
 
 
 def _leaves(bound: Bound) -> list[str]:

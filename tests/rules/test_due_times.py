@@ -20,7 +20,7 @@ from ctsql.planner.nodes import (
     TimesReduce,
     Transaction,
 )
-from ctsql.planner.rules import snapshot_option
+from ctsql.planner.rules import mark_snapshot
 from ctsql.planner.syntax import parse
 from ctsql.planner.syntax.ast import Select
 from ctsql.runtime.log.actions import Change
@@ -99,7 +99,7 @@ def test_the_marked_inputs_are_the_snapshot() -> None:
     """The first run reads the inputs that the transform has marked, not what an option says."""
     plan = task(inserts("a"), snapshot=True)
     assert snapshot_inputs(plan) == []
-    marked = snapshot_option.rule(plan)
+    marked = mark_snapshot(plan)
     assert isinstance(marked, TaskWrite)
     assert snapshot_inputs(marked) == ["a", "b"]
     one = replace(marked, inputs=(marked.inputs[0], inserts("b")), snapshot=False)

@@ -28,15 +28,12 @@ from ctsql.planner.nodes import (
     map_nodes,
 )
 from ctsql.planner.rules import (
+    RELATION_OF_ROLE,
     RULES,
-    changes_input,
-    deletes_input,
-    inserts_input,
-    normal_reference,
-    snapshot_option,
-    step_forward,
-    times_extract,
-    times_reduce,
+    extract_times,
+    mark_snapshot,
+    reduce_times,
+    resolve_roles,
     transform,
 )
 from ctsql.planner.syntax import parse
@@ -85,42 +82,27 @@ QUERY = _query(
     _get("pages", Role.REFERENCE),
 )
 JOIN = "Query SELECT * FROM feed JOIN log JOIN pages\n"
-LINES = {
-    "feed": "  Get feed (input)\n",
-    "log": "  Get log (self)\n",
-    "pages": "  Get pages (reference)\n",
-}
 CASES: dict[str, tuple[Callable[[Node], Node], Node, str]] = {
-    "inserts_input": (
-        inserts_input.rule,
+    "input, self, reference": (
+        resolve_roles,
         QUERY,
-        JOIN + "  InsertsInput feed: the rows inserted at T\n" + LINES["log"] + LINES["pages"],
+        JOIN
+        + "  InsertsInput feed: the rows inserted at T\n"
+        + "  SelfReference log: contents as of T - 1, stepped forward to T\n"
+        + "  NormalReference pages: contents as of T\n",
     ),
-    "deletes_input": (
-        deletes_input.rule,
+    "deletes": (
+        resolve_roles,
         _query("SELECT * FROM feed", _get("feed", Role.DELETES)),
         "Query SELECT * FROM feed\n  DeletesInput feed: the rows deleted at T\n",
     ),
-    "changes_input": (
-        changes_input.rule,
+    "changes": (
+        resolve_roles,
         _query("SELECT * FROM feed", _get("feed", Role.CHANGES)),
         "Query SELECT * FROM feed\n  ChangesInput feed: the rows changed at T with diff\n",
     ),
-    "step_forward": (
-        step_forward.rule,
-        QUERY,
-        JOIN
-        + LINES["feed"]
-        + "  SelfReference log: contents as of T - 1, stepped forward to T\n"
-        + LINES["pages"],
-    ),
-    "normal_reference": (
-        normal_reference.rule,
-        QUERY,
-        JOIN + LINES["feed"] + LINES["log"] + "  NormalReference pages: contents as of T\n",
-    ),
-    "snapshot_option": (
-        snapshot_option.rule,
+    "mark_snapshot": (
+        mark_snapshot,
         _task(_inserts(), snapshot=True),
         """\
         TaskWrite log (k int): one commit at each due T; Ts that wait share a job and a commit
@@ -131,8 +113,8 @@ CASES: dict[str, tuple[Callable[[Node], Node], Node, str]] = {
                 InsertsInput feed: the rows inserted at T, on the first run the snapshot
         """,
     ),
-    "times_extract": (
-        times_extract.rule,
+    "extract_times": (
+        extract_times,
         _task(_inserts(), snapshot=False),
         """\
         TaskWrite log (k int): one commit at each due T; Ts that wait share a job and a commit
@@ -145,8 +127,8 @@ CASES: dict[str, tuple[Callable[[Node], Node], Node, str]] = {
                 InsertsInput feed: the rows inserted at T
         """,
     ),
-    "times_reduce": (
-        times_reduce.rule,
+    "reduce_times": (
+        reduce_times,
         _task(_inserts(), snapshot=False, times=TimesExtract(inputs=(_inserts(),))),
         """\
         TaskWrite log (k int): one commit at each due T; Ts that wait share a job and a commit
@@ -172,7 +154,7 @@ def test_rule(name: str) -> None:
     assert rule(made) is made
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.__module__.rsplit(".", 1)[-1])
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.__name__)
 def test_a_rule_that_does_not_apply_gives_the_same_object(rule: Callable[[Node], Node]) -> None:
     """So that "changed" can be asked by ``is not``."""
     plan = _query("SELECT 1")
@@ -181,13 +163,14 @@ def test_a_rule_that_does_not_apply_gives_the_same_object(rule: Callable[[Node],
 
 def test_every_rule_is_tested() -> None:
     """A rule without a pair of plans here is not done."""
-    assert {r.__module__.rsplit(".", 1)[-1] for r in RULES} == set(CASES)
+    assert set(RULES) == {rule for rule, _, _ in CASES.values()}
+    assert set(RELATION_OF_ROLE) == set(Role)
 
 
 def test_snapshot_is_left_out_when_not_wanted() -> None:
     """Without the option the first run is the first change."""
     plan = _task(_inserts(), snapshot=False)
-    assert snapshot_option.rule(plan) is plan
+    assert mark_snapshot(plan) is plan
 
 
 def test_the_upsert_recipe() -> None:

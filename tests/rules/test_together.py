@@ -2,9 +2,10 @@
 
 import pytest
 
+from ctsql.catalog.reserved_columns import TIME
 from ctsql.catalog.schemas import Column
 from ctsql.planner.nodes import Insert, InsertsInput, Query, TaskWrite
-from ctsql.planner.row_local import TIME, by_row, timed
+from ctsql.planner.row_local import by_row, timed
 from ctsql.planner.syntax import rewrite
 from tests.rules.fakes import FakeAnalyst, bind
 

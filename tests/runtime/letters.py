@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ctsql.api import Connection
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.log.write_handle import Batch, Committed, Output, Rows
-from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
 
 APP = "test:output"
 PROPERTIES = (

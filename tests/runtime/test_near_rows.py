@@ -7,14 +7,14 @@ import pytest
 from pyspark.sql import functions as F, types as T
 
 from ctsql.api import Connection
+from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta import keyed_scan as near_rows
 from ctsql.runtime.delta.keyed_scan import Keys, Lookups, StoredRows, change_of, rows_of
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
-from ctsql.runtime.rows.locations import FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.rows.multiset import COPIES, net_change
+from ctsql.runtime.rows.multiset import net_change
 
 pytestmark = pytest.mark.spark
 
@@ -73,8 +73,8 @@ def weighed(change: Rows | None) -> dict[str, int]:
     """How often each row comes, or goes, in all."""
     assert change is not None, "left to Spark"
     total: Counter[str] = Counter()
-    for *row, copies in frame_of(change).select(*WHOLE, COPIES).collect():
-        total[repr(tuple(row))] += copies
+    for *row, diff in frame_of(change).select(*WHOLE, DIFF).collect():
+        total[repr(tuple(row))] += diff
     return dict(total)
 
 
@@ -86,11 +86,11 @@ def test_what_is_read_is_what_spark_reads(con: Connection, monkeypatch: pytest.M
     for before in (0, 3):
         move = Movement(0, before, last)
         theirs = net_change(table.change_rows(before + 1, last), WHOLE)
-        mine = change_of(table, move, WHOLE, COPIES)
+        mine = change_of(table, move, WHOLE)
         assert weighed(mine) == weighed(theirs), before
     only_added = Movement(0, 1, 2)
     theirs = table.added_rows([2])
-    assert bag(change_of(table, only_added, COLUMNS, "w"), *COLUMNS) == bag(theirs, *COLUMNS)
+    assert bag(change_of(table, only_added, COLUMNS), *COLUMNS) == bag(theirs, *COLUMNS)
     every = table.frame(last)
     assert bag(rows_of(table, last, COLUMNS), *COLUMNS) == bag(every, *COLUMNS)
     keys = con.spark.createDataFrame(
@@ -148,8 +148,8 @@ def test_what_is_left_to_spark(con: Connection, monkeypatch: pytest.MonkeyPatch)
     assert rows_of(x, last, []) is None
     assert rows_of(p, p.version(), ["k"]) is None
     update = Movement(0, last - 1, last)
-    assert change_of(x, update, ["k", "f"], "w") is None
-    assert change_of(x, update, ["k"], "w") is not None
+    assert change_of(x, update, ["k", "f"]) is None
+    assert change_of(x, update, ["k"]) is not None
     floats = con.spark.createDataFrame([(1.5,)], "a DOUBLE")
     assert Lookups().rows(x, last, ["k", "f"], [(HeldRows.of(floats), [("f", "a")])]) is None
     assert rows_of(x, last, ["k"]) is not None

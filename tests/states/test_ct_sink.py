@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from ctsql.planner.rules.inserts_input import inserts_input
+from ctsql.planner.updates import inserts_input
 from ctsql.runtime.tasks.sink_state import Rows, SinkState
 from ctsql.runtime.warehouse.sink_decisions import WAIT, Advance, Decision, Wait, Write
 

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from ctsql.planner.ivm import StateNeed
+from ctsql.runtime.rows.types import DIGITS_SUMMED, adds_exactly
 from ctsql.runtime.views.refresh_policy import STATE_AFTER, WHY
-from ctsql.runtime.views.state_table import Named, is_current, is_to_build, sums_exactly
+from ctsql.runtime.views.state_table import Named, is_current, is_to_build
 
 NAMED = Named(digest="d", table="id", version=7)
 REFUSED = Named(digest="d", refused="STATE_ROUNDS")
@@ -70,7 +71,7 @@ def test_what_a_commit_says_is_read_back() -> None:
 )
 def test_sums_that_would_be_rounded_have_no_state(data_type: str, exact: bool) -> None:
     """Spark keeps six places of a decimal that outgrows 38 digits."""
-    assert sums_exactly(data_type) is exact
+    assert adds_exactly(data_type, DIGITS_SUMMED) is exact
 
 
 def test_reasons_are_known() -> None:

@@ -4,16 +4,16 @@ A column is known by a number, unique within one plan, so no two columns are eve
 predicates can be moved. An expression is the user's own text, cut at its column references; it is
 never taken apart further and never printed anew from a tree (docs/decisions/0060).
 
-A *signed* relation has the column :data:`WEIGHT` last: a row with weight w stands for w copies,
-or for -w deletions. Changes are signed relations, made of the same nodes.
+A *signed* relation has the column :data:`DIFF` last: a row with diff d stands for d copies, or for
+-d deletions. Changes are signed relations, made of the same nodes.
 """
 
 from dataclasses import dataclass, field
 from enum import Enum
 
+from ctsql.catalog import reserved_columns as reserved
+from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.spans import Span
-
-PREFIX = "__ct_"
 
 
 class Version(Enum):
@@ -48,7 +48,7 @@ class Col:
     """A column of a plan.
 
     Attributes:
-        number: unique within a plan; 0 is the weight, negative ones are columns of keys.
+        number: unique within a plan; 0 is the diff, negative ones are columns of keys.
         name: the user's, for people.
         type: Spark's spelling where it is known; ``"double"`` where a value may be floating;
             else empty.
@@ -63,10 +63,10 @@ class Col:
         """What the column is called in SQL text."""
         if self.number < 0:
             return f"{PREFIX}key{-self.number}"
-        return f"{PREFIX}w" if self.number == 0 else f"{PREFIX}{self.number}"
+        return reserved.DIFF if self.number == 0 else f"{PREFIX}{self.number}"
 
 
-WEIGHT = Col(0, "weight", "bigint")
+DIFF = Col(0, "diff", "bigint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,16 +405,16 @@ class Restricted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weighted:
+class ConstantDiff:
     """The child's rows, signed: each once, or each taken away once."""
 
     child: "Node"
-    weight: int
+    diff: int
 
     @property
     def columns(self) -> tuple[Col, ...]:
-        """The child's, then the weight."""
-        return (*self.child.columns, WEIGHT)
+        """The child's, then the diff."""
+        return (*self.child.columns, DIFF)
 
 
 Node = (
@@ -435,5 +435,5 @@ Node = (
     | Window
     | Limit
     | Restricted
-    | Weighted
+    | ConstantDiff
 )

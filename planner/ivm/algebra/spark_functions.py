@@ -5,13 +5,10 @@ Names are those of Spark 4.2's function registry with their groups there (``list
 nothing is known of it and the query that calls it has no change plan.
 """
 
+from ctsql.planner.syntax.tokens import replaceable_calls
+from ctsql.planner.syntax.tokens.tokenizer import word_set
 
-def names(text: str) -> frozenset[str]:
-    """A set of the words of a text."""
-    return frozenset(text.split())
-
-
-AGGREGATES = names("""
+AGGREGATES = word_set("""
     any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate
     approx_top_k_combine array_agg avg bit_and bit_or bit_xor bitmap_and_agg
     bitmap_construct_agg bitmap_or_agg bool_and bool_or collect_list collect_set corr count
@@ -28,18 +25,22 @@ AGGREGATES = names("""
 """)
 """Many rows to one value."""
 
-WINDOW_ONLY = names("""
+AVERAGES = word_set("avg mean")
+SUMS = AVERAGES | word_set("sum try_sum try_avg")
+"""Aggregates that add, and so depend on the order of floating-point numbers."""
+
+WINDOW_ONLY = word_set("""
     cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number
 """)
 """Functions that need OVER."""
 
-GENERATORS = names("""
+GENERATORS = word_set("""
     explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack
     variant_explode variant_explode_outer
 """)
 """One row to many: what LATERAL VIEW takes."""
 
-INEXACT = names("""
+INEXACT = word_set("""
     any_value approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine
     array_agg bitmap_and_agg bitmap_construct_agg bitmap_or_agg collect_list collect_set corr
     count_min_sketch covar_pop covar_samp first first_value histogram_numeric hll_sketch_agg
@@ -53,12 +54,12 @@ INEXACT = names("""
 """)
 """Aggregates whose result depends on the order in which rows happen to be met."""
 
-ORDER_BOUND = names("""
+ORDER_BOUND = word_set("""
     any_value first first_value lag last last_value lead nth_value ntile row_number
 """)
 """Window functions that tell tied rows apart."""
 
-FLOATING = names("""
+FLOATING = word_set("""
     acos acosh approx_percentile asin asinh atan atan2 atanh cbrt corr cos cosh cot covar_pop
     covar_samp csc cume_dist degrees double e exp expm1 float hypot kurtosis ln log log10 log1p
     log2 median months_between percent_rank percentile percentile_approx percentile_cont
@@ -68,20 +69,15 @@ FLOATING = names("""
 """)
 """Functions whose result is a floating-point number."""
 
-SESSION = names("""
-    current_catalog current_database current_path current_schema current_timezone current_user
-    input_file_block_length input_file_block_start input_file_name java_method
-    monotonically_increasing_id rand randn random randstr reflect session_user shuffle
-    spark_partition_id try_reflect uniform user uuid version
-""")
-"""Functions of the session, of chance, or of how Spark happened to run."""
-
-CLOCKS = names("""
-    curdate current_date current_time current_timestamp localtimestamp now unix_timestamp
-""")
+CLOCKS = frozenset(word.lower() for word in replaceable_calls.CLOCKS) | {"current_time"}
 """Functions of the time of the day."""
 
-SCALARS = names("""
+SESSION = (
+    frozenset(word.lower() for word in replaceable_calls.NONDETERMINISTIC) - CLOCKS
+) | word_set("current_path java_method reflect try_reflect")
+"""Functions of the session, of chance, or of how Spark happened to run."""
+
+SCALARS = word_set("""
     abs acos acosh add_months aes_decrypt aggregate approx_top_k_estimate array array_append
     array_compact array_contains array_distinct array_except array_insert array_intersect
     array_join array_max array_min array_position array_prepend array_remove array_repeat

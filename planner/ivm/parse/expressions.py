@@ -27,16 +27,17 @@ from ctsql.planner.syntax.tokens.tokenizer import (
     plain_comments,
     span_of,
     tokenise,
+    word_set,
     words_are,
 )
 
 # Words that stand in front of a parenthesis and are no function.
-_NO_FUNCTION = functions.names("""
+_NO_FUNCTION = word_set("""
     ALL AND ANY AS BETWEEN BY CASE CUBE DISTINCT ELSE ESCAPE EXISTS FILTER FROM GROUP GROUPING
     ILIKE IN INTERVAL IS LIKE NOT ON OR ORDER OVER PARTITION REGEXP RLIKE ROLLUP SELECT SETS
     SOME THEN USING VALUES WHEN WHERE WITHIN
 """)
-_TYPES = functions.names("""
+_TYPES = word_set("""
     BIGINT BINARY BOOLEAN BYTE CHAR CHARACTER DATE DEC DECIMAL DOUBLE FLOAT INT INTEGER INTERVAL
     LONG NUMERIC REAL SHORT SMALLINT STRING TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TINYINT
     VARCHAR VARIANT TIME

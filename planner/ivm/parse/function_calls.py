@@ -20,7 +20,6 @@ from ctsql.planner.ivm.parse.expressions import (
 from ctsql.planner.ivm.parse.scopes import Scope
 from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, groups, span_of, words_are
 
-_SUMS = ("sum", "avg", "mean", "try_sum", "try_avg")
 _SAME_TYPE = ("min", "max", "first", "last", "any_value", "sum", "lag", "lead", "mode")
 
 
@@ -72,13 +71,13 @@ def is_exact(name: str, argument: Expr | None, whole: Expr) -> bool:
     """Does the function give the same result in whatever order it meets its rows?"""
     if name in functions.INEXACT:
         return False
-    return name not in _SUMS or not is_floating(argument or whole)
+    return name not in functions.SUMS or not is_floating(argument or whole)
 
 
 def _typed_column(col: Col, name: str, argument: Expr | None, whole: Expr) -> Col:
     if name in functions.FLOATING:
         kind = "double"
-    elif name in ("avg", "mean", "try_avg"):
+    elif name in functions.AVERAGES or name == "try_avg":
         kind = type_of(argument) if argument is not None else ""
         kind = kind if kind.lower().startswith("decimal") else "double"
     elif name in _SAME_TYPE:

@@ -6,11 +6,10 @@ that reads it from the stored view: see :mod:`ctsql.planner.ivm.strategies.store
 
 from collections.abc import Iterator
 
+from ctsql.planner.ivm.algebra import spark_functions as functions
 from ctsql.planner.ivm.algebra.nodes import Aggregate, Limit, Node, Window
 from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.algebra.traversal import descend
-
-_SUMS = ("sum", "avg", "mean", "try_sum", "try_avg")
 
 
 def inexact(node: Node) -> Iterator[tuple[Node, Reason]]:
@@ -31,7 +30,9 @@ def _calls(node: Aggregate | Window) -> Reason | None:
     for call in node.calls:
         if not call.exact:
             code = (
-                "FLOAT_AGGREGATE_NESTED" if call.function in _SUMS else "INEXACT_AGGREGATE_NESTED"
+                "FLOAT_AGGREGATE_NESTED"
+                if call.function in functions.SUMS
+                else "INEXACT_AGGREGATE_NESTED"
             )
             return Reason(code, call.expr.span)
         if isinstance(node, Window) and call.ties:

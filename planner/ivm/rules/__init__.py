@@ -9,6 +9,7 @@ from typing import assert_never
 
 from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
+    ConstantDiff,
     Distinct,
     Filter,
     Generate,
@@ -25,7 +26,6 @@ from ctsql.planner.ivm.algebra.nodes import (
     StateRows,
     Step,
     UnionAll,
-    Weighted,
     Window,
 )
 from ctsql.planner.ivm.algebra.traversal import has_subquery
@@ -76,7 +76,7 @@ def change(node: Node, changes: Changes) -> Node | None:
             return affected_keys.change_limit(node, changes)
         case Rows():
             return None
-        case Step() | StateRows() | Restricted() | Weighted():
+        case Step() | StateRows() | Restricted() | ConstantDiff():
             raise TypeError(f"{type(node).__name__} is made by rules, it has none")
         case _:
             assert_never(node)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ctsql.planner.ivm.algebra.nodes import (
-    WEIGHT,
+    DIFF,
     Aggregate,
     Branch,
     Col,
+    ConstantDiff,
     Distinct,
     Expr,
     Item,
@@ -18,7 +19,6 @@ from ctsql.planner.ivm.algebra.nodes import (
     Step,
     UnionAll,
     Version,
-    Weighted,
 )
 from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.algebra.traversal import at, tables
@@ -102,7 +102,7 @@ class Changes:
         return bool(tables(node) & self.changed)
 
     def of(self, node: Node) -> Node | None:
-        """The signed change of a node: its columns in some order, and the weight.
+        """The signed change of a node: its columns in some order, and the diff.
 
         Returns:
             None if nothing that the node reads has changed.
@@ -163,8 +163,8 @@ class Changes:
 
 
 def signed(columns: Sequence[Col]) -> tuple[Col, ...]:
-    """The columns, then the weight."""
-    return (*columns, WEIGHT)
+    """The columns, then the diff."""
+    return (*columns, DIFF)
 
 
 def together(changes: Sequence[Node], columns: Sequence[Col]) -> Node | None:
@@ -178,4 +178,4 @@ def together(changes: Sequence[Node], columns: Sequence[Col]) -> Node | None:
 
 def exchanged(new: Node, old: Node) -> tuple[Node, Node]:
     """All rows of ``new`` added, all rows of ``old`` taken away."""
-    return Weighted(child=new, weight=1), Weighted(child=old, weight=-1)
+    return ConstantDiff(child=new, diff=1), ConstantDiff(child=old, diff=-1)

@@ -3,7 +3,7 @@
 A state table beside the view holds, for each group, the number n of its rows, and for each argument
 x the number of its non-NULL values and their sum. With dR the exact change below,
 
-    n' = n + sum(w)     n_x' = n_x + sum(w where x is not null)     s' = s + sum(w * x)
+    n' = n + sum(d)     n_x' = n_x + sum(d where x is not null)     s' = s + sum(d * x)
 
 for the groups that dR touches, and no others are read. From the state: COUNT(*) = n, COUNT(x) =
 n_x, SUM(x) = s or NULL if n_x = 0, AVG(x) = s / n_x or NULL. A group with n = 0 is gone, but the
@@ -11,8 +11,8 @@ one group of an aggregate without GROUP BY stays. The change of the operator is 
 touched groups after, less those before; so it composes like any other, above and below.
 
 Exactly, or not at all: sums of floating-point numbers depend on the order of addition and would
-drift, so they have no state and their groups are recomputed. A weight w is turned into |w| rows,
-because w * x would round decimals of large scale. AVG of decimals divides as Spark does for at most
+drift, so they have no state and their groups are recomputed. A diff d is turned into |d| rows,
+because d * x would round decimals of large scale. AVG of decimals divides as Spark does for at most
 15 digits: the quotient is then rounded at 9 digits more than the result has, and a quotient of
 integers with a divisor under 10^9 is never that near to a half, so rounding twice is rounding once.
 AVG of integers is by Spark a sum of doubles. That is exact, and so the same in any order, as long
@@ -22,12 +22,12 @@ Source: Gupta, Mumick and Subrahmanian, Maintaining Views Incrementally (SIGMOD 
 algorithm; Larson and Zhou for the counters that outer joins need (here: n_x).
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ctsql.catalog.schemas import decimal_size
 from ctsql.planner.ivm.algebra.nodes import (
-    WEIGHT,
+    DIFF,
     Aggregate,
     Branch,
     Call,
@@ -46,15 +46,14 @@ from ctsql.planner.ivm.algebra.nodes import (
     Step,
     UnionAll,
 )
+from ctsql.planner.ivm.algebra.spark_functions import AVERAGES
 from ctsql.planner.ivm.algebra.traversal import passed
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restricted
 from ctsql.planner.ivm.rules.context import Changes, StepRole, exchanged, together
 
 RULE = "state table: stored groups with the change added"
 
-_AVERAGES = ("avg", "mean")
 _INTEGERS = ("tinyint", "smallint", "int", "integer", "bigint", "byte", "short", "long")
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _DIGITS_MAX = 15
 
 BOUND = 2**53
@@ -96,7 +95,7 @@ def state_of(node: Aggregate, number: int) -> State | None:
         if call.argument is not None:
             summed = call.function != "count"
             arguments[call.argument] = arguments.get(call.argument, False) or summed
-            if call.function in _AVERAGES and _average_type(call.argument) == "DOUBLE":
+            if call.function in AVERAGES and _average_type(call.argument) == "DOUBLE":
                 sizes[_size(call.argument)] = None
     arguments |= dict.fromkeys(sizes, True)
     names = [f"k{i + 1}" for i in range(len(node.keys))] + ["n"]
@@ -125,7 +124,7 @@ def _is_kept(call: Call) -> bool:
         return call.argument is not None or call.expr.parts[1:] == ("(", "*", ")")
     if call.function == "sum":
         return call.argument is not None
-    if call.function in _AVERAGES and call.argument is not None:
+    if call.function in AVERAGES and call.argument is not None:
         return _average_type(call.argument) is not None
     return False
 
@@ -135,10 +134,10 @@ def _average_type(argument: Expr) -> str | None:
     kind = argument.column.type.lower() if argument.column is not None else ""
     if kind in _INTEGERS:
         return "DOUBLE"
-    match = _DECIMAL.fullmatch(kind)
-    if match is None or int(match[1]) > _DIGITS_MAX:
+    size = decimal_size(kind)
+    if size is None or size[0] > _DIGITS_MAX:
         return None
-    return f"DECIMAL({int(match[1]) + 4}, {int(match[2]) + 4})"
+    return f"DECIMAL({size[0] + 4}, {size[1] + 4})"
 
 
 def initial(node: Aggregate, state: State, numbers: Iterator[int]) -> Aggregate:
@@ -238,14 +237,14 @@ def change_groups(node: Aggregate, state: State, delta: Node, changes: Changes) 
     The last two are of summed arguments only, and NULL where no such row is.
     """
     unit = changes.fresh("unit", "int")
-    copies = ("explode", "(", "sequence", "(", "1", ",", "CAST", "(", "abs", "(", WEIGHT, ")")
+    each_copy = ("explode", "(", "sequence", "(", "1", ",", "CAST", "(", "abs", "(", DIFF, ")")
     each = Generate(
         child=delta,
-        generator=Expr.of(*copies, "AS", "INT", ")", ")", ")"),
+        generator=Expr.of(*each_copy, "AS", "INT", ")", ")", ")"),
         is_outer=False,
         made=(changes.fresh("copy", "int"),),
     )
-    sign = Expr.of("CASE", "WHEN", WEIGHT, ">", "0", "THEN", "1", "ELSE", "-", "1", "END")
+    sign = Expr.of("CASE", "WHEN", DIFF, ">", "0", "THEN", "1", "ELSE", "-", "1", "END")
     rows = Project(child=each, items=(*passed(delta.columns), Item(sign, unit)))
     calls = [_sum(changes, unit)]
     for argument, is_summed in state.arguments:

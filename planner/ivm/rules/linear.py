@@ -3,14 +3,14 @@
     d sigma_p(R) = sigma_p(dR)      d pi_e(R) = pi_e(dR)      d explode(R) = explode(dR)
 
 Each row of R gives its rows of the result whatever the other rows are, so the operator, with the
-weight carried along, is a homomorphism of signed multisets: op(A + B) = op(A) + op(B). This needs
+diff carried along, is a homomorphism of signed multisets: op(A + B) = op(A) + op(B). This needs
 expressions that give the same for equal rows, which the reader sees to.
 Source: the linear operators of DBSP (Budiu et al., VLDB 2023, section 4).
 """
 
 from dataclasses import replace
 
-from ctsql.planner.ivm.algebra.nodes import WEIGHT, Filter, Generate, Node, Project
+from ctsql.planner.ivm.algebra.nodes import DIFF, Filter, Generate, Node, Project
 from ctsql.planner.ivm.algebra.traversal import passed
 from ctsql.planner.ivm.rules.context import Changes
 
@@ -32,7 +32,7 @@ def change_project(node: Project, changes: Changes) -> Node | None:
     if below is None:
         return None
     changes.note(node, RULE)
-    return Project(child=below, items=(*node.items, *passed((WEIGHT,))))
+    return Project(child=below, items=(*node.items, *passed((DIFF,))))
 
 
 def change_generate(node: Generate, changes: Changes) -> Node | None:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ctsql.planner.ivm.algebra.nodes import (
-    WEIGHT,
+    DIFF,
     Branch,
     Expr,
     Filter,
@@ -97,13 +97,13 @@ def _change_full(node: SideJoin, changes: Changes) -> Node | None:
     )
     first, second = changes.of(left), changes.of(lonely)
     found: list[Branch] = []
-    columns = (*node.columns, WEIGHT)
+    columns = (*node.columns, DIFF)
     if first is not None:
         found.append(Branch(node=first, cols=columns))
     if second is not None:
         fresh = {c: changes.fresh(c.name, c.type) for c in node.left.columns}
         items = [Item(Expr.of("NULL"), fresh[c]) for c in node.left.columns]
-        padded = Project(child=second, items=(*items, *passed((*node.right.columns, WEIGHT))))
+        padded = Project(child=second, items=(*items, *passed((*node.right.columns, DIFF))))
         found.append(Branch(node=padded, cols=padded.columns))
     return UnionAll(branches=tuple(found), columns=columns) if found else None
 
@@ -141,8 +141,8 @@ def change_project(node: Project, changes: Changes) -> Node | None:
 
     def rebuild(rows: Node, version: Callable[[Subquery], Node]) -> Node:
         items = tuple(Item(versioned(i.expr, version), i.col) for i in node.items)
-        weight = passed((WEIGHT,)) if WEIGHT in rows.columns else ()
-        return Project(child=rows, items=(*items, *weight))
+        diff = passed((DIFF,)) if DIFF in rows.columns else ()
+        return Project(child=rows, items=(*items, *diff))
 
     return _change(node.child, _inner(node), rebuild, node, changes)
 

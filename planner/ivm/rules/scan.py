@@ -5,7 +5,7 @@ VALUES and range() read no table, so they have no change.
 
 from dataclasses import replace
 
-from ctsql.planner.ivm.algebra.nodes import WEIGHT, Node, Scan, Version
+from ctsql.planner.ivm.algebra.nodes import DIFF, Node, Scan, Version
 from ctsql.planner.ivm.rules.context import Changes
 
 RULE = "the table's own change"
@@ -16,7 +16,7 @@ def change_scan(node: Scan, changes: Changes) -> Node | None:
     changes.note(node, RULE)
     return replace(
         node,
-        names=(*node.names, WEIGHT.sql),
-        columns=(*node.columns, WEIGHT),
+        names=(*node.names, DIFF.sql),
+        columns=(*node.columns, DIFF),
         version=Version.DELTA,
     )

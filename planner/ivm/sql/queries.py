@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ctsql.catalog.names import backtick
 from ctsql.planner.ivm.algebra.nodes import Col, Limit, Node, Restricted, Scan, Step
 from ctsql.planner.ivm.algebra.traversal import descend
 from ctsql.planner.ivm.rules.context import StepRole
-from ctsql.planner.ivm.sql.spark import Printer, quote_always
+from ctsql.planner.ivm.sql.spark import Printer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class Text:
         if self.columns == self.node.columns and self.names == tuple(c.sql for c in self.columns):
             return text
         listed = ", ".join(
-            f"{c.sql} AS {quote_always(n)}" for c, n in zip(self.columns, self.names, strict=True)
+            f"{c.sql} AS {backtick(n)}" for c, n in zip(self.columns, self.names, strict=True)
         )
         return f"SELECT {listed} FROM ({text})"
 
@@ -78,8 +79,8 @@ class ChangeTexts:
     """The signed change of a view.
 
     Attributes:
-        steps: to be run in order. rows: the view's columns and ``__ct_w``; equal rows may come
-            several times with weights that cancel. Without ``__ct_w`` where it is the first rows
+        steps: to be run in order. rows: the view's columns and ``__ct_diff``; equal rows may come
+            several times with diffs that cancel. Without ``__ct_diff`` where it is the first rows
             that are chosen again. states: by number, how each state table in use
             changes.
     """

@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
+from ctsql.catalog.names import backtick
+from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.planner.ivm.algebra.nodes import (
-    PREFIX,
-    WEIGHT,
+    DIFF,
     Aggregate,
     Col,
+    ConstantDiff,
     Distinct,
     Expr,
     Filter,
@@ -34,10 +36,10 @@ from ctsql.planner.ivm.algebra.nodes import (
     Subquery,
     UnionAll,
     Version,
-    Weighted,
     Window,
 )
 from ctsql.planner.ivm.algebra.traversal import used
+from ctsql.planner.syntax.tokens.tokenizer import word_set
 
 NOTHING = f"1 AS {PREFIX}none"
 """The select list of a relation of which only the number of rows counts."""
@@ -52,7 +54,7 @@ class TableUse:
 
     Attributes:
         version: as of when, or its change. columns: what is read of it, by the table's names;
-            a change has the column ``__ct_w`` as well.
+            a change has the column ``__ct_diff`` as well.
         keys: steps whose rows hold every value that is wanted: the step's name, and pairs of a
             column of the table and the step's column. A row without such a key in any of the
             steps may be left out (files can be skipped by it); empty when all rows are wanted.
@@ -117,7 +119,7 @@ class Printer:
                 return f"SELECT {columns(node.columns)} FROM {self.names.step(node.name)}"
             case StateRows():
                 listed = [
-                    f"{quote_always(n)} AS {c.sql}"
+                    f"{backtick(n)} AS {c.sql}"
                     for n, c in zip(node.names, node.columns, strict=True)
                 ]
                 return f"SELECT {_list(listed)} FROM {self.names.state(node.number)}"
@@ -164,9 +166,9 @@ class Printer:
                 tests = " OR ".join(self._test(t) for t in node.tests if not t.is_hint)
                 where = f" WHERE {tests}" if tests else ""
                 return f"SELECT {columns(node.columns)} FROM {child}{where}"
-            case Weighted():
+            case ConstantDiff():
                 listed = [c.sql for c in node.child.columns]
-                listed.append(f"CAST({node.weight} AS BIGINT) AS {node.columns[-1].sql}")
+                listed.append(f"CAST({node.diff} AS BIGINT) AS {node.columns[-1].sql}")
                 return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
             case _:
                 assert_never(node)
@@ -207,7 +209,7 @@ class Printer:
     def _scan(self, node: Scan, tests: Sequence[KeyTest]) -> str:
         name = self.names.table(_table_use(node, tests))
         listed = [
-            f"{quote_always(n)} AS {c.sql}" for c, n in zip(node.columns, node.names, strict=True)
+            f"{backtick(n)} AS {c.sql}" for c, n in zip(node.columns, node.names, strict=True)
         ]
         return f"SELECT {_list(listed)} FROM {name}"
 
@@ -309,7 +311,7 @@ def _table_use(node: Scan, tests: Sequence[KeyTest]) -> TableUse:
     )
     if any(t.null_matches for t in tests):
         keys = ()  # a NULL key wants every row
-    read = tuple(n for c, n in names.items() if c != WEIGHT)
+    read = tuple(n for c, n in names.items() if c != DIFF)
     return TableUse(node.table, node.version, read, keys)
 
 
@@ -328,27 +330,9 @@ def joined(texts: Sequence[str]) -> str:
     return made
 
 
-_SPACED = (
-    "GROUP",
-    "FILTER",
-    "IN",
-    "AND",
-    "OR",
-    "NOT",
-    "OVER",
-    "THEN",
-    "ELSE",
-    "WHEN",
-    "AS",
-    "BY",
-    "LIKE",
-    "BETWEEN",
-)
-
-
-def quote_always(name: str) -> str:
-    """A name in backticks: a bare reserved word is no name in Spark's ANSI mode."""
-    return "`" + name.replace("`", "``") + "`"
+_SPACED = word_set("""
+    GROUP FILTER IN AND OR NOT OVER THEN ELSE WHEN AS BY LIKE BETWEEN
+""")
 
 
 def columns(cols: Sequence[Col]) -> str:

@@ -18,11 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.planner.ivm.algebra.nodes import (
-    WEIGHT,
+    DIFF,
     Aggregate,
     Branch,
     Call,
     Col,
+    ConstantDiff,
     Distinct,
     Expr,
     Filter,
@@ -35,7 +36,6 @@ from ctsql.planner.ivm.algebra.nodes import (
     StateRows,
     Step,
     UnionAll,
-    Weighted,
     Window,
 )
 from ctsql.planner.ivm.algebra.traversal import has_subquery, passed
@@ -168,16 +168,16 @@ def first_rows(
         return None
     columns = node.columns
     stored = StateRows(number=VIEW, names=tuple(names), columns=columns)
-    signed = (*columns, WEIGHT)
+    signed = (*columns, DIFF)
     both = UnionAll(
         branches=(
-            Branch(node=Weighted(child=stored, weight=1), cols=signed),
+            Branch(node=ConstantDiff(child=stored, diff=1), cols=signed),
             Branch(node=Project(child=delta, items=passed(signed)), cols=signed),
         ),
         columns=signed,
     )
     copies = changes.fresh("copies", "bigint")
-    total = Call(expr=Expr.of("sum", "(", WEIGHT, ")"), col=copies, function="sum")
+    total = Call(expr=Expr.of("sum", "(", DIFF, ")"), col=copies, function="sum")
     keys = tuple(Key(source=c, col=c) for c in columns)
     grouped = Aggregate(child=both, keys=keys, calls=(total,))
     there = Filter(child=grouped, predicates=(Expr.of(copies, ">", "0"),))

@@ -17,46 +17,15 @@ from ctsql.planner.syntax.tokens.tokenizer import (
     at_depth_0,
     groups,
     span_of,
+    word_set,
     words_are,
 )
 
-TYPES = frozenset(
-    [
-        "BOOLEAN",
-        "BYTE",
-        "TINYINT",
-        "SHORT",
-        "SMALLINT",
-        "INT",
-        "INTEGER",
-        "LONG",
-        "BIGINT",
-        "FLOAT",
-        "REAL",
-        "DOUBLE",
-        "DATE",
-        "TIME",
-        "TIMESTAMP",
-        "TIMESTAMP_NTZ",
-        "TIMESTAMP_LTZ",
-        "STRING",
-        "CHAR",
-        "CHARACTER",
-        "VARCHAR",
-        "BINARY",
-        "DEC",
-        "DECIMAL",
-        "NUMERIC",
-        "VOID",
-        "INTERVAL",
-        "VARIANT",
-        "ARRAY",
-        "MAP",
-        "STRUCT",
-        "GEOMETRY",
-        "GEOGRAPHY",
-    ]
-)
+TYPES = word_set("""
+    BOOLEAN BYTE TINYINT SHORT SMALLINT INT INTEGER LONG BIGINT FLOAT REAL DOUBLE DATE TIME
+    TIMESTAMP TIMESTAMP_NTZ TIMESTAMP_LTZ STRING CHAR CHARACTER VARCHAR BINARY DEC DECIMAL
+    NUMERIC VOID INTERVAL VARIANT ARRAY MAP STRUCT GEOMETRY GEOGRAPHY
+""")
 _TYPE_ENDS = ("NOT", "NULL", "COMMENT", "DEFAULT")
 _LATER = ("GENERATED", "PRIMARY", "UNIQUE", "CHECK", "CONSTRAINT", "REFERENCES", "MASK")
 _WITHOUT_COLUMN = ("PRIMARY", "CONSTRAINT", "FOREIGN", "CHECK", "UNIQUE")

@@ -16,28 +16,12 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import RelationRef
 from ctsql.planner.syntax.tokens.token_reader import found_text, not_yet, relation_ref, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, at_depth_0, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, at_depth_0, span_of, word_set
 
-_KEYWORDS = frozenset(
-    [
-        "CREATE",
-        "OR",
-        "REPLACE",
-        "CONTINUAL",
-        "TASK",
-        "MATERIALIZED",
-        "VIEW",
-        "IF",
-        "NOT",
-        "EXISTS",
-        "ON",
-        "INPUT",
-        "OUTPUTS",
-        "AS",
-        "WITH",
-        "COMMENT",
-    ]
-)
+_KEYWORDS = word_set("""
+    CREATE OR REPLACE CONTINUAL TASK MATERIALIZED VIEW IF NOT EXISTS ON INPUT OUTPUTS AS WITH
+    COMMENT
+""")
 _SYMBOLS = {"(": "LPAR", ")": "RPAR", ",": "COMMA", ".": "DOT"}
 _KINDS = {Kind.STRING: "STRING", Kind.NUMBER: "NUMBER", Kind.SYMBOL: "OP"}
 _SHOWN = {"LPAR": '"("', "RPAR": '")"', "COMMA": '","', "STRING": "a string", "WORD": "a name"}

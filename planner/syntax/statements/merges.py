@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import quote
+from ctsql.catalog.reserved_columns import SOURCE
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import (
     Assignment,
@@ -27,7 +28,6 @@ from ctsql.planner.syntax.tokens.sqltext import analyse, with_prefixes
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, closing, span_of
 
-UNNAMED_SOURCE = "__ct_source"
 _CLAUSES = "WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE"
 _ALLOWED = {
     MergeWhen.MATCHED: (MergeAction.UPDATE, MergeAction.DELETE),
@@ -97,7 +97,7 @@ def _source(cursor: Cursor, verb: int) -> tuple[SqlText, str, tuple[Span, ...]]:
         if not inside:
             cursor.fail("a query in the parentheses")
         text = analyse(span_of(inside), form="query", tokens=inside)
-        alias = quote(UNNAMED_SOURCE)
+        alias = quote(SOURCE)
         cursor.position = stop + 1
     else:
         ref = _relation(cursor)

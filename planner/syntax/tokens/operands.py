@@ -6,14 +6,14 @@ What :mod:`ctsql.planner.syntax.tokens.operators` reads expressions with.
 import re
 from collections.abc import Sequence
 
+from ctsql.planner.syntax.tokens.tokenizer import word_set
+
 # Words that Spark takes for names where nothing else fits; here they are none.
-_NO_NAMES = frozenset([
-    "AND", "OR", "NOT", "IN", "IS", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "DIV", "ESCAPE",
-    "COLLATE", "WHEN", "THEN", "ELSE", "AS", "FROM", "SELECT", "WITH", "VALUES", "TABLE", "WHERE",
-    "GROUP", "HAVING", "QUALIFY", "WINDOW", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT",
-    "OFFSET", "UNION", "INTERSECT", "EXCEPT", "MINUS", "ON", "USING", "JOIN", "CROSS", "OVER",
-    "DISTINCT", "ALL", "LATERAL",
-])  # fmt: skip
+_NO_NAMES = word_set("""
+    AND OR NOT IN IS LIKE ILIKE RLIKE REGEXP BETWEEN DIV ESCAPE COLLATE WHEN THEN ELSE AS FROM
+    SELECT WITH VALUES TABLE WHERE GROUP HAVING QUALIFY WINDOW ORDER SORT CLUSTER DISTRIBUTE
+    LIMIT OFFSET UNION INTERSECT EXCEPT MINUS ON USING JOIN CROSS OVER DISTINCT ALL LATERAL
+""")
 _QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE", "FROM")
 _UNIT = r"(NANOSECOND|MICROSECOND|MILLISECOND|SECOND|MINUTE|HOUR|DAY|WEEK|MONTH|YEAR)S?"
 _UNIT_WORD = re.compile(_UNIT, re.IGNORECASE)

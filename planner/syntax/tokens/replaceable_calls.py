@@ -9,47 +9,26 @@ from collections.abc import Iterator
 
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ClockCall, ClockKind, Edit, FunctionRef
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, closing
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, closing, word_set
 
-# The clock words, and whether they may stand without parentheses.
-_CLOCKS = {
-    "NOW": (ClockKind.TIMESTAMP, False),
-    "CURRENT_TIMESTAMP": (ClockKind.TIMESTAMP, True),
-    "CURRENT_DATE": (ClockKind.DATE, True),
-    "CURDATE": (ClockKind.DATE, False),
-    "LOCALTIMESTAMP": (ClockKind.LOCAL_TIMESTAMP, True),
-    "UNIX_TIMESTAMP": (ClockKind.UNIX, False),
+CLOCKS = {
+    "NOW": ClockKind.TIMESTAMP,
+    "CURRENT_TIMESTAMP": ClockKind.TIMESTAMP,
+    "CURRENT_DATE": ClockKind.DATE,
+    "CURDATE": ClockKind.DATE,
+    "LOCALTIMESTAMP": ClockKind.LOCAL_TIMESTAMP,
+    "UNIX_TIMESTAMP": ClockKind.UNIX,
 }
-
-# True: also without parentheses.
-_NONDETERMINISTIC = {
-    **dict.fromkeys(
-        [
-            "RAND",
-            "RANDOM",
-            "RANDN",
-            "RANDSTR",
-            "UNIFORM",
-            "UUID",
-            "SHUFFLE",
-            "MONOTONICALLY_INCREASING_ID",
-            "SPARK_PARTITION_ID",
-            "INPUT_FILE_NAME",
-            "INPUT_FILE_BLOCK_START",
-            "INPUT_FILE_BLOCK_LENGTH",
-            "USER",
-            "CURRENT_DATABASE",
-            "CURRENT_SCHEMA",
-            "CURRENT_CATALOG",
-            "CURRENT_TIMEZONE",
-            "VERSION",
-        ],
-        False,
-    ),
-    "CURRENT_USER": True,
-    "SESSION_USER": True,
-    "CURRENT_TIME": True,
-}
+"""Functions of the clock, which is replaced."""
+NONDETERMINISTIC = word_set("""
+    CURRENT_CATALOG CURRENT_DATABASE CURRENT_SCHEMA CURRENT_TIME CURRENT_TIMEZONE CURRENT_USER
+    INPUT_FILE_BLOCK_LENGTH INPUT_FILE_BLOCK_START INPUT_FILE_NAME MONOTONICALLY_INCREASING_ID RAND
+    RANDN RANDOM RANDSTR SESSION_USER SHUFFLE SPARK_PARTITION_ID UNIFORM USER UUID VERSION
+""")
+"""Functions whose result depends on more than the data, which are forbidden."""
+_BARE = {"CURRENT_TIMESTAMP", "CURRENT_DATE", "LOCALTIMESTAMP", "CURRENT_USER", "SESSION_USER",
+         "CURRENT_TIME"}  # fmt: skip
+"""Those that may stand without parentheses."""
 
 POSTGRES_TYPES = {
     "INT8": "BIGINT",
@@ -71,14 +50,14 @@ def clocks(tokens: Tokens) -> tuple[ClockCall, ...]:
 
 def _clocks(tokens: Tokens) -> Iterator[ClockCall]:
     for index, token in enumerate(tokens):
-        if token.upper not in _CLOCKS or _is_no_call(tokens, index):
+        if token.upper not in CLOCKS or _is_no_call(tokens, index):
             continue
-        kind, may_be_bare = _CLOCKS[token.upper]
+        kind = CLOCKS[token.upper]
         if _upper(tokens, index + 1) == "(":
             if _upper(tokens, index + 2) == ")":
                 stop = tokens[index + 2].stop
                 yield ClockCall(kind=kind, span=Span(token.source, token.start, stop))
-        elif may_be_bare and _upper(tokens, index + 1) != ".":
+        elif token.upper in _BARE and _upper(tokens, index + 1) != ".":
             yield ClockCall(kind=kind, span=token.span)
 
 
@@ -89,10 +68,10 @@ def nondeterministic(tokens: Tokens) -> tuple[FunctionRef, ...]:
         if _is_no_call(tokens, index):
             continue
         called = _upper(tokens, index + 1) == "("
-        bare = _NONDETERMINISTIC.get(token.upper)
+        bare = token.upper in _BARE and _upper(tokens, index + 1) != "."
         if token.upper == "TABLESAMPLE" and called:
             found.append(FunctionRef(name="TABLESAMPLE", span=token.span))
-        elif bare is not None and (called or (bare and _upper(tokens, index + 1) != ".")):
+        elif token.upper in NONDETERMINISTIC and (called or bare):
             found.append(FunctionRef(name=token.text.lower(), span=token.span))
     return tuple(found)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.names import backtick
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ClockCall, Edit, RelationRef, SqlText
 
@@ -109,7 +110,7 @@ def rewrite(
         )
     edits = list(text.edits)
     for ref in text.relations:
-        alias = "" if ref.aliased else f" AS {_backticks(ref.parts[-1])}"
+        alias = "" if ref.aliased else f" AS {backtick(ref.parts[-1])}"
         edits.append(Edit(span=ref.span, text=relation(ref) + alias))
         edits.extend(Edit(span=prefix, text="") for prefix in ref.column_prefixes)
     if clock is not None:
@@ -119,8 +120,3 @@ def rewrite(
         for place, literal in zip(text.parameters, parameters, strict=True)
     )
     return splice(text.span, edits)
-
-
-def _backticks(name: str) -> str:
-    """Always quoted: a bare reserved word is no alias in Spark's ANSI mode."""
-    return "`" + name.replace("`", "``") + "`"

@@ -14,6 +14,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError
 
 from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.names import backtick
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ChangeKind, Edit, RelationRef, SqlText
 from ctsql.planner.syntax.tokens import replaceable_calls as marks
@@ -294,8 +295,8 @@ def _reference(
         if stop < len(tokens) and tokens[stop].upper == "REPEATABLE":
             stop = closing(tokens, stop) + 1
         place = tokens[stop - 1].stop
-        alias = parts[-1].text.replace("`", "``")
-        edits.append(Edit(span=Span(parts[0].source, place, place), text=f" AS `{alias}`"))
+        alias = backtick(parts[-1].text)
+        edits.append(Edit(span=Span(parts[0].source, place, place), text=f" AS {alias}"))
         aliased = True
     return relation_ref(parts, aliased=aliased), edits
 

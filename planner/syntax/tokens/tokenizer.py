@@ -25,6 +25,11 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.spans import Source, Span
 
 
+def word_set(text: str) -> frozenset[str]:
+    """A set of the words of a text: how sets of keywords and functions are written."""
+    return frozenset(text.split())
+
+
 class Kind(Enum):
     """What a token is."""
 

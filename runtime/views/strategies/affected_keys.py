@@ -1,11 +1,10 @@
 """The view's rows with an affected key are replaced; maybe by adding to the groups it holds."""
 
-import re
-
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.rows.local_rows import frame_of, has_none
+from ctsql.runtime.rows.types import DIGITS_ADDED, adds_exactly
 from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, Staged
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import Policy, Strategy
@@ -13,9 +12,6 @@ from ctsql.runtime.views.state_table import groups_max
 from ctsql.runtime.views.view_diff import stage_difference
 
 NAME = Strategy.AFFECTED_KEYS
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
-_DIGITS_MAX = 36
-_PLACES_MAX = 6
 
 
 def headline(plan: ChangePlan, told: Telling) -> str | None:
@@ -85,16 +81,4 @@ def _adds(context: RefreshContext, plan: ChangePlan) -> bool:
     """
     if not plan.adds_groups or not context.is_strict_arithmetic():
         return False
-    return all(adds_exactly(c.type) for c in context.view.columns)
-
-
-def adds_exactly(data_type: str) -> bool:
-    """Are two values of a type, if it is one of numbers, added without rounding? As Spark does it.
-
-    >>> [adds_exactly(t) for t in ("bigint", "decimal(38,6)", "decimal(37,7)", "interval day")]
-    [True, True, False, False]
-    """
-    found = _DECIMAL.fullmatch(data_type.lower())
-    if found is not None:
-        return int(found[1]) <= _DIGITS_MAX or int(found[2]) <= _PLACES_MAX
-    return not data_type.lower().startswith("interval")
+    return all(adds_exactly(c.type, DIGITS_ADDED) for c in context.view.columns)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from pyspark.sql import functions as F
 
+from ctsql.catalog.names import backtick
 from ctsql.planner.ivm import ChangePlan, StateNeed, StatePlan, StepText
 from ctsql.planner.ivm.explain import Telling
 from ctsql.planner.ivm.sql.queries import StateSteps
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.rows.local_rows import HeldRows, Rows
-from ctsql.runtime.rows.multiset import column_name
 from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, Staged
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import RefreshContext
@@ -88,7 +88,7 @@ def _called(rows: Rows, names: Sequence[str], called: Sequence[str]) -> Rows:
     if isinstance(rows, HeldRows):
         return rows.select(names, called)
     pairs = zip(names, called, strict=True)
-    return rows.select(*(F.col(column_name(n)).alias(c) for n, c in pairs))
+    return rows.select(*(F.col(backtick(n)).alias(c) for n, c in pairs))
 
 
 def _left(groups: Rows, kept: StatePlan) -> Rows:

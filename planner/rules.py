@@ -1,0 +1,115 @@
+"""The rules that turn a bound plan into one that can be run, in order.
+
+:func:`resolve_roles` replaces every ``Get`` by the relation that its role stands for:
+
+    Query INSERT ... SELECT ... FROM feed JOIN pages    Query INSERT ... FROM feed JOIN pages
+      Get feed (input)                             ->     InsertsInput feed
+      Get pages (reference)                               NormalReference pages
+
+- input: a body sees the rows inserted at T and nothing else.
+- deletes: the mirror of it, the rows deleted at T.
+- changes: both together, each row with its ``diff`` as the last column.
+- reference: a relation that is only read is read whole, by its binding at T, so the result does
+  not depend on when the body is run.
+- self: a body at T may depend only on what its output held before T, so it reads T - 1. What
+  earlier statements of the same run proposed is added when the plan is lowered.
+
+:func:`mark_snapshot` is for tasks with ``SNAPSHOT = true``: the contents of the input at the time
+of creation are, as a change, its inserts since the beginning of time.
+
+:func:`extract_times` and :func:`reduce_times` say when a task is due. A body runs at the times at
+which an input has inserts, or deletes that it reads, and once at each: running it twice at one time
+would propose its rows twice. Only times are taken, so finding them reads the logs and no data.
+
+    TaskWrite log                               TaskWrite log
+      InsertsInput feed                    ->     TimesReduce
+                                                    TimesExtract
+                                                      InsertsInput feed
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from ctsql.planner.nodes import (
+    ChangesInput,
+    DeletesInput,
+    Get,
+    InsertsInput,
+    Node,
+    NormalReference,
+    Role,
+    SelfReference,
+    TaskWrite,
+    TimesExtract,
+    TimesReduce,
+    map_nodes,
+)
+
+Root = TypeVar("Root", bound=Node)
+"""A plan that is no ``Get`` itself."""
+
+RELATION_OF_ROLE: dict[Role, Callable[..., Node]] = {
+    Role.INPUT: InsertsInput,
+    Role.DELETES: DeletesInput,
+    Role.CHANGES: ChangesInput,
+    Role.REFERENCE: NormalReference,
+    Role.SELF: SelfReference,
+}
+
+
+def resolve_roles(plan: Node) -> Node:
+    """Replace every ``Get`` by the relation that its role stands for; no ``Get`` is left."""
+
+    def change(n: Node) -> Node:
+        if not isinstance(n, Get):
+            return n
+        relation = RELATION_OF_ROLE[n.role]
+        return relation(object_id=n.object_id, name=n.name, columns=n.columns)
+
+    return map_nodes(plan, change)
+
+
+def mark_snapshot(plan: Node) -> Node:
+    """Mark the inputs of a task with SNAPSHOT: on the first run they are the snapshot."""
+    if not (isinstance(plan, TaskWrite) and plan.snapshot):
+        return plan
+
+    def change(n: Node) -> Node:
+        if isinstance(n, InsertsInput | ChangesInput) and not n.with_snapshot:
+            return replace(n, with_snapshot=True)
+        return n
+
+    return map_nodes(plan, change)
+
+
+def extract_times(plan: Node) -> Node:
+    """Take a task's due times from the changes of its inputs."""
+    if isinstance(plan, TaskWrite) and plan.times is None:
+        return replace(plan, times=TimesExtract(inputs=plan.inputs))
+    return plan
+
+
+def reduce_times(plan: Node) -> Node:
+    """Make a task due at most once at each time."""
+    if isinstance(plan, TaskWrite) and isinstance(plan.times, TimesExtract):
+        return replace(plan, times=TimesReduce(times=plan.times))
+    return plan
+
+
+RULES: tuple[Callable[[Node], Node], ...] = (
+    resolve_roles,
+    mark_snapshot,
+    extract_times,
+    reduce_times,
+)
+
+
+def transform(plan: Root) -> Root:
+    """Apply all rules. The root stays of its kind."""
+    kind = type(plan)
+    transformed: Node = plan
+    for rule in RULES:
+        transformed = rule(transformed)
+    assert isinstance(transformed, kind)
+    return transformed
