@@ -22,7 +22,7 @@ from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.log.uppers import Uppers
 from ctsql.runtime.log.write_handle import Attempt, Output
 from ctsql.runtime.statements import refresh_view
-from ctsql.runtime.tasks import runs, sink as ct
+from ctsql.runtime.tasks import progress, runs, sink as ct
 from ctsql.runtime.tasks.multi_output import Attempts
 from ctsql.runtime.views.refresh import ViewRefresh
 from ctsql.runtime.views.sink import ViewSink
@@ -163,11 +163,12 @@ def _as_it_is(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _complete_by_any(real: Callable[..., int]) -> Callable[..., int]:
-    def complete(engine: Any, item: Any) -> int:
+    def complete(warehouse: Any, item: Any) -> int:
         if item.kind is not ObjectKind.TASK_OUTPUT:
-            return real(engine, item)
-        outputs = engine.catalog.outputs_of(engine.relations.item(item.owner))
-        return max(real(engine, item), *(engine.versions.stored_upper(o) - 1 for o in outputs))
+            return real(warehouse, item)
+        outputs = warehouse.catalog.outputs_of(warehouse.relations.item(item.owner))
+        uppers = (warehouse.versions.stored_upper(o) for o in outputs)
+        return max(real(warehouse, item), *(upper - 1 for upper in uppers))
 
     return complete
 
@@ -183,7 +184,7 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
     "what a read depends on is not brought up": (
         Engine,
         "advance",
-        lambda *_: None,
+        lambda *_, **__: None,
     ),
     "the output that leads is committed first": (Attempts, "commit", _lead_first),
     "an output that holds T is read as it is": (
@@ -192,9 +193,9 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
         staticmethod(_as_it_is(Attempts.open)),
     ),
     "one output that holds T is enough to read all": (
-        Engine,
-        "_complete",
-        _complete_by_any(Engine._complete),
+        progress,
+        "_complete_through",
+        _complete_by_any(progress._complete_through),
     ),
     # ----
     "a failed look is taken for a look": (
