@@ -51,8 +51,14 @@ class Uppers:
             this one may be far back: the first look is at the table's state.
     """
 
-    def __init__(self, table: LogTable, app: str, *, shared: bool = False) -> None:
+    def __init__(self, table: LogTable, app: str, *, shared: bool = False, since: int = -1) -> None:
+        """Nothing is looked at yet.
+
+        Args:
+            since: commits up to this version are not read: what they say is in the table's state.
+        """
         self.table = table
+        self._since = since
         self.app = app
         self.shared = shared
         self.failure: str | None = None
@@ -117,7 +123,7 @@ class Uppers:
         Nothing is known before all of it was looked at: where that fails, it is looked at again.
         """
         while True:
-            anew = Uppers(self.table, self.app)
+            anew = Uppers(self.table, self.app, since=self._since)
             anew._looked_from = version + 1
             anew._reach_back(until_upper=None)
             newest = self.table.version() if anew._told_by_state else version
@@ -126,8 +132,9 @@ class Uppers:
             version = newest  # the state may be of a later version than the log was read from
         if anew.upper < self.upper:
             raise self._gone_back(anew.upper)
-        anew._looked_to = version
-        vars(self).update(vars(anew))
+        self._entries, self._told_by_state = anew._entries, anew._told_by_state
+        self._looked_from, self._looked_to = anew._looked_from, version
+        self.failure, self._failure_known = anew.failure, anew._failure_known
 
     def _gone_back(self, upper: int) -> CtsqlError:
         return error(
@@ -151,8 +158,8 @@ class Uppers:
             while self._looked_from > 0:
                 if oldest is not None and (until_upper is None or oldest.upper <= until_upper):
                     break
-                if until_upper is None and not self.table.has(self._looked_from - 1):
-                    self._from_state()  # the log is cleaned up further back than the last write
+                if until_upper is None and not self._is_readable(self._looked_from - 1):
+                    self._from_state()  # the log begins after the last write
                     return
                 commit = self.table.commit_at(self._looked_from - 1)
                 self._looked_from -= 1
@@ -166,6 +173,10 @@ class Uppers:
                     self._failure_known = True
         finally:
             self._entries[:0] = reversed(older)
+
+    def _is_readable(self, version: int) -> bool:
+        """Is a commit among those to be read, and not cleaned up?"""
+        return version > self._since and self.table.has(version)
 
     def _from_state(self) -> None:
         """Take the upper from the table's state, where its own commit is no longer in the log."""

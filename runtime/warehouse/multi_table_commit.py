@@ -77,7 +77,7 @@ def decide(timeline: Timeline, group: str, changes: Mapping[str, Change], tables
                 raise Overtaken(source, change.version)
             check_unchanged(source, tables[source][1], change.version)
         uppers = {
-            source: Output(_Recent(tables[source][1], c.version), APP).fetch_recent_upper()
+            source: Output(tables[source][1], APP, since=c.version).fetch_recent_upper()
             for source, c in changes.items()
         }
         number = max(clock.now_ms(), *uppers.values())
@@ -182,34 +182,6 @@ def _without(intents: dict[str, Any], group: str) -> dict[str, Any] | None:
     return {g: i for g, i in intents.items() if g != group} if group in intents else None
 
 
-class _Recent:
-    """A table as the write handle sees it, whose log begins where the transaction saw it.
-
-    So a table that never was in a transaction is not looked through from its beginning.
-    """
-
-    def __init__(self, table: DeltaTable, version: int, part: "_Part | None" = None) -> None:
-        """With ``part`` transactions begin only where nobody else has changed the table."""
-        self._table = table
-        self._version = version
-        self._part = part
-
-    def has(self, version: int) -> bool:
-        """Is this version committed, and is it recent?"""
-        return version > self._version and self._table.has(version)
-
-    def begin(self) -> Transaction:
-        """A transaction; with a part, one that fails if any other commit comes before it."""
-        txn = self._table.begin()
-        if self._part is not None:
-            txn.depend_on_all()
-            self._part.check_unchanged()
-        return txn
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._table, name)
-
-
 class _Part:
     """A transaction's part in one table."""
 
@@ -233,6 +205,13 @@ class _Part:
         """Raise :class:`Overtaken` when somebody else changed the table."""
         check_unchanged(self.source, self.table, self.version)
 
+    def _begin(self) -> Transaction:
+        """A transaction that fails if any other commit comes before it."""
+        txn = self.table.begin()
+        txn.depend_on_all()
+        self.check_unchanged()
+        return txn
+
     def commit(self) -> None:
         """Commit the part, unless it is in.
 
@@ -241,7 +220,7 @@ class _Part:
         """
         if self.version_in(TRANSACTION) is not None:
             return
-        output = Output(_Recent(self.table, self.version, self), APP)
+        output = Output(self.table, APP, since=self.version, begin=self._begin)
         batch = output.batch_of(self.batch)
         try:
             outcome = output.compare_and_append(
@@ -267,7 +246,7 @@ class _Part:
                 if version is not None:
                     self._take_back(version)
                     return
-                output = Output(_Recent(self.table, self.version), APP)
+                output = Output(self.table, APP, since=self.version)
                 fenced = output.compare_and_append(
                     [], expected=self.expected, new=self.upper, metadata={UNDOES: self.group}
                 )
