@@ -133,7 +133,7 @@ class Output:
         That is a later one where it was looked at already, or where the log was cleaned up.
         """
         self._commits.follow(version)
-        return self.uppers.looked_to
+        return self.uppers.scanned_through
 
     def entries(self, since: int) -> list[Entry]:
         """The commits with an upper, from the last one at or below ``since`` on."""

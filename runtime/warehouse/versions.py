@@ -72,7 +72,7 @@ class Versions:
         if item.kind is ObjectKind.TABLE:
             found = []
             before = self._timeline.version_at(item.id, after)
-            for binding in self._timeline.moves(item.id, after, until):
+            for binding in self._timeline.bindings_between(item.id, after, until):
                 found.append(
                     Movement(binding.time, -1 if before is None else before, binding.version)
                 )
