@@ -70,7 +70,7 @@ def _believes_a_failed_look(real: Callable[..., None]) -> Callable[..., None]:
         try:
             real(uppers, version)
         except CtsqlError:
-            uppers._looked_to = version
+            uppers._scanned_through = version
             raise
 
     return follow
@@ -105,9 +105,9 @@ def _mints_after(engine: Any, item: Any, *, full: bool) -> None:
 
 
 def _takes_any_state(uppers: Any, version: int) -> None:
-    uppers._looked_from = version + 1
-    uppers._reach_back(until_upper=None)
-    uppers._looked_to = version
+    uppers._scanned_from = version + 1
+    uppers._scan_back(until_upper=None)
+    uppers._scanned_through = version
 
 
 def _skips_first(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -206,8 +206,8 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
     "the timeline is looked at twice": (Timeline, "refresh", _looks_twice(Timeline.refresh)),
     "a failed look at older bindings passes over them": (
         Timeline,
-        "_take_older",
-        _passes_over(Timeline._take_older),
+        "_load_older",
+        _passes_over(Timeline._load_older),
     ),
     "a full refresh binds a T after bringing up what it reads": (
         refresh_view,
@@ -216,7 +216,7 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
     ),
     "the state of a cleaned log may be of a later version": (
         Uppers,
-        "_look_anew",
+        "_rescan",
         _takes_any_state,
     ),
     "rows that are back after an error are no change": (
