@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
+from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.actions import rows_changed
@@ -59,7 +60,7 @@ class Service:
     on_event: Callable[[Event], None]
     on_time: Callable[[int], None]
     workers: int = 1
-    _known: dict[str, int] = field(default_factory=dict)
+    _watch: LogWatch = field(default_factory=LogWatch)
     _troubles: dict[str, Trouble] = field(default_factory=dict)
     _failures: list[CtsqlError] = field(default_factory=list)
     _now: int = NOTHING
@@ -108,7 +109,7 @@ class Service:
         """Tick if something moved, or a refresh or what failed is due; says whether."""
         retries = (t for k, t in self._troubles.items() if k != SERVICE)
         if not (
-            self._moved(engine)
+            self._watch.has_new_version(self._followed(engine))
             or engine.is_refresh_due()
             or any(t.is_due(time.monotonic()) for t in retries)
         ):
@@ -121,14 +122,6 @@ class Service:
             engine.objects.stop = None
         return True
 
-    def _moved(self, engine: Engine) -> bool:
-        """Has a log that is followed a version that was not taken in?"""
-        for table in self._followed(engine):
-            known = self._known.get(table.location)
-            if known is None or table.has(known + 1):
-                return True
-        return False
-
     def _followed(self, engine: Engine) -> list[DeltaTable]:
         tables = [engine.catalog_store.table, engine.timeline.table]
         tables += [table for _, table in engine.objects.sources().values()]
@@ -138,7 +131,7 @@ class Service:
     def _take_in(self, engine: Engine) -> None:
         """Note the newest versions; what comes later is seen at the next look."""
         for table in self._followed(engine):
-            self._known[table.location] = _newest(table)
+            self._watch.note(table, _newest(table))
 
     # ---- ticking
 
@@ -150,7 +143,7 @@ class Service:
         engine.refresh_catalog()
         self._take_in(engine)
         now = engine.mint_for(engine.catalog)
-        self._known[engine.timeline.table.location] = engine.timeline.read_to
+        self._watch.note(engine.timeline.table, engine.timeline.read_to)
         self._troubles.pop(SERVICE, None)
         known = engine.catalog.items
         self._troubles = {k: t for k, t in self._troubles.items() if k in known}
@@ -210,7 +203,8 @@ class Service:
                 raise problem
             self._failures.append(problem)
             table = engine.objects.table(item)
-            version = self._known[table.location] = _newest(table)
+            version = _newest(table)
+            self._watch.note(table, version)
             self._fail(item, problem, version=version, until=now)
             return False
         if self._troubles.pop(item.id, None) is not None:
