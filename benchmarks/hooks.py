@@ -13,8 +13,10 @@ from typing import Any
 from ctsql.runtime.delta import diff_writer as staging
 from ctsql.runtime.log import write_handle
 from ctsql.runtime.tasks import runs, sink as ct
-from ctsql.runtime.warehouse import relations as objects, timeline
+from ctsql.runtime.warehouse import timeline
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
+from ctsql.runtime.warehouse.relations import Relations
+from ctsql.runtime.warehouse.versions import Versions
 
 
 class Clock:
@@ -66,11 +68,11 @@ def tick_clock() -> Clock:
     clock = Clock()
     clock.wrap(DeltaCatalog, "load", "look at the catalog")
     clock.wrap(timeline.Timeline, "mint", "mint")
-    clock.wrap(objects.Objects, "bound", "bind the body")
-    clock.wrap(objects.Objects, "movements", "find the changes")
-    clock.wrap(objects.Objects, "change_of", "find the changes")
-    clock.wrap(objects.Objects, "added_by", "read the change (lazy)")
-    clock.wrap(objects.Objects, "contents", "read the output (lazy)")
+    clock.wrap(Relations, "bound", "bind the body")
+    clock.wrap(Versions, "movements", "find the changes")
+    clock.wrap(Versions, "change_of", "find the changes")
+    clock.wrap(Versions, "added_by", "read the change (lazy)")
+    clock.wrap(Versions, "contents", "read the output (lazy)")
     clock.wrap(ct, "propose", "plan the body")
     clock.wrap(runs, "few", "run: read the change")
     clock.wrap(staging, "_collected", "run: body and stored rows")

@@ -127,7 +127,7 @@ class Race:
         engine = self._con._engine
         assert engine is not None
         latest = next(i for i in engine.catalog if i.name.name == "latest")
-        while engine.objects.stored_upper(latest) <= self._until:
+        while engine.versions.stored_upper(latest) <= self._until:
             time.sleep(0.02)
         return time.perf_counter() - start
 

@@ -92,9 +92,9 @@ class Warehouse:
     def location(self, table: str) -> str:
         """Where an object's Delta table is."""
         assert self.con._engine is not None
-        objects = self.con._engine.objects
-        item = next(i for i in objects.catalog if i.name.name == table)
-        return objects.table(item).location
+        warehouse = self.con._engine.warehouse
+        item = next(i for i in warehouse.catalog if i.name.name == table)
+        return warehouse.relations.table(item).location
 
     def load(self, scale: float) -> dict[int, str]:
         """Make the eight tables; the queries by number."""
@@ -167,7 +167,7 @@ class Warehouse:
     def _plain(self, query: str) -> DataFrame:
         """A query by Spark alone."""
         assert self.con._engine is not None
-        for item in self.con._engine.objects.catalog:
+        for item in self.con._engine.warehouse.catalog:
             name = item.name.name
             if item.kind is ObjectKind.TABLE and name in query:
                 frame = self.spark.read.format("delta").load(self.location(name))

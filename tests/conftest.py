@@ -79,9 +79,9 @@ def _no_wrong_change_is_hidden(
         yield
         return
     from ctsql.runtime.delta.signed_diff_writer import Staged
-    from ctsql.runtime.views import plan_runner as change_texts
+    from ctsql.runtime.views import view_diff
 
-    stage = change_texts.stage_signed
+    stage = view_diff.stage_signed
     wrong: list[object] = []
 
     def staged(*given: object) -> Staged:
@@ -90,7 +90,7 @@ def _no_wrong_change_is_hidden(
             wrong.append(given[3])
         return done
 
-    monkeypatch.setattr(change_texts, "stage_signed", staged)
+    monkeypatch.setattr(view_diff, "stage_signed", staged)
     yield
     assert not wrong, f"views with these columns were followed wrongly: {wrong}"
 

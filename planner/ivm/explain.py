@@ -37,21 +37,21 @@ from ctsql.planner.ivm.algebra.traversal import expressions, inputs, subqueries
 from ctsql.planner.ivm.plan import ChangePlan, NoChangePlan
 from ctsql.planner.ivm.rules.context import Applied
 from ctsql.planner.ivm.sql.spark import joined
-from ctsql.planner.ivm.strategies.state_table import StateNeed
-from ctsql.planner.ivm.strategies.stored_view import limit_top
 
 Telling = Callable[[Reason], str]
 
 
-def explain(plan: ChangePlan | NoChangePlan, told: Telling = str) -> str:
+def explain(
+    plan: ChangePlan | NoChangePlan, told: Telling = str, headline: str = "change of the view"
+) -> str:
     """The plan, from the top, children indented by two.
 
     Args:
-        told: a reason with its place, for a person.
+        told: a reason with its place, for a person. headline: of a plan that there is.
     """
     if isinstance(plan, NoChangePlan):
         return f"recompute and compare: {told(plan.reason)}"
-    lines = [_headline(plan, told)]
+    lines = [headline]
     _walk(plan.query, 1, _Applied(plan.applied(), told), lines)
     if plan.kept_state is not None:
         kept, need = plan.kept_state
@@ -65,23 +65,6 @@ def explain(plan: ChangePlan | NoChangePlan, told: Telling = str) -> str:
 class _Applied:
     rules: Mapping[Node, Applied]
     told: Telling
-
-
-def _headline(plan: ChangePlan, told: Telling) -> str:
-    kept = plan.kept_state
-    if kept is not None and kept[1] is StateNeed.ALWAYS:
-        return "change of the view, from the state table beside it"
-    if plan.adds_groups and kept is not None:
-        return (
-            "change of the view, added to the groups it holds where these are certain, "
-            "and from a state table beside it once rows have gone"
-        )
-    if plan.adds_groups:
-        return "change of the view, added to the groups it holds where these are certain"
-    if plan.inexact is None:
-        return "change of the view"
-    how = "the first rows" if limit_top(plan.query) is not None else "the stored rows of its keys"
-    return f"change of the view by {how} ({told(plan.inexact)})"
 
 
 def _walk(node: Node, depth: int, applied: _Applied, lines: list[str]) -> None:

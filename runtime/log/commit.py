@@ -12,7 +12,7 @@ K2: an interruption (Ctrl-C) while the store commits is such an error too.
 
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.batches import Part, own_files
 from ctsql.runtime.log.protocol import Conflict, LogTransaction
-from ctsql.runtime.log.uppers import FAILURE, Entry, Uppers
+from ctsql.runtime.log.uppers import FAILURE, Uppers
 from ctsql.runtime.log.writer_ids import WriterId
 
 
@@ -89,20 +89,13 @@ class Owner(Protocol):
 
 
 class Commits:
-    """Makes the commits of one handle.
+    """Makes the commits of one handle."""
 
-    Attributes:
-        on_commit: told of the commits that move the upper.
-    """
-
-    def __init__(
-        self, uppers: Uppers, writer: WriterId, on_commit: Callable[[Entry], None] | None
-    ) -> None:
+    def __init__(self, uppers: Uppers, writer: WriterId) -> None:
         """Nothing is unresolved yet."""
         self.uppers = uppers
         self.table = uppers.table
         self.writer = writer
-        self.on_commit = on_commit
         self._unresolved: list[_Unresolved] = []
 
     def follow(self, version: int) -> None:
@@ -179,8 +172,6 @@ class Commits:
         faults.point("output_committed")
         self.follow(version)
         self.table.discard(staged_vectors - used_vectors)
-        if write.new is not None and self.on_commit is not None:
-            self.on_commit(Entry(write.new, version))
         return Committed(version)
 
     def _describe(self, txn: LogTransaction, write: Write) -> None:

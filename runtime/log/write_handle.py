@@ -87,7 +87,6 @@ class Output:
         self,
         table: LogTable,
         app: str,
-        on_commit: Callable[[Entry], None] | None = None,
         *,
         writer: WriterId | None = None,
         shared: bool = False,
@@ -95,7 +94,6 @@ class Output:
         """A handle.
 
         Args:
-            on_commit: told of this process's own commits that move the upper.
             shared: the table holds the uppers of other applications too, so that the last
                 commit of this one may be far back: it is looked up in the table's state.
         """
@@ -103,7 +101,7 @@ class Output:
         self.app = app
         self.writer = writer or WriterId.new()
         self.uppers = Uppers(table, app, shared=shared)
-        self._commits = Commits(self.uppers, self.writer, on_commit)
+        self._commits = Commits(self.uppers, self.writer)
 
     # ---- reading the upper
 

@@ -26,7 +26,9 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.subscriptions.retention import RetentionNeed
-from ctsql.runtime.warehouse.replaced_tables import UNREADABLE, missing_table
+from ctsql.runtime.tasks.progress import complete_through
+from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
+from ctsql.runtime.warehouse.table_checks import missing_table
 
 READS = "reads"
 """The consumer that stands for SELECT, now and AS OF the past."""
@@ -61,7 +63,7 @@ def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
     catalog.check_outlined()
     engine.timeline.refresh()
     stored = [i for i in catalog if i.location is not None and not i.problem]
-    stored = [i for i in stored if missing_table(engine.objects, [i]) is None]
+    stored = [i for i in stored if missing_table(engine.relations, [i]) is None]
     rows: dict[str, list[RetentionNeed]] = {i.id: [] for i in stored}
     logs: dict[str, list[int]] = {i.id: [] for i in stored}
     for item in stored:
@@ -77,7 +79,7 @@ def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
             rows[read.id].append(_need(engine, read, through, consumer_name(item)))
             logs[read.id].append(_version_at(engine, read, seen))
     for kept in Readers(engine).kept():
-        item = engine.objects.item(kept.object_id)
+        item = engine.relations.item(kept.object_id)
         if item.id not in rows:
             continue
         rows[item.id].append(_need(engine, item, kept.since, kept.consumer))
@@ -87,15 +89,15 @@ def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
 
 def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, int, int]]:
     """What is read for an output: (stored object, T from which rows are needed, T for the log)."""
-    objects = engine.objects
+    warehouse = engine.warehouse
     if item.problem:
         yield from ((read, 0, 0) for read in _stored_reads(engine, item))
         return
     try:
-        if objects.is_closed(item):
+        if warehouse.schedules.is_closed(item):
             return
-        through = engine.complete_through([item])
-        seen = min(max(objects.stored_upper(item) - 1, item.created), through)
+        through = complete_through(engine.warehouse, [item])
+        seen = min(max(warehouse.versions.stored_upper(item) - 1, item.created), through)
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
             computed, written = _shown_from(engine, item, keep_from)
             through, seen = min(through, computed), min(seen, written)
@@ -115,10 +117,10 @@ def _shown_from(engine: Engine, item: Item, keep_from: int) -> tuple[int, int]:
     """
     now = engine.timeline.now
     at = min(keep_from, now)
-    entries = engine.objects.output(item).entries(since=at + 1)
+    entries = engine.relations.output(item).entries(since=at + 1)
     is_written = bool(entries) and entries[0].upper <= at + 1
     written = entries[0].upper - 1 if is_written else item.created
-    shown = engine.objects.shown_at(item, at)
+    shown = engine.schedules.shown_at(item, at)
     if shown is None or shown == at or (is_written and shown <= written):
         return now, written  # from keep_from on the reads of its sources are kept anyway
     return shown, written
@@ -145,33 +147,33 @@ def _need(engine: Engine, item: Item, at: int, consumer: str) -> RetentionNeed:
     at = min(at, engine.timeline.now)
     version = _version_at(engine, item, at)
     # Commits that change no row came after it: what they took away is not read any more.
-    settled = engine.objects.settled(engine.objects.table(item), version)
+    settled = engine.versions.settled(engine.relations.table(item), version)
     return RetentionNeed(version=settled, since=at, consumer=consumer, object_id=item.id)
 
 
 def _version_at(engine: Engine, item: Item, at: int) -> int:
     """The version that holds a table as of T, or the oldest there is when T is before it."""
-    objects = engine.objects
+    warehouse = engine.warehouse
     at = min(at, engine.timeline.now)
     try:
-        version = objects.version_at(item, at)
+        version = warehouse.versions.version_at(item, at)
     except CtsqlError as problem:
         if problem.condition != "HISTORY_LOST":
             raise
         version = None
-    oldest = first_logged(objects.table(item))
+    oldest = first_logged(warehouse.relations.table(item))
     if version is None and item.kind is ObjectKind.TABLE:
         first = engine.timeline.first_time(item.id)
-        version = None if first is None else objects.version_at(item, first)
+        version = None if first is None else warehouse.versions.version_at(item, first)
     return oldest if version is None else max(version, oldest)
 
 
 def _last_write(engine: Engine, item: Item) -> int:
     """The version of an output's newest commit that moved its upper, if it is in the log."""
-    output = engine.objects.output(item)
+    output = engine.relations.output(item)
     upper = output.fetch_recent_upper()
     found = output.entries(since=upper)
-    return found[-1].version if found else first_logged(engine.objects.table(item))
+    return found[-1].version if found else first_logged(engine.relations.table(item))
 
 
 def system_floor(table: DeltaTable, *, before_ms: int) -> int:

@@ -98,13 +98,14 @@ def log_floors(engine: Engine, known: Mapping[str, Needs], before_ms: int) -> di
     before_ms = min(before_ms, clock.now_ms() - retention.LOG_AGE_MS)
     floors = {
         item.location: min(
-            known[item.id].log_floor, system_floor(engine.objects.table(item), before_ms=before_ms)
+            known[item.id].log_floor,
+            system_floor(engine.relations.table(item), before_ms=before_ms),
         )
         for item in engine.catalog
         if item.location is not None and item.managed and item.id in known
     }
     for item in engine.catalog:
-        found = named_state(engine.objects, item)
+        found = named_state(engine.warehouse, item)
         if found is not None:
             aged = system_floor(found[0], before_ms=before_ms)
             floors[found[0].location] = min(aged, state_log_floor(*found))

@@ -10,11 +10,12 @@ U3: it frees no file of a table: only MAINTAIN does. Of a log it takes away what
     ``LOG_RETAIN_DEFAULT_MS`` and nobody needs.
 """
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item
 from ctsql.runtime.delta.files import compact
 from ctsql.runtime.engine import Engine
@@ -51,7 +52,9 @@ class Upkeep:
         first, _ = self._written.get(object_id, (version, version))
         self._written[object_id] = (first, version)
 
-    def after_round(self, engine: Engine, tell: Callable[[Event], None]) -> None:
+    def after_round(
+        self, engine: Engine, tell: Callable[[Event], None], stop: threading.Event
+    ) -> None:
         """Look at what was written, and do what is due.
 
         Raises:
@@ -64,7 +67,8 @@ class Upkeep:
             item = engine.catalog.items.get(object_id)
             if item is None:
                 continue
-            engine.objects.check_stop()
+            if stop.is_set():
+                raise error("STATEMENT_CANCELLED")
             trim = trim or is_due(first, last, TRIM_EVERY_COMMITS)
             if is_due(first, last, LOOK_EVERY_COMMITS):
                 _told(tell, item, partial(_compact, engine, item, tell))
@@ -85,8 +89,8 @@ def _told(tell: Callable[[Event], None], item: Item | None, act: Callable[[], ob
 
 
 def _compact(engine: Engine, item: Item, tell: Callable[[Event], None]) -> None:
-    state = state_table(engine.objects, item)
-    for table, what in ((engine.objects.table(item), ""), (state, " of its state table")):
+    state = state_table(engine.warehouse, item)
+    for table, what in ((engine.relations.table(item), ""), (state, " of its state table")):
         if table is None:
             continue
         begun = clock.now_ms()

@@ -29,6 +29,7 @@ from ctsql.catalog.items import Item
 from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import rows_changed
 from ctsql.runtime.log.write_handle import Entry
 from ctsql.runtime.service.background_maintenance import Upkeep
@@ -110,23 +111,19 @@ class Service:
         retries = (t for k, t in self._troubles.items() if k != SERVICE)
         if not (
             self._watch.has_new_version(self._followed(engine))
-            or engine.is_refresh_due()
+            or engine.schedules.is_refresh_due(clock.now_ms())
             or any(t.is_due(time.monotonic()) for t in retries)
         ):
             return False
         self._tick(engine)
-        engine.objects.stop = self.stop
-        try:
-            self._upkeep.after_round(engine, self._say)
-        finally:
-            engine.objects.stop = None
+        self._upkeep.after_round(engine, self._say, self.stop)
         return True
 
     def _followed(self, engine: Engine) -> list[DeltaTable]:
         tables = [engine.catalog_store.table, engine.timeline.table]
-        tables += [table for _, table in engine.objects.sources().values()]
+        tables += [table for _, table in engine.relations.sources().values()]
         failed = [i for i in engine.catalog if i.id in self._troubles]
-        return tables + [engine.objects.table(i) for i in failed]
+        return tables + [engine.relations.table(i) for i in failed]
 
     def _take_in(self, engine: Engine) -> None:
         """Note the newest versions; what comes later is seen at the next look."""
@@ -202,7 +199,7 @@ class Service:
             if _ends(problem):
                 raise problem
             self._failures.append(problem)
-            table = engine.objects.table(item)
+            table = engine.relations.table(item)
             version = _newest(table)
             self._watch.note(table, version)
             self._fail(item, problem, version=version, until=now)
@@ -216,9 +213,9 @@ class Service:
         if trouble.is_due(time.monotonic()):
             return True
         try:
-            has_moved = engine.objects.table(item).has(trouble.version + 1)
+            has_moved = engine.relations.table(item).has(trouble.version + 1)
             return has_moved or bool(
-                engine.objects.read_times(item, after=trouble.until, until=now)
+                engine.schedules.read_times(item, after=trouble.until, until=now)
             )
         except CtsqlError as problem:
             if problem.condition not in UNREADABLE:
@@ -249,8 +246,8 @@ class Service:
         """One commit of ours; those that only move the upper are not worth a line."""
         with self._telling:
             self._upkeep.note(object_id, entry.version)
-        item = engine.objects.item(object_id)
-        commit = engine.objects.table(item).commit_at(entry.version)
+        item = engine.relations.item(object_id)
+        commit = engine.relations.table(item).commit_at(entry.version)
         inserted, deleted = rows_changed(commit)
         if not commit.changes_data and "skipped" not in commit.metadata:
             return

@@ -22,6 +22,7 @@ from ctsql.catalog.items import Item
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.write_handle import Entry
 from ctsql.runtime.spark.session import active
+from ctsql.runtime.warehouse.advance_context import AdvanceContext
 
 GROUP = "spark.jobGroup.id"
 
@@ -68,7 +69,7 @@ class Crew:
         try:
             mine = self._idle.get_nowait()
         except queue.Empty:
-            mine = engine.beside()
+            mine = engine.for_thread()
         context = mine.session.sparkContext
         if group is not None:
             context.setJobGroup(group, "run", interruptOnCancel=True)
@@ -76,14 +77,13 @@ class Crew:
             with active(mine.session):
                 mine.refresh_catalog()
                 mine.timeline.refresh()
-                return self._advance(mine, mine.objects.item(object_id), now)
+                return self._advance(mine, mine.relations.item(object_id), now)
         except CtsqlError as problem:
             return problem
         finally:
             self._idle.put(mine)
 
     def _advance(self, engine: Engine, item: Item, now: int) -> CtsqlError | None:
-        objects = engine.objects
         begun = time.monotonic()
 
         def committed(object_id: str, entry: Entry) -> None:
@@ -91,13 +91,10 @@ class Crew:
             before, begun = begun, time.monotonic()
             self.on_commit(engine, object_id, entry, begun - before)
 
-        objects.on_commit = committed
-        objects.stop = self.stop
+        context = AdvanceContext(stop=self.stop, on_commit=committed)
         try:
-            objects.check_stop()
-            engine.advance_one(item, now)
+            context.check_stop()
+            engine.advance_one(item, now, context=context)
         except CtsqlError as problem:
             return problem
-        finally:
-            objects.on_commit = objects.stop = None
         return None

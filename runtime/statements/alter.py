@@ -18,8 +18,10 @@ from ctsql.planner.syntax.ast import (
     RenameObject,
     ResumeTask,
 )
+from ctsql.runtime.statements.failed_task import retry_failed, skip_failed
 from ctsql.runtime.statements.name_resolution import Namespace, check_free
-from ctsql.runtime.warehouse.replaced_tables import is_replaced
+from ctsql.runtime.statements.refresh_view import refresh_view
+from ctsql.runtime.warehouse.table_checks import is_replaced
 
 
 class Alteration:
@@ -113,7 +115,7 @@ class Alteration:
         for item in dropped:
             if item.location is not None:
                 # Where another table lies in its place, that one is not ours.
-                ours = item.managed and not is_replaced(self.engine.objects, item)
+                ours = item.managed and not is_replaced(self.engine.relations, item)
                 self.engine.gateway.forget(item.location)
                 if ours:
                     self.engine.gateway.delete_tree(item.location)
@@ -137,8 +139,8 @@ class Alteration:
         """ALTER CONTINUAL TASK name RETRY or SKIP."""
         item = self.names.of_kind(statement.target, ObjectKind.CONTINUAL_TASK)
         if statement.skip:
-            return f"ALTER CONTINUAL TASK (skipped T = {self.engine.skip_failed(item)})"
-        self.engine.retry_failed(item)
+            return f"ALTER CONTINUAL TASK (skipped T = {skip_failed(self.engine, item)})"
+        retry_failed(self.engine, item)
         return "ALTER CONTINUAL TASK"
 
     def comment(self, statement: CommentOn) -> str:
@@ -172,7 +174,7 @@ class Alteration:
     def refresh(self, statement: RefreshView) -> str:
         """REFRESH MATERIALIZED VIEW name [FULL]."""
         item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW)
-        self.engine.refresh_view(item, full=statement.full)
+        refresh_view(self.engine, item, full=statement.full)
         return "REFRESH MATERIALIZED VIEW"
 
 

@@ -9,7 +9,7 @@ Where the old definition has failed at some T, the new one is in force from ther
 old one wrote nothing and never will.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ctsql.catalog.errors import DataError, error
@@ -27,9 +27,12 @@ from ctsql.planner.syntax.ast import (
     SetTaskOptions,
     SwitchTask,
 )
+from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark.analyzer import SparkAnalyst
+from ctsql.runtime.statements.failed_task import retry_failed
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.show import current_definition
+from ctsql.runtime.tasks.progress import complete_through, failure_of
 from ctsql.runtime.tasks.sink import TaskSink
 from ctsql.runtime.warehouse.timeline import TaskState
 
@@ -47,9 +50,10 @@ class TaskAlteration:
         """SUSPEND or RESUME; nothing happens when it is so already."""
         item = self._item(statement.target)
         self.engine.mint()
-        if self.engine.objects.is_suspended(item) == statement.suspend:
+        if self.engine.relations.is_suspended(item) == statement.suspend:
             return f"{DONE} (was {'suspended' if statement.suspend else 'running'} already)"
-        self.engine.alter_task(
+        bind_task_state(
+            self.engine,
             item,
             lambda state, now: replace(state, suspended=now if statement.suspend else None),
         )
@@ -82,8 +86,8 @@ class TaskAlteration:
         item = self._item(ref)
         self.engine.timeline.refresh()
         self.engine.refresh_catalog()
-        item = self.engine.objects.item(item.id)
-        text = current_definition(self.engine, self.engine.objects.current(item))
+        item = self.engine.relations.item(item.id)
+        text = current_definition(self.engine, self.engine.relations.current(item))
         return item, _parsed(text, item)
 
     def _redefine(self, item: Item, text: str, body: tuple[BodyStatement, ...] | None) -> str:
@@ -103,17 +107,17 @@ class TaskAlteration:
             start = now if failed_at is None else failed_at
             return replace(state, revisions=(*state.revisions, (start, number)))
 
-        engine.alter_task(item, in_force)
+        bind_task_state(engine, item, in_force)
         engine.refresh_catalog()
-        item = engine.objects.item(item.id)
-        if failed_at is not None and not engine.objects.is_suspended(item):
-            engine.retry_failed(item)
+        item = engine.relations.item(item.id)
+        if failed_at is not None and not engine.relations.is_suspended(item):
+            retry_failed(engine, item)
         self._forget(item)
         return DONE
 
     def _bound(self, item: Item, statement: CreateContinualTask) -> Bound:
         engine = self.engine
-        catalog, columns_of = engine.catalog, engine.objects.columns_now
+        catalog, columns_of = engine.catalog, engine.relations.columns_now
         analyst = SparkAnalyst(
             engine.session, lambda object_id: columns_of(catalog.items[object_id])
         )
@@ -136,7 +140,7 @@ class TaskAlteration:
         """Run the old definition up to now; where it has failed, if it has."""
         engine = self.engine
         now = engine.mint()
-        if not engine.objects.is_suspended(item):
+        if not engine.relations.is_suspended(item):
             try:
                 engine.advance([item], now)
             except DataError as problem:
@@ -144,7 +148,7 @@ class TaskAlteration:
                     raise
                 # It, or what it reads, stands still: what it has not run yet it runs later, each
                 # T as it is in force there.
-        failure = engine.failure(item)
+        failure = failure_of(engine.warehouse, item)
         return None if failure is None else failure.time
 
     def _add(self, item: Item, text: str, bound: Bound) -> int:
@@ -169,9 +173,9 @@ class TaskAlteration:
         """Drop the definitions that no T to come is run with."""
         engine = self.engine
         engine.timeline.refresh()
-        through = engine.complete_through([item])
-        TaskSink(engine.objects, item).settle(through)
-        stored = engine.objects.stored_upper(item) - 1
+        through = complete_through(engine.warehouse, [item])
+        TaskSink(engine.warehouse, item).settle(through)
+        stored = engine.versions.stored_upper(item) - 1
         spans = engine.timeline.task(item.id).spans(stored, max(stored + 1, engine.timeline.now))
         needed = {number for _, _, number in spans}
 
@@ -207,3 +211,12 @@ def _options_edit(old: CreateContinualTask, options: list[Option]) -> Edit:
         return Edit(span=old.options_span, text=text)
     start = old.as_span.start
     return Edit(span=Span(old.span.source, start, start), text=f"{text} " if text else "")
+
+
+def bind_task_state(
+    engine: Engine, item: Item, change: Callable[[TaskState, int], TaskState]
+) -> int:
+    """Bind a change of a task's state to a new T; returns it."""
+    return engine.timeline.mint(
+        engine.relations.sources(), task=(item.id, change), tick_ms=engine.tick_ms
+    )

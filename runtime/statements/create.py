@@ -30,9 +30,11 @@ from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.statements.dml import run_on_table
 from ctsql.runtime.statements.name_resolution import Namespace, check_free, drop_text
+from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
+from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_strict
-from ctsql.runtime.warehouse.replaced_tables import identified
 from ctsql.runtime.warehouse.replaced_views import table_columns, table_schema
+from ctsql.runtime.warehouse.table_checks import identified
 
 
 class Creation:
@@ -116,9 +118,11 @@ class Creation:
 
     def _as_stored(self, item: Item) -> Item:
         """A table with what its log says of it."""
-        objects = self.engine.objects
+        warehouse = self.engine.warehouse
         return replace(
-            item, columns=objects.stored_columns(item), table_id=objects.table(item).table_id
+            item,
+            columns=warehouse.relations.stored_columns(item),
+            table_id=warehouse.relations.table(item).table_id,
         )
 
     def create_view(self, statement: CreateView) -> str:
@@ -190,7 +194,7 @@ class Creation:
             return "CREATE MATERIALIZED VIEW (exists already)"
         item = self.names.new(name, kind, statement.span, statement.comment)
         bound = self.names.binder().bind_materialized_view(statement, item)
-        check_strict(self.engine.objects, bound.view)
+        check_strict(self.engine.warehouse, bound.view)
         self._create_output(item, bound)
         return "CREATE MATERIALIZED VIEW"
 
@@ -200,16 +204,16 @@ class Creation:
         With other columns it writes all rows. Then, and with refresh times, which are counted
         from now, the view is created anew, so to say: it is known from now on.
         """
-        self.engine.check_not_finished(old)
-        self.engine.check_not_suspended(old)
+        check_not_finished(self.engine, old)
+        check_not_suspended(self.engine.warehouse, old)
         bound = self.names.binder().bind_materialized_view(statement, old)
-        check_strict(self.engine.objects, bound.view)
+        check_strict(self.engine.warehouse, bound.view)
         begins_anew = refresh_parts(statement) is not None
         if not same_columns(old.columns, bound.columns):
             begins_anew = True
             # Refused here, while nothing is changed, if no table can have such columns.
             new = replace(old, columns=bound.columns)
-            self.engine.objects.table(old).begin().set_columns(table_schema(new))
+            self.engine.relations.table(old).begin().set_columns(table_schema(new))
         created = self.engine.mint_fresh() if begins_anew else 0
 
         def replaced(current: Catalog) -> Catalog:
@@ -230,7 +234,7 @@ class Creation:
 
         self.engine.catalog_store.change(replaced)
         self.engine.refresh_catalog()
-        self.engine.refresh_view(old, full=True, replaced=True)
+        refresh_view(self.engine, old, full=True, replaced=True)
         return "CREATE MATERIALIZED VIEW"
 
     def _still_there(self, current: Catalog, old: Item, bound: Bound) -> Item:
@@ -269,17 +273,17 @@ class Creation:
     def _create_output(self, item: Item, bound: Bound, outputs: Sequence[Item] = ()) -> None:
         """Make the table, or those of the outputs, bring it to now, and only then let it exist."""
         engine = self.engine
-        reads = [engine.objects.item(r.object_id) for r in bound.reads]
+        reads = [engine.relations.item(r.object_id) for r in bound.reads]
         engine.mint()
         for read in reads:
-            engine.check_not_suspended(read)
+            check_not_suspended(engine.warehouse, read)
         has_refreshes = getattr(bound.plan, "refresh", None) is not None
         # Where a rival brought a view that nobody follows straight past `now`, its contents at
         # `now` are not there to start from: the next T is taken.
         while True:
             now = engine.mint_fresh() if has_refreshes else engine.mint_for(reads)
             engine.advance(reads, now)
-            uppers = [engine.objects.stored_upper(r) for r in reads if r.is_output]
+            uppers = [engine.versions.stored_upper(r) for r in reads if r.is_output]
             if all(upper <= now + 1 or upper == times.CLOSED for upper in uppers):
                 break
         item = replace(item, columns=bound.columns, reads=bound.reads, created=now)
@@ -290,9 +294,9 @@ class Creation:
                     with converted():
                         engine.session.sql(_create_table_text(output))
             faults.point("catalog_table_made")
-            engine.objects.use(engine.catalog.with_items(made))
-            made = [identified(engine.objects, i) for i in made]
-            engine.objects.use(engine.catalog.with_items(made))
+            engine.relations.use(engine.catalog.with_items(made))
+            made = [identified(engine.relations, i) for i in made]
+            engine.relations.use(engine.catalog.with_items(made))
             engine.advance([item], now)
             self._register(*made)
 

@@ -57,7 +57,7 @@ def compiled(names: Namespace, statement: CreateFlow) -> FlowTexts:
     query = parse(Source(text, "SEQUENCE BY").whole())
     assert isinstance(query, Select)  # it begins with SELECT
     (sequence,) = binder.query(query.query).columns or ()
-    columns = names.engine.objects.columns_now(source)
+    columns = names.engine.relations.columns_now(source)
     name = qualify(statement.name, names.search_schema)
     return compile_flow(statement, columns, sequence.type, name.qualified())
 

@@ -24,9 +24,10 @@ from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.statements.transaction import OpenTransaction
-from ctsql.runtime.warehouse.replaced_tables import check_tables
+from ctsql.runtime.warehouse.multi_table_commit import is_being_changed
 from ctsql.runtime.warehouse.replaced_views import check_columns
 from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.runtime.warehouse.table_checks import check_tables
 
 INTENT_TRIES_MAX = 20
 
@@ -47,18 +48,18 @@ def run_on_table(
     Args:
         within: the transaction whose T and changes it reads; None for the newest T.
     """
-    binder = Binder(engine.catalog, search_schema, None, columns_of=engine.objects.columns_now)
+    binder = Binder(engine.catalog, search_schema, None, columns_of=engine.relations.columns_now)
     nodes = [resolve_roles(binder.relation(ref, {})) for ref in text.relations]
-    items = [engine.objects.item(i) for node in nodes for i in read_objects(node)]
+    items = [engine.relations.item(i) for node in nodes for i in read_objects(node)]
     as_of, copies = (None, {}) if within is None else (within.at, within.copies)
     at = engine.read_time(items, as_of=as_of) if items else 0
     for node in nodes:
-        check_columns(engine.objects, node)
+        check_columns(engine.warehouse, node)
     edit = Edit(span=target.span, text=f"delta.`{location}`{alias}")
     prefixes = [Edit(span=span, text="") for span in target.column_prefixes]
     edited = replace(text, edits=(*text.edits, edit, *prefixes))
     with converted():
-        context = Context(engine.session, StoredSources(engine.objects, copies=copies), at)
+        context = Context(engine.session, StoredSources(engine.warehouse, copies=copies), at)
         frames = relation_frames(nodes, context)
         with registered(edited, frames) as names:
             return run_text(edited, names, context, parameters=parameters)
@@ -116,7 +117,7 @@ def _alone(engine: Engine, item: Item) -> Iterator[str]:
     for _ in range(INTENT_TRIES_MAX):
         with ExitStack() as held:
             held.enter_context(commit_lock(item.location))
-            if not engine.is_being_changed(item):
+            if not is_being_changed(engine.timeline, item):
                 held.enter_context(engine.leaving_intents())
                 yield item.location
                 return
@@ -147,7 +148,7 @@ def _target(engine: Engine, statement: Dml, search_schema: str) -> Item:
     ref = statement.target
     item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span, kind="table")
     if item.kind is ObjectKind.TABLE:
-        check_tables(engine.objects, [item])
+        check_tables(engine.relations, [item])
         return item
     hints = {
         ObjectKind.CONTINUAL_TASK: "Write into its input; its body decides what that does here.",

@@ -36,7 +36,7 @@ class Explanation:
         """The plan of a statement, or of a stored object: the very value that is run."""
         if statement.target is not None and statement.kind is not None:
             self.engine.timeline.refresh()  # it says which definition of a task is in force
-            return self.engine.objects.bound(
+            return self.engine.relations.bound(
                 self.names.of_kind(statement.target, statement.kind)
             ).plan
         inner = statement.statement
@@ -68,18 +68,18 @@ class Explanation:
     def refreshing(self, plan: ViewWrite) -> list[str]:
         """How a view, stored or not, would follow the changes of its tables; a line each."""
         with converted():
-            return refresh_plan(self.engine.objects, plan)
+            return refresh_plan(self.engine.warehouse, plan)
 
     def refreshed(self, statement: Explain) -> list[str]:
         """What the last refresh of a stored view did."""
         assert statement.target is not None  # EXPLAIN ANALYZE has no other form
         item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW)
-        return last_refresh(self.engine.objects, item)
+        return last_refresh(self.engine.warehouse, item)
 
     def physical(self, plan: Node) -> str:
         """Spark's plan for what a plan computes as of now; nothing is run."""
         now = self.engine.mint()
-        context = Context(self.engine.session, ExplainedSources(self.engine.objects), now, now)
+        context = Context(self.engine.session, ExplainedSources(self.engine.warehouse), now, now)
         with converted():
             match plan:
                 case Query():

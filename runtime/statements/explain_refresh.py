@@ -4,13 +4,15 @@ from typing import Any
 
 from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED, to_iso
+from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import explain
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import Commit, rows_changed
 from ctsql.runtime.views.change_plans import prepared_for
-from ctsql.runtime.views.refresh_policy import WHY, Policy, Strategy
+from ctsql.runtime.views.refresh_policy import WHY, Policy
 from ctsql.runtime.views.state_table import STATE, STATE_DID, Named
-from ctsql.runtime.warehouse.relations import Objects
+from ctsql.runtime.views.strategies import STRATEGIES
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 _POLICIES = {
     Policy.AUTO: "by what costs less, as far as it is known",
@@ -20,16 +22,20 @@ _POLICIES = {
 }
 
 
-def refresh_plan(objects: Objects, plan: ViewWrite) -> list[str]:
+def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
     """How a view follows its tables: the policy, and the rule of each operator."""
     policy = Policy(plan.policy)
-    made = prepared_for(objects, plan)
+    made = prepared_for(warehouse, plan)
     lines = ["", f"Refresh policy {policy.value}: {_POLICIES[policy]}"]
     if made.refusal() == "ROUND_TRIP":
         return [*lines, f"recompute and compare: ROUND_TRIP: {WHY['ROUND_TRIP']}"]
-    lines += explain(made.found, made.told).splitlines()
+    headlines = [""]
+    if isinstance(made.found, ChangePlan):
+        found = (way.headline(made.found, made.told) for way in STRATEGIES)
+        headlines = [text for text in found if text is not None]
+    lines += explain(made.found, made.told, headlines[0]).splitlines()
     for name, table in made.tables.items():
-        stored = objects.table(objects.item(table.object_id))
+        stored = warehouse.relations.table(warehouse.relations.item(table.object_id))
         version = stored.version()
         rows = stored.rows_count(version)
         counted = "rows not counted" if rows is None else f"{rows:,} rows"
@@ -37,15 +43,15 @@ def refresh_plan(objects: Objects, plan: ViewWrite) -> list[str]:
     return lines
 
 
-def last_refresh(objects: Objects, item: Item) -> list[str]:
+def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
     """What the last refresh of a view did, as its commit says."""
-    output = objects.output(item)
+    output = warehouse.relations.output(item)
     upper = output.fetch_recent_upper()
     entries = [e for e in output.entries(since=upper) if e.upper != CLOSED] if upper else []
     if not entries:
         return [f"{item.name} was not refreshed yet"]
     last = entries[-1]
-    table = objects.table(item)
+    table = warehouse.relations.table(item)
     if not table.has(last.version):
         return [f"the log of {item.name} no longer holds its last refresh"]
     commit = table.commit_at(last.version)
@@ -60,7 +66,7 @@ def last_refresh(objects: Objects, item: Item) -> list[str]:
         lines.append(f"  because {why}: {WHY.get(why, 'its query has no change plan')}")
     if said.get("detail"):
         lines.append(f"  {said['detail']}")
-    if said["strategy"] != Strategy.RECOMPUTE.value:
+    if not any(said["strategy"] == way.name.value and way.reads_all for way in STRATEGIES):
         lines.append(f"  changed: {', '.join(said.get('changed', ())) or 'nothing that it reads'}")
     lines += _state_of(said)
     work = said.get("work")

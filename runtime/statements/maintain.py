@@ -22,7 +22,7 @@ from ctsql.runtime.maintenance.consumers import READS, Needs, needs, system_floo
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.views.state_table import state_table
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
-from ctsql.runtime.warehouse.replaced_tables import check_tables, missing_table
+from ctsql.runtime.warehouse.table_checks import check_tables, missing_table
 
 Rows = tuple[list[str], list[str], list[tuple[object, ...]]]
 
@@ -104,7 +104,7 @@ class Maintenance:
             return
         for item in sorted(catalog, key=lambda i: i.name.key):
             is_kept = statement.everything and item.managed and item.location and not item.problem
-            is_there = missing_table(self.engine.objects, [item]) is None
+            is_there = missing_table(self.engine.relations, [item]) is None
             if (item.is_output or is_kept) and is_there:
                 yield from self._with_state(item)
         for name, table in (
@@ -116,13 +116,13 @@ class Maintenance:
     def _with_state(self, item: Item) -> Iterator[_Work]:
         """An object's table, and the state table beside a view."""
         yield self._work(item)
-        state = state_table(self.engine.objects, item)
+        state = state_table(self.engine.warehouse, item)
         if state is not None:
             yield _Work(table=state, name=(item.name.schema, item.name.name, "state table"))
 
     def _work(self, item: Item) -> _Work:
         name = (item.name.schema, item.name.name, item.kind.value)
-        return _Work(table=self.engine.objects.table(item), name=name, item=item)
+        return _Work(table=self.engine.relations.table(item), name=name, item=item)
 
     def _stored(self, statement: Maintain | ShowRetention) -> list[Item]:
         """The object that is named; of a task with outputs those."""
@@ -131,7 +131,7 @@ class Maintenance:
         catalog = self.engine.refresh_catalog()
         item = catalog.get(qualify(ref, self.names.search_schema), span=ref.span)
         if item.outputs:
-            check_tables(self.engine.objects, catalog.outputs_of(item))
+            check_tables(self.engine.relations, catalog.outputs_of(item))
             return catalog.outputs_of(item)
         if item.location is None:
             raise error(
@@ -142,7 +142,7 @@ class Maintenance:
                 wanted="stored object",
                 hint="A view keeps no rows. Name the tables that it reads.",
             )
-        check_tables(self.engine.objects, [item])
+        check_tables(self.engine.relations, [item])
         return [item]
 
     def _compact(self, work: _Work, *, dry: bool) -> Compacted:
@@ -185,7 +185,7 @@ class Maintenance:
     def _folders(self, before_ms: int, *, dry: bool) -> list[tuple[object, ...]]:
         """Folders that a killed CREATE or DROP left."""
         engine = self.engine
-        folders = adapter.table_folders(engine.gateway, engine.warehouse, leave_out=SYSTEM_FOLDER)
+        folders = adapter.table_folders(engine.gateway, engine.location, leave_out=SYSTEM_FOLDER)
         catalog = engine.refresh_catalog()  # after the listing: what is made meanwhile is in it
         catalog.check_outlined()
         rows: list[tuple[object, ...]] = []
@@ -215,7 +215,7 @@ class Maintenance:
         for item in sorted(stored, key=lambda i: i.name.key):
             wanted = sorted(known[item.id].rows)
             plan = cleaning.plan(
-                engine.objects.table(item),
+                engine.relations.table(item),
                 floor=wanted[0].version,
                 log_floor=None,
                 unnamed_before_ms=unnamed,

@@ -28,7 +28,7 @@ class Namespace:
     def binder(self) -> Binder:
         """A binder on the newest catalog."""
         catalog = self.engine.refresh_catalog()
-        columns_of = self.engine.objects.columns_now
+        columns_of = self.engine.relations.columns_now
         analyst = SparkAnalyst(
             self.engine.session, lambda object_id: columns_of(catalog.items[object_id])
         )
@@ -76,7 +76,7 @@ class Namespace:
     def new(self, name: Name, kind: ObjectKind, span: Span, comment: str | None) -> Item:
         """A new item with an id of its own; its folder carries a part of the id."""
         object_id = uuid.uuid4().hex
-        location = f"{self.engine.warehouse}/{_folder(name.schema)}/{_folder(name.name)}"
+        location = f"{self.engine.location}/{_folder(name.schema)}/{_folder(name.name)}"
         return Item(
             id=object_id,
             kind=kind,

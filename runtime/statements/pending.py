@@ -85,7 +85,7 @@ def pending(engine: Engine) -> list[Pending]:
                 if not isinstance(problem, DataError) and problem.condition not in UNREADABLE:
                     raise
                 problems[item.id] = problem
-            if awaits_columns(engine.objects, item):
+            if awaits_columns(engine.warehouse, item):
                 problems[item.id] = not_written(item)
         if item.is_output:
             found.append(_pending(engine, item, now, problems.get(item.id)))
@@ -93,7 +93,7 @@ def pending(engine: Engine) -> list[Pending]:
 
 
 def _pending(engine: Engine, item: Item, now: int, problem: CtsqlError | None) -> Pending:
-    table = engine.objects.table(item)
+    table = engine.relations.table(item)
     assert isinstance(table, MemoryTable)  # the engine is read-only
     writes = [s for s in table.steps if s.commit.changes_data]
     return Pending(

@@ -10,6 +10,7 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import refresh_text
 from ctsql.catalog.spans import Span
+from ctsql.catalog.times import CLOSED
 from ctsql.planner.binding import check_holds_rows, definition_span, qualify
 from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import parse, splice
@@ -28,9 +29,11 @@ from ctsql.planner.syntax.ast import (
 )
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.log import clock
 from ctsql.runtime.statements import pending
 from ctsql.runtime.statements.status import Status, status_of
 from ctsql.runtime.subscriptions.cursors import Readers
+from ctsql.runtime.tasks.progress import complete_through
 
 Rows = tuple[list[str], list[tuple[object, ...]]]
 
@@ -83,7 +86,7 @@ def show_objects(engine: Engine, statement: ShowObjects, search_schema: str) -> 
 
 def show_pending(engine: Engine) -> Rows:
     """SHOW PENDING: what each output lacks; computed and not written."""
-    found = pending.pending(engine.shadow())
+    found = pending.pending(engine.read_only_twin())
     return [name for name, _ in pending.COLUMNS], [p.row() for p in found]
 
 
@@ -95,9 +98,9 @@ def _tasks(engine: Engine, items: list[Item]) -> Rows:
     for item in items:
         status = status_of(engine, item)
         is_readable = status.problem is None
-        followed = engine.objects.followed(item) if is_readable else []
+        followed = engine.relations.followed(item) if is_readable else []
         inputs = ", ".join(str(i.name) for i in followed)
-        through = engine.complete_through([item]) if is_readable else None
+        through = complete_through(engine.warehouse, [item]) if is_readable else None
         rows.append(
             (
                 item.name.schema,
@@ -159,7 +162,7 @@ def describe(engine: Engine, statement: Describe, search_schema: str) -> Rows:
         ]
         if item.is_output or outputs:
             details.append(("created at T", item.created))
-            upper = engine.objects.stored_upper(item)
+            upper = engine.versions.stored_upper(item)
             details.append(("upper", "closed" if upper == times.CLOSED else upper))
             details += _refreshes(engine, item)
         rows.append(("", "", "", None))
@@ -169,13 +172,13 @@ def describe(engine: Engine, statement: Describe, search_schema: str) -> Rows:
 
 def _refreshes(engine: Engine, item: Item) -> list[tuple[str, object]]:
     """A view's schedule and its next refresh."""
-    plan = engine.objects.bound(item).plan
+    plan = engine.relations.bound(item).plan
     if not isinstance(plan, ViewWrite):
         return []
     found: list[tuple[str, object]] = [("refresh", refresh_text(plan.refresh))]
     if plan.refresh is not None:
         engine.timeline.refresh()
-        upcoming = engine.next_refresh(item)
+        upcoming = _next_refresh(engine, item)
         found.append(("next refresh", "none" if upcoming is None else times.to_iso(upcoming)))
     return found
 
@@ -206,7 +209,7 @@ def show_create(engine: Engine, statement: ShowCreate, search_schema: str) -> Ro
             hint=f"Type: SHOW CREATE {item.kind.keyword} {item.name}",
         )
     engine.timeline.refresh()  # it says which definition of a task is in force
-    item = engine.objects.current(engine.refresh_catalog().items[item.id])
+    item = engine.relations.current(engine.refresh_catalog().items[item.id])
     return ["name", "create_statement"], [(str(item.name), current_definition(engine, item))]
 
 
@@ -269,3 +272,12 @@ def _has_columns_of(name: str, definition: Span) -> bool:
         token.is_name and fold(token.text) == fold(name) and behind.upper == "."
         for token, behind in pairwise(tokenise(definition))
     )
+
+
+def _next_refresh(engine: Engine, item: Item) -> int | None:
+    """The first refresh time of a view that is not over; None without one."""
+    schedule = engine.schedules.schedule(item)
+    if schedule is None:
+        return None
+    planned = schedule.round_up(max(engine.timeline.now, clock.now_ms()) + 1)
+    return None if planned == CLOSED else planned

@@ -26,7 +26,8 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.table_changes import Movement, due_changes, input_columns
-from ctsql.runtime.warehouse.replaced_tables import missing_table
+from ctsql.runtime.tasks.progress import complete_through, failure_of
+from ctsql.runtime.warehouse.table_checks import missing_table
 
 COLUMNS = (
     ("kind", "string"),
@@ -155,19 +156,19 @@ def status_of(engine: Engine, item: Item) -> Status:
 
 
 def _status_of(engine: Engine, item: Item) -> Status:
-    missing = missing_table(engine.objects, engine.catalog.closure([item.id]))
+    missing = missing_table(engine.relations, engine.catalog.closure([item.id]))
     if missing is not None:
         return Status(item=item, problem=missing)
-    through = engine.complete_through([item])
-    upper = engine.objects.stored_upper(item)
+    through = complete_through(engine.warehouse, [item])
+    upper = engine.versions.stored_upper(item)
     below = [i for i in engine.catalog.closure([item.id]) if i.id != item.id]
-    failed = ((i, f) for i in below if (f := engine.failure(i)) is not None)
+    failed = ((i, f) for i in below if (f := failure_of(engine.warehouse, i)) is not None)
     return Status(
         item=item,
         upper=upper,
         lag=Lag.of(() if upper == CLOSED else _pending(engine, item, through), through),
-        suspended=engine.objects.is_suspended(item),
-        failure=engine.failure(item),
+        suspended=engine.relations.is_suspended(item),
+        failure=failure_of(engine.warehouse, item),
         origin=next(failed, None),
     )
 
@@ -188,14 +189,14 @@ def _commits(engine: Engine, item: Item, since: int) -> Iterator[tuple[str, int,
 
     A commit is due at once, but where a view with refresh times is on the way.
     """
-    objects = engine.objects
-    schedule = objects.schedule(item)
+    warehouse = engine.warehouse
+    schedule = warehouse.schedules.schedule(item)
     if schedule is not None:
-        shown = objects.shown_at(item, since)
+        shown = warehouse.schedules.shown_at(item, since)
         since = item.created - 1 if shown is None else shown
-    plan = objects.bound(item).plan
+    plan = warehouse.relations.bound(item).plan
     due_kinds = due_changes(plan) if isinstance(plan, TaskWrite) else {}
-    for read in objects.followed(item):
+    for read in warehouse.relations.followed(item):
         if read.kind is ObjectKind.TABLE:
             kinds = due_kinds.get(read.id, frozenset(Change))
             columns = input_columns(plan, read.id) if isinstance(plan, TaskWrite) else None
@@ -205,7 +206,7 @@ def _commits(engine: Engine, item: Item, since: int) -> Iterator[tuple[str, int,
             found = _commits(engine, read, since)
         for source, time, due in found:
             if schedule is not None:
-                due = objects.next_refresh(item, schedule, due)
+                due = warehouse.schedules.next_refresh(item, schedule, due)
             yield source, time, due
 
 
@@ -221,12 +222,15 @@ def _moves(
     Args:
         kinds: of changes that count. columns: what is read of it; None for all.
     """
-    objects, timeline = engine.objects, engine.timeline
-    for movement in objects.movements(source, after=since, until=timeline.now):
-        if objects.change_of(source, movement, columns) in kinds:
+    warehouse, timeline = engine.warehouse, engine.timeline
+    for movement in warehouse.versions.movements(source, after=since, until=timeline.now):
+        if warehouse.versions.change_of(source, movement, columns) in kinds:
             yield movement.time
-    table = objects.table(source)
+    table = warehouse.relations.table(source)
     for commit in timeline.unbound(source.id, source.name.qualified(), table):
         version = commit.version
-        if objects.change_of(source, Movement(0, version - 1, version), columns) in kinds:
+        if (
+            warehouse.versions.change_of(source, Movement(0, version - 1, version), columns)
+            in kinds
+        ):
             yield max(commit.time_ms, timeline.now + 1)

@@ -12,6 +12,7 @@ from ctsql.runtime.subscriptions.changes import Changes
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.subscriptions.feed import Feed, as_told
 from ctsql.runtime.subscriptions.position import Position
+from ctsql.runtime.tasks.progress import complete_through
 
 
 def open_feed(names: Namespace, statement: Subscribe, *, strict: bool = True) -> Feed:
@@ -40,7 +41,7 @@ def _opened_feed(names: Namespace, statement: Subscribe, *, passive: bool) -> Fe
     if item.kind is ObjectKind.VIEW:
         analyst = names.binder().analyst
         assert analyst is not None  # a namespace's binder has one
-        plan = engine.objects.bound(item).plan
+        plan = engine.relations.bound(item).plan
         refuse_nondeterministic(plan, "subscription", analyst.is_deterministic, clocks=True)
     readers = Readers(engine)
     known = None if statement.reader is None else readers.find(statement.reader)
@@ -64,7 +65,7 @@ def _now(engine: Engine, item: Item, *, passive: bool) -> int:
     if not passive:
         return engine.mint_for([item])
     engine.timeline.refresh()
-    return engine.complete_through([item])
+    return complete_through(engine.warehouse, [item])
 
 
 def _start(engine: Engine, item: Item, statement: Subscribe, now: int) -> Position:
@@ -72,7 +73,7 @@ def _start(engine: Engine, item: Item, statement: Subscribe, now: int) -> Positi
     begin, as_of = statement.begin, statement.as_of
     if begin is not None:
         return Position(times.parse_time(begin.value, span=begin.span, option="FROM"))
-    first = Changes(engine.objects, item).begins()
+    first = Changes(engine.warehouse, item).begins()
     if as_of is None:
         return Position(now, snapshot=True) if first <= now else Position(now + 1)
     at = times.parse_time(as_of.value, span=as_of.span)

@@ -54,11 +54,11 @@ class OpenTransaction:
         """Where a statement of the transaction writes a table; the copy is made on first use."""
         found = self._copies.get(item.id)
         if found is None:
-            version = self.engine.objects.version_at(item, self.at)
+            version = self.engine.versions.version_at(item, self.at)
             if version is None:
                 raise self._conflict(item, "It was made after the transaction began.")
             self._items[item.id] = item
-            table = self.engine.objects.table(item)
+            table = self.engine.relations.table(item)
             found = self._copies[item.id] = Clone(self.engine.gateway, table, version, self.group)
         return found.location
 
@@ -102,7 +102,7 @@ class OpenTransaction:
 
     def _commit(self, changes: dict[str, Change]) -> None:
         engine = self.engine
-        tables = engine.objects.sources()
+        tables = engine.relations.sources()
         for object_id in changes:
             if object_id not in tables:
                 raise self._conflict(

@@ -13,6 +13,8 @@ from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.multiset import net
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.refresh_view import check_not_finished
+from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.replaced_views import check_written
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -42,7 +44,7 @@ class Verification:
         item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW)
         self.engine.timeline.refresh()
         if statement.repair:
-            self.engine.check_not_finished(item)
+            check_not_finished(self.engine, item)
         found = self._difference(item)
         if statement.repair and not found.isEmpty():
             self._repair(item)
@@ -50,26 +52,26 @@ class Verification:
 
     def _difference(self, item: Item) -> DataFrame:
         """The rows that differ, computed now."""
-        objects = self.engine.objects
-        plan = objects.bound(item).view
-        output = objects.output(item)
+        warehouse = self.engine.warehouse
+        plan = warehouse.relations.bound(item).view
+        output = warehouse.relations.output(item)
         upper = output.fetch_recent_upper()
         entries = [e for e in output.entries(since=upper) if e.upper != CLOSED] if upper else []
         time = entries[-1].upper - 1 if entries else item.created
-        at = objects.shown_at(item, time)
-        table = objects.table(item)
+        at = warehouse.schedules.shown_at(item, time)
+        table = warehouse.relations.table(item)
         version = table.version()
-        held = objects.held_error(item, entries[-1].version) if entries else None
+        held = warehouse.versions.held_error(item, entries[-1].version) if entries else None
         if held is not None:
             raise held.view_error(item)
-        check_written(objects, item)
+        check_written(warehouse, item)
         columns = [c.name for c in plan.columns]
         names = backtick_all(columns)
         try:
             with converted():
                 both = table.frame(version).select(*names, F.lit(-1).alias(DIFF))
                 if at is not None and entries:
-                    context = Context(self.engine.session, StoredSources(objects), at)
+                    context = Context(self.engine.session, StoredSources(warehouse), at)
                     desired = lower_view(plan, context)
                     both = both.unionAll(desired.select(*names, F.lit(1).alias(DIFF)))
                 return self._computed(net(both, columns), columns)
@@ -100,8 +102,8 @@ class Verification:
         """Compare in full at the newest T, and commit the difference."""
         engine = self.engine
         until = engine.mint()
-        engine.check_not_suspended(item)
-        if engine.objects.output(item).fetch_recent_upper() > until:
+        check_not_suspended(engine.warehouse, item)
+        if engine.relations.output(item).fetch_recent_upper() > until:
             until = engine.mint_fresh()
-        engine.advance([engine.objects.item(r.object_id) for r in item.reads], until)
-        ViewSink(engine.objects, item).advance(until, full=True)
+        engine.advance([engine.relations.item(r.object_id) for r in item.reads], until)
+        ViewSink(engine.warehouse, item).advance(until, full=True)

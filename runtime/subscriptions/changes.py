@@ -32,9 +32,9 @@ from ctsql.runtime.delta.change_feed import numbered_rows
 from ctsql.runtime.log.actions import Change, rows_changed
 from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.rows.multiset import netted
-from ctsql.runtime.warehouse.relations import Objects
 from ctsql.runtime.warehouse.replaced_views import is_before_columns
 from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
 class Changes:
@@ -44,10 +44,10 @@ class Changes:
         columns: the object's when it was asked for; those added later are not told.
     """
 
-    def __init__(self, objects: Objects, item: Item) -> None:
-        self.objects = objects
+    def __init__(self, warehouse: Warehouse, item: Item) -> None:
+        self.warehouse = warehouse
         self.item = item
-        self.columns = objects.columns_now(item)
+        self.columns = warehouse.relations.columns_now(item)
         self._names = [c.name for c in self.columns]
 
     # ---- times
@@ -57,18 +57,21 @@ class Changes:
         return self._begins(self.item)
 
     def _begins(self, item: Item) -> int:
-        objects = self.objects
+        warehouse = self.warehouse
         match item.kind:
             case ObjectKind.TABLE:
-                first = objects.timeline.first_time(item.id)
+                first = warehouse.timeline.first_time(item.id)
                 return CLOSED if first is None else first
             case ObjectKind.VIEW:
-                return max((self._begins(objects.item(r.object_id)) for r in item.reads), default=0)
+                return max(
+                    (self._begins(warehouse.relations.item(r.object_id)) for r in item.reads),
+                    default=0,
+                )
             case _:
-                schedule = objects.schedule(item)
+                schedule = warehouse.schedules.schedule(item)
                 if schedule is None:
                     return item.created
-                return objects.next_refresh(item, schedule, item.created)
+                return warehouse.schedules.next_refresh(item, schedule, item.created)
 
     def times(self, *, after: int, until: int) -> set[int]:
         """The times with after < T <= until at which the object may have changed."""
@@ -77,13 +80,13 @@ class Changes:
         since = max(after, first)
         if since >= until:
             return found
-        objects, item = self.objects, self.item
+        warehouse, item = self.warehouse, self.item
         match item.kind:
             case ObjectKind.VIEW:
-                return found | objects.read_times(item, after=since, until=until)
+                return found | warehouse.schedules.read_times(item, after=since, until=until)
             case ObjectKind.MATERIALIZED_VIEW:
-                found |= objects.change_times(item, after=since, until=until)
-        return found | objects.move_times(item, after=since, until=until)
+                found |= warehouse.schedules.change_times(item, after=since, until=until)
+        return found | warehouse.schedules.move_times(item, after=since, until=until)
 
     # ---- rows
 
@@ -118,7 +121,7 @@ class Changes:
 
     def _timed(self, movements: Sequence[Movement]) -> DataFrame:
         """The rows of movements of commits that several Ts share, all of them inserts."""
-        rows = numbered_rows(self.objects.table(self.item), movements, NUMBER)
+        rows = numbered_rows(self.warehouse.relations.table(self.item), movements, NUMBER)
         assert rows is not None  # ctsql named the files
         times = F.array(*(F.lit(m.time).cast("bigint") for m in movements))
         time = F.element_at(times, F.col(NUMBER) + 1).alias(TIME)
@@ -126,10 +129,10 @@ class Changes:
 
     def _fed(self, movements: Sequence[Movement]) -> DataFrame:
         """The rows of other movements, from the change feed."""
-        table = self.objects.table(self.item)
+        table = self.warehouse.relations.table(self.item)
         at = [(v, m.time) for m in movements for v in m.versions]
         rows = table.change_rows(movements[0].before + 1, movements[-1].version)
-        session = self.objects.gateway.session
+        session = self.warehouse.gateway.session
         known = session.createDataFrame(at, f"_commit_version BIGINT, {TIME} BIGINT")
         return rows.join(F.broadcast(known), "_commit_version").select(
             TIME, *backtick_all(self._names), self._sign()
@@ -141,17 +144,17 @@ class Changes:
             return None
         if whole or time <= self.begins():
             is_view = self.item.kind is ObjectKind.MATERIALIZED_VIEW  # may have to be computed
-            return None if is_view else self.objects.rows_count(self.item, time)
+            return None if is_view else self.warehouse.versions.rows_count(self.item, time)
         movement = self._exact(time)
         return None if movement is None else self._rows_of(movement)
 
     def _rows_of(self, movement: Movement) -> int | None:
-        table = self.objects.table(self.item)
+        table = self.warehouse.relations.table(self.item)
         if not table.versions.read_alike(max(movement.before, 0), movement.version):
             return None  # told by itself
         if movement.is_shared:
-            appends = self.objects.change_of(self.item, movement) is Change.APPEND
-            return self.objects.rows_inserted(self.item, movement) if appends else None
+            appends = self.warehouse.versions.change_of(self.item, movement) is Change.APPEND
+            return self.warehouse.versions.rows_inserted(self.item, movement) if appends else None
         total = 0
         for version in movement.versions:
             inserted, deleted = rows_changed(table.commit_at(version))
@@ -162,28 +165,28 @@ class Changes:
 
     def _exact(self, time: int) -> Movement | None:
         """The movement that is the change at T and nothing else; None when there is none."""
-        objects, item = self.objects, self.item
+        warehouse, item = self.warehouse, self.item
         if item.kind is ObjectKind.VIEW:
             return None
-        found = objects.movements(item, after=time - 1, until=time)
+        found = warehouse.versions.movements(item, after=time - 1, until=time)
         if not found:
             return None
         (movement,) = found
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
-            entries = objects.output(item).entries(since=time)
-            if is_before_columns(objects, item, time - 1, entries):
+            entries = warehouse.relations.output(item).entries(since=time)
+            if is_before_columns(warehouse, item, time - 1, entries):
                 return None  # what was there before has other columns
             earlier = [e for e in entries if e.upper <= time]
             written = earlier[-1].upper - 1 if earlier else item.created - 1
-            if objects.change_times(item, after=written, until=time - 1):
+            if warehouse.schedules.change_times(item, after=written, until=time - 1):
                 return None  # it jumped over a T, so this is the change of several
         return movement
 
     def _moved(self, movement: Movement) -> DataFrame:
-        objects, item = self.objects, self.item
-        if objects.change_of(item, movement, self._names) is Change.APPEND:
-            return self._signed(objects.added_by(item, movement), 1)
-        rows = objects.change_rows(item, movement, self._names)
+        warehouse, item = self.warehouse, self.item
+        if warehouse.versions.change_of(item, movement, self._names) is Change.APPEND:
+            return self._signed(warehouse.versions.added_by(item, movement), 1)
+        rows = warehouse.versions.change_rows(item, movement, self._names)
         return rows.select(*self._told(rows), self._sign())
 
     def _sign(self) -> Column:
@@ -192,12 +195,12 @@ class Changes:
 
     def _rows(self, at: int) -> DataFrame:
         """The object's rows as of T, at or after its first."""
-        sources = StoredSources(self.objects, as_now=True)
+        sources = StoredSources(self.warehouse, as_now=True)
         if self.item.kind is not ObjectKind.VIEW:
             rows = sources.contents(self.item.id, at)
             return rows.select(*self._told(rows))
-        plan = transform(self.objects.bound(self.item).query)
-        context = Context(self.objects.gateway.session, sources, at)
+        plan = transform(self.warehouse.relations.bound(self.item).query)
+        context = Context(self.warehouse.gateway.session, sources, at)
         return lower_query(plan, context).toDF(*self._names)
 
     def _signed(self, rows: DataFrame, diff: int) -> DataFrame:

@@ -183,13 +183,16 @@ class Readers:
 
     def kept(self) -> list[RetentionNeed]:
         """Which versions of which objects the readers need; see :func:`needed_versions`."""
-        objects = self.engine.objects
+        warehouse = self.engine.warehouse
         needs = (
             (f"subscription '{s.name}'", read_for(self.engine.catalog, item), position.needed)
             for s, item, position in self.listed()
         )
         return needed_versions(
-            needs, lambda object_id, at: objects.version_at(objects.item(object_id), at)
+            needs,
+            lambda object_id, at: warehouse.versions.version_at(
+                warehouse.relations.item(object_id), at
+            ),
         )
 
 

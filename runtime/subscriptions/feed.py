@@ -25,10 +25,13 @@ from ctsql.catalog.names import backtick
 from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.log import clock
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.subscriptions.changes import Changes
 from ctsql.runtime.subscriptions.cursors import Place, Readers, definition_of, outdated
 from ctsql.runtime.subscriptions.position import Position
+from ctsql.runtime.tasks.progress import complete_through
+from ctsql.runtime.warehouse.advance_context import AdvanceContext
 
 TIME, DIFF = "t", "diff"
 TIMES_AT_ONCE_MAX = 1_000
@@ -74,7 +77,7 @@ class Feed:
     ) -> None:
         self.item_id = item.id
         self.name = str(item.name)
-        self.columns = engine.objects.columns_now(item)
+        self.columns = engine.relations.columns_now(item)
         self.position = position
         self.end = end
         self.place = place
@@ -104,19 +107,20 @@ class Feed:
         else:
             self._bring_up(engine, item, stop)
         # Not the T that was asked for: what stands still is complete only to there.
-        self.until = engine.complete_through([item])
+        self.until = complete_through(engine.warehouse, [item])
         self._watch.note(engine.timeline.table, engine.timeline.read_to)
         until = self.until if self.end is None else min(self.until, self.end - 1)
         if until < self.position.next:
             return []
-        changes = Changes(engine.objects, item)
+        changes = Changes(engine.warehouse, item)
         return self.position.due(changes.times(after=self.position.next - 1, until=until), until)
 
     def _bring_up(self, engine: Engine, item: Item, stop: threading.Event) -> None:
         until = engine.mint_for([item])
+        # The views below are written at every T, as if a named subscription followed them.
+        context = AdvanceContext(stop=stop, watched=frozenset([self.item_id]))
         try:
-            with self._watched(engine, stop):
-                engine.advance([item], until)
+            engine.advance([item], until, context=context)
         except DataError as problem:
             self.failure = problem
 
@@ -152,8 +156,8 @@ class Feed:
             return True
         if self.passive:
             return False
-        waits = any(engine.objects.schedule(i) for i in engine.catalog.closure([item.id]))
-        return waits and engine.is_refresh_due()
+        waits = any(engine.schedules.schedule(i) for i in engine.catalog.closure([item.id]))
+        return waits and engine.schedules.is_refresh_due(clock.now_ms())
 
     def _tables(self, engine: Engine, item: Item) -> list[DeltaTable]:
         """Of what is below the object the sources; for a passive subscription the outputs too."""
@@ -162,25 +166,13 @@ class Feed:
             # An output is complete as its task is, which the log of the first output says.
             is_stored = one.location is not None or one.outputs
             if one.kind is ObjectKind.TABLE or (is_stored and self.passive):
-                found.append(engine.objects.table(one))
+                found.append(engine.relations.table(one))
         return found
 
     def _take_in(self, engine: Engine, item: Item) -> None:
         """Note the newest versions; what comes later is seen at the next look."""
         for table in self._tables(engine, item):
             self._watch.note(table, table.version())
-
-    @contextmanager
-    def _watched(self, engine: Engine, stop: threading.Event) -> Iterator[None]:
-        """Have the views below written at every T, and be asked between commits to stop."""
-        objects = engine.objects
-        objects.watched.add(self.item_id)
-        before, objects.stop = objects.stop, stop
-        try:
-            yield
-        finally:
-            objects.stop = before
-            objects.watched.discard(self.item_id)
 
     # ---- telling
 
@@ -197,7 +189,7 @@ class Feed:
         Returns:
             The rows, and at most how many they are; None when that is not known.
         """
-        changes = Changes(engine.objects, self._item(engine))
+        changes = Changes(engine.warehouse, self._item(engine))
         with converted():
             found = (
                 changes.contents(time)
@@ -216,7 +208,7 @@ class Feed:
 
         A time of which the log does not tell how many rows it changes stands alone.
         """
-        changes = Changes(engine.objects, self._item(engine))
+        changes = Changes(engine.warehouse, self._item(engine))
         first = changes.begins()
         counted = {}
         for time in due:
@@ -226,7 +218,7 @@ class Feed:
 
     def rows_of(self, engine: Engine, times_: Sequence[int]) -> DataFrame:
         """The changes at several times that are told at once, in order, deletions first."""
-        changes = Changes(engine.objects, self._item(engine))
+        changes = Changes(engine.warehouse, self._item(engine))
         with converted():
             found = changes.at_all(times_).orderBy(reserved.TIME, F.col(reserved.DIFF) > 0)
             return found.select(
@@ -244,7 +236,7 @@ class Feed:
         if self.end is not None and self.until >= self.end - 1:
             return True
         item = engine.catalog.items.get(self.item_id)
-        return item is not None and item.is_output and engine.objects.is_closed(item)
+        return item is not None and item.is_output and engine.schedules.is_closed(item)
 
 
 @contextmanager

@@ -34,7 +34,8 @@ from typing import Any
 from ctsql.catalog.items import Item
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.write_handle import Attempt, Committed, Outcome, UpperMismatch
-from ctsql.runtime.warehouse.relations import Objects
+from ctsql.runtime.warehouse.advance_context import AdvanceContext
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
 @dataclass(slots=True)
@@ -54,35 +55,42 @@ class Attempts:
     """
 
     def __init__(
-        self, lead: Part, others: list[Part], read: Mapping[str, tuple[Item, int | None]]
+        self,
+        lead: Part,
+        others: list[Part],
+        read: Mapping[str, tuple[Item, int | None]],
+        context: AdvanceContext,
     ) -> None:
         """Nothing is staged yet; outputs that are not among the parts hold T already."""
         self._lead = lead
         self._others = others
         self.read = read
+        self._context = context
 
     @staticmethod
-    def open(objects: Objects, task: Item, time: int) -> "Attempts | None":
+    def open(
+        warehouse: Warehouse, task: Item, time: int, context: AdvanceContext
+    ) -> "Attempts | None":
         """Begin at a T that the task has not come to; None when it is worth another look."""
-        lead, *others = objects.catalog.outputs_of(task) or [task]
-        first = _opened(objects, lead)
+        lead, *others = warehouse.catalog.outputs_of(task) or [task]
+        first = _opened(warehouse, lead)
         if first is None:
             return None
         read: dict[str, tuple[Item, int | None]] = {lead.id: (lead, first.handle.version_read)}
         parts: list[Part] = []
         for item in others:
-            if objects.output(item).fetch_recent_upper() > time:
-                version = objects.version_at(item, time - 1)
+            if warehouse.relations.output(item).fetch_recent_upper() > time:
+                version = warehouse.versions.version_at(item, time - 1)
                 if version is not None:
-                    version = objects.settled(objects.table(item), version)
+                    version = warehouse.versions.settled(warehouse.relations.table(item), version)
                 read[item.id] = (item, version)
                 continue
-            part = _opened(objects, item)
+            part = _opened(warehouse, item)
             if part is None:
                 return None
             read[item.id] = (item, part.handle.version_read)
             parts.append(part)
-        return Attempts(first, parts, read)
+        return Attempts(first, parts, read, context)
 
     @property
     def waiting(self) -> Iterator[Part]:
@@ -115,17 +123,22 @@ class Attempts:
         for part in self._others:
             if not part.has_rows:
                 continue
-            outcome = part.handle.commit(new, metadata)
+            outcome = self._commit(part, new, metadata)
             if isinstance(outcome, Committed) or part.handle.output.upper >= new:
                 continue  # ours is in, or a rival's of the same T (O3)
             self.discard()
             return outcome
         if len(self.read) > 1:
             faults.point("outputs_halfway")
-        return self._lead.handle.commit(new, metadata)
+        return self._commit(self._lead, new, metadata)
+
+    def _commit(self, part: Part, new: int, metadata: Mapping[str, Any]) -> Outcome:
+        outcome = part.handle.commit(new, metadata)
+        self._context.committed(part.object_id, outcome, new)
+        return outcome
 
 
-def _opened(objects: Objects, item: Item) -> Part | None:
-    output = objects.output(item)
+def _opened(warehouse: Warehouse, item: Item) -> Part | None:
+    output = warehouse.relations.output(item)
     attempt = output.open(output.upper)
     return None if isinstance(attempt, UpperMismatch) else Part(item.id, attempt)

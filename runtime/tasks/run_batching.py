@@ -31,8 +31,8 @@ from ctsql.runtime.log.table_changes import input_columns
 from ctsql.runtime.rows.collect import few, unadaptive
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.tasks.runs import SNAPSHOT, Run
-from ctsql.runtime.warehouse.relations import Objects
 from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 RUNS_MIN = 2
 RUNS_MAX = 256
@@ -51,24 +51,24 @@ class _Timed(StoredSources):
         return self.rows
 
 
-def may_run_together(objects: Objects, item: Item, waiting: Sequence[Run]) -> list[Run]:
+def may_run_together(warehouse: Warehouse, item: Item, waiting: Sequence[Run]) -> list[Run]:
     """The first of some waiting runs that may be computed together (F1).
 
     Args:
         waiting: in the order of their Ts, none left out; at least one.
     """
-    plan = objects.in_force(item, waiting[0].time)[1]
-    if objects.gateway.read_only or not by_row(plan):
+    plan = warehouse.relations.in_force(item, waiting[0].time)[1]
+    if warehouse.gateway.read_only or not by_row(plan):
         return []
     found: list[Run] = []
     for run in waiting[:RUNS_MAX]:
-        if run.revision != waiting[0].revision or not _only_inserts(objects, plan, run):
+        if run.revision != waiting[0].revision or not _only_inserts(warehouse, plan, run):
             break
         found.append(run)
     return found
 
 
-def _only_inserts(objects: Objects, plan: TaskWrite, run: Run) -> bool:
+def _only_inserts(warehouse: Warehouse, plan: TaskWrite, run: Run) -> bool:
     """Did one input only insert rows?"""
     if len(run.movements) != 1:
         return False
@@ -77,26 +77,29 @@ def _only_inserts(objects: Objects, plan: TaskWrite, run: Run) -> bool:
     if is_snapshot:
         return False
     columns = input_columns(plan, object_id)
-    return objects.change_of(objects.item(object_id), movement, columns) is Change.APPEND
+    return (
+        warehouse.versions.change_of(warehouse.relations.item(object_id), movement, columns)
+        is Change.APPEND
+    )
 
 
 def stage_together(
-    objects: Objects, item: Item, staging: Staging, runs: Sequence[Run]
+    warehouse: Warehouse, item: Item, staging: Staging, runs: Sequence[Run]
 ) -> list[int] | None:
     """Compute and stage what the body proposes at each; gives the Ts that have rows.
 
     None when the rows of the Ts cannot be told apart, and nothing was done.
     """
-    plan = objects.in_force(item, runs[0].time)[1]
+    plan = warehouse.relations.in_force(item, runs[0].time)[1]
     ((object_id, _),) = runs[0].movements
-    table = objects.table(objects.item(object_id))
+    table = warehouse.relations.table(warehouse.relations.item(object_id))
     rows = numbered_rows(table, [m for r in runs for _, m in r.movements], TIME)
     if rows is None:
         return None
     times = F.array(*(F.lit(run.time) for run in runs))
     rows = rows.withColumn(TIME, F.element_at(times, F.col(TIME) + 1))
-    session = objects.gateway.session
-    context = Context(session, _Timed(objects, rows=rows), runs[0].time, clock_at=TIME)
+    session = warehouse.gateway.session
+    context = Context(session, _Timed(warehouse, rows=rows), runs[0].time, clock_at=TIME)
     with ExitStack() as stack:
         stack.enter_context(converted())
         stack.enter_context(unadaptive(session))

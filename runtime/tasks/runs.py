@@ -20,8 +20,8 @@ from ctsql.runtime.delta.diff_writer import persisted, unadaptive
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.table_changes import Movement, due_changes
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, at_hand, few
-from ctsql.runtime.warehouse.relations import Objects
 from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 SNAPSHOT = -1
 """Stands for a version: the first run reads the inputs' whole contents."""
@@ -39,7 +39,7 @@ class Run:
     movements: tuple[tuple[str, Movement], ...]
 
 
-def due_runs(objects: Objects, item: Item, *, after: int, until: int) -> list[Run]:
+def due_runs(warehouse: Warehouse, item: Item, *, after: int, until: int) -> list[Run]:
     """The runs that may have to be made with after < T <= until, in no order.
 
     Before the task's first write that is the snapshot at the time of its creation.
@@ -47,18 +47,18 @@ def due_runs(objects: Objects, item: Item, *, after: int, until: int) -> list[Ru
     found: list[Run] = []
     if after < item.created:
         snapshot = Movement(item.created, SNAPSHOT, SNAPSHOT)
-        first = objects.timeline.task(item.id).revision_at(item.created)
-        _, plan = objects.in_force(item, item.created)
+        first = warehouse.timeline.task(item.id).revision_at(item.created)
+        _, plan = warehouse.relations.in_force(item, item.created)
         inputs = snapshot_inputs(plan)
         found.append(Run(item.created, first, tuple((i, snapshot) for i in inputs)))
         after = item.created
     moved: dict[tuple[int, int], list[tuple[str, Movement]]] = {}
-    for time, revision, object_id, movement in objects.due_movements(
+    for time, revision, object_id, movement in warehouse.schedules.due_movements(
         item, after=after, until=until
     ):
         moved.setdefault((time, revision), []).append((object_id, movement))
-    state = objects.timeline.task(item.id)
-    for time in objects.trims(item, after=after, until=until):
+    state = warehouse.timeline.task(item.id)
+    for time in warehouse.schedules.trims(item, after=after, until=until):
         moved.setdefault((time, state.revision_at(time)), [])
     return found + [Run(time, revision, tuple(m)) for (time, revision), m in moved.items()]
 
@@ -70,8 +70,8 @@ class RunInputs:
         has_rows: does any of them change, so that the body runs? Known once they are opened.
     """
 
-    def __init__(self, objects: Objects, plan: TaskWrite, run: Run) -> None:
-        self.objects = objects
+    def __init__(self, warehouse: Warehouse, plan: TaskWrite, run: Run) -> None:
+        self.warehouse = warehouse
         self.run = run
         self.has_rows = False
         self.due = due_changes(plan)
@@ -83,11 +83,14 @@ class RunInputs:
 
     def counted(self, object_id: str, movement: Movement) -> int | None:
         """How many rows an input inserts, where the log says it."""
-        item = self.objects.item(object_id)
+        item = self.warehouse.relations.item(object_id)
         if movement.version == SNAPSHOT:
-            return self.objects.rows_count(item, movement.time)
-        if self.objects.change_of(item, movement, self.columns[object_id]) is Change.APPEND:
-            return self.objects.rows_inserted(item, movement)
+            return self.warehouse.versions.rows_count(item, movement.time)
+        if (
+            self.warehouse.versions.change_of(item, movement, self.columns[object_id])
+            is Change.APPEND
+        ):
+            return self.warehouse.versions.rows_inserted(item, movement)
         return None
 
     @property
@@ -106,8 +109,8 @@ class RunInputs:
         """Has an input a column no longer that it had when the body was defined?"""
         return any(
             movement.version != SNAPSHOT
-            and self.objects.reshaped(
-                self.objects.item(object_id), movement, self.columns[object_id]
+            and self.warehouse.versions.reshaped(
+                self.warehouse.relations.item(object_id), movement, self.columns[object_id]
             ).gone
             for object_id, movement in self.run.movements
         )
@@ -129,7 +132,11 @@ class RunInputs:
             yield changes if self.has_rows or self.has_lost_columns else None
 
     def _nothing(self, object_id: str) -> "partial[DataFrame]":
-        return partial(self.objects.nothing_at, self.objects.item(object_id), self.run.time)
+        return partial(
+            self.warehouse.versions.nothing_at,
+            self.warehouse.relations.item(object_id),
+            self.run.time,
+        )
 
     def _change(self, object_id: str, movement: Movement, stack: ExitStack) -> InputChange | None:
         """The change of an input; None when it is empty.
@@ -137,32 +144,34 @@ class RunInputs:
         What is few is read once however often the body names its input; and one partition spares
         few rows the exchanges of a body's aggregates.
         """
-        objects, item = self.objects, self.objects.item(object_id)
+        warehouse, item = self.warehouse, self.warehouse.relations.item(object_id)
         counted = self.counted(object_id, movement)
         if counted == 0:
             return None
         nothing = self._nothing(object_id)
         is_small = counted is not None and counted <= DRIVER_ROWS_MAX
         if movement.version == SNAPSHOT:
-            rows = StoredSources(objects).contents(object_id, movement.time)
+            rows = StoredSources(warehouse).contents(object_id, movement.time)
             if counted is None and rows.isEmpty():
                 return None
-        elif objects.change_of(item, movement, self.columns[object_id]) is Change.APPEND:
-            values = objects.few_added_by(item, movement) if is_small else None
+        elif warehouse.versions.change_of(item, movement, self.columns[object_id]) is Change.APPEND:
+            values = warehouse.versions.few_added_by(item, movement) if is_small else None
             if values is not None:
                 held = at_hand(
-                    objects.gateway.session, values, objects.table(item).schema_at(movement.version)
+                    warehouse.gateway.session,
+                    values,
+                    warehouse.relations.table(item).schema_at(movement.version),
                 )
                 return InputChange(nothing, held.coalesce(1), held, values)
-            rows = objects.added_by(item, movement)
+            rows = warehouse.versions.added_by(item, movement)
             if counted is None:
                 rows = self._kept(rows, stack)
                 if rows.isEmpty():
                     return None
         else:
             inserts = Change.DELETE not in self.due[object_id]
-            columns = objects.present(item, movement, self.columns[object_id])
-            changed = objects.changed_by(item, movement, columns, only_inserts=inserts)
+            columns = warehouse.versions.present(item, movement, self.columns[object_id])
+            changed = warehouse.versions.changed_by(item, movement, columns, only_inserts=inserts)
             if inserts:
                 changed = only_inserts(changed)
             changed = self._kept(changed, stack)

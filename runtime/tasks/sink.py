@@ -29,6 +29,9 @@ Empty advances are kept in memory, and written once at the end of a catch-up tha
 without writing, so that a restart does not run them again.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from ctsql.catalog.errors import CtsqlError, DataError, EnvironmentProblem, StatementError, error
 from ctsql.catalog.items import Item
 from ctsql.planner.due_times import snapshot_inputs
@@ -57,9 +60,10 @@ from ctsql.runtime.tasks.run_batching import (
 )
 from ctsql.runtime.tasks.runs import Run, RunInputs, due_runs
 from ctsql.runtime.tasks.sink_state import SinkState
-from ctsql.runtime.warehouse.relations import Objects
+from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
 from ctsql.runtime.warehouse.sink_decisions import Wait, Write
 from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 DISTURBED_TRIES_MAX = 20
 
@@ -67,10 +71,13 @@ DISTURBED_TRIES_MAX = 20
 class TaskSink:
     """Keeps one task's output, or its outputs."""
 
-    def __init__(self, objects: Objects, item: Item) -> None:
-        self.objects = objects
+    def __init__(
+        self, warehouse: Warehouse, item: Item, context: AdvanceContext = UNATTENDED
+    ) -> None:
+        self.warehouse = warehouse
         self.item = item
-        self.output = objects.output(item)
+        self.context = context
+        self.output = warehouse.relations.output(item)
         self._retrying = False
         self._waiting: list[Run] = []
         self._together_max = RUNS_MAX
@@ -91,11 +98,13 @@ class TaskSink:
             if failure.time > until:
                 return
             if not retry:
-                raise failure.task_error(self.objects.in_force(self.item, failure.time)[0])
+                raise failure.task_error(
+                    self.warehouse.relations.in_force(self.item, failure.time)[0]
+                )
             upper = max(upper, failure.time)
         self._retrying = retry
         state: SinkState[Run] = SinkState(output_upper=upper)
-        runs = due_runs(self.objects, self.item, after=upper - 1, until=until)
+        runs = due_runs(self.warehouse, self.item, after=upper - 1, until=until)
         state.append_times = {run.time for run in runs}
         state.append_times_progress = until + 1
         by_time = {run.time: run for run in runs}
@@ -103,7 +112,7 @@ class TaskSink:
         unwritten = False
         self._propose(state, by_time)
         while not isinstance(decision := state.decide(), Wait):
-            self.objects.check_stop()
+            self.context.check_stop()
             state.output_upper = decision.upper
             match decision:
                 case Write(what=((run, _),)):
@@ -125,7 +134,7 @@ class TaskSink:
         upper = self.output.fetch_recent_upper()
         if upper:
             return upper
-        plan = self.objects.bound(self.item).task
+        plan = self.warehouse.relations.bound(self.item).task
         return self.item.created if snapshot_inputs(plan) else self.item.created + 1
 
     def _write_together(self, run: Run) -> tuple[int, bool] | None:
@@ -136,23 +145,23 @@ class TaskSink:
         waiting = [r for r in self._waiting if r.time >= run.time][: self._together_max]
         if self._retrying or len(waiting) < RUNS_MIN:
             return None
-        runs = may_run_together(self.objects, self.item, waiting)
+        runs = may_run_together(self.warehouse, self.item, waiting)
         attempt = self.output.open(self.output.upper) if len(runs) >= RUNS_MIN else None
         if not isinstance(attempt, Attempt):
             return None
         last = runs[-1].time
         try:
             with discarded_on_error([attempt]):
-                times = stage_together(self.objects, self.item, attempt, runs)
-                said = self.objects.reads_at(self.item, last)
+                times = stage_together(self.warehouse, self.item, attempt, runs)
+                said = self.warehouse.versions.reads_at(self.item, last)
         except (DataError, StatementError, EnvironmentProblem):
             self._together_max = len(runs) // 2
             return self._write_together(run)
         if not times or attempt.expected > run.time:
             attempt.abandon()
             return None if times is None else (last + 1, False)
-        outcome = attempt.commit(last + 1, {**said, SHARED_BY: times})
-        return (last + 1, True) if isinstance(outcome, Committed) else None
+        is_in = self._commit(attempt, last + 1, {**said, SHARED_BY: times})
+        return (last + 1, True) if is_in else None
 
     def _write(self, run: Run) -> tuple[int, bool]:
         """Run the body at a due time; gives the output's upper after it, and whether we wrote."""
@@ -161,7 +170,7 @@ class TaskSink:
         for _ in range(DISTURBED_TRIES_MAX):
             if self.output.upper > time:
                 return self.output.upper, True  # a rival wrote it
-            attempts = Attempts.open(self.objects, self.item, time)
+            attempts = Attempts.open(self.warehouse, self.item, time, self.context)
             if attempts is None:
                 continue
             try:
@@ -169,7 +178,9 @@ class TaskSink:
                     if not self._stage(attempts, run):
                         attempts.discard()
                         return time + 1, False
-                    outcome = attempts.commit(time + 1, self.objects.reads_at(self.item, time))
+                    outcome = attempts.commit(
+                        time + 1, self.warehouse.versions.reads_at(self.item, time)
+                    )
             except (DataError, StatementError) as problem:
                 if not is_final(problem):
                     raise
@@ -198,7 +209,7 @@ class TaskSink:
     def _failed(self, run: Run, problem: CtsqlError) -> int:
         """Go past a time that fails, or record why and raise it; gives the upper after it."""
         time = run.time
-        item, plan = self.objects.in_force(self.item, time)
+        item, plan = self.warehouse.relations.in_force(self.item, time)
         failure = Failure.of(time, problem, item)
         for _ in range(DISTURBED_TRIES_MAX):
             self.output.fetch_recent_upper()
@@ -224,8 +235,19 @@ class TaskSink:
         attempt = self.output.open(self.output.upper)
         if isinstance(attempt, UpperMismatch) or attempt.expected > time:
             return False
-        said = {**self.objects.reads_at(self.item, time), "skipped": [time], "reason": reason}
-        return isinstance(attempt.commit(time + 1, said), Committed)
+        said = {
+            **self.warehouse.versions.reads_at(self.item, time),
+            "skipped": [time],
+            "reason": reason,
+        }
+        return self._commit(attempt, time + 1, said)
+
+    def _commit(self, attempt: Attempt, new: int, metadata: Mapping[str, Any]) -> bool:
+        """Commit to the output that leads; is it in?"""
+        outcome = attempt.commit(new, metadata)
+        lead = self.warehouse.relations.lead(self.item)
+        self.context.committed(lead.id, outcome, new)
+        return isinstance(outcome, Committed)
 
     def skip(self) -> int:
         """Go past the T at which the task is known to have failed; returns it.
@@ -252,7 +274,9 @@ class TaskSink:
         raise self._always_disturbed(first.time if first else 0)
 
     def _history_lost(self, run: Run, problem: CtsqlError) -> CtsqlError:
-        names = [str(self.objects.item(object_id).name) for object_id, _ in run.movements]
+        names = [
+            str(self.warehouse.relations.item(object_id).name) for object_id, _ in run.movements
+        ]
         versions = ", ".join(str(movement.version) for _, movement in run.movements)
         return error(
             "HISTORY_LOST",
@@ -266,14 +290,14 @@ class TaskSink:
 
     def _stage(self, attempts: Attempts, run: Run) -> bool:
         """Compute and stage what the body proposes; False when that is nothing."""
-        _, plan = self.objects.in_force(self.item, run.time)
-        inputs = RunInputs(self.objects, plan, run)
+        _, plan = self.warehouse.relations.in_force(self.item, run.time)
+        inputs = RunInputs(self.warehouse, plan, run)
         with converted(), inputs.opened() as changes:
             if changes is None:
                 return False
             small = inputs.are_small
-            sources = StoredSources(self.objects, changes, attempts.read, are_small=small)
-            session = self.objects.gateway.session
+            sources = StoredSources(self.warehouse, changes, attempts.read, are_small=small)
+            session = self.warehouse.gateway.session
             context = Context(session, sources, run.time, clock_at=run.time)
             columns = {o.object_id: [c.name for c in o.columns] for o in plan.written}
             proposals = propose(plan.transaction, context, columns)
@@ -300,4 +324,4 @@ class TaskSink:
         """Write an upper without rows; losing the race for it is fine."""
         attempt = self.output.open(self.output.upper)
         if isinstance(attempt, Attempt) and attempt.expected < upper:
-            attempt.commit(upper, self.objects.reads_at(self.item, upper - 1))
+            self._commit(attempt, upper, self.warehouse.versions.reads_at(self.item, upper - 1))

@@ -40,7 +40,7 @@ from ctsql.runtime.spark.session import setting
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.plan_equivalence import same_plan
 from ctsql.runtime.views.refresh_policy import WHY, Policy
-from ctsql.runtime.warehouse.relations import Objects
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +71,14 @@ class Prepared:
 
     def __init__(
         self,
-        objects: Objects,
+        warehouse: Warehouse,
         plan: ViewWrite,
         text: Rewritten,
         relations: Mapping[str, Relation],
         tables: Mapping[str, Table],
     ) -> None:
         self.tables = tables
-        self._objects = objects
+        self._warehouse = warehouse
         self._view = plan
         self._text = text
         self._relations = relations
@@ -119,7 +119,7 @@ class Prepared:
         """The types that the query gives, if Spark reads it as the plan does."""
         if not isinstance(self.found, ChangePlan):
             return None
-        return means_the_same(self._objects, self._view.desired, self.found, self.tables)
+        return means_the_same(self._warehouse, self._view.desired, self.found, self.tables)
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -136,30 +136,30 @@ class Prepared:
         return None if self.is_trusted else "SCHEMA_CHANGED"
 
 
-def prepared(objects: Objects, item: Item, at: int | None = None) -> Prepared:
+def prepared(warehouse: Warehouse, item: Item, at: int | None = None) -> Prepared:
     """The change plan of a view, from this process's memory where it is known.
 
     Args:
         at: as of which T its tables' columns are taken; None for as they are now.
     """
-    plan = objects.bound(item).view
-    made = prepared_for(objects, plan, at)
+    plan = warehouse.relations.bound(item).view
+    made = prepared_for(warehouse, plan, at)
     key = made.key
-    known = objects.change_plans.get(item.id)
+    known = warehouse.relations.change_plans.get(item.id)
     if known is not None and known[0] == key and isinstance(known[1], Prepared):
         return known[1]
-    objects.change_plans[item.id] = (key, made)
+    warehouse.relations.change_plans[item.id] = (key, made)
     return made
 
 
-def prepared_for(objects: Objects, plan: ViewWrite, at: int | None = None) -> Prepared:
+def prepared_for(warehouse: Warehouse, plan: ViewWrite, at: int | None = None) -> Prepared:
     """The change plan of a view that may not exist yet."""
-    reader = _Reader(objects, at)
+    reader = _Reader(warehouse, at)
     rewritten, relations = reader.read(plan.desired)
-    return Prepared(objects, plan, rewritten, relations, reader.tables)
+    return Prepared(warehouse, plan, rewritten, relations, reader.tables)
 
 
-def check_strict(objects: Objects, plan: ViewWrite) -> None:
+def check_strict(warehouse: Warehouse, plan: ViewWrite) -> None:
     """Refuse a view with REFRESH POLICY = strict whose query has no change plan.
 
     Raises:
@@ -167,7 +167,7 @@ def check_strict(objects: Objects, plan: ViewWrite) -> None:
     """
     if Policy(plan.policy) is not Policy.STRICT:
         return
-    made = prepared_for(objects, plan)
+    made = prepared_for(warehouse, plan)
     code = made.refusal()
     if code is None:
         return
@@ -189,8 +189,8 @@ def check_strict(objects: Objects, plan: ViewWrite) -> None:
 class _Reader:
     """Texts of queries with every relation under a name that means one object."""
 
-    def __init__(self, objects: Objects, at: int | None) -> None:
-        self.objects = objects
+    def __init__(self, warehouse: Warehouse, at: int | None) -> None:
+        self.warehouse = warehouse
         self.at = at
         self.tables: dict[str, Table] = {}
 
@@ -211,9 +211,13 @@ class _Reader:
         return rewrite(query.sql, relation=lambda ref: names[ref]), relations
 
     def _table(self, name: str, node: NormalReference) -> Table:
-        item = self.objects.item(node.object_id)
-        objects, at = self.objects, self.at
-        there = objects.columns_now(item) if at is None else objects.columns_at(item, at)
+        item = self.warehouse.relations.item(node.object_id)
+        warehouse, at = self.warehouse, self.at
+        there = (
+            warehouse.relations.columns_now(item)
+            if at is None
+            else warehouse.versions.columns_at(item, at)
+        )
         types = {fold(c.name): c for c in there}
         columns = tuple(types[fold(c)] for c in node.columns if fold(c) in types)
         table = Table(item.id, columns, node.columns)
@@ -226,11 +230,11 @@ def _plan_name(name: Name) -> str:
 
 
 def means_the_same(
-    objects: Objects, query: Query, plan: ChangePlan, tables: Mapping[str, Table]
+    warehouse: Warehouse, query: Query, plan: ChangePlan, tables: Mapping[str, Table]
 ) -> tuple[str, ...] | None:
     """The types of a query's columns; None if Spark does not make the same of the plan's text."""
-    session = objects.gateway.session
-    sources = _GuardSources(objects, tables.values())
+    session = warehouse.gateway.session
+    sources = _GuardSources(warehouse, tables.values())
     with TemporaryNames() as names:
 
         def table(use: TableUse) -> str:
@@ -251,8 +255,8 @@ def means_the_same(
 class _GuardSources(EmptySources):
     """Tables of which Spark does not know that they are empty; the same one for one object."""
 
-    def __init__(self, objects: Objects, tables: Iterable[Table]) -> None:
-        super().__init__(objects.gateway.session, self._columns)
+    def __init__(self, warehouse: Warehouse, tables: Iterable[Table]) -> None:
+        super().__init__(warehouse.gateway.session, self._columns)
         self._known = {t.object_id: t.columns for t in tables}
         self._frames: dict[str, DataFrame] = {}
 

@@ -6,10 +6,10 @@ A change plan whose texts fail is not what decides on an error: the query itself
 """
 
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from typing import Any
-
-from pyspark.sql import DataFrame
 
 from ctsql.catalog.errors import DataError, EnvironmentProblem, StatementError
 from ctsql.catalog.items import Item
@@ -18,7 +18,9 @@ from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.staging import Batch
 from ctsql.runtime.spark.errors import FILE_MISSING, converted, is_lost
 from ctsql.runtime.views.change_plans import Prepared, prepared
-from ctsql.runtime.views.plan_runner import ChangeTexts
+from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Staged
+from ctsql.runtime.views.plan_runner import PlanRunner
+from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import (
     STATE_AFTER,
     Costs,
@@ -32,79 +34,109 @@ from ctsql.runtime.views.state_table import (
     STATE,
     Named,
     ViewState,
+    groups_max,
     is_to_build,
 )
-from ctsql.runtime.views.table_deltas import Moved, Unusable, moved, opened
-from ctsql.runtime.warehouse.relations import DEFINITION, Objects
+from ctsql.runtime.views.strategies import STRATEGIES
+from ctsql.runtime.views.table_deltas import Moved, moved, opened, stored_as_of
+from ctsql.runtime.warehouse.versions import DEFINITION
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 DETAIL_MAX = 200
 """Characters of a detail that a commit keeps."""
-GROUPS_MAX = 200_000
-"""Groups that a state table may have if all of them are read at each refresh."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refreshed:
+class RefreshOutcome:
     """What a refresh did.
 
     Attributes:
-        why: for RECOMPUTE, a code: of ``choice.WHY``, or of the planner's reasons.
-        detail: which table, say. changed: the tables with a change.
+        why: for RECOMPUTE, a code: of ``refresh_policy.WHY``, or of the planner's reasons.
+        detail: which table, say. changed: the tables with a change. ms: what it took.
     """
 
     strategy: Strategy
     why: str | None = None
     detail: str = ""
     changed: tuple[str, ...] = field(default=())
+    ms: int = 0
 
-    def said(self) -> dict[str, Any]:
+    def to_metadata(self) -> dict[str, Any]:
         """For the metadata of the commit."""
-        told: dict[str, Any] = {"strategy": self.strategy.value}
+        made: dict[str, Any] = {"strategy": self.strategy.value}
         if self.why is not None:
-            told["why"] = self.why
+            made["why"] = self.why
         if self.detail:
-            told["detail"] = self.detail[:DETAIL_MAX]
+            made["detail"] = self.detail[:DETAIL_MAX]
         if self.changed:
-            told["changed"] = list(self.changed)
-        return told
+            made["changed"] = list(self.changed)
+        return made
 
 
-class Following:
+class ViewRefresh:
     """One refresh of one view.
 
-    Args:
-        batch: where to stage, and the version of the view's table that is compared with.
-        time: T. full: it was asked to compare in full.
+    Attributes:
+        context: what every way to refresh is given. costs: as the last commit has them.
     """
 
     def __init__(
-        self, objects: Objects, item: Item, plan: ViewWrite, batch: Batch, time: int, *, full: bool
+        self,
+        warehouse: Warehouse,
+        item: Item,
+        view: ViewWrite,
+        batch: Batch,
+        time: int,
+        *,
+        full: bool,
     ) -> None:
-        self.objects = objects
+        """Stage into ``batch`` what the view is at T ``time``; ``full`` asks to recompute."""
+        self.warehouse = warehouse
         self.item = item
-        self.plan = plan
-        self.batch = batch
         self.time = time
         self.full = full
-        self.policy = Policy(plan.policy)
-        self.costs = Costs()  # as the last commit has them
-        self.state = ViewState(objects, item, time)
-        self.kept: StatePlan | None = None
-        self.preparing_ms = 0  # what is done once in a process is no cost of a refresh
+        self.policy = Policy(view.policy)
+        self.costs = Costs()
+        self.state = ViewState(warehouse, item, time)
+        self.context = RefreshContext(
+            warehouse=warehouse,
+            item=item,
+            view=view,
+            batch=batch,
+            time=time,
+            policy=self.policy,
+            state=self.state,
+        )
+        self._preparing_ms = 0  # what is done once in a process is no cost of a refresh
 
-    def run(self) -> Refreshed:
-        """Stage what changed; with RECOMPUTE nothing is staged, and the caller is to do it."""
+    def run(self, clock: Callable[[], int]) -> RefreshOutcome:
+        """Stage what changed, or the difference of the whole query and the stored rows.
+
+        Args:
+            clock: milliseconds since any moment.
+
+        Raises:
+            VIEW_FAILED: the query cannot be computed on the data.
+        """
+        begun = clock()
         try:
-            return self._run()
-        except (Unusable, DataError, StatementError, EnvironmentProblem) as problem:
-            why, detail = _failed(problem)
-        self.batch.at(self.time).discard()
+            outcome = self._follow()
+        except (DataError, StatementError, EnvironmentProblem) as problem:
+            outcome = _failed(problem)
+        if isinstance(outcome, RefreshOutcome):
+            return replace(outcome, ms=clock() - begun - self._preparing_ms)
+        self.context.staging.discard()
         self.state.discard()
-        if why == "TEXTS_FAILED" and self.state.is_used:
-            self.state.refuse(why)
-        return Refreshed(strategy=Strategy.RECOMPUTE, why=why, detail=detail)
+        if outcome.code == "TEXTS_FAILED" and self.state.is_used:
+            self.state.refuse(outcome.code)
+        begun = clock()
+        done = _first_applicable(self.context)
+        assert isinstance(done, Staged)  # recomputing follows no changes
+        return RefreshOutcome(
+            strategy=done.strategy, why=outcome.code, detail=outcome.detail, ms=clock() - begun
+        )
 
-    def keep_state(self, done: Refreshed) -> None:
+    def keep_state(self, done: RefreshOutcome) -> None:
         """After a refresh: fill the state table, if the next one is likely to use it."""
         retry = done.why == "FULL_ASKED"
         if self.state.is_refused and not retry:
@@ -114,10 +146,10 @@ class Following:
             return
         if done.strategy is Strategy.RECOMPUTE and done.why not in STATE_AFTER:
             return
-        at = self.objects.shown_at(self.item, self.time)
+        at = self.warehouse.schedules.shown_at(self.item, self.time)
         if at is None:
             return
-        made = prepared(self.objects, self.item, at)
+        made = prepared(self.warehouse, self.item, at)
         plan = made.found
         if not isinstance(plan, ChangePlan):
             return
@@ -130,93 +162,105 @@ class Following:
             likely = recompute_why(self.policy, self._sizes(made, {}, at), self.costs) is None
             if not likely or made.refusal() is not None:
                 return
-        if not self.is_strict_arithmetic():
-            return
+        if self.context.is_strict_arithmetic():
+            self._fill_or_refuse(kept[0], plan, made, at)
+
+    def _fill_or_refuse(self, kept: StatePlan, plan: ChangePlan, made: Prepared, at: int) -> None:
         try:
-            self._fill(kept[0], plan, made, at)
-        except (Unusable, DataError, StatementError, EnvironmentProblem) as problem:
+            failed = self._fill(kept, plan, made, at)
+        except (DataError, StatementError, EnvironmentProblem) as problem:
             if isinstance(problem, EnvironmentProblem) and problem.condition in DAMAGED:
                 self.state.remove()
                 return
-            why, _ = _failed(problem)
-            if why == "HISTORY_LOST":
-                self.state.remove()  # a file of its table, as the query's own were just read
-            else:
-                self.state.refuse(why)
+            failed = _failed(problem)
+        if failed is None:
+            return
+        if failed.code == "HISTORY_LOST":
+            self.state.remove()  # a file of its table, as the query's own were just read
+        else:
+            self.state.refuse(failed.code)
 
-    def _fill(self, kept: StatePlan, plan: ChangePlan, made: Prepared, at: int) -> None:
-        with converted(), opened(self.objects, made.tables, {}, plan.reads, at) as relations:
-            text = plan.initial_state(kept.number, Naming(table=relations.name))
-            self.build(kept, plan, self.objects.gateway.session.sql(text), at)
-
-    def build(self, kept: StatePlan, plan: ChangePlan, groups: DataFrame, at: int) -> None:
+    def _fill(self, kept: StatePlan, plan: ChangePlan, made: Prepared, at: int) -> Fallback | None:
         """Stage all groups as of a T as the contents of the state table; or refuse it."""
-        self.state.build(kept, groups, at, GROUPS_MAX if plan.reads_all_groups else None)
+        for name in plan.reads:
+            item = self.warehouse.relations.item(made.tables[name].object_id)
+            stored = stored_as_of(self.warehouse, item, at)
+            if isinstance(stored, Fallback):
+                return stored
+        with converted(), opened(self.warehouse, made.tables, {}, plan.reads, at) as relations:
+            text = plan.initial_state(kept.number, Naming(table=relations.name))
+            groups = self.warehouse.gateway.session.sql(text)
+            self.state.build(kept, groups, at, groups_max(plan))
+        return None
 
-    def is_strict_arithmetic(self) -> bool:
-        """Is a sum that is too large an error? Otherwise it were NULL, and nothing to add to."""
-        return self.objects.gateway.session.conf.get("spark.sql.ansi.enabled") == "true"
-
-    def _run(self) -> Refreshed:
-        before, at = self._span()
-        made = prepared(self.objects, self.item, at)
+    def _follow(self) -> RefreshOutcome | Fallback:
+        span = self._span()
+        if isinstance(span, Fallback):
+            return span
+        before, at = span
+        made = prepared(self.warehouse, self.item, at)
         moves = self._moves(made, before, at)
+        if isinstance(moves, Fallback):
+            return moves
         if not moves:
             self.state.unchanged()
-            return Refreshed(strategy=Strategy.NO_CHANGE)
+            return RefreshOutcome(strategy=Strategy.NO_CHANGE)
         why = recompute_why(self.policy, self._sizes(made, moves, at), self.costs)
         if why is not None:
-            raise Unusable(why)
+            return Fallback(why)
         begun = time.monotonic()
         refusal = made.refusal()
-        self.preparing_ms = int((time.monotonic() - begun) * 1000)
+        self._preparing_ms = int((time.monotonic() - begun) * 1000)
         if refusal is not None:
-            raise Unusable(refusal)
+            return Fallback(refusal)
         plan = made.found
         assert isinstance(plan, ChangePlan)  # otherwise it was refused
         moves = {name: one for name, one in moves.items() if name in plan.reads}
         kept = self.state.look(plan, made)
-        self.kept = None if kept is None else kept[0]
-        return stage_change(self, made, plan, moves, at)
+        return follow_changes(
+            self.context, made, plan, None if kept is None else kept[0], moves, (before, at)
+        )
 
-    def _span(self) -> tuple[int, int]:
+    def _span(self) -> tuple[int, int] | Fallback:
         """The time whose contents are stored, and the one to be reached."""
         if self.policy is Policy.FULL:
-            raise Unusable("POLICY_FULL")
-        output = self.objects.output(self.item)
+            return Fallback("POLICY_FULL")
+        output = self.warehouse.relations.output(self.item)
         entries = output.entries(since=output.fetch_recent_upper())
         if not entries:
-            raise Unusable("FIRST_WRITE")
+            return Fallback("FIRST_WRITE")
         last = entries[-1]
-        table = self.objects.table(self.item)
+        table = self.warehouse.relations.table(self.item)
         said = table.commit_at(last.version).metadata if table.has(last.version) else {}
-        if said.get(DEFINITION) != self.objects.catalog.fingerprint(self.item):
-            raise Unusable("REDEFINED")
+        if said.get(DEFINITION) != self.warehouse.catalog.fingerprint(self.item):
+            return Fallback("REDEFINED")
         if output.upper <= self.item.created:
-            raise Unusable("FIRST_WRITE")
+            return Fallback("FIRST_WRITE")
         self.costs = Costs.of(said.get("costs"))
         self.state.named = Named.of(said.get(STATE))
         if self.full:
-            raise Unusable("FULL_ASKED")
-        if self.objects.held_error(self.item, last.version) is not None:
-            raise Unusable("ERROR_HELD")
+            return Fallback("FULL_ASKED")
+        if self.warehouse.versions.held_error(self.item, last.version) is not None:
+            return Fallback("ERROR_HELD")
         if self.has_foreign_rows():
-            raise Unusable("FOREIGN_ROWS")
-        before = self.objects.shown_at(self.item, last.upper - 1)
-        at = self.objects.shown_at(self.item, self.time)
+            return Fallback("FOREIGN_ROWS")
+        before = self.warehouse.schedules.shown_at(self.item, last.upper - 1)
+        at = self.warehouse.schedules.shown_at(self.item, self.time)
         if before is None or at is None:
-            raise Unusable("FIRST_WRITE")
+            return Fallback("FIRST_WRITE")
         return before, at
 
     def has_foreign_rows(self) -> bool:
         """Did somebody else write into the view's table since it was compared last?"""
-        return self.objects.output(self.item).has_foreign_rows()
+        return self.warehouse.relations.output(self.item).has_foreign_rows()
 
-    def _moves(self, made: Prepared, before: int, at: int) -> dict[str, Moved]:
+    def _moves(self, made: Prepared, before: int, at: int) -> dict[str, Moved] | Fallback:
         found = {}
         for name, table in made.tables.items():
-            item = self.objects.item(table.object_id)
-            one = moved(self.objects, item, table.names, before=before, at=at)
+            item = self.warehouse.relations.item(table.object_id)
+            one = moved(self.warehouse, item, table.names, before=before, at=at)
+            if isinstance(one, Fallback):
+                return one
             if one is not None:
                 found[name] = one
         return found
@@ -226,40 +270,66 @@ class Following:
             return Sizes((), ())
         rows, changed = [], []
         for name, table in made.tables.items():
-            rows.append(self.objects.rows_count(self.objects.item(table.object_id), at))
+            rows.append(
+                self.warehouse.versions.rows_count(
+                    self.warehouse.relations.item(table.object_id), at
+                )
+            )
             changed.append(moves[name].rows if name in moves else 0)
         return Sizes(tuple(rows), tuple(changed))
 
 
-def _failed(problem: Exception) -> tuple[str, str]:
-    """Why a way to refresh cannot be taken: code and detail.
+def _failed(problem: Exception) -> Fallback:
+    """Why a way to refresh cannot be taken.
 
     What no other way would mend is raised again.
     """
     match problem:
-        case Unusable():
-            return problem.code, problem.detail
         case DataError() | StatementError():
-            return "TEXTS_FAILED", problem.message
+            return Fallback("TEXTS_FAILED", problem.message)
         case EnvironmentProblem():
             if problem.condition == "HISTORY_LOST" or problem.message == FILE_MISSING:
-                return "HISTORY_LOST", problem.detail or ""
+                return Fallback("HISTORY_LOST", problem.detail or "")
             if problem.condition == "SPARK_ERROR" and not is_lost(problem):
                 # Spark's optimizer has queries that it fails on; the whole one may be none.
-                return "TEXTS_FAILED", problem.message
+                return Fallback("TEXTS_FAILED", problem.message)
     raise problem
 
 
-def stage_change(
-    following: Following, made: Prepared, plan: ChangePlan, moves: dict[str, Moved], at: int
-) -> Refreshed:
-    """Stage what changed in the view, by its plan, from what changed in its tables."""
-    objects = following.objects
-    with converted(), opened(objects, made.tables, moves, plan.reads, at) as relations:
+def follow_changes(
+    context: RefreshContext,
+    made: Prepared,
+    plan: ChangePlan,
+    kept: StatePlan | None,
+    moves: dict[str, Moved],
+    span: tuple[int, int],
+) -> RefreshOutcome | Fallback:
+    """Stage what changed in the view, by its plan, from what changed in its tables.
+
+    Args:
+        moves: how these went from the first to the second T of the span.
+    """
+    warehouse, (_, at) = context.warehouse, span
+    with (
+        converted(),
+        opened(warehouse, made.tables, moves, plan.reads, at) as relations,
+        ExitStack() as stack,
+    ):
         changed = tuple(sorted(relations.changes))
         if not changed:
-            following.state.unchanged()
-            return Refreshed(strategy=Strategy.NO_CHANGE)
-        texts = ChangeTexts(following, plan, relations)
-        strategy = texts.stage(changed)
-        return Refreshed(strategy=strategy, changed=changed)
+            context.state.unchanged()
+            return RefreshOutcome(strategy=Strategy.NO_CHANGE)
+        runner = PlanRunner(warehouse.gateway.session, relations, stack)
+        changes = FollowedChanges(plan=plan, changed=changed, at=at, kept=kept, runner=runner)
+        done = _first_applicable(replace(context, changes=changes))
+    if isinstance(done, Fallback):
+        return done
+    return RefreshOutcome(strategy=done.strategy, changed=changed)
+
+
+def _first_applicable(context: RefreshContext) -> Staged | Fallback:
+    for strategy in STRATEGIES:
+        outcome = strategy.refresh(context)
+        if not isinstance(outcome, NotApplicable):
+            return outcome
+    raise AssertionError("recomputing always applies")

@@ -45,7 +45,8 @@ from ctsql.runtime.rows.local_rows import Rows
 from ctsql.runtime.rows.types import DIGITS_SUMMED, adds_exactly
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.views.change_plans import Prepared
-from ctsql.runtime.warehouse.relations import DEFINITION, Objects
+from ctsql.runtime.warehouse.versions import DEFINITION
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 FOLDER = "_state"
 STATE = "state"
@@ -54,6 +55,8 @@ STATE_DID = "state_did"
 """There too: what became of the state table."""
 DAMAGED = ("HISTORY_LOST", "NOT_A_DELTA_TABLE", "STORED_DATA_INVALID")
 """A table of which one of these is said is of no use."""
+GROUPS_MAX = 200_000
+"""Groups that a state table may have if all of them are read at each refresh."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +121,11 @@ def is_to_build(
     return need is StateNeed.ALWAYS or rows_went or named is not None
 
 
+def groups_max(plan: ChangePlan) -> int | None:
+    """How many groups a plan's state table may have; None for any number."""
+    return GROUPS_MAX if plan.reads_all_groups else None
+
+
 class ViewState:
     """The state table of one view during one refresh: used, filled, handed on, or refused.
 
@@ -127,9 +135,9 @@ class ViewState:
         be, added to it. is_filled: from all rows. did: what became of it, for EXPLAIN ANALYZE.
     """
 
-    def __init__(self, objects: Objects, item: Item, time: int) -> None:
+    def __init__(self, warehouse: Warehouse, item: Item, time: int) -> None:
         """Nothing is known yet; ``time`` is the T that the view is brought to."""
-        self.objects = objects
+        self.warehouse = warehouse
         self.item = item
         self.time = time
         self.named: Named | None = None
@@ -145,7 +153,7 @@ class ViewState:
     def look(self, plan: ChangePlan, made: Prepared) -> tuple[StatePlan, StateNeed] | None:
         """The state table that a plan keeps; None if it keeps none, or nothing may be written."""
         kept = plan.kept_state
-        if kept is None or self.objects.gateway.read_only:
+        if kept is None or self.warehouse.gateway.read_only:
             return None
         text = plan.initial_state(kept[0].number, Naming(table=lambda use: use.table))
         columns = [(name, c.name, c.type) for name, t in made.tables.items() for c in t.columns]
@@ -192,7 +200,7 @@ class ViewState:
             return None  # it is made anew
 
     def _current(self, named: Named) -> StoredRows | None:
-        if not self.objects.gateway.exists(self.location):
+        if not self.warehouse.gateway.exists(self.location):
             return None
         output = self._opened()
         if output.table.table_id != named.table:
@@ -219,7 +227,7 @@ class ViewState:
     @property
     def table(self) -> DeltaTable:
         """Its table, once it is there."""
-        return self.objects.gateway.table(self.location)
+        return self.warehouse.gateway.table(self.location)
 
     def stage(self, after: Rows, before: Rows) -> None:
         """Stage what the groups that change become; ``before`` are these as stored, located."""
@@ -267,7 +275,7 @@ class ViewState:
 
     def _make(self, schema: T.StructType) -> None:
         """Make the table if it is not there, and drop those of other definitions (S3)."""
-        gateway, session = self.objects.gateway, self.objects.gateway.session
+        gateway, session = self.warehouse.gateway, self.warehouse.gateway.session
         if gateway.exists(self.location):
             return
         self._forget()
@@ -286,25 +294,25 @@ class ViewState:
         self.discard()
         self.told = None
         self._forget()
-        self.objects.gateway.delete_tree(self.location)
+        self.warehouse.gateway.delete_tree(self.location)
 
     def _others(self) -> list[str]:
         folder, own = self.location.rsplit("/", 1)
-        names = self.objects.gateway.entries(folder) or []
+        names = self.warehouse.gateway.entries(folder) or []
         return [f"{folder}/{name}" for name in names if name != own]
 
     def _opened(self) -> Output:
         """Its write handle, which lives as long as the process: it may have files to see after."""
-        found = self.objects.states.get(self.location)
+        found = self.warehouse.relations.states.get(self.location)
         if found is None:
             found = Output(self.table, f"{self.item.app}:{STATE}")
-            self.objects.states[self.location] = found
+            self.warehouse.relations.states[self.location] = found
         return found
 
     def _forget(self) -> None:
         """What this process knows of the table is that of one that is gone."""
-        self.objects.gateway.forget(self.location)
-        self.objects.states.pop(self.location, None)
+        self.warehouse.gateway.forget(self.location)
+        self.warehouse.relations.states.pop(self.location, None)
 
     # ---- writing it
 
@@ -318,7 +326,7 @@ class ViewState:
             with discarded_on_error([self]):
                 output = self._opened()
                 lower, upper = batch.text.lower, batch.text.upper
-                said = self.objects.reads_at(self.item, at)
+                said = self.warehouse.versions.reads_at(self.item, at)
                 done = output.compare_and_append([batch], expected=lower, new=upper, metadata=said)
             self._batch = None
             if isinstance(done, Committed):
@@ -342,7 +350,7 @@ class ViewState:
             return None
         said, wanted = (
             output.table.commit_at(last.version).metadata,
-            self.objects.reads_at(self.item, at),
+            self.warehouse.versions.reads_at(self.item, at),
         )
         if any(said.get(key) != wanted[key] for key in ("t", "bindings", DEFINITION)):
             return None
@@ -364,9 +372,9 @@ def is_above(rows: DataFrame, columns: Sequence[str]) -> bool:
     return not rows.where(reduce(or_, above)).isEmpty()
 
 
-def state_table(objects: Objects, item: Item) -> DeltaTable | None:
+def state_table(warehouse: Warehouse, item: Item) -> DeltaTable | None:
     """The state table that a view's last commit names; None if there is none."""
-    found = named_state(objects, item)
+    found = named_state(warehouse, item)
     return None if found is None else found[0]
 
 
@@ -377,20 +385,20 @@ def state_log_floor(table: DeltaTable, named: Named) -> int:
     return int(table.commit_at(named.version).metadata.get("version_read", named.version))
 
 
-def named_state(objects: Objects, item: Item) -> tuple[DeltaTable, Named] | None:
+def named_state(warehouse: Warehouse, item: Item) -> tuple[DeltaTable, Named] | None:
     """The state table that a view's last commit names, and how; None if there is none."""
     if item.kind is not ObjectKind.MATERIALIZED_VIEW or item.location is None:
         return None
-    output = objects.output(item)
+    output = warehouse.relations.output(item)
     upper = output.fetch_recent_upper()
     entries = output.entries(since=upper) if upper else []
-    table = objects.table(item)
+    table = warehouse.relations.table(item)
     if not entries or not table.has(entries[-1].version):
         return None
     named = Named.of(table.commit_at(entries[-1].version).metadata.get(STATE))
     if named is None or named.refused is not None:
         return None
     location = f"{item.location}/{FOLDER}/{named.digest}"
-    if not objects.gateway.exists(location):
+    if not warehouse.gateway.exists(location):
         return None
-    return objects.gateway.table(location), named
+    return warehouse.gateway.table(location), named

@@ -36,17 +36,9 @@ from ctsql.runtime.rows.local_rows import HeldRows, Rows, has_none
 from ctsql.runtime.rows.multiset import net_change
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.change_plans import Table
-from ctsql.runtime.warehouse.relations import Objects
+from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.warehouse.sources import StoredSources
-
-
-class Unusable(Exception):
-    """A view cannot follow the changes this time; ``code`` is one of ``choice.WHY``."""
-
-    def __init__(self, code: str, detail: str = "") -> None:
-        super().__init__(code)
-        self.code = code
-        self.detail = detail
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,59 +58,67 @@ class Moved:
 
 
 def moved(
-    objects: Objects, item: Item, columns: Sequence[str], *, before: int, at: int
-) -> Moved | None:
+    warehouse: Warehouse, item: Item, columns: Sequence[str], *, before: int, at: int
+) -> Moved | Fallback | None:
     """How a table moved in (before, at]; None if no commit changed its rows.
+
+    A fallback where its versions are not those that a view read, or are no longer known.
 
     Args:
         columns: those that are read.
-
-    Raises:
-        Unusable: its versions are not those that a view read, or are no longer known.
     """
-    old, new = (_stored(objects, item, time) for time in (before, at))
+    old = stored_as_of(warehouse, item, before)
+    if isinstance(old, Fallback):
+        return old
+    new = stored_as_of(warehouse, item, at)
+    if isinstance(new, Fallback):
+        return new
     if old == new:
         return None
     try:
         movement = Movement(at, old.version or 0, new.version or 0)
         if old.shared is not None or new.shared is not None:
-            parts = objects.movements(item, after=before, until=at)
+            parts = warehouse.versions.movements(item, after=before, until=at)
             if not parts:
                 return None
             movement = merged(parts)
-        table = objects.table(item)
+        table = warehouse.relations.table(item)
         commits = [table.commit_at(v) for v in movement.versions]
-        kind = objects.change_of(item, movement, columns)
-        shape = objects.reshaped(item, movement, columns)
+        kind = warehouse.versions.change_of(item, movement, columns)
+        shape = warehouse.versions.reshaped(item, movement, columns)
     except CtsqlError as problem:
         if problem.condition != "HISTORY_LOST":
             raise
-        raise Unusable("HISTORY_LOST", f"{item.name}: {problem.detail}") from problem
+        return Fallback("HISTORY_LOST", f"{item.name}: {problem.detail}")
     is_source = item.kind is ObjectKind.TABLE
     if shape or (
         not is_source and kind is not Change.NONE and any(c.changes_schema for c in commits)
     ):
-        raise Unusable("SCHEMA_CHANGED", f"{item.name}")
+        return Fallback("SCHEMA_CHANGED", f"{item.name}")
     if kind is Change.NONE:
         return None
     if kind is Change.FAILED:
-        raise Unusable("ERROR_HELD", f"{item.name}")
+        return Fallback("ERROR_HELD", f"{item.name}")
     counts = [n for c in commits if c.changes_data for n in rows_changed(c)]
     if any(c.has_change_files for c in commits):
         counts = [None]
     if movement.is_shared or movement.parts:
-        counts = [objects.rows_inserted(item, movement) if kind is Change.APPEND else None]
+        counts = [
+            warehouse.versions.rows_inserted(item, movement) if kind is Change.APPEND else None
+        ]
     known = [n for n in counts if n is not None]
     return Moved(item, before, movement, kind, sum(known) if len(known) == len(counts) else None)
 
 
-def _stored(objects: Objects, item: Item, at: int) -> Stored:
-    """Where an object's contents as of T are."""
-    if item.kind is ObjectKind.MATERIALIZED_VIEW and not StoredSources(objects).is_exact(item, at):
-        raise Unusable("NOT_STORED", f"{item.name} at T = {at}")
-    stored = objects.stored_at(item, at)
+def stored_as_of(warehouse: Warehouse, item: Item, at: int) -> Stored | Fallback:
+    """Where an object's contents as of T are; a fallback where they are not stored."""
+    if item.kind is ObjectKind.MATERIALIZED_VIEW and not StoredSources(warehouse).is_exact(
+        item, at
+    ):
+        return Fallback("NOT_STORED", f"{item.name} at T = {at}")
+    stored = warehouse.versions.stored_at(item, at)
     if stored.version is None and item.kind is ObjectKind.TABLE:
-        raise Unusable("HISTORY_LOST", f"{item.name} at T = {at}")
+        return Fallback("HISTORY_LOST", f"{item.name} at T = {at}")
     return stored
 
 
@@ -134,7 +134,7 @@ class Relations:
         is_scanning: has Spark to read a table, or a view, itself?
     """
 
-    objects: Objects
+    warehouse: Warehouse
     tables: Mapping[str, Table]
     at: int
     names: TemporaryNames
@@ -194,13 +194,13 @@ class Relations:
         keys = self._keys(use)
         if keys is None:
             return None
-        item = self.objects.item(self.tables[use.table].object_id)
-        stored = _stored(self.objects, item, self._time(use))
-        if stored.version is None or stored.shared is not None:
+        item = self.warehouse.relations.item(self.tables[use.table].object_id)
+        stored = stored_as_of(self.warehouse, item, self._time(use))
+        if isinstance(stored, Fallback) or stored.version is None or stored.shared is not None:
             return None
-        if self.objects.held_error(item, stored.version) is not None:
+        if self.warehouse.versions.held_error(item, stored.version) is not None:
             return None
-        table = self.objects.table(item)
+        table = self.warehouse.relations.table(item)
         if not use.keys:
             return rows_of(table, stored.version, self.reads[use.table])
         also = self.reads[use.table]
@@ -210,17 +210,17 @@ class Relations:
         """The rows as Spark reads them."""
         self.is_scanning = True
         table = self.tables[use.table]
-        item = self.objects.item(table.object_id)
+        item = self.warehouse.relations.item(table.object_id)
         if use.table in self.moves:
-            rows = self.objects.contents_at(item, self._time(use))
+            rows = self.warehouse.versions.contents_at(item, self._time(use))
         else:
-            rows = StoredSources(self.objects).contents(item.id, self.at)
+            rows = StoredSources(self.warehouse).contents(item.id, self.at)
         return rows.select(*backtick_all([c.name for c in table.columns]))
 
 
 @contextmanager
 def opened(
-    objects: Objects,
+    warehouse: Warehouse,
     tables: Mapping[str, Table],
     moves: Mapping[str, Moved],
     reads: Mapping[str, Sequence[str]],
@@ -233,12 +233,14 @@ def opened(
     """
     with ExitStack() as stack:
         names = stack.enter_context(TemporaryNames())
-        made = Relations(objects, tables, at, names, moves, reads)
+        made = Relations(warehouse, tables, at, names, moves, reads)
         for name, one in moves.items():
             columns = list(reads[name])
-            rows: Rows | None = change_of(objects.table(one.item), one.movement, columns)
+            rows: Rows | None = change_of(
+                warehouse.relations.table(one.item), one.movement, columns
+            )
             if rows is None:
-                rows = held(_change(objects, one, columns), stack)
+                rows = held(_change(warehouse, one, columns), stack)
             if not has_none(rows):
                 made.changes[name] = rows
         yield made
@@ -250,13 +252,13 @@ def held(rows: DataFrame, stack: ExitStack) -> Rows:
     return stack.enter_context(persisted(rows)) if found is None else HeldRows.of(found)
 
 
-def _change(objects: Objects, one: Moved, columns: list[str]) -> DataFrame:
+def _change(warehouse: Warehouse, one: Moved, columns: list[str]) -> DataFrame:
     """The net change of a table over some columns, with the diff."""
     diff = F.col(DIFF).cast("bigint").alias(DIFF)
     if one.kind is Change.APPEND:
-        rows = objects.added_by(one.item, one.movement).select(
+        rows = warehouse.versions.added_by(one.item, one.movement).select(
             *backtick_all(columns), F.lit(1).alias(DIFF)
         )
         return rows.select(*backtick_all(columns), diff)
-    rows = objects.change_rows(one.item, one.movement, columns)
+    rows = warehouse.versions.change_rows(one.item, one.movement, columns)
     return net_change(rows, columns).select(*backtick_all(columns), diff)

@@ -24,11 +24,12 @@ What a crash leaves at each step is in :mod:`ctsql.runtime.log.fault_points`.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.items import Item
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log import clock, fault_points as faults
@@ -40,6 +41,7 @@ from ctsql.runtime.warehouse.timestamp_assignment import TRANSACTION, UNDOES, ca
 
 APP = "ctsql:transactions"
 UNDO_TRIES_MAX = 20
+SETTLE_TRIES_MAX = 5
 OPEN, UNDOING = "open", "undoing"
 Tables = Mapping[str, tuple[str, DeltaTable]]
 
@@ -138,6 +140,24 @@ def settle(timeline: Timeline, group: str, tables: Tables) -> "Overtaken | None"
         first = next(iter(intent["tables"]))
         overtaken = Overtaken(first, int(intent["tables"][first]["version"]) + 1)
     return overtaken
+
+
+def is_being_changed(timeline: Timeline, item: Item) -> bool:
+    """Is a transaction decided that changes a table, and not bound yet?"""
+    timeline.refresh()
+    return any(item.id in intent["tables"] for intent in timeline.intents.values())
+
+
+def mint_settled(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: int) -> int:
+    """Bind what is committed, transactions that a killed process left included; gives the T."""
+    newest = timeline.mint(tables(), tick_ms=tick_ms)
+    for _ in range(SETTLE_TRIES_MAX):
+        if not timeline.intents:
+            break
+        for group in list(timeline.intents):
+            settle(timeline, group, tables())
+        newest = timeline.mint(tables(), tick_ms=tick_ms)
+    return newest
 
 
 def _roll_forward(group: str, intent: Any, tables: Tables) -> Overtaken | None:

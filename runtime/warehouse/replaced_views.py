@@ -30,80 +30,81 @@ from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import fields_of
 from ctsql.planner.nodes import Node, NormalReference, descend
 from ctsql.runtime.log.write_handle import NO_UPPER, Entry
-from ctsql.runtime.warehouse.relations import DEFINITION, REVISION, Objects
+from ctsql.runtime.warehouse.versions import DEFINITION, REVISION
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
-def is_redefined(objects: Objects, item: Item) -> bool:
+def is_redefined(warehouse: Warehouse, item: Item) -> bool:
     """Is what a view holds of another definition than it has now, as far as its log says?"""
-    said = _said(objects, item)
-    return said is not None and said.get(DEFINITION) != objects.catalog.fingerprint(item)
+    said = _said(warehouse, item)
+    return said is not None and said.get(DEFINITION) != warehouse.catalog.fingerprint(item)
 
 
-def is_outdated(objects: Objects, item: Item) -> bool:
+def is_outdated(warehouse: Warehouse, item: Item) -> bool:
     """Is what a view holds of a newer definition than this process knows (N1)?"""
-    said = _said(objects, item)
+    said = _said(warehouse, item)
     return said is not None and said.get(REVISION, 0) > item.revision
 
 
-def awaits_columns(objects: Objects, item: Item) -> bool:
+def awaits_columns(warehouse: Warehouse, item: Item) -> bool:
     """Has the table of a replaced view still the columns of an older definition?"""
     if item.kind is not ObjectKind.MATERIALIZED_VIEW:
         return False
     # With refresh times it may be replaced before anything was written.
-    is_written = objects.output(item).fetch_recent_upper() != NO_UPPER
-    if is_written and not is_redefined(objects, item):
+    is_written = warehouse.relations.output(item).fetch_recent_upper() != NO_UPPER
+    if is_written and not is_redefined(warehouse, item):
         return False
-    return not same_columns(objects.stored_columns(item), item.columns)
+    return not same_columns(warehouse.relations.stored_columns(item), item.columns)
 
 
-def is_before_columns(objects: Objects, item: Item, at: int, entries: Sequence[Entry]) -> bool:
+def is_before_columns(warehouse: Warehouse, item: Item, at: int, entries: Sequence[Entry]) -> bool:
     """Is what was stored of a view as of T under other columns than its present ones (N2)?
 
     Args:
         entries: its commits from the last one that is complete through T on.
     """
     later = (e for e in entries if e.upper > at + 1)
-    return any(e.anew for e in later) or awaits_columns(objects, item)
+    return any(e.anew for e in later) or awaits_columns(warehouse, item)
 
 
-def version_before(objects: Objects, item: Item, at: int) -> int | None:
+def version_before(warehouse: Warehouse, item: Item, at: int) -> int | None:
     """The version that a view's table had at T, if the log still tells; None before its first."""
     try:
-        return objects.stored_at(item, at).version
+        return warehouse.versions.stored_at(item, at).version
     except CtsqlError as problem:
         if problem.condition != "HISTORY_LOST":
             raise
         return None
 
 
-def check_known(objects: Objects, item: Item) -> None:
+def check_known(warehouse: Warehouse, item: Item) -> None:
     """Refuse to read a view of which this process knows an older definition only.
 
     Raises:
         VIEW_REPLACED: it was replaced since this process looked at the catalog.
     """
-    if is_outdated(objects, item):
+    if is_outdated(warehouse, item):
         raise replaced_meanwhile(item)
 
 
-def check_written(objects: Objects, item: Item) -> None:
+def check_written(warehouse: Warehouse, item: Item) -> None:
     """Refuse to read what is stored of a view whose new definition was never written.
 
     Raises:
         VIEW_REPLACED: whoever replaced it has not finished.
     """
-    if awaits_columns(objects, item):
+    if awaits_columns(warehouse, item):
         raise not_written(item)
 
 
-def check_columns(objects: Objects, node: Node) -> None:
+def check_columns(warehouse: Warehouse, node: Node) -> None:
     """Refuse to run what was bound to columns that a view has no longer.
 
     Raises:
         VIEW_REPLACED: it was replaced since the statement was bound.
     """
     for read in descend(node):
-        item = objects.catalog.items.get(getattr(read, "object_id", ""))
+        item = warehouse.catalog.items.get(getattr(read, "object_id", ""))
         if not isinstance(read, NormalReference) or item is None:
             continue
         has = {fold(c.name) for c in item.columns}
@@ -151,19 +152,19 @@ def _columns(item: Item) -> list[Column]:
     ]
 
 
-def _said(objects: Objects, item: Item) -> dict[str, Any] | None:
+def _said(warehouse: Warehouse, item: Item) -> dict[str, Any] | None:
     """What the newest commit of a view says of itself; None before the first, and after the last.
 
     Nothing where the log of that commit was cleaned up.
     """
-    output = objects.output(item)
+    output = warehouse.relations.output(item)
     if output.fetch_recent_upper() in (NO_UPPER, CLOSED):
         return None
     newest = output.uppers.last
     if newest is None:
         return {}
     try:
-        return objects.table(item).commit_at(newest.version).metadata
+        return warehouse.relations.table(item).commit_at(newest.version).metadata
     except CtsqlError as problem:
         if problem.condition != "HISTORY_LOST":
             raise

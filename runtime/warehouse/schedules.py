@@ -1,101 +1,222 @@
-"""Refresh schedules: at which times a materialized view shows what is new. Pure: no clock, no I/O.
+"""At which times objects change: refresh times of views, and the times that tasks run for.
 
-A view with a schedule shows, at any T, what its query gave at the newest refresh time R <= T; a
-change at t is due at ``round_up(t)``. The times are those of all parts together.
-
-S1: round_up(t) >= t, it is monotone, and round_up(round_up(t)) == round_up(t).
-S2: last_at_or_before(t) is the greatest r with round_up(r) == r and r <= t.
-S3: no refresh time is before the view's creation.
-
-EVERY, by interval or by cron text, also refreshes once at creation, so that the view can be read
-from then on; an interval without ALIGNED TO counts from there. The grid of an interval goes on in
-both directions of what it is aligned to. Behind the last AT there is no refresh: CLOSED.
+A view with a refresh schedule changes at its refresh times only: those of the schedule and those
+bound by the timeline because somebody asked for a refresh by hand. R1: what it shows at T is its
+query as of the newest refresh time R <= T, whether or not anything was written at R.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator
+from itertools import groupby
 
-from cronsim import CronSim
-
-from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart
-from ctsql.catalog.times import CLOSED, TIME_MIN, Time
-
-_EPOCH = datetime(1970, 1, 1)
-_SECOND_MS = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """The refresh times of one view.
-
-    Attributes:
-        parts: with every time filled in; there is at least one.
-        created: no refresh is before it.
-    """
-
-    parts: tuple[RefreshPart, ...]
-    created: Time = TIME_MIN
-
-    @staticmethod
-    def of(parts: Iterable[RefreshPart], created: Time) -> "Schedule":
-        """The schedule of a definition for a view that was created at a time."""
-        found: list[RefreshPart] = []
-        for part in parts:
-            match part:
-                case At(None):
-                    found.append(At(created))
-                case Every(_, None):
-                    found.append(replace(part, aligned_to=created))
-                case Every() | Cron():
-                    found += [part, At(created)]
-                case At():
-                    found.append(part)
-        return Schedule(tuple(dict.fromkeys(found)), created)
-
-    def round_up(self, time: Time) -> Time:
-        """The first refresh time >= a time; CLOSED when there is none any more."""
-        start = max(time, self.created)
-        return min(_round_up(part, start) for part in self.parts)
-
-    def last_at_or_before(self, time: Time) -> Time | None:
-        """The last refresh time <= a time; None when there was none yet."""
-        found = [r for part in self.parts if (r := _round_down(part, time)) is not None]
-        last = max(found, default=None)
-        return last if last is not None and last >= self.created else None
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.times import CLOSED
+from ctsql.planner.nodes import TaskWrite, ViewWrite
+from ctsql.runtime.log import table_changes as moved
+from ctsql.runtime.log.actions import Change
+from ctsql.runtime.log.table_changes import Movement, due_changes, input_columns
+from ctsql.runtime.warehouse.refresh_times import Schedule
+from ctsql.runtime.warehouse.relations import Relations
+from ctsql.runtime.warehouse.table_checks import missing_table
+from ctsql.runtime.warehouse.timeline import Timeline
+from ctsql.runtime.warehouse.versions import Versions
 
 
-def _round_up(part: RefreshPart, time: Time) -> Time:
-    match part:
-        case Every(interval_ms, aligned_to):
-            origin = aligned_to or 0
-            return min(origin - (origin - time) // interval_ms * interval_ms, CLOSED)
-        case Cron(expression):
-            found = _tick(expression, (time - 1) // _SECOND_MS, reverse=False)
-            return CLOSED if found is None else found
-        case At(at):
-            return at if at is not None and at >= time else CLOSED
+class Schedules:
+    """When the objects of a registry change."""
 
+    def __init__(self, relations: Relations, versions: Versions, timeline: Timeline) -> None:
+        self._relations = relations
+        self._versions = versions
+        self._timeline = timeline
 
-def _round_down(part: RefreshPart, time: Time) -> Time | None:
-    match part:
-        case Every(interval_ms, aligned_to):
-            origin = aligned_to or 0
-            found = origin + (time - origin) // interval_ms * interval_ms
-            return found if found >= TIME_MIN else None
-        case Cron(expression):
-            return _tick(expression, time // _SECOND_MS + 1, reverse=True)
-        case At(at):
-            return at if at is not None and at <= time else None
+    def schedule(self, item: Item) -> Schedule | None:
+        """When a view is refreshed, or a task with COALESCE runs; None for at every commit."""
+        if not item.is_run:
+            return None
+        plan = self._relations.bound(item).plan
+        if isinstance(plan, TaskWrite):
+            return Schedule.of([plan.coalesce], item.created) if plan.coalesce else None
+        if not isinstance(plan, ViewWrite) or plan.refresh is None:
+            return None
+        return Schedule.of(plan.refresh, item.created)
 
+    def shown_at(self, item: Item, at: int) -> int | None:
+        """The time whose contents a view shows at T (R1); None before its first refresh."""
+        schedule = self.schedule(item)
+        if schedule is None:
+            return at
+        last = schedule.last_at_or_before(at)
+        after = item.created - 1 if last is None else last
+        return max(self._timeline.requests(item.id, after=after, until=at), default=last)
 
-def _tick(expression: str, second: int, *, reverse: bool) -> Time | None:
-    """The next or the last time of a cron text strictly after or before a second, if any."""
-    try:
-        start = _EPOCH + timedelta(seconds=second)
-        found = next(CronSim(expression, start, reverse=reverse), None)
-    except (OverflowError, ValueError):
-        return None  # outside the years that datetime knows
-    if found is None or found < _EPOCH:
-        return None
-    return (found - _EPOCH) // timedelta(milliseconds=1)
+    def next_refresh(self, item: Item, schedule: Schedule, time: int) -> int:
+        """A view's first refresh time >= a time; CLOSED when none is known."""
+        planned = schedule.round_up(time)
+        return min(self._timeline.requests(item.id, after=time - 1, until=planned), default=planned)
+
+    def is_refresh_due(self, passed: int) -> bool:
+        """Is there a time, after the newest T, at which a view or task has something to do?
+
+        Without one the newest T need not move: reads of views that wait show the same. What
+        cannot be read has nothing to do; whoever reads it is told why.
+
+        Args:
+            passed: the clock's time; later ones are not due.
+        """
+        now, readable = self._timeline.now, self._relations.readable()
+        return any(
+            self.trims(item, after=now, until=passed)
+            or (
+                self.schedule(item) is not None
+                and (
+                    self.possible_times(item, after=now, until=passed)
+                    or self.is_to_close(item, passed)
+                )
+            )
+            for item in self._relations.catalog
+            if item.is_run and item.id in readable
+        )
+
+    def is_closed(self, item: Item) -> bool:
+        """Is an output finished, never to be written again?"""
+        output = self._relations.output(item)
+        return output.upper == CLOSED or output.fetch_recent_upper() == CLOSED
+
+    def is_to_close(self, item: Item, at: int) -> bool:
+        """Is a view that is not closed past its last refresh at T, and does it hold that?
+
+        Not while its table, or one that it reads, is not there: whoever reads it is told.
+        """
+        schedule = self.schedule(item)
+        return (
+            schedule is not None
+            and schedule.round_up(at + 1) == CLOSED
+            and self._relations.output(item).upper != CLOSED
+            and missing_table(self._relations, self._relations.catalog.closure([item.id])) is None
+            and not self.is_closed(item)
+            and not self.change_times(item, after=self._versions.stored_upper(item) - 1, until=at)
+        )
+
+    def move_times(self, item: Item, *, after: int, until: int) -> set[int]:
+        """The times at which what an object holds may have changed."""
+        if item.kind is ObjectKind.VIEW:
+            return self.read_times(item, after=after, until=until)
+        times = {
+            m.time
+            for m in self._versions.movements(item, after=after, until=until)
+            if self._versions.change_of(item, m) is not Change.NONE
+        }
+        if item.kind is ObjectKind.MATERIALIZED_VIEW:
+            # One that nobody follows may have been written at a later T without those between.
+            entries = self._relations.output(item).entries(since=until + 1)
+            is_written = bool(entries) and entries[0].upper <= until + 1
+            written = entries[0].upper - 1 if is_written else item.created
+            times |= self.change_times(item, after=max(after, written), until=until)
+        return times
+
+    def read_times(self, item: Item, *, after: int, until: int) -> set[int]:
+        """The times at which anything that an object reads may have changed."""
+        times: set[int] = set()
+        for reading in item.reads:
+            if reading.object_id != item.id:
+                read = self._relations.item(reading.object_id)
+                times |= self.move_times(read, after=after, until=until)
+        return times
+
+    def change_times(self, item: Item, *, after: int, until: int) -> set[int]:
+        """The times in (after, until] at which an output's contents may change."""
+        return self._refreshes(
+            item, after, until, lambda since: self.read_times(item, after=since, until=until)
+        )
+
+    def possible_times(self, item: Item, *, after: int, until: int) -> set[int]:
+        """Like :meth:`change_times`, told from the timeline alone, for objects that are behind."""
+        if item.kind is ObjectKind.TABLE:
+            return {b.time for b in self._timeline.moves(item.id, after, until)}
+        read = [self._relations.item(r.object_id) for r in item.reads if r.object_id != item.id]
+        own = set[int]()
+        if item.kind is ObjectKind.CONTINUAL_TASK:
+            own = self.trims(item, after=after, until=until)
+        return own | self._refreshes(
+            item,
+            after,
+            until,
+            lambda since: set[int]().union(
+                *(self.possible_times(i, after=since, until=until) for i in read)
+            ),
+        )
+
+    def _refreshes(
+        self, item: Item, after: int, until: int, changes: Callable[[int], set[int]]
+    ) -> set[int]:
+        """The refresh times at which a change becomes due; without a schedule the changes'."""
+        schedule = self.schedule(item)
+        if schedule is None:
+            return changes(after)
+        first = self.next_refresh(item, schedule, max(after, item.created - 1) + 1)
+        if first > until:
+            return set()
+        shown = self.shown_at(item, after)
+        since = first if shown is None else shown
+        due = {first} if shown is None else set()
+        times = (self.next_refresh(item, schedule, t) for t in changes(since))
+        return due | {t for t in times if t <= until}
+
+    def due_times(self, item: Item, *, after: int, until: int) -> set[int]:
+        """The times at which an object may have to be brought up; a task is, for its inputs."""
+        if item.kind is not ObjectKind.CONTINUAL_TASK:
+            return self.change_times(item, after=after, until=until)
+        due = self.due_movements(item, after=after, until=until)
+        return {time for time, *_ in due} | self.trims(item, after=after, until=until)
+
+    def due_movements(
+        self, item: Item, *, after: int, until: int
+    ) -> Iterator[tuple[int, int, str, Movement]]:
+        """The changes that a task runs for at a T with after < T <= until.
+
+        Each with the T, the revision of the task that is in force then, and the input's id.
+        """
+        for start, stop, then, plan in self._relations.plans(
+            item, after=max(after, item.created), until=until
+        ):
+            first, last = self.shown_at(item, start), self.shown_at(item, stop)
+            assert first is not None  # a task begins when it is created
+            assert last is not None
+            waiting = {
+                i: self._waiting(item, plan, i, after=first, until=last) for i in due_changes(plan)
+            }
+            for time, object_id, movement in moved.due_movements(plan, waiting):
+                yield time, then.revision, object_id, movement
+
+    def _waiting(
+        self, item: Item, plan: TaskWrite, object_id: str, *, after: int, until: int
+    ) -> list[tuple[int, Movement, Change]]:
+        """The movements of an input, those due at one T together: T, how it moved, what it did."""
+        source, columns = self._relations.item(object_id), input_columns(plan, object_id)
+        moves = self._versions.movements(source, after=after, until=until)
+        found = []
+        for time, group in groupby(moves, lambda m: self._run_time(item, m.time)):
+            movement = moved.merged(list(group))
+            found.append((time, movement, self._versions.change_of(source, movement, columns)))
+        return found
+
+    def _run_time(self, item: Item, time: int) -> int:
+        """The T at which a task runs for a change at a time."""
+        schedule = self.schedule(item)
+        return time if schedule is None else schedule.round_up(time)
+
+    def trims(self, item: Item, *, after: int, until: int) -> set[int]:
+        """The times in (after, until] at which a task runs because time has passed."""
+        found: set[int] = set()
+        if item.kind is not ObjectKind.CONTINUAL_TASK:
+            return found
+        for start, stop, _, plan in self._relations.plans(
+            item, after=max(after, item.created), until=until
+        ):
+            if plan.trim is not None:
+                schedule = Schedule.of([plan.trim], item.created)
+                time = schedule.round_up(start + 1)
+                while time <= stop:
+                    found.add(time)
+                    time = schedule.round_up(time + 1)
+        return found

@@ -16,8 +16,8 @@ from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput
 from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.delta.key_lookup import Keys, stored_with_keys
 from ctsql.runtime.rows.collect import few
-from ctsql.runtime.warehouse.relations import Objects
 from ctsql.runtime.warehouse.replaced_views import check_known, is_before_columns, version_before
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
 @dataclass
@@ -34,7 +34,7 @@ class StoredSources:
         as_now: what is read was bound to the columns that tables have now, not to those as of T.
     """
 
-    objects: Objects
+    warehouse: Warehouse
     inputs: Mapping[str, InputChange] = field(default_factory=dict)
     outputs: Mapping[str, tuple[Item, int | None]] = field(default_factory=dict)
     are_small: bool = False
@@ -48,48 +48,48 @@ class StoredSources:
         Raises:
             AS_OF_OUT_OF_RANGE: the object did not exist at T.
         """
-        item = self.objects.item(object_id)
+        item = self.warehouse.relations.item(object_id)
         if at == EMPTY:
-            return self.objects.contents(item, None)
+            return self.warehouse.versions.contents(item, None)
         if object_id in self.copies:
-            copy = self.objects.gateway.table(self.copies[object_id])
+            copy = self.warehouse.gateway.table(self.copies[object_id])
             return copy.frame(copy.version())
         if item.kind is ObjectKind.TABLE:
-            if self.objects.version_at(item, at) is None:
+            if self.warehouse.versions.version_at(item, at) is None:
                 raise self._too_early(item, at)
             if self.as_now:
-                return self.objects.contents_as_now(item, at)
-            return self.objects.contents_at(item, at)
+                return self.warehouse.versions.contents_as_now(item, at)
+            return self.warehouse.versions.contents_at(item, at)
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
-            check_known(self.objects, item)
+            check_known(self.warehouse, item)
         if at < item.created:
             raise self._too_early(item, at)
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
-            shown = self.objects.shown_at(item, at)
+            shown = self.warehouse.schedules.shown_at(item, at)
             if shown is None:
                 raise self._not_refreshed(item, at)
             if not self.is_exact(item, at):
                 return self._computed(item, shown)
-        return self.objects.contents_at(item, at)
+        return self.warehouse.versions.contents_at(item, at)
 
     def is_exact(self, item: Item, at: int) -> bool:
         """Does the version of a view that was stored last before T still hold at T?"""
-        entries = self.objects.output(item).entries(since=at + 1)
+        entries = self.warehouse.relations.output(item).entries(since=at + 1)
         if not entries or not item.created < entries[0].upper <= at + 1:
             return False  # up to its creation an upper says that there was nothing
-        if is_before_columns(self.objects, item, at, entries):
+        if is_before_columns(self.warehouse, item, at, entries):
             return False
         written = entries[0].upper - 1
-        return not self.objects.change_times(item, after=written, until=at)
+        return not self.warehouse.schedules.change_times(item, after=written, until=at)
 
     def _computed(self, item: Item, at: int) -> DataFrame:
         """A view that was not written at T, computed from what it reads as of T."""
-        plan = self.objects.bound(item).view
-        context = Context(self.objects.gateway.session, StoredSources(self.objects), at)
+        plan = self.warehouse.relations.bound(item).view
+        context = Context(self.warehouse.gateway.session, StoredSources(self.warehouse), at)
         return lower_view(plan, context)
 
     def _not_refreshed(self, item: Item, at: int) -> CtsqlError:
-        schedule = self.objects.schedule(item)
+        schedule = self.warehouse.schedules.schedule(item)
         assert schedule is not None  # without one a view shows every T
         first = times.to_iso(schedule.round_up(at + 1))
         return error(
@@ -104,13 +104,13 @@ class StoredSources:
     def _too_early(self, item: Item, at: int) -> CtsqlError:
         first = item.created
         if item.kind is ObjectKind.TABLE:
-            first = self.objects.timeline.first_time(item.id) or 0
+            first = self.warehouse.timeline.first_time(item.id) or 0
         detail, hint = f"It is known from T = {first} on.", f"Read it AS OF {first} or later."
         if item.kind is ObjectKind.MATERIALIZED_VIEW and item.revision:
             detail = (
                 f"It was replaced at T = {first}, and is known by this definition from then on."
             )
-            before = version_before(self.objects, item, at)
+            before = version_before(self.warehouse, item, at)
             if before is not None:
                 hint += (
                     " What it held before is for Spark: "
@@ -142,7 +142,7 @@ class StoredSources:
         item, version = self.outputs[object_id]
         if version is None:
             return None
-        table = self.objects.table(item)
+        table = self.warehouse.relations.table(item)
         return table.located(version) if table.files(version) else None
 
     def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found | None:
@@ -167,7 +167,7 @@ class StoredSources:
             if few_keys is None:
                 return None
             keys = Keys(few_keys, few_keys.columns)
-        return stored_with_keys(self.objects.table(item), version, lookup.columns, keys)
+        return stored_with_keys(self.warehouse.relations.table(item), version, lookup.columns, keys)
 
 
 class ExplainedSources(StoredSources):
@@ -187,8 +187,8 @@ class ExplainedSources(StoredSources):
 
     def stored(self, object_id: str) -> DataFrame | None:
         """The output's contents, if it exists."""
-        if object_id not in self.objects.catalog.items:
+        if object_id not in self.warehouse.catalog.items:
             return None
-        table = self.objects.table(self.objects.item(object_id))
+        table = self.warehouse.relations.table(self.warehouse.relations.item(object_id))
         version = table.version()
         return table.located(version) if table.files(version) else None

@@ -193,6 +193,21 @@ def told_to(into: Path) -> list[tuple[int, list[Any] | None]]:
     return found
 
 
+def wait_until_told(folder: Path, events: Sequence[Event]) -> None:
+    """Wait until each reader has acknowledged its last T; ``check_told`` says what is missing."""
+    newest: dict[str, int] = {}
+    for name, t in (e[1:3] for e in events if e[0] == "row"):
+        newest[name] = max(t, newest.get(name, -1))
+    until = time.monotonic() + SECONDS_TO_END
+    while time.monotonic() < until:
+        done = {
+            n: {t for t, rows in told_to(folder / f"{n}.jsonl") if rows is None} for n in newest
+        }
+        if all(newest[name] in done[name] for name in newest):
+            return
+        time.sleep(1)
+
+
 def check_told(into: Path, events: Sequence[Event]) -> None:
     """Every T, in order, whole, the same each time; again only what was not acknowledged."""
     wanted: dict[int, list[Any]] = defaultdict(list)
@@ -240,11 +255,12 @@ def test_named_readers(warehouse: Path, tmp_path: Path) -> None:
         running["service"].kill()
         settled = crew.run("settle")
         check_settled(settled)
-        last = crew.program("follow", names, tmp_path, lasting=40)
-        last.finish(SECONDS_TO_END)
         events = list(crew.events)
         check_outputs(warehouse, check_written(warehouse, events))
         told = crew.run("told", names)
+        last = crew.program("follow", names, tmp_path, lasting=SECONDS_TO_END)
+        wait_until_told(tmp_path, told)
+        last.kill()
         for name in FOLLOWED:
             check_told(tmp_path / f"{name}.jsonl", told)
             if name != "moved":  # it is stored nowhere

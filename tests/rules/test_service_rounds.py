@@ -13,6 +13,7 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.service.service import Service
+from ctsql.runtime.warehouse.advance_context import AdvanceContext
 from tests.rules.fakes import FEED, item
 
 
@@ -48,11 +49,13 @@ class Engine:
         self.tables = {i.id: Table(i.location) for i in items}
         self.catalog_store = SimpleNamespace(table=Table("catalog"))
         self.timeline = SimpleNamespace(table=Table("timeline"), read_to=0)
-        self.objects: Any = SimpleNamespace(
+        self.relations: Any = SimpleNamespace(
             table=lambda i: self.tables[i.id],
             sources=lambda: {i.id: ("", self.tables[i.id]) for i in self.catalog.sources()},
+        )
+        self.schedules: Any = SimpleNamespace(
             read_times=lambda *_, **__: set(),
-            check_stop=lambda: None,
+            is_refresh_due=lambda _: False,
         )
         self.brought: list[str] = []
 
@@ -64,12 +67,9 @@ class Engine:
         """The one T that there is."""
         return 7
 
-    def is_refresh_due(self) -> bool:
-        """Nothing waits."""
-        return False
-
-    def advance_one(self, output: Item, _until: int) -> None:
+    def advance_one(self, output: Item, _until: int, *, context: AdvanceContext) -> None:
         """Note it, or fail as its table does."""
+        context.check_stop()
         self.tables[output.id].version()
         self.brought.append(output.name.name)
 

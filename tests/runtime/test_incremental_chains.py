@@ -64,7 +64,7 @@ def test_chains_and_a_diamond(con: Connection) -> None:
 def created(con: Connection, name: str) -> int:
     """The time of an object's creation."""
     assert con._engine is not None
-    return next(i.created for i in con._engine.objects.catalog if i.name.name == name)
+    return next(i.created for i in con._engine.warehouse.catalog if i.name.name == name)
 
 
 def test_rows_of_others_are_corrected_and_then_it_follows_again(con: Connection) -> None:

@@ -59,9 +59,9 @@ def test_consumers_that_are_behind_or_failed_catch_up_exactly(con: Connection) -
     con.execute("INSERT INTO t VALUES (2, 5)")
     con.execute("SELECT * FROM latest; INSERT INTO t VALUES (4, 50)")
     con.execute("SELECT * FROM latest; DELETE FROM t WHERE k = 4; INSERT INTO t VALUES (4, 10)")
-    before = tree(Path(con._engine.warehouse.removeprefix("file:"))) if con._engine else {}
+    before = tree(Path(con._engine.location.removeprefix("file:"))) if con._engine else {}
     dry = _report(con, "MAINTAIN ALL RETAIN '0 seconds' DRY RUN")
-    after = tree(Path(con._engine.warehouse.removeprefix("file:"))) if con._engine else {}
+    after = tree(Path(con._engine.location.removeprefix("file:"))) if con._engine else {}
     assert before == after, "DRY RUN changes nothing"
     done = _report(con, "MAINTAIN ALL RETAIN '0 seconds'")
     assert set(done) == set(dry) == {
@@ -221,7 +221,7 @@ def test_no_binding_is_lost_with_the_log(
         now = engine.timeline.now
         bound.append((now, engine.timeline.version_at(item.id, now)))
     tables = [engine.timeline.table, engine.catalog_store.table]
-    tables += [engine.objects.table(i) for i in engine.catalog]
+    tables += [engine.relations.table(i) for i in engine.catalog]
     for table in tables:
         table.update()
         table.log.checkpoint(table.update(), engine.gateway.option(None))

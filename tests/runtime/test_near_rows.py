@@ -59,8 +59,8 @@ SELECT * FROM VALUES
 def table_of(con: Connection, name: str) -> DeltaTable:
     """An object's table, and so as Delta knows it."""
     assert con._engine is not None
-    objects = con._engine.objects
-    return objects.table(next(i for i in objects.catalog if i.name.name == name))
+    warehouse = con._engine.warehouse
+    return warehouse.relations.table(next(i for i in warehouse.catalog if i.name.name == name))
 
 
 def bag(rows: Rows | None, *columns: str) -> Counter[str]:

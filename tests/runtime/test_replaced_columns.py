@@ -165,11 +165,11 @@ def test_one_with_an_old_catalog_writes_nothing(
         shop.execute("INSERT INTO t VALUES (4, 4)")
         fresh = _engine(shop).mint_fresh()
         old.timeline.refresh()
-        ViewSink(old.objects, item).advance(fresh, full=True)
+        ViewSink(old.warehouse, item).advance(fresh, full=True)
         assert len(log(table)) == commits
-        assert old.objects.item(item.id) == item
+        assert old.relations.item(item.id) == item
         with pytest.raises(CtsqlError) as refused:
-            StoredSources(old.objects).contents(item.id, fresh)
+            StoredSources(old.warehouse).contents(item.id, fresh)
         assert refused.value.condition == "VIEW_REPLACED"
         shop.execute("DELETE FROM t WHERE k = 4")
         late.execute("SELECT * FROM m")

@@ -240,17 +240,17 @@ def test_named_readers_keep_history_and_are_followed(shop: Connection) -> None:
     engine = shop._engine
     assert engine is not None
     item = next(i for i in engine.catalog if str(i.name) == "m")
-    assert engine.objects.is_followed(item)
-    before = engine.objects.output(item).upper
+    assert engine.relations.is_followed(item)
+    before = engine.relations.output(item).upper
     for key in (11, 12, 13):
         shop.execute(f"INSERT INTO t VALUES ({key}, 1.0)")
     shop.execute("SELECT * FROM m")
-    assert len(engine.objects.output(item).entries(since=before)) == 1 + 3
+    assert len(engine.relations.output(item).entries(since=before)) == 1 + 3
     kept = Readers(engine).kept()
-    assert {engine.objects.item(k.object_id).name.name for k in kept} == {"m", "t"}
+    assert {engine.relations.item(k.object_id).name.name for k in kept} == {"m", "t"}
     for k in kept:
-        held = engine.objects.item(k.object_id)
-        assert k.version == engine.objects.version_at(held, before - 1)
+        held = engine.relations.item(k.object_id)
+        assert k.version == engine.versions.version_at(held, before - 1)
         assert k.consumer == "subscription 'slow'"
     assert len({r[0] for r in told(shop, "m AS 'slow'")}) == 3
 

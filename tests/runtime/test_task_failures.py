@@ -176,7 +176,7 @@ def test_replicas_that_fail_together_record_once(connect: Callable[[], Connectio
     assert engine is not None
     assert other is not None
     item = next(i for i in engine.catalog if i.name.name == "ratios")
-    output = other.objects.output(item)
+    output = other.warehouse.relations.output(item)
     output.fetch_recent_upper()
     begun = output.open(output.upper)
     first = expect_error(con, "SELECT * FROM ratios", "TASK_FAILED")

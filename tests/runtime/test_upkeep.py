@@ -64,7 +64,7 @@ def test_a_compaction_that_loses_leaves_nothing(
         con.execute(f"INSERT INTO t VALUES ({k}, 1); SELECT * FROM latest")
     engine = con._engine
     assert engine is not None
-    table = engine.objects.table(next(i for i in engine.catalog if i.name.name == "latest"))
+    table = engine.relations.table(next(i for i in engine.catalog if i.name.name == "latest"))
     commit = delta_transaction.Transaction.commit_rewrites
 
     def late(txn: delta_transaction.Transaction) -> int:
@@ -95,7 +95,7 @@ def test_a_sink_that_loses_to_a_compaction_tries_again(
         con.execute(f"INSERT INTO t VALUES ({k}, 1); SELECT * FROM latest")
     engine = con._engine
     assert engine is not None
-    table = engine.objects.table(next(i for i in engine.catalog if i.name.name == "latest"))
+    table = engine.relations.table(next(i for i in engine.catalog if i.name.name == "latest"))
     commit = delta_transaction.Transaction.commit
     compactions = []
 
@@ -141,7 +141,7 @@ def test_compaction_in_a_race(warehouse: Path, connect: Callable[[], Connection]
         while any(p.is_running() for p in processes):
             for name in ("latest", "sums"):
                 item = next(i for i in engine.refresh_catalog() if i.name.name == name)
-                done = compact(engine.objects.table(item), lambda f: choose(f, THOROUGH))
+                done = compact(engine.relations.table(item), lambda f: choose(f, THOROUGH))
                 compacted += bool(done and done.version)
                 lost += done is None
             con.execute("MAINTAIN latest")

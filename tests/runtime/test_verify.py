@@ -30,7 +30,7 @@ def test_verify_shows_and_repairs(con: Connection) -> None:
     assert clean.fetchall() == []
     assert clean.status == "VERIFY 0"
     assert con._engine is not None
-    (item,) = (i for i in con._engine.objects.catalog if i.name.name == "sums")
+    (item,) = (i for i in con._engine.warehouse.catalog if i.name.name == "sums")
     wrong = con.spark.createDataFrame([(7, 7), (7, 7)], "k INT, s BIGINT")
     wrong.write.format("delta").mode("append").save(item.location)
     found = con.execute("VERIFY MATERIALIZED VIEW sums REPAIR")
@@ -46,7 +46,7 @@ def test_verify_changes_nothing_unless_asked(con: Connection) -> None:
     con.execute(SET_UP)
     con.execute("SELECT * FROM sums").fetchall()
     assert con._engine is not None
-    (item,) = (i for i in con._engine.objects.catalog if i.name.name == "sums")
+    (item,) = (i for i in con._engine.warehouse.catalog if i.name.name == "sums")
     con.spark.sql(f"DELETE FROM delta.`{item.location}` WHERE k = 1")
     con.spark.sql(f"INSERT INTO delta.`{item.location}` VALUES (7, 7), (7, 7)")
     for _ in range(2):

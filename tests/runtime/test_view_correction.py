@@ -18,7 +18,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.write_handle import Committed, Output, UpperMismatch
 from ctsql.runtime.spark.session import active
 from ctsql.runtime.views.mint import Description
-from ctsql.runtime.views.sink import ViewSink
+from ctsql.runtime.views.sink import ViewSink, Written
 from tests.conftest import TEST_MASTER
 from tests.runtime.disk import data_files, folder, log, orphans, transaction
 from tests.runtime.processes import run_program
@@ -57,11 +57,11 @@ class View:
     @property
     def table(self) -> DeltaTable:
         """The view's table."""
-        return self.engine.objects.table(self.item)
+        return self.engine.relations.table(self.item)
 
     def sink(self) -> ViewSink:
         """A sink on it."""
-        return ViewSink(self.engine.objects, self.item)
+        return ViewSink(self.engine.warehouse, self.item)
 
     def foreign(self, statement: str) -> None:
         """Somebody else writes the view's table.
@@ -184,7 +184,7 @@ def test_nothing_is_compared_without_a_reason(view: View, monkeypatch: pytest.Mo
     view.foreign("OPTIMIZE $m")
     assert any("remove" in action for action in log(view.folder)[-1]), "it rewrote files"
     assert advance() == (0, 0)
-    view.engine.objects._outputs.clear()
+    view.engine.relations._outputs.clear()
     assert advance() == (0, 0), "nor by a process that knows nothing yet"
 
 
@@ -192,9 +192,9 @@ def test_rows_that_came_while_it_was_compared(view: View) -> None:
     """A foreign commit between the version compared and our commit is noticed by the next."""
     now = view.tick("INSERT INTO t VALUES (5)")
     sink, right = view.sink(), view.right()
-    batch = sink.write(Description(view.engine.objects.output(view.item).upper, now + 1))
+    written = sink.write(Description(view.engine.relations.output(view.item).upper, now + 1))
     view.foreign("INSERT INTO $m VALUES (9)")
-    assert isinstance(sink.append(batch), Committed)
+    assert isinstance(sink.append(written), Committed)
     assert view.stored() == right + Counter([9])
     view.engine.advance([view.item], view.tick())
     assert view.stored() == right
@@ -211,9 +211,9 @@ def test_vector_of_appends(view: View, case: dict[str, Any]) -> None:
     output = sink.output = Output(view.table, f"test:{uuid.uuid4()}")
     output.compare_and_append((), expected=0, new=start + case["upper"])
     files, commits = data_files(view.folder), len(log(view.folder))
-    batch = sink.write(Description(lower, upper))
+    written = sink.write(Description(lower, upper))
     assert data_files(view.folder) > files
-    outcome = sink.append(batch)
+    outcome = sink.append(written)
     fresh = log(view.folder)[commits:]
     if case["result"].startswith("dropped"):
         assert outcome == UpperMismatch(start + case["upper"], lower)
@@ -239,7 +239,7 @@ engine = con._engine
 engine.refresh_catalog()
 engine.timeline.refresh()
 (item,) = [i for i in engine.catalog if i.name.name == "m"]
-sink = ViewSink(engine.objects, item)
+sink = ViewSink(engine.warehouse, item)
 description = Description(int(sys.argv[2]), int(sys.argv[3]))
 with active(engine.session):
     for _ in range(2):
@@ -254,14 +254,14 @@ def test_one_process_writes_another_appends(
     """A description travels, and so does its batch; the second one is outdated and deleted."""
     view = View(connect())
     now = view.tick("DELETE FROM t WHERE k = 2; INSERT INTO t VALUES (3), (1)")
-    lower = view.engine.objects.output(view.item).fetch_recent_upper()
+    lower = view.engine.relations.output(view.item).fetch_recent_upper()
     said = run_program(ELSEWHERE, str(warehouse), str(lower), str(now + 1))
     first, second = (x.removeprefix("batch ") for x in said.splitlines() if x.startswith("batch "))
     sink = view.sink()
     with active(view.engine.session):
-        assert isinstance(sink.append(sink.output.batch_of(first)), Committed)
+        assert isinstance(sink.append(Written(sink.output.batch_of(first))), Committed)
     assert view.stored() == Counter([1, 1, 1, 3])
-    assert sink.append(sink.output.batch_of(second)) == UpperMismatch(now + 1, lower)
+    assert sink.append(Written(sink.output.batch_of(second))) == UpperMismatch(now + 1, lower)
     assert not orphans(view.folder)
     con = connect()
     assert Counter(con.execute("SELECT k FROM m").fetchall()) == Counter([(1,), (1,), (1,), (3,)])

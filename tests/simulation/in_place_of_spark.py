@@ -18,15 +18,14 @@ from ctsql.runtime.rows.multiset_local import cancel
 from ctsql.runtime.spark.job_metrics import Work
 from ctsql.runtime.tasks import runs, sink as ct
 from ctsql.runtime.tasks.runs import Run
-from ctsql.runtime.views import change_plans as plans, refresh as following, sink as mv
+from ctsql.runtime.views import change_plans as plans, refresh, sink as mv
+from ctsql.runtime.views.outcomes import Fallback
+from ctsql.runtime.views.refresh import RefreshOutcome
+from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
-from ctsql.runtime.warehouse import (
-    relation_rows as object_rows,
-    relations as objects,
-    sources,
-    timeline,
-)
-from ctsql.runtime.warehouse.relations import Objects
+from ctsql.runtime.views.strategies import recompute
+from ctsql.runtime.warehouse import relations, sources, timeline, versions
+from ctsql.runtime.warehouse.warehouse import Warehouse
 from tests.simulation.memory_log import Functions, Rows
 from tests.simulation.memory_store import Bag
 from tests.simulation.world import COLUMNS, DEFINED, Fails, Part, Several, Task, View
@@ -85,36 +84,39 @@ def lower_view(plan: ViewWrite, context: Context) -> Rows:
         raise _failed() from None
 
 
-def stage_change(
-    done: following.Following, made: object, plan: object, moves: object, at: int
-) -> following.Refreshed:
+def follow_changes(
+    context: RefreshContext,
+    made: object,
+    plan: object,
+    kept: object,
+    moves: object,
+    span: tuple[int, int],
+) -> RefreshOutcome | Fallback:
     """A view's change: its query at both times, and the rows that go among those stored."""
-    view = DEFINED[done.plan.object_id]
+    view = DEFINED[context.view.object_id]
     assert isinstance(view, View)
-    outputs = {done.item.id: (done.item, done.batch.version_read)}
-    found: Any = sources.StoredSources(done.objects, outputs=outputs)
-    before, _ = done._span()
-    times = (before, at)
+    outputs = {context.item.id: (context.item, context.batch.version_read)}
+    found: Any = sources.StoredSources(context.warehouse, outputs=outputs)
     try:
         old, new = (
-            view.query(*[found.contents(name, time).bag() for name in view.reads]) for time in times
+            view.query(*[found.contents(name, time).bag() for name in view.reads]) for time in span
         )
     except Fails:
         raise _failed() from None
-    stored: Rows = found.stored(done.item.id) or Rows(())
+    stored: Rows = found.stored(context.item.id) or Rows(())
     gone, victims = old - new, dict[str, set[int]]()
     for row, (path, number) in zip(stored.rows, stored.places, strict=True):
         if gone[row] > 0:
             gone[row] -= 1
             victims.setdefault(path, set()).add(number)
     if +gone:
-        raise following.Unusable("ROWS_DIFFER")
-    staging: Any = done.batch.at(done.time)
+        return Fallback("ROWS_DIFFER")
+    staging: Any = context.staging
     if fresh := new - old:
         staging.stage(Rows(fresh.elements()))
     if victims:
         staging.delete_rows([(path, frozenset(numbers)) for path, numbers in victims.items()])
-    return following.Refreshed(strategy=Strategy.INCREMENTAL)
+    return RefreshOutcome(strategy=Strategy.INCREMENTAL)
 
 
 def stage(
@@ -135,14 +137,16 @@ def stage(
     return bool(left.inserts or victims)
 
 
-def stage_together(objects: Objects, item: Item, attempt: Attempt, runs: list[Run]) -> list[int]:
+def stage_together(
+    warehouse: Warehouse, item: Item, attempt: Attempt, runs: list[Run]
+) -> list[int]:
     """Stage what the body inserts at each of several Ts, by its Python function."""
     task, handle = DEFINED[item.id], cast("Any", attempt)
     assert isinstance(task, Task)
     found = []
     for run in runs:
         ((object_id, movement),) = run.movements
-        rows: Any = objects.added_by(objects.item(object_id), movement)
+        rows: Any = warehouse.versions.added_by(warehouse.relations.item(object_id), movement)
         try:
             _, inserts = task.body(Counter(), rows.bag())
         except Fails:
@@ -187,20 +191,20 @@ def without_spark() -> Iterator[None]:
             (runs, "few", lambda rows: rows),
             (runs, "only_inserts", lambda rows: rows),
             (runs, "InputChange", Inserts),
-            (following, "stage_change", stage_change),
+            (refresh, "follow_changes", follow_changes),
             (plans.Prepared, "refusal", lambda _: None),
-            (mv, "lower_view", lower_view),
+            (recompute, "lower_view", lower_view),
             (mv, "Meter", lambda _: Idle()),
-            (mv, "stage", stage),
+            (recompute, "stage", stage),
             (sources, "lower_view", lower_view),
             (timeline, "F", Functions),
-            (objects, "bind_stored", bind),
+            (relations, "bind_stored", bind),
             (input_changes, "F", Functions),
             (input_changes, "DataFrame", Rows),
-            (object_rows, "net_change", lambda rows, _: rows),
-            (objects.Objects, "stored_columns", lambda *_: COLUMNS),
-            (objects.Objects, "columns_at", lambda *_: COLUMNS),
-            (objects.Objects, "present", lambda *given: list(given[-1])),
+            (versions, "net_change", lambda rows, _: rows),
+            (relations.Relations, "stored_columns", lambda *_: COLUMNS),
+            (versions.Versions, "columns_at", lambda *_: COLUMNS),
+            (versions.Versions, "present", lambda *given: list(given[-1])),
         ):
             stack.enter_context(mock.patch.object(module, name, function))
         yield

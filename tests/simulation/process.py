@@ -9,10 +9,13 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.commit import Committed, Disturbed, Outcome
 from ctsql.runtime.log.write_handle import Output
+from ctsql.runtime.statements import refresh_view
+from ctsql.runtime.statements.failed_task import retry_failed, skip_failed
+from ctsql.runtime.tasks.progress import failure_of
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
-from ctsql.runtime.warehouse.relations import Objects
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.timeline import Timeline
+from ctsql.runtime.warehouse.warehouse import Warehouse
 from tests.simulation.memory_log import MemoryGateway
 from tests.simulation.memory_store import Fate, Killed, Store
 from tests.simulation.model import CATALOG, TIMELINE, require
@@ -35,16 +38,15 @@ class MemoryEngine(Engine):
     def _open(self) -> None:
         """Open the warehouse, which is there already."""
         self.gateway = self._memory
-        self.warehouse = self._given
+        self.location = self._given
         self.catalog_store = DeltaCatalog(self.gateway, CATALOG, self._given)
-        self.timeline = Timeline(self.gateway, TIMELINE)
-        self.objects = Objects(self.gateway, self.timeline)
+        self._use(Warehouse.over(self.gateway, Timeline(self.gateway, TIMELINE)))
 
     def outputs(self) -> Iterator[Output]:
         """Every write handle there is."""
         yield self.timeline._output
         yield self.catalog_store._output
-        yield from self.objects._outputs.values()
+        yield from self.relations._outputs.values()
 
 
 @dataclass
@@ -187,7 +189,7 @@ class Process:
         assert item is not None
         foreign = model.foreign.get(item.id)
         at = engine.read_time([item])
-        rows: Any = StoredSources(engine.objects).contents(item.id, at)
+        rows: Any = StoredSources(engine.warehouse).contents(item.id, at)
         model.check_read(item.id, at, rows.bag(), since, foreign)
 
     def past(self, engine: MemoryEngine) -> None:
@@ -197,13 +199,13 @@ class Process:
         item = self._any(engine, lambda i: i.kind is ObjectKind.CONTINUAL_TASK and not i.outputs)
         if item is None:
             return
-        complete = min(engine.objects.stored_upper(item) - 1, engine.timeline.now)
+        complete = min(engine.versions.stored_upper(item) - 1, engine.timeline.now)
         times = [t for t in self.simulation.model.times if item.created <= t <= complete]
         if not times:
             return
         at = self.simulation.rng.choice(times)
         try:
-            rows: Any = StoredSources(engine.objects).contents(item.id, at)
+            rows: Any = StoredSources(engine.warehouse).contents(item.id, at)
         except CtsqlError as problem:
             if problem.condition != "HISTORY_LOST":
                 raise
@@ -215,13 +217,13 @@ class Process:
         engine.refresh_catalog()
         task = self._any(engine, lambda i: bool(i.outputs))
         # A task is written before it exists; here it exists first.
-        if task is None or engine.objects.output(task).fetch_recent_upper() <= task.created:
+        if task is None or engine.relations.output(task).fetch_recent_upper() <= task.created:
             return
         outputs = engine.catalog.outputs_of(task)
         at = engine.read_time(outputs, strict=False)
         if at >= task.created:
             for item in outputs:
-                rows: Any = StoredSources(engine.objects).contents(item.id, at)
+                rows: Any = StoredSources(engine.warehouse).contents(item.id, at)
                 self.simulation.model.check_read(item.id, at, rows.bag(), {}, None)
 
     def full(self, engine: MemoryEngine) -> None:
@@ -229,20 +231,23 @@ class Process:
         engine.refresh_catalog()
         view = self._any(engine, lambda i: i.kind is ObjectKind.MATERIALIZED_VIEW)
         if view is not None:
-            engine.refresh_view(view, full=True)
+            refresh_view.refresh_view(engine, view, full=True)
 
     def mend(self, engine: MemoryEngine) -> None:
         """ALTER CONTINUAL TASK ... RETRY or SKIP."""
         engine.refresh_catalog()
         task = self._any(
-            engine, lambda i: i.kind is ObjectKind.CONTINUAL_TASK and engine.failure(i) is not None
+            engine,
+            lambda i: (
+                i.kind is ObjectKind.CONTINUAL_TASK and failure_of(engine.warehouse, i) is not None
+            ),
         )
         if task is None:
             return
         if self.simulation.rng.random() < 0.5:
-            engine.retry_failed(task)
+            retry_failed(engine, task)
         else:
-            engine.skip_failed(task)
+            skip_failed(engine, task)
 
     def _any(self, engine: MemoryEngine, wanted: Callable[[Item], bool]) -> Item | None:
         found = [i for i in engine.catalog if wanted(i)]

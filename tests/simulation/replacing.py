@@ -20,10 +20,12 @@ from ctsql.catalog.schemas import Column, same_columns
 from ctsql.planner.lowering import Context
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.views import sink as mv
+from ctsql.runtime.statements.refresh_view import refresh_view
+from ctsql.runtime.views.strategies import recompute
 from ctsql.runtime.warehouse import sources
-from ctsql.runtime.warehouse.relations import DEFINITION, REVISION, Objects
+from ctsql.runtime.warehouse.relations import Relations
 from ctsql.runtime.warehouse.sources import StoredSources
+from ctsql.runtime.warehouse.versions import DEFINITION, REVISION
 from tests.simulation import in_place_of_spark, world
 from tests.simulation.memory_log import Rows
 from tests.simulation.memory_store import Bag, Folder, Sent
@@ -127,17 +129,17 @@ class Replacing(Simulation):
             tag = next(t for d, t in TAGS.items() if d.endswith(plan.desired.sql.span.text))
             return Rows(_tagged(tag, found.contents(SOURCE, context.at).bag()).elements())
 
-        def stored_columns(objects: Objects, item: Item) -> tuple[Column, ...]:
+        def stored_columns(relations: Relations, item: Item) -> tuple[Column, ...]:
             if item.id != VIEW:
                 return world.COLUMNS
-            return (Column(objects.table(item).schema_text(), "string"), *world.COLUMNS)
+            return (Column(relations.table(item).schema_text(), "string"), *world.COLUMNS)
 
         with super()._patched(), ExitStack() as stack:
             for owner, name, function in (
-                (mv, "lower_view", lower_view),
+                (recompute, "lower_view", lower_view),
                 (sources, "lower_view", lower_view),
-                (mv, "table_schema", lambda item: item.columns[0].name),
-                (Objects, "stored_columns", stored_columns),
+                (recompute, "table_schema", lambda item: item.columns[0].name),
+                (Relations, "stored_columns", stored_columns),
             ):
                 stack.enter_context(mock.patch.object(owner, name, function))
             yield
@@ -179,15 +181,15 @@ class Replacer(Process):
 
         engine.catalog_store.change(replaced)
         engine.refresh_catalog()
-        engine.refresh_view(old, full=True, replaced=True)
+        refresh_view(engine, old, full=True, replaced=True)
 
     def show(self, engine: MemoryEngine) -> None:
         """A strict read, by the definition that this process knows then."""
         engine.refresh_catalog()
-        at = engine.read_time([engine.objects.item(VIEW)])
-        item = engine.objects.item(VIEW)
+        at = engine.read_time([engine.relations.item(VIEW)])
+        item = engine.relations.item(VIEW)
         try:
-            rows: Any = StoredSources(engine.objects).contents(VIEW, at)
+            rows: Any = StoredSources(engine.warehouse).contents(VIEW, at)
         except CtsqlError as problem:
             if problem.condition != "VIEW_REPLACED":
                 raise

@@ -12,8 +12,10 @@ from unittest import mock
 
 from ctsql.planner.ivm import StateNeed, StatePlan
 from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.views import refresh as following, state_table as view_state
-from ctsql.runtime.views.refresh import Following, Refreshed
+from ctsql.runtime.views import refresh, state_table as view_state
+from ctsql.runtime.views.outcomes import Fallback
+from ctsql.runtime.views.refresh import RefreshOutcome, ViewRefresh
+from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.state_table import ViewState
 from ctsql.runtime.views.table_deltas import Moved
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -76,13 +78,13 @@ class Stated(Simulation):
     def _patched(self) -> Iterator[None]:
         with super()._patched(), ExitStack() as stack:
             for owner, name, function in (
-                (following, "stage_change", _stage_change),
+                (refresh, "follow_changes", _follow_changes),
                 (view_state, "stage", in_place_of_spark.stage),
                 (view_state, "StoredRows", lambda table, version: table.located(version)),
                 (ViewState, "look", _look),
                 (ViewState, "_make", _make),
-                (Following, "_fill", _fill),
-                (Following, "is_strict_arithmetic", lambda _: True),
+                (ViewRefresh, "_fill", _fill),
+                (RefreshContext, "is_strict_arithmetic", lambda _: True),
                 (MemoryEngine, "outputs", _outputs),
             ):
                 stack.enter_context(mock.patch.object(owner, name, function))
@@ -95,46 +97,51 @@ def _look(state: ViewState, plan: object, made: object) -> tuple[StatePlan, Stat
 
 
 def _make(state: ViewState, schema: object) -> None:
-    gateway: Any = state.objects.gateway
+    gateway: Any = state.warehouse.gateway
     if not gateway.exists(state.location):
         gateway.store.make(state.location)
 
 
-def _fill(done: Following, kept: StatePlan, plan: object, made: object, at: int) -> None:
-    rows: Any = Rows(_groups_at(done, at).elements())
+def _fill(done: ViewRefresh, kept: StatePlan, plan: object, made: object, at: int) -> None:
+    rows: Any = Rows(_groups_at(done.context, at).elements())
     done.state.build(kept, rows, at)
 
 
-def _groups_at(done: Following, at: int) -> Bag:
-    view = DEFINED[done.item.id]
+def _groups_at(context: RefreshContext, at: int) -> Bag:
+    view = DEFINED[context.item.id]
     assert isinstance(view, View)
-    sources: Any = StoredSources(done.objects)
+    sources: Any = StoredSources(context.warehouse)
     try:
         return groups(view.query(*[sources.contents(n, at).bag() for n in view.reads]))
     except Fails:
         raise in_place_of_spark._failed() from None
 
 
-_stage_plainly = in_place_of_spark.stage_change
+_follow_plainly = in_place_of_spark.follow_changes
 
 
-def _stage_change(
-    done: Following, made: object, plan: object, moves: dict[str, Moved], at: int
-) -> Refreshed:
+def _follow_changes(
+    context: RefreshContext,
+    made: object,
+    plan: object,
+    kept: object,
+    moves: dict[str, Moved],
+    span: tuple[int, int],
+) -> RefreshOutcome | Fallback:
     """The view's change, and where the stored groups are known what they become."""
-    stored: Any = done.state.stored()
-    told = _stage_plainly(done, made, plan, moves, at)
-    if stored is not None:
+    stored: Any = context.state.stored()
+    outcome = _follow_plainly(context, made, plan, kept, moves, span)
+    if stored is not None and not isinstance(outcome, Fallback):
         before = next(iter(moves.values())).since
-        wanted = _groups_at(done, before)
-        require(stored.bag() == wanted, "S1: other groups", done.item.id, before, stored.bag())
-        after: Any = Rows(_groups_at(done, at).elements())
-        done.state.stage(after, stored)
-    return told
+        wanted = _groups_at(context, before)
+        require(stored.bag() == wanted, "S1: other groups", context.item.id, before, stored.bag())
+        after: Any = Rows(_groups_at(context, span[1]).elements())
+        context.state.stage(after, stored)
+    return outcome
 
 
 def _outputs(engine: MemoryEngine) -> Iterator[Any]:
     yield engine.timeline._output
     yield engine.catalog_store._output
-    yield from engine.objects._outputs.values()
-    yield from engine.objects.states.values()
+    yield from engine.relations._outputs.values()
+    yield from engine.relations.states.values()

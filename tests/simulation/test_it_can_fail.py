@@ -21,12 +21,13 @@ from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.log.uppers import Uppers
 from ctsql.runtime.log.write_handle import Attempt, Output
+from ctsql.runtime.statements import refresh_view
 from ctsql.runtime.tasks import runs, sink as ct
 from ctsql.runtime.tasks.multi_output import Attempts
-from ctsql.runtime.views.refresh import Following
+from ctsql.runtime.views.refresh import ViewRefresh
 from ctsql.runtime.views.sink import ViewSink
-from ctsql.runtime.warehouse.relations import Objects
 from ctsql.runtime.warehouse.timeline import Timeline
+from ctsql.runtime.warehouse.versions import Versions
 from tests.simulation.memory_log import MemoryTransaction
 from tests.simulation.mistakes import NOTICED, check_noticed
 from tests.simulation.simulation import replay
@@ -97,10 +98,10 @@ def _passes_over(real: Callable[..., bool]) -> Callable[..., bool]:
 
 def _mints_after(engine: Any, item: Any, *, full: bool) -> None:
     until = engine.mint()
-    engine.advance([engine.objects.item(r.object_id) for r in item.reads], until)
-    if engine.objects.output(item).fetch_recent_upper() > until:
+    engine.advance([engine.relations.item(r.object_id) for r in item.reads], until)
+    if engine.relations.output(item).fetch_recent_upper() > until:
         until = engine.mint_fresh()
-    ViewSink(engine.objects, item).advance(until, full=full)
+    ViewSink(engine.warehouse, item).advance(until, full=full)
 
 
 def _takes_any_state(uppers: Any, version: int) -> None:
@@ -110,8 +111,8 @@ def _takes_any_state(uppers: Any, version: int) -> None:
 
 
 def _skips_first(real: Callable[..., Any]) -> Callable[..., Any]:
-    def due_runs(task_objects: Any, item: Any, *, after: int, until: int) -> Any:
-        found = sorted(real(task_objects, item, after=after, until=until), key=lambda r: r.time)
+    def due_runs(warehouse: Any, item: Any, *, after: int, until: int) -> Any:
+        found = sorted(real(warehouse, item, after=after, until=until), key=lambda r: r.time)
         return found[1:] if len(found) > 2 else found
 
     return due_runs
@@ -120,7 +121,7 @@ def _skips_first(real: Callable[..., Any]) -> Callable[..., Any]:
 def _heals_unseen(real: Callable[..., Change]) -> Callable[..., Change]:
     def change_of(of: Any, item: Any, movement: Any, columns: Any = None) -> Change:
         between = range(movement.before + 1, movement.version + 1)
-        table = of.table(item)
+        table = of._relations.table(item)
         found = real(of, item, movement, columns)
         is_seen = found is Change.FAILED or any(table.commit_at(v).changes_data for v in between)
         return found if is_seen else Change.NONE
@@ -130,7 +131,7 @@ def _heals_unseen(real: Callable[..., Change]) -> Callable[..., Change]:
 
 def _counts_under_errors(of: Any, item: Any, at: int) -> int | None:
     version = of.version_at(item, at)
-    return 0 if version is None else of.table(item).rows_count(version)  # type: ignore[no-any-return]
+    return 0 if version is None else of._relations.table(item).rows_count(version)  # type: ignore[no-any-return]
 
 
 def _whole_commits(real: Callable[..., movements.Stored]) -> Callable[..., movements.Stored]:
@@ -150,11 +151,11 @@ def _lead_first(attempts: Any, new: int, metadata: Any) -> Any:
 
 
 def _as_it_is(real: Callable[..., Any]) -> Callable[..., Any]:
-    def open_(task_objects: Any, task: Any, time: int) -> Any:
-        attempts = real(task_objects, task, time)
+    def open_(warehouse: Any, task: Any, time: int, context: Any) -> Any:
+        attempts = real(warehouse, task, time, context)
         if attempts is not None:
             for object_id, (item, _) in attempts.read.items():
-                newest = task_objects.table(item).version()
+                newest = warehouse.relations.table(item).version()
                 attempts.read[object_id] = (item, newest)
         return attempts
 
@@ -165,8 +166,8 @@ def _complete_by_any(real: Callable[..., int]) -> Callable[..., int]:
     def complete(engine: Any, item: Any) -> int:
         if item.kind is not ObjectKind.TASK_OUTPUT:
             return real(engine, item)
-        outputs = engine.catalog.outputs_of(engine.objects.item(item.owner))
-        return max(real(engine, item), *(engine.objects.stored_upper(o) - 1 for o in outputs))
+        outputs = engine.catalog.outputs_of(engine.relations.item(item.owner))
+        return max(real(engine, item), *(engine.versions.stored_upper(o) - 1 for o in outputs))
 
     return complete
 
@@ -208,7 +209,7 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
         _passes_over(Timeline._take_older),
     ),
     "a full refresh binds a T after bringing up what it reads": (
-        Engine,
+        refresh_view,
         "refresh_view",
         _mints_after,
     ),
@@ -218,16 +219,16 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
         _takes_any_state,
     ),
     "rows that are back after an error are no change": (
-        Objects,
+        Versions,
         "change_of",
-        _heals_unseen(Objects.change_of),
+        _heals_unseen(Versions.change_of),
     ),
     "the error of a view below is another one at each T": (
         Failure,
         "is_like",
         lambda failure, other: failure.reason == other.reason,
     ),
-    "rows under an error are counted": (Objects, "rows_count", _counts_under_errors),
+    "rows under an error are counted": (Versions, "rows_count", _counts_under_errors),
     "the past in the middle of a shared commit is what was before it": (
         movements,
         "stored_at",
@@ -238,7 +239,7 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
         "movements",
         _one_each(movements.movements),
     ),
-    "who follows does not ask for others' rows": (Following, "has_foreign_rows", lambda _: False),
+    "who follows does not ask for others' rows": (ViewRefresh, "has_foreign_rows", lambda _: False),
 }
 
 

@@ -9,7 +9,7 @@ from hypothesis import example, given, strategies as st
 
 from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart, parse_every, refresh_text
 from ctsql.catalog.times import CLOSED, from_datetime
-from ctsql.runtime.warehouse.schedules import Schedule
+from ctsql.runtime.warehouse.refresh_times import Schedule
 
 VECTOR = json.loads(
     (Path(__file__).resolve().parent.parent / "vectors" / "mv_sink.json").read_text()

@@ -1,23 +1,21 @@
-"""The rows and columns of stored objects, and what a movement does to them.
+"""Which version of an object's table holds which T, what changes from one to the next, its rows.
 
-Part of :class:`ctsql.runtime.warehouse.relations.Objects`. A table belongs to who writes it, so its
-columns may change at any commit: rows as of T are those of the version of T, by the columns of that
-version, and a movement may change what the rows that stay look like
-(docs/decisions/0065-rows-by-their-own-version.md).
+A source's versions are bound to times by the timeline; an output's own commits say their times.
+
+A table belongs to who writes it, so its columns may change at any commit: rows as of T are those of
+the version of T, by the columns of that version, and a movement may change what the rows that stay
+look like (docs/decisions/0065-rows-by-their-own-version.md).
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
-from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column
-from ctsql.planner.lowering import declared_type
 from ctsql.runtime.delta.change_feed import added_rows, change_rows, few_added
 from ctsql.runtime.delta.reshaping import filled
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
@@ -27,49 +25,77 @@ from ctsql.runtime.log.failures import Failure, held_at
 from ctsql.runtime.log.table_changes import Movement, Stored
 from ctsql.runtime.log.table_metadata import Reshaped, reshaped
 from ctsql.runtime.rows.multiset import net_change
+from ctsql.runtime.warehouse.relations import Relations, columns_of
+from ctsql.runtime.warehouse.timeline import Timeline
+
+DEFINITION = "definition"
+"""In the metadata of an output's commit: of which definition it is."""
+REVISION = "revision"
+"""There too, of a view that was replaced: how often that was."""
 
 
-class ObjectRows(ABC):
-    """Rows and columns of objects whose tables and versions are known."""
+def revision_of(item: Item) -> dict[str, object]:
+    """What a commit of a view says of how often it was replaced; nothing of one that never was."""
+    is_view = item.kind is ObjectKind.MATERIALIZED_VIEW
+    return {REVISION: item.revision} if is_view and item.revision else {}
 
-    def __init__(self) -> None:
-        self._columns: dict[str, tuple[str, tuple[Column, ...]]] = {}
 
-    @abstractmethod
-    def table(self, item: Item) -> DeltaTable:
-        """The Delta table of an object that has one."""
+class Versions:
+    """The versions of the objects of a registry, and their rows."""
 
-    @abstractmethod
+    def __init__(self, relations: Relations, timeline: Timeline) -> None:
+        self._relations = relations
+        self._timeline = timeline
+
     def version_at(self, item: Item, at: int) -> int | None:
-        """The version that holds an object's contents as of T; None before there were any."""
+        """The version that holds an object's contents as of T; None before there were any.
 
-    @abstractmethod
+        Where a later commit is shared by Ts before and after this one, that is not all of it:
+        rows are to be read by :meth:`contents_at`.
+        """
+        return self.stored_at(item, at).version
+
     def stored_at(self, item: Item, at: int) -> Stored:
         """Where an object's contents as of T are."""
+        if item.kind is ObjectKind.TABLE:
+            return Stored(self._timeline.version_at(item.id, at))
+        return moved.stored_at(self._relations.output(item).entries(since=at + 1), at)
 
-    # ---- columns
+    def stored_upper(self, item: Item) -> int:
+        """An output's upper (exclusive), or its time of creation when nothing is written yet.
 
-    def columns_now(self, item: Item) -> tuple[Column, ...]:
-        """An object's columns; for a table as its log has them, whoever changed it."""
-        if item.kind is not ObjectKind.TABLE:
-            return item.columns
-        text = self.table(item).schema_text()
-        known = self._columns.get(item.id)
-        if known is None or known[0] != text:
-            known = self._columns[item.id] = (text, self.stored_columns(item))
-        return known[1]
+        CLOSED for a view that is finished.
+        """
+        return max(self._relations.output(item).fetch_recent_upper(), item.created)
 
-    def stored_columns(self, item: Item) -> tuple[Column, ...]:
-        """The columns of an object's table."""
-        return _columns_of(self.table(item).frame_of(()).schema)
+    def movements(self, item: Item, *, after: int, until: int) -> list[Movement]:
+        """The changes of an object's table with after < T <= until, oldest first."""
+        if item.kind is ObjectKind.TABLE:
+            found = []
+            before = self._timeline.version_at(item.id, after)
+            for binding in self._timeline.moves(item.id, after, until):
+                found.append(
+                    Movement(binding.time, -1 if before is None else before, binding.version)
+                )
+                before = binding.version
+            return found
+        entries = self._relations.output(item).entries(since=after + 1)
+        return moved.movements(entries, after=after, until=until)
+
+    def reads_at(self, item: Item, time: int) -> dict[str, object]:
+        """What a commit of an output at T says of itself: T, and the versions it was made from."""
+        read = [self._relations.item(r.object_id) for r in item.reads]
+        versions = {i.id: self.version_at(i, time) for i in read if i.location is not None}
+        definition = self._relations.catalog.fingerprint(item)
+        return {"t": time, "bindings": versions, DEFINITION: definition, **revision_of(item)}
 
     def columns_at(self, item: Item, at: int) -> tuple[Column, ...]:
         """An object's columns as of T; for a table as the version that it had then has them."""
         version = self.version_at(item, at) if item.kind is ObjectKind.TABLE else None
         if version is None:
-            return self.columns_now(item)
-        table = self.table(item)
-        return _columns_of(table.schema_at(self.settled(table, version)))
+            return self._relations.columns_now(item)
+        table = self._relations.table(item)
+        return columns_of(table.schema_at(self.settled(table, version)))
 
     def reshaped(
         self, item: Item, movement: Movement, columns: Collection[str] | None = None
@@ -81,17 +107,15 @@ class ObjectRows(ABC):
         """
         if item.kind is not ObjectKind.TABLE or movement.before < 0:
             return Reshaped()
-        table = self.table(item)
+        table = self._relations.table(item)
         old, new = table.metadata_at(movement.before), table.metadata_at(movement.version)
         return Reshaped() if old is new else reshaped(old, new, columns)
-
-    # ---- rows
 
     def present(self, item: Item, movement: Movement, columns: Collection[str]) -> list[str]:
         """Some columns, as far as a table has them after a movement."""
         if item.kind is not ObjectKind.TABLE:
             return list(columns)
-        there = self.table(item).metadata_at(movement.version).columns
+        there = self._relations.table(item).metadata_at(movement.version).columns
         return [c for c in columns if fold(c) in there]
 
     def change_of(
@@ -102,7 +126,7 @@ class ObjectRows(ABC):
         Args:
             columns: what is read of a table, whose other columns may change; None for all of it.
         """
-        table = self.table(item)
+        table = self._relations.table(item)
         try:
             shape = self.reshaped(item, movement, columns)
         except CtsqlError as problem:
@@ -122,7 +146,7 @@ class ObjectRows(ABC):
 
     def rows_inserted(self, item: Item, movement: Movement) -> int | None:
         """How many rows a movement of kind APPEND inserts; None when the log does not say."""
-        return moved.rows_inserted(self.table(item), movement)
+        return moved.rows_inserted(self._relations.table(item), movement)
 
     def rows_count(self, item: Item, at: int) -> int | None:
         """How many rows an object holds as of T, from the log; None when it does not say."""
@@ -135,15 +159,15 @@ class ObjectRows(ABC):
             return 0
         # Under an error lie the rows from before it, which are not what the view holds.
         held = self.held_error(item, stored.version)
-        return None if held else self.table(item).rows_count(stored.version)
+        return None if held else self._relations.table(item).rows_count(stored.version)
 
     def added_by(self, item: Item, movement: Movement) -> DataFrame:
         """The rows a movement of kind APPEND inserts."""
-        return added_rows(self.table(item), movement)
+        return added_rows(self._relations.table(item), movement)
 
     def few_added_by(self, item: Item, movement: Movement) -> pa.Table | None:
         """The same, if they are few and this process may read them."""
-        return few_added(self.table(item), movement)
+        return few_added(self._relations.table(item), movement)
 
     def changed_by(
         self, item: Item, movement: Movement, columns: list[str], *, only_inserts: bool = False
@@ -162,7 +186,7 @@ class ObjectRows(ABC):
             raise held.view_error(item)
         if only_inserts and self.reshaped(item, movement, columns).untold:
             # A row of another type is another row, so none of those from before is like it.
-            rows = self.table(item).come_rows(movement.before, movement.version)
+            rows = self._relations.table(item).come_rows(movement.before, movement.version)
             return net_change(rows.withColumn(CHANGE_TYPE, F.lit("insert")), columns)
         return net_change(self.change_rows(item, movement, columns), columns)
 
@@ -178,10 +202,10 @@ class ObjectRows(ABC):
         untold = self.reshaped(item, movement, columns).untold
         if untold:
             raise self._type_changed(item, movement, untold[0])
-        return change_rows(self.table(item), movement)
+        return change_rows(self._relations.table(item), movement)
 
     def _type_changed(self, item: Item, movement: Movement, column: str) -> CtsqlError:
-        table, name = self.table(item), fold(column)
+        table, name = self._relations.table(item), fold(column)
         old = table.metadata_at(movement.before)
         new = table.metadata_at(movement.version).columns[name]
         was = old.counterpart(new)
@@ -198,7 +222,7 @@ class ObjectRows(ABC):
         """The error that a view holds since a commit that moved its upper."""
         if item.kind is not ObjectKind.MATERIALIZED_VIEW:
             return None
-        return held_at(self.table(item), version)
+        return held_at(self._relations.table(item), version)
 
     def contents(self, item: Item, version: int | None) -> DataFrame:
         """The rows of an object's table at a version; none at None.
@@ -206,7 +230,7 @@ class ObjectRows(ABC):
         Raises:
             VIEW_FAILED: what a view holds there is an error.
         """
-        table = self.table(item)
+        table = self._relations.table(item)
         if version is None:
             return table.frame_of(())
         held = self.held_error(item, version)
@@ -217,7 +241,7 @@ class ObjectRows(ABC):
     def nothing_at(self, item: Item, at: int) -> DataFrame:
         """No rows, under the columns that an object has as of T."""
         version = self.version_at(item, at) if item.kind is ObjectKind.TABLE else None
-        table = self.table(item)
+        table = self._relations.table(item)
         return table.frame_of((), None if version is None else self.settled(table, version))
 
     def contents_as_now(self, item: Item, at: int) -> DataFrame:
@@ -226,7 +250,7 @@ class ObjectRows(ABC):
         version = self.version_at(item, at) if item.kind is ObjectKind.TABLE else None
         if version is None:
             return rows
-        table = self.table(item)
+        table = self._relations.table(item)
         old, new = table.metadata_at(self.settled(table, version)), table.metadata
         return (
             rows
@@ -240,7 +264,9 @@ class ObjectRows(ABC):
         rows = self.contents(item, stored.version)
         if stored.shared is None:
             return rows
-        return rows.unionByName(self.table(item).added_rows([stored.shared], range(at + 1)))
+        return rows.unionByName(
+            self._relations.table(item).added_rows([stored.shared], range(at + 1))
+        )
 
     def settled(self, table: DeltaTable, version: int) -> int:
         """The newest version with the same rows: compaction may have replaced the files."""
@@ -250,9 +276,3 @@ class ObjectRows(ABC):
                 break
             version += 1
         return version
-
-
-def _columns_of(schema: StructType) -> tuple[Column, ...]:
-    return tuple(
-        Column(f.name, declared_type(f), f.nullable, f.metadata.get("comment")) for f in schema
-    )

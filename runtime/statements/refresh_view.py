@@ -1,0 +1,61 @@
+"""Brings a view up to now because somebody asks: REFRESH, and CREATE OR REPLACE."""
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Item
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.tasks.progress import check_not_suspended
+from ctsql.runtime.views.sink import ViewSink
+from ctsql.runtime.warehouse.replaced_views import is_redefined
+from ctsql.runtime.warehouse.table_checks import check_tables
+
+
+def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = False) -> None:
+    """Bring a view up to now, whatever its schedule.
+
+    Args:
+        full: compare it with its query whatever is known.
+        replaced: its definition is new, so a schedule that is over already is no error,
+            and it is not done before the definition is what is stored.
+
+    Raises:
+        VIEW_FINISHED: the last refresh of its schedule is over. UNKNOWN_RELATION: it was
+            dropped meanwhile.
+    """
+    until = engine.mint()
+    item = _current_item(engine, item)
+    check_not_suspended(engine.warehouse, item)
+    if engine.schedules.schedule(item) is not None:
+        if not replaced:
+            engine.advance([item], until)
+            check_not_finished(engine, item)
+        until = engine.mint_fresh(request=item)
+    if full and engine.relations.output(item).fetch_recent_upper() > until:
+        until = engine.mint_fresh()
+    while True:
+        item = _current_item(engine, item)
+        check_tables(engine.relations, engine.catalog.closure([item.id]))
+        engine.advance([engine.relations.item(r.object_id) for r in item.reads], until)
+        ViewSink(engine.warehouse, item).advance(until, full=full)
+        # One that did not know the new definition may have been first at this T.
+        if not replaced or not is_redefined(engine.warehouse, item):
+            return
+        until = engine.mint_fresh()
+
+
+def check_not_finished(engine: Engine, item: Item) -> None:
+    """Refuse to write a view that is past the last refresh of its schedule."""
+    if engine.schedules.is_closed(item):
+        raise error("VIEW_FINISHED", name=str(item.name))
+
+
+def _current_item(engine: Engine, item: Item) -> Item:
+    """An object as the catalog has it now; raises UNKNOWN_RELATION when it was dropped."""
+    found = engine.catalog.items.get(item.id)
+    if found is None:
+        raise error(
+            "UNKNOWN_RELATION",
+            kind=item.kind.value,
+            name=str(item.name),
+            hint="It was dropped meanwhile.",
+        )
+    return found

@@ -1,0 +1,71 @@
+"""What a way to refresh a view is given."""
+
+from dataclasses import dataclass
+
+from ctsql.catalog.items import Item
+from ctsql.planner.ivm import ChangePlan, StatePlan
+from ctsql.planner.nodes import ViewWrite
+from ctsql.runtime.delta.keyed_scan import StoredRows
+from ctsql.runtime.log.staging import Batch, Staging
+from ctsql.runtime.views.plan_runner import PlanRunner
+from ctsql.runtime.views.refresh_policy import Policy
+from ctsql.runtime.views.state_table import ViewState
+from ctsql.runtime.warehouse.warehouse import Warehouse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowedChanges:
+    """What changed in the tables that a view reads, and the plan that follows it.
+
+    Attributes:
+        changed: the tables with a change that is not empty. at: the T whose contents the view is
+            to show. kept: the state table that the plan keeps; None for none. runner: runs the
+            plan's texts.
+    """
+
+    plan: ChangePlan
+    changed: tuple[str, ...]
+    at: int
+    kept: StatePlan | None
+    runner: PlanRunner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshContext:
+    """One refresh of one view.
+
+    Attributes:
+        view: its definition. batch: where to stage, and the version of the view's table that is
+            compared with. time: T. state: the state table beside the view.
+        changes: None where the changes are not followed: the view is recomputed then.
+    """
+
+    warehouse: Warehouse
+    item: Item
+    view: ViewWrite
+    batch: Batch
+    time: int
+    policy: Policy
+    state: ViewState
+    changes: FollowedChanges | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """The view's, in order."""
+        return [c.name for c in self.view.columns]
+
+    @property
+    def staging(self) -> Staging:
+        """Where the difference is staged."""
+        return self.batch.at(self.time)
+
+    @property
+    def stored(self) -> StoredRows | None:
+        """The view's rows; None for none."""
+        table = self.warehouse.relations.table(self.item)
+        version = self.batch.version_read
+        return StoredRows(table, version) if table.files(version) else None
+
+    def is_strict_arithmetic(self) -> bool:
+        """Is a sum that is too large an error? Otherwise it were NULL, and nothing to add to."""
+        return self.warehouse.gateway.session.conf.get("spark.sql.ansi.enabled") == "true"

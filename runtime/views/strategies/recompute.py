@@ -1,0 +1,68 @@
+"""The whole query, compared with the stored rows."""
+
+from ctsql.catalog.errors import DataError, StatementError, error
+from ctsql.planner.ivm import ChangePlan
+from ctsql.planner.ivm.explain import Telling
+from ctsql.planner.lowering import Context, lower_view
+from ctsql.runtime.delta.diff_writer import DRIVER_ROWS_MAX, stage
+from ctsql.runtime.log.staging import discarded_on_error
+from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.views.outcomes import Outcome, Staged
+from ctsql.runtime.views.refresh_context import RefreshContext
+from ctsql.runtime.views.refresh_policy import Strategy
+from ctsql.runtime.warehouse.replaced_views import awaits_columns, table_schema
+from ctsql.runtime.warehouse.sources import StoredSources
+
+NAME = Strategy.RECOMPUTE
+
+
+def headline(_plan: ChangePlan, _told: Telling) -> str | None:
+    """None: a view that has a change plan is followed by another way."""
+    return None
+
+
+def refresh(context: RefreshContext) -> Outcome:
+    """Always applies.
+
+    Raises:
+        VIEW_FAILED: the query cannot be computed on the data.
+    """
+    warehouse, item, batch = context.warehouse, context.item, context.batch
+    # With a schedule, rows that others wrote may have to be mended between two refreshes.
+    at = warehouse.schedules.shown_at(item, context.time)
+    assert at is not None  # a view is written from its first refresh on
+    try:
+        with discarded_on_error([batch]), converted():
+            lowering = Context(warehouse.gateway.session, StoredSources(warehouse), at)
+            outputs = {item.id: (item, batch.version_read)}
+            desired = lower_view(context.view, lowering)
+            stored = None
+            if awaits_columns(warehouse, item):
+                batch.start_anew(table_schema(item))
+            else:
+                stored = StoredSources(warehouse, outputs=outputs).stored(item.id)
+            stage(context.staging, desired, stored, context.columns, small=_is_small(context))
+    except (DataError, StatementError) as problem:
+        raise error(
+            "VIEW_FAILED",
+            span=problem.span,
+            name=str(item.name),
+            time=context.time,
+            reason=problem.message,
+            detail=problem.detail or "",
+        ) from problem
+    return Staged(NAME)
+
+
+def _is_small(context: RefreshContext) -> bool:
+    """Is the difference likely to fit the driver? The view's size tells, or its inputs'."""
+    warehouse, item = context.warehouse, context.item
+    output = warehouse.relations.output(item)
+    if output.upper > item.created:
+        rows = output.table.rows_count(context.batch.version_read)
+        return rows is not None and rows <= DRIVER_ROWS_MAX
+    counts = [
+        warehouse.versions.rows_count(warehouse.relations.item(r.object_id), context.time)
+        for r in item.reads
+    ]
+    return all(c is not None and c <= DRIVER_ROWS_MAX for c in counts)

@@ -1,0 +1,37 @@
+"""Who has outputs brought up: may stop it between two commits, and is called after each."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ctsql.catalog.errors import error
+from ctsql.runtime.log.write_handle import Appended, Committed, Entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdvanceContext:
+    """What a caller of ``advance`` wants.
+
+    Attributes:
+        stop: set when no further commit is wanted; None to run to the end.
+        on_commit: called after each commit that moves an upper, with the object's id.
+        watched: the ids of the objects that the caller follows: every T of them is written.
+    """
+
+    stop: threading.Event | None = None
+    on_commit: Callable[[str, Entry], None] | None = None
+    watched: frozenset[str] = frozenset()
+
+    def check_stop(self) -> None:
+        """Between two commits: raises STATEMENT_CANCELLED when the caller wants to stop."""
+        if self.stop is not None and self.stop.is_set():
+            raise error("STATEMENT_CANCELLED")
+
+    def committed(self, object_id: str, outcome: Appended, upper: int) -> None:
+        """Call back if a write of an object is in, which moved its upper."""
+        if isinstance(outcome, Committed) and self.on_commit is not None:
+            self.on_commit(object_id, Entry(upper, outcome.version))
+
+
+UNATTENDED = AdvanceContext()
+"""Of a caller that never stops it and needs no call."""

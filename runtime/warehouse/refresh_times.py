@@ -1,0 +1,101 @@
+"""Refresh schedules: at which times a materialized view shows what is new. Pure: no clock, no I/O.
+
+A view with a schedule shows, at any T, what its query gave at the newest refresh time R <= T; a
+change at t is due at ``round_up(t)``. The times are those of all parts together.
+
+S1: round_up(t) >= t, it is monotone, and round_up(round_up(t)) == round_up(t).
+S2: last_at_or_before(t) is the greatest r with round_up(r) == r and r <= t.
+S3: no refresh time is before the view's creation.
+
+EVERY, by interval or by cron text, also refreshes once at creation, so that the view can be read
+from then on; an interval without ALIGNED TO counts from there. The grid of an interval goes on in
+both directions of what it is aligned to. Behind the last AT there is no refresh: CLOSED.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from cronsim import CronSim
+
+from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart
+from ctsql.catalog.times import CLOSED, TIME_MIN, Time
+
+_EPOCH = datetime(1970, 1, 1)
+_SECOND_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The refresh times of one view.
+
+    Attributes:
+        parts: with every time filled in; there is at least one.
+        created: no refresh is before it.
+    """
+
+    parts: tuple[RefreshPart, ...]
+    created: Time = TIME_MIN
+
+    @staticmethod
+    def of(parts: Iterable[RefreshPart], created: Time) -> "Schedule":
+        """The schedule of a definition for a view that was created at a time."""
+        found: list[RefreshPart] = []
+        for part in parts:
+            match part:
+                case At(None):
+                    found.append(At(created))
+                case Every(_, None):
+                    found.append(replace(part, aligned_to=created))
+                case Every() | Cron():
+                    found += [part, At(created)]
+                case At():
+                    found.append(part)
+        return Schedule(tuple(dict.fromkeys(found)), created)
+
+    def round_up(self, time: Time) -> Time:
+        """The first refresh time >= a time; CLOSED when there is none any more."""
+        start = max(time, self.created)
+        return min(_round_up(part, start) for part in self.parts)
+
+    def last_at_or_before(self, time: Time) -> Time | None:
+        """The last refresh time <= a time; None when there was none yet."""
+        found = [r for part in self.parts if (r := _round_down(part, time)) is not None]
+        last = max(found, default=None)
+        return last if last is not None and last >= self.created else None
+
+
+def _round_up(part: RefreshPart, time: Time) -> Time:
+    match part:
+        case Every(interval_ms, aligned_to):
+            origin = aligned_to or 0
+            return min(origin - (origin - time) // interval_ms * interval_ms, CLOSED)
+        case Cron(expression):
+            found = _tick(expression, (time - 1) // _SECOND_MS, reverse=False)
+            return CLOSED if found is None else found
+        case At(at):
+            return at if at is not None and at >= time else CLOSED
+
+
+def _round_down(part: RefreshPart, time: Time) -> Time | None:
+    match part:
+        case Every(interval_ms, aligned_to):
+            origin = aligned_to or 0
+            found = origin + (time - origin) // interval_ms * interval_ms
+            return found if found >= TIME_MIN else None
+        case Cron(expression):
+            return _tick(expression, time // _SECOND_MS + 1, reverse=True)
+        case At(at):
+            return at if at is not None and at <= time else None
+
+
+def _tick(expression: str, second: int, *, reverse: bool) -> Time | None:
+    """The next or the last time of a cron text strictly after or before a second, if any."""
+    try:
+        start = _EPOCH + timedelta(seconds=second)
+        found = next(CronSim(expression, start, reverse=reverse), None)
+    except (OverflowError, ValueError):
+        return None  # outside the years that datetime knows
+    if found is None or found < _EPOCH:
+        return None
+    return (found - _EPOCH) // timedelta(milliseconds=1)

@@ -1,0 +1,79 @@
+"""Is the table of an object still there, and the one that it stands for?"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ctsql.catalog.errors import CatalogError, CtsqlError
+from ctsql.catalog.items import Catalog, Item
+from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
+from ctsql.runtime.warehouse.relations import Relations
+from ctsql.runtime.warehouse.replaced_tables import NOT_THERE, replaced_error
+
+
+def identified(relations: Relations, item: Item) -> Item:
+    """An object with the id that its table has now; as it is where it has none."""
+    if item.location is None:
+        return item
+    return replace(item, table_id=relations.table(item).table_id)
+
+
+def remember_tables(relations: Relations, store: DeltaCatalog) -> bool:
+    """Write down which tables the objects stand for, where that is not known; True if it was not.
+
+    It is looked up for objects of which nothing is known; of others, what this process has seen.
+    """
+    found = {}
+    for item in relations.catalog:
+        if item.location is None or item.problem:
+            continue
+        try:
+            table = relations.table(item)
+            known = table.identity.expected if item.table_id else table.table_id
+        except CtsqlError as problem:
+            if problem.condition not in NOT_THERE:
+                raise
+            continue
+        if known is not None and known != item.table_id:
+            found[item.id] = known
+    if not found:
+        return False
+
+    def remembered(current: Catalog) -> Catalog:
+        told = (i for i in current if i.id in found)
+        return current.with_items(replace(i, table_id=found[i.id]) for i in told)
+
+    store.change(remembered)
+    return True
+
+
+def check_tables(relations: Relations, items: Iterable[Item]) -> None:
+    """Refuse to go on from tables in whose place others lie.
+
+    Raises:
+        TABLE_REPLACED, NOT_A_DELTA_TABLE: one of them is not there any more.
+    """
+    for item in items:
+        if item.location is not None:
+            table = relations.table(item)
+            table.check_same(near=True)
+            bound = relations.timeline.bound(item.id) or 0
+            if table.identity.newest < bound and (newest := table.version()) < bound:
+                facts = f"Version {bound} was read, and {newest} is its last."
+                raise replaced_error(relations.catalog, item, facts)
+
+
+def missing_table(relations: Relations, items: Iterable[Item]) -> CatalogError | None:
+    """What :func:`check_tables` would raise; None for nothing."""
+    try:
+        check_tables(relations, items)
+    except CatalogError as problem:
+        if problem.condition not in NOT_THERE:
+            raise
+        return problem
+    return None
+
+
+def is_replaced(relations: Relations, item: Item) -> bool:
+    """Does another table lie in the place of an object's?"""
+    problem = missing_table(relations, [item])
+    return problem is not None and problem.condition == "TABLE_REPLACED"

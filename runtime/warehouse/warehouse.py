@@ -1,0 +1,34 @@
+"""An opened warehouse: the parts that belong together, made once and then fixed."""
+
+from dataclasses import dataclass
+
+from ctsql.catalog.items import Catalog
+from ctsql.runtime.delta.table import Gateway
+from ctsql.runtime.warehouse.relations import Relations
+from ctsql.runtime.warehouse.schedules import Schedules
+from ctsql.runtime.warehouse.timeline import Timeline
+from ctsql.runtime.warehouse.versions import Versions
+
+
+@dataclass(frozen=True, slots=True)
+class Warehouse:
+    """What knows the objects, the versions of their tables, and when they change."""
+
+    gateway: Gateway
+    timeline: Timeline
+    relations: Relations
+    versions: Versions
+    schedules: Schedules
+
+    @staticmethod
+    def over(gateway: Gateway, timeline: Timeline) -> "Warehouse":
+        """The parts over a timeline; nothing is known of the catalog yet."""
+        relations = Relations(gateway, timeline)
+        versions = Versions(relations, timeline)
+        schedules = Schedules(relations, versions, timeline)
+        return Warehouse(gateway, timeline, relations, versions, schedules)
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog as last looked at."""
+        return self.relations.catalog

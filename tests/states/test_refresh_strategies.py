@@ -1,0 +1,76 @@
+"""A refresh is a list of ways: which one is tried first, what it answers, and what EXPLAIN says."""
+
+from typing import Any, cast
+
+import pytest
+
+from ctsql.catalog.schemas import Column
+from ctsql.planner.ivm import ChangePlan, change_plan
+from ctsql.runtime.views import refresh
+from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, Staged
+from ctsql.runtime.views.refresh_context import RefreshContext
+from ctsql.runtime.views.refresh_policy import Strategy
+from ctsql.runtime.views.strategies import STRATEGIES, RefreshStrategy
+
+TABLES = {"t": (Column("k", "int"), Column("v", "int"), Column("f", "double"))}
+CERTAIN = "change of the view, added to the groups it holds where these are certain"
+HEADLINES = {
+    "SELECT k, v FROM t": "change of the view",
+    "SELECT k, count(*) AS n, sum(v) AS s FROM t GROUP BY k": (
+        f"{CERTAIN}, and from a state table beside it once rows have gone"
+    ),
+    "SELECT DISTINCT k FROM t": "change of the view",
+    "SELECT count(*) AS n FROM t": "change of the view, from the state table beside it",
+    "SELECT k, v FROM t ORDER BY v LIMIT 3": "change of the view by the first rows (LIMIT_TIES)",
+    "SELECT k, sum(f) AS s FROM t GROUP BY k": (
+        "change of the view by the stored rows of its keys (FLOAT_AGGREGATE_NESTED)"
+    ),
+}
+
+
+def test_every_way_stands_once() -> None:
+    """Recomputing is the last one: it always applies."""
+    names = [way.name for way in STRATEGIES]
+    assert sorted(names, key=str) == sorted(set(Strategy) - {Strategy.NO_CHANGE}, key=str)
+    assert [way.name for way in STRATEGIES if way.reads_all] == [names[-1]] == [Strategy.RECOMPUTE]
+
+
+@pytest.mark.parametrize("query", HEADLINES)
+def test_the_first_way_with_a_headline_is_explained(query: str) -> None:
+    """EXPLAIN reads the same tuple as a refresh."""
+    plan = change_plan(query, TABLES)
+    assert isinstance(plan, ChangePlan)
+    found = [way.headline(plan, lambda reason: reason.code) for way in STRATEGIES]
+    assert next(text for text in found if text is not None) == HEADLINES[query]
+
+
+@pytest.mark.parametrize(
+    ("answers", "wanted", "asked"),
+    [
+        ([NotApplicable(), Staged(Strategy.FIRST_ROWS), None], Staged(Strategy.FIRST_ROWS), 2),
+        ([Fallback("ROWS_DIFFER"), None], Fallback("ROWS_DIFFER"), 1),
+        ([NotApplicable(), Fallback("ROWS_WENT", "t"), None], Fallback("ROWS_WENT", "t"), 2),
+        ([NotApplicable(), NotApplicable()], AssertionError, 2),
+    ],
+)
+def test_the_first_that_applies_is_taken(
+    answers: list[Outcome], wanted: object, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that falls back ends the search as well: no other way may follow the changes."""
+    heard: list[object] = []
+
+    def way(answer: Outcome) -> RefreshStrategy:
+        def ask(context: RefreshContext) -> Outcome:
+            heard.append(context)
+            return answer
+
+        return RefreshStrategy(Strategy.RECOMPUTE, ask, lambda *_: None)
+
+    monkeypatch.setattr(refresh, "STRATEGIES", tuple(map(way, answers)))
+    context = cast("Any", object())
+    if isinstance(wanted, type):
+        with pytest.raises(wanted):
+            refresh._first_applicable(context)
+    else:
+        assert refresh._first_applicable(context) == wanted
+    assert heard == [context] * asked
