@@ -111,7 +111,6 @@ class BodyBinder:
                 span=span,
                 message=f'column "{column.name}" is of type {column.type}, '
                 f"but the query gives {given}",
-                detail="",
                 hint=f"Write CAST({shown} AS {column.type}) if that is meant.",
             )
 
@@ -174,7 +173,6 @@ class BodyBinder:
                 message=f"the query gives {len(given)} column(s), {len(into)} are to be filled",
                 detail=f"To be filled: {', '.join(c.name for c in into)}. "
                 f"Given: {', '.join(c.name for c in given)}.",
-                hint="",
             )
         for column, found in zip(into, given, strict=True):
             self._check_type(column, found.type, statement.query.span, quote(found.name))
