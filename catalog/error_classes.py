@@ -110,7 +110,10 @@ class InternalError(CtsqlError, DatabaseError):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One row of the table; ``{names}`` in the templates are the parameters of :func:`error`."""
+    """One row of the table; ``{names}`` in the templates are the parameters of :func:`error`.
+
+    A parameter that is a whole detail or hint may be left out, and then so is the line.
+    """
 
     name: str
     sqlstate: str
@@ -121,7 +124,13 @@ class Condition:
 
     @property
     def parameters(self) -> frozenset[str]:
-        """The names that :func:`error` must be given, no more and no fewer."""
+        """The names that :func:`error` takes."""
         templates = (self.message, self.detail or "", self.hint or "")
         fields = (field for t in templates for _, field, _, _ in string.Formatter().parse(t))
         return frozenset(field for field in fields if field)
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """Those of them that may be left out."""
+        whole = {"{detail}", "{why}", "{hint}"} & {self.detail, self.hint}
+        return frozenset(text[1:-1] for text in whole if text)

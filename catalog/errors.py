@@ -76,21 +76,21 @@ def error(
         condition: a name in :data:`CONDITIONS`.
         span: the piece of the user's text at fault, if there is one.
         cause: what it comes from; becomes ``__cause__``.
-        **given: exactly the parameters of the condition's templates. A detail or hint that
-            comes out empty is left out.
+        **given: the parameters of the condition's templates.
 
     Raises:
-        KeyError: no such condition. ValueError: the parameters are not the template's.
+        KeyError: no such condition. ValueError: the parameters are not the templates'.
     """
     row = CONDITIONS[condition]
-    if frozenset(given) != row.parameters:
+    if not row.parameters - row.optional <= given.keys() <= row.parameters:
         raise ValueError(f"{condition} takes {sorted(row.parameters)}, given {sorted(given)}")
+    texts = dict.fromkeys(row.optional, "") | given
     made = row.kind(
         row.name,
         row.sqlstate,
-        row.message.format(**given),
-        detail=(row.detail or "").format(**given).strip() or None,
-        hint=(row.hint or "").format(**given).strip() or None,
+        row.message.format(**texts),
+        detail=(row.detail or "").format(**texts).strip() or None,
+        hint=(row.hint or "").format(**texts).strip() or None,
         span=span,
         given=given,
     )

@@ -13,30 +13,6 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.names import did_you_mean, fold, quote
 from ctsql.catalog.spans import Span
 
-# The spellings people bring from PostgreSQL, in upper case, and Spark's names for them. Where
-# the two differ in meaning, the wider one: a Spark STRING has no length, as TEXT has none.
-POSTGRES_TYPES = {
-    "BOOL": "BOOLEAN",
-    "BYTEA": "BINARY",
-    "FLOAT4": "FLOAT",
-    "FLOAT8": "DOUBLE",
-    "INT2": "SMALLINT",
-    "INT4": "INT",
-    "INT8": "BIGINT",
-    "TEXT": "STRING",
-    "TIMESTAMPTZ": "TIMESTAMP",
-}
-
-
-def spark_type(name: str) -> str:
-    """Spark's spelling of a type's name; a name that is not PostgreSQL's comes back as it is.
-
-    >>> spark_type("int8"), spark_type("decimal")
-    ('BIGINT', 'decimal')
-    """
-    return POSTGRES_TYPES.get(name.upper(), name)
-
-
 _VARCHAR = re.compile(r"\bvarchar\s*\(\s*\d+\s*\)", re.IGNORECASE)
 _TEXT_TYPE = re.compile(r"\b(?:var)?char(?:acter)?\s*\(\s*\d+\s*\)", re.IGNORECASE)
 
@@ -147,20 +123,25 @@ def find(columns: Iterable[Column], name: str) -> Column | None:
     return next((column for column in columns if fold(column.name) == wanted), None)
 
 
-def get(columns: Sequence[Column], name: str, *, span: Span | None = None) -> Column:
+def get(
+    columns: Sequence[Column], name: str, *, span: Span | None, known: str = "The columns are:"
+) -> Column:
     """The column of that name whatever its case.
+
+    Args:
+        known: stands in front of the list of columns, in the error.
 
     Raises:
         UNKNOWN_COLUMN: there is none; lists what there is.
     """
     column = find(columns, name)
     if column is None:
-        listed = ", ".join(quote(known) for known in names(columns))
+        listed = ", ".join(map(quote, names(columns)))
         raise error(
             "UNKNOWN_COLUMN",
             span=span,
             column=name,
-            detail=f"The columns are: {listed}.",
+            detail=f"{known} {listed}.",
             hint=did_you_mean(name, names(columns)),
         )
     return column

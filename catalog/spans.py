@@ -46,12 +46,6 @@ class Span:
         """The column of the first character, counted from 1."""
         return self.start - (self.source.text.rfind("\n", 0, self.start) + 1) + 1
 
-    @property
-    def line_text(self) -> str:
-        """The whole line that the first character stands on, without its line break."""
-        begin = self.source.text.rfind("\n", 0, self.start) + 1
-        return self.source.text[begin:].split("\n", 1)[0]
-
     def part(self, start: int, stop: int) -> "Span":
         """A piece of this span; ``start`` and ``stop`` count from this span's own start."""
         return Span(self.source, self.start + start, min(self.start + stop, len(self.source.text)))

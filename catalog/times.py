@@ -62,15 +62,6 @@ def step_forward(time: Time, *, what: str) -> Time:
     return time + 1
 
 
-def step_back(time: Time) -> Time | None:
-    """The time before, or None before the first: nothing was then.
-
-    >>> step_back(42), step_back(0)
-    (41, None)
-    """
-    return time - 1 if time > TIME_MIN else None
-
-
 def to_iso(time: Time) -> str:
     """The time as UTC text with milliseconds, or its number behind the year 9999.
 

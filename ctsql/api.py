@@ -373,7 +373,7 @@ class Connection:
         span = Source(f"SUBSCRIBE TO {name}", "<subscribe>").whole()
         statement = parse(span)
         if not isinstance(statement, st.Subscribe) or statement.reader is not None:
-            raise error("INVALID_USAGE", message=f"{name!r} is no name", detail="")
+            raise error("INVALID_USAGE", message=f"{name!r} is no name")
 
         def instant(given: "int | str | datetime | None") -> st.Instant | None:
             if given is None:

@@ -22,7 +22,6 @@ from ctsql.progress import Progress
 from ctsql.script import OK, STOP_SECONDS, Runner, Settings
 from ctsql.show import Format, messages, write_result
 
-USAGE = 2
 BROKEN_PIPE = 141
 SIGNALLED = 128  # plus the signal's number, as a shell says it
 _COMMANDS = ("run", "status")

@@ -92,7 +92,6 @@ def parse_command(text: str) -> Command | None:
             "INVALID_STATEMENT",
             span=span,
             message=f"{spelling} is not a command",
-            detail="",
             hint=hint,
         )
     wanted = row.argument and not row.argument.startswith("[")
@@ -101,7 +100,6 @@ def parse_command(text: str) -> Command | None:
             "INVALID_STATEMENT",
             span=span,
             message=f"{spelling} {'needs an' if wanted else 'takes no'} argument",
-            detail="",
             hint=f"Type: {spelling} {row.argument}".rstrip(),
         )
     return Command(row.name, argument)
@@ -126,9 +124,7 @@ def switched(current: bool, argument: str) -> bool:
             return True
         case "off" | "false" | "0":
             return False
-    raise error(
-        "INVALID_OPTION", option="switch", value=argument, detail="", hint="Type on or off."
-    )
+    raise error("INVALID_OPTION", option="switch", value=argument, hint="Type on or off.")
 
 
 def parse_limit(argument: str) -> int | None:
@@ -141,7 +137,7 @@ def parse_limit(argument: str) -> int | None:
     if name.lower() == "limit" and value.strip().isdecimal():
         return int(value) or None
     hint = r"Type: \set limit 1000 (0 for all). Settings of SQL: SET name = value;"
-    raise error("INVALID_OPTION", option=name, value=value or "nothing", detail="", hint=hint)
+    raise error("INVALID_OPTION", option=name, value=value or "nothing", hint=hint)
 
 
 def help_text() -> str:

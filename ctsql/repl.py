@@ -232,7 +232,7 @@ class Repl:
         names = [f.value for f in Format]
         if argument and argument not in names:
             hint = f"Type one of: {', '.join(names)}."
-            raise error("INVALID_OPTION", option="format", value=argument, detail="", hint=hint)
+            raise error("INVALID_OPTION", option="format", value=argument, hint=hint)
         if argument:
             self._settings.format = Format(argument)
         self._say(f"Output format is {self._settings.format.value}.")
@@ -248,9 +248,7 @@ class Repl:
             text = path.read_text("utf-8-sig")
         except UnicodeDecodeError as problem:
             message = f"{argument} is not UTF-8 text"
-            raise error(
-                "INVALID_STATEMENT", message=message, detail="", hint="", cause=problem
-            ) from problem
+            raise error("INVALID_STATEMENT", message=message, cause=problem) from problem
         self._run_text(text, argument)
 
     def _set_output(self, argument: str) -> None:

@@ -168,7 +168,7 @@ class Result:
         """The next ``size`` rows (``arraysize`` when not told), fewer at the end."""
         wanted = self.arraysize if size is None else size
         if wanted < 0:
-            raise error("INVALID_USAGE", message="size may not be negative", detail="")
+            raise error("INVALID_USAGE", message="size may not be negative")
         return list(islice(self._rows_left(), wanted))
 
     def fetchall(self) -> list[Row]:
@@ -221,7 +221,7 @@ class Result:
         with self._convert():
             session = SparkSession.getActiveSession()
             if session is None:
-                raise error("INVALID_USAGE", message="Spark has not been started", detail="")
+                raise error("INVALID_USAGE", message="Spark has not been started")
             pairs = zip(self.columns, self.types, strict=True)
             schema = ", ".join(f"{backtick(name)} {kind}" for name, kind in pairs)
             return session.createDataFrame(self._held(), schema)
@@ -342,7 +342,6 @@ def _not_held(what: str) -> CtsqlError:
     return error(
         "DATA_ERROR",
         message=f"{what} is outside the years 1 to 9999, which Python can hold",
-        detail="",
         hint="Fetch it as text: CAST(... AS STRING).",
     )
 

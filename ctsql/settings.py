@@ -83,7 +83,6 @@ class Settings:
                 span=statement.value_span,
                 option=ISOLATION,
                 value=f"'{statement.value}'",
-                detail="",
                 hint=f"Type: SET isolation = '{STRICT}' or SET isolation = '{STORED}'",
             )
         self.values[name] = value
@@ -96,7 +95,6 @@ class Settings:
                 span=statement.value_span,
                 option=READ_ONLY,
                 value=statement.value_span.text,
-                detail="",
                 hint="Type: SET read_only = false",
             )
         if wanted and not self.read_only:

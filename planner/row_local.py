@@ -105,7 +105,7 @@ def _has_qualified_star(tokens: Tokens) -> bool:
 def _stars(tokens: Tokens) -> list[Token]:
     """Where ``*`` by itself stands for all columns of the input."""
     pairs = pairwise(tokens)
-    return [b for a, b in pairs if b.upper == "*" and a.upper in ("SELECT", ",")]
+    return [b for a, b in pairs if b.upper == "*" and a.upper in ("SELECT", ",", "(")]
 
 
 def _timed(query: Query) -> Query:

@@ -113,11 +113,15 @@ def test_error_can_be_made_from_its_parameters(row: Condition) -> None:
 
 
 def test_wrong_parameters_are_refused() -> None:
-    """A parameter too many or too few is a defect that shows at once."""
+    """A parameter too many or too few shows at once; a whole detail or hint may be left out."""
     with pytest.raises(ValueError, match="DUPLICATE_COLUMN takes"):
         error("DUPLICATE_COLUMN")
     with pytest.raises(ValueError, match="DUPLICATE_COLUMN takes"):
         error("DUPLICATE_COLUMN", column="a", table="t")
+    with pytest.raises(ValueError, match="INVALID_STATEMENT takes"):
+        error("INVALID_STATEMENT", detail="a fact")
+    short = error("INVALID_STATEMENT", message="no")
+    assert (short.detail, short.hint) == (None, None)
 
 
 def test_calls_are_found() -> None:
@@ -129,7 +133,8 @@ def test_calls_are_found() -> None:
 def test_call_gives_what_the_template_takes(call: Call) -> None:
     """A raise that is hardly ever reached must not fail with a ValueError when it is."""
     assert call.condition in CONDITIONS
-    assert call.keywords == CONDITIONS[call.condition].parameters
+    row = CONDITIONS[call.condition]
+    assert row.parameters - row.optional <= call.keywords <= row.parameters
 
 
 def test_every_call_names_its_condition() -> None:

@@ -27,7 +27,6 @@ def named_columns(query: Query, declared: Sequence[ColumnDef], span: Span) -> tu
                 message=f"the query gives {len(columns)} column(s), "
                 f"the column list has {len(declared)}",
                 detail=f"Given: {', '.join(c.name for c in columns)}.",
-                hint="",
             )
         columns = tuple(
             replace(c, name=d.name, comment=d.comment)

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from ctsql.catalog import schemas
 from ctsql.catalog.errors import error
-from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import Column
 from ctsql.planner.nodes import Node, Query, descend
 from ctsql.planner.syntax.ast import CreateMaterializedView
@@ -18,22 +18,12 @@ def not_null_columns(
     Raises:
         UNKNOWN_COLUMN: the view has no such column. DUPLICATE_COLUMN: it is asserted twice.
     """
-    by_key = {fold(c.name): c.name for c in columns}
     found: list[str] = []
     for option in statement.options:
         if option.name != NOT_NULL:
             continue
         wanted = str(option.value)
-        name = by_key.get(fold(wanted))
-        if name is None:
-            listed = ", ".join(by_key.values())
-            raise error(
-                "UNKNOWN_COLUMN",
-                span=option.value_span,
-                column=wanted,
-                detail=f"Columns here: {listed}.",
-                hint=did_you_mean(wanted, by_key.values()),
-            )
+        name = schemas.get(columns, wanted, span=option.value_span, known="Columns here:").name
         if name in found:
             raise error("DUPLICATE_COLUMN", span=option.value_span, column=wanted)
         found.append(name)

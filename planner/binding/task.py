@@ -94,7 +94,6 @@ def _declared_outputs(
                 message=f'output "{name}" has the name of '
                 + ("another output" if name in found else "the task"),
                 detail="Each is an object of its own.",
-                hint="",
             )
         found[name] = output.columns
     return found
@@ -155,8 +154,6 @@ def _inputs(binder: Binder, statement: CreateContinualTask, own: Item) -> list[I
                 "INVALID_STATEMENT",
                 span=ref.span,
                 message=f'"{source.name}" stands behind ON INPUT twice',
-                detail="",
-                hint="",
             )
         found.append(source)
     return found

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ctsql.catalog import schemas
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import did_you_mean, fold, quote
+from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.binder import Binder
@@ -89,17 +90,8 @@ class BodyBinder:
         return None if sql is None else self._piece(sql)
 
     def _column(self, name: str, span: Span) -> Column:
-        found = next((c for c in self.own.columns if fold(c.name) == fold(name)), None)
-        if found is None:
-            known = [c.name for c in self.own.columns]
-            raise error(
-                "UNKNOWN_COLUMN",
-                span=span,
-                column=name,
-                detail=f'"{self.own.name}" has the columns {", ".join(known)}.',
-                hint=did_you_mean(name, known),
-            )
-        return found
+        known = f'"{self.own.name}" has the columns'
+        return schemas.get(self.own.columns, name, span=span, known=known)
 
     def _default(self, column: Column) -> Query | None:
         sql = self.defaults.get(fold(column.name))
@@ -119,7 +111,6 @@ class BodyBinder:
                 span=span,
                 message=f'column "{column.name}" is of type {column.type}, '
                 f"but the query gives {given}",
-                detail="",
                 hint=f"Write CAST({shown} AS {column.type}) if that is meant.",
             )
 
@@ -182,7 +173,6 @@ class BodyBinder:
                 message=f"the query gives {len(given)} column(s), {len(into)} are to be filled",
                 detail=f"To be filled: {', '.join(c.name for c in into)}. "
                 f"Given: {', '.join(c.name for c in given)}.",
-                hint="",
             )
         for column, found in zip(into, given, strict=True):
             self._check_type(column, found.type, statement.query.span, quote(found.name))

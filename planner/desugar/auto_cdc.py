@@ -26,8 +26,9 @@ the order of events with equal sequence values and the state are our choice.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ctsql.catalog import schemas
 from ctsql.catalog.errors import error
-from ctsql.catalog.names import backtick, did_you_mean, fold
+from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.planner.desugar.commented import commented
@@ -78,19 +79,8 @@ def compile_flow(
 
 
 def _named(names: Iterable[str], span: Span, columns: Sequence[Column]) -> list[Column]:
-    by_name = {fold(c.name): c for c in columns}
-    found = []
-    for name in names:
-        if fold(name) not in by_name:
-            raise error(
-                "UNKNOWN_COLUMN",
-                span=span,
-                column=name,
-                detail=f"The source has the columns {', '.join(c.name for c in columns)}.",
-                hint=did_you_mean(name, [c.name for c in columns]),
-            )
-        found.append(by_name[fold(name)])
-    return found
+    known = "The source has the columns"
+    return [schemas.get(columns, name, span=span, known=known) for name in names]
 
 
 def _chosen(wanted: ColumnList | None, columns: Sequence[Column]) -> list[Column]:

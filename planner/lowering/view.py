@@ -50,7 +50,6 @@ def check_count(wanted: int, rows: DataFrame, query: Query) -> None:
             span=query.sql.span,
             message=f"the query gives {len(rows.columns)} column(s) now, and gave {wanted}",
             detail="A table that it reads has lost a column.",
-            hint="",
         )
 
 

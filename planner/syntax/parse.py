@@ -114,8 +114,6 @@ def _explain(tokens: Tokens) -> Explain:
             "INVALID_STATEMENT",
             span=cursor.here,
             message="EXPLAIN cannot be explained",
-            detail="",
-            hint="",
         )
     return Explain(span=span, physical=physical, statement=_statement(cursor.rest))
 

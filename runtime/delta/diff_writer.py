@@ -27,6 +27,7 @@ from ctsql.runtime.rows.collect import (
 from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
 from ctsql.runtime.rows.multiset import copied, difference
 from ctsql.runtime.rows.multiset_local import cancel, keys
+from ctsql.runtime.rows.types import fits_arrow
 
 PLACES_SCHEMA = pa.schema([(FILE_COLUMN, pa.string()), (ROW_COLUMN, pa.int64())])
 """The columns that locate a row."""
@@ -185,18 +186,3 @@ def persisted(rows: DataFrame) -> Iterator[DataFrame]:
         yield kept
     finally:
         kept.unpersist()
-
-
-def fits_arrow(data_type: T.DataType) -> bool:
-    """Can Arrow hold every value?"""
-    match data_type:
-        case T.StructType():
-            return all(fits_arrow(f.dataType) for f in data_type.fields)
-        case T.ArrayType():
-            return fits_arrow(data_type.elementType)
-        case T.MapType():
-            return fits_arrow(data_type.keyType) and fits_arrow(data_type.valueType)
-        case T.YearMonthIntervalType() | T.CalendarIntervalType() | T.VariantType():
-            return False
-        case _:
-            return True

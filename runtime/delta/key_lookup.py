@@ -30,11 +30,7 @@ from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, TooMany
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.rows.collect import at_hand, few
-
-_EXACT = (
-    T.IntegralType, T.DecimalType, T.DateType, T.TimestampType, T.TimestampNTZType, T.BooleanType,
-)  # fmt: skip
-_PLAIN = (T.IntegralType, T.DecimalType, T.DateType, T.BooleanType, T.StringType)
+from ctsql.runtime.rows.types import has_bitwise_equality, has_equality_in_files, has_read_bounds
 
 
 @dataclass(frozen=True)
@@ -89,7 +85,7 @@ def stored_with_keys(
     if not table.is_stored(version) or not _are_exact(table, columns, keys):
         return None
     # Of these types it can be read from files which value equals which.
-    plain = [i for i, key in enumerate(keys.fields) if isinstance(key.dataType, _PLAIN)]
+    plain = [i for i, key in enumerate(keys.fields) if has_equality_in_files(key.dataType)]
     values = {columns[i]: listed for i, listed in zip(plain, keys.listed(plain), strict=True)}
     files = list(table.files(version).values())
     if not table.metadata_at(version).maps_columns:
@@ -110,27 +106,22 @@ def stored_with_keys(
     return None if found is None else Found(_alive(table, version, found))
 
 
-def is_told(field: T.StructField) -> bool:
-    """Do a file's statistics write the values of a column as Python has them?"""
-    return isinstance(field.dataType, T.IntegralType | T.StringType)
-
-
 def comparable_with_statistics(
     schema: T.StructType, keys: Mapping[str, pa.ChunkedArray]
 ) -> dict[str, list[int | str | None]]:
     """The keys' columns that files' statistics say something of, as Python has the values."""
     found: dict[str, list[int | str | None]] = {}
     for name, values in keys.items():
-        if not is_told(schema[name]):
+        if not has_read_bounds(schema[name].dataType):
             continue
-        listed = values.to_pylist() if _is_whole(schema[name]) else _decoded(values)
+        listed = (
+            values.to_pylist()
+            if isinstance(schema[name].dataType, T.IntegralType)
+            else _decoded(values)
+        )
         if listed is not None:
             found[name] = listed
     return found
-
-
-def _is_whole(field: T.StructField) -> bool:
-    return isinstance(field.dataType, T.IntegralType)
 
 
 def _decoded(values: pa.ChunkedArray) -> list[int | str | None] | None:
@@ -178,7 +169,7 @@ def _are_exact(table: DeltaTable, columns: Sequence[str], keys: Keys) -> bool:
     fields = {f.name: f for f in table.schema}
     return all(
         fields[column].dataType == key.dataType
-        and (isinstance(key.dataType, _EXACT) or key.dataType == T.StringType())
+        and has_bitwise_equality(key.dataType)
         and not (is_padded(fields[column]) or is_padded(key))
         for column, key in zip(columns, keys.fields, strict=True)
     )

@@ -20,13 +20,14 @@ from ctsql.planner.lowering import is_padded
 from ctsql.runtime.delta.file_ranges import KeyRanges
 from ctsql.runtime.delta.key_lookup import comparable_with_statistics
 from ctsql.runtime.delta.local_scan import PLACES, local_change, local_rows, local_rows_moved
-from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, TooMany, having, is_flat
+from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, TooMany, having
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.rows.key_predicates import comparable, may_equal
 from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
 from ctsql.runtime.rows.multiset_local import keys
+from ctsql.runtime.rows.types import has_bitwise_equality, is_flat
 
 ROWS_MAX = 100_000
 """Rows of a table that have a key, or that changed; more are for Spark to read."""
@@ -36,12 +37,6 @@ STORED_MAX = 2_000
 """Rows of a view that are read without asking for some; of more, those with a key are."""
 FILES_MAX = 10_000
 """Files of which this process reads the statistics, to find those that may hold a key."""
-
-_WHOLE = (
-    T.IntegralType, T.DecimalType, T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType,
-    T.BooleanType, T.BinaryType,
-)  # fmt: skip
-"""Equal values of these are the same value, for Arrow as for Spark: all but fractions."""
 
 Keys = tuple[HeldRows, Sequence[tuple[str, str]]]
 """Few rows, and pairs of a table's column and theirs."""
@@ -62,7 +57,7 @@ def change_of(table: DeltaTable, movement: Movement, columns: Sequence[str]) -> 
     except (OnlySpark, TooMany):
         return None
     can_cancel = come.num_rows and gone.num_rows
-    if can_cancel and not all(isinstance(f.dataType, _WHOLE) for f in fields):
+    if can_cancel and not all(has_bitwise_equality(f.dataType) for f in fields):
         return None
     signed = pa.concat_tables([_signed(come, 1), _signed(gone, -1)])
     signed = signed.select([*columns, DIFF])

@@ -23,13 +23,13 @@ from ctsql.runtime.delta.parquet_reader import (
     OnlySpark,
     TooMany,
     find,
-    is_flat,
     not_deleted,
 )
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import files_by_name, relative_path
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.rows.collect import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX
+from ctsql.runtime.rows.types import is_flat
 from ctsql.runtime.spark.errors import converted
 
 PLACES = (StructField(FILE_COLUMN, StringType()), StructField(ROW_COLUMN, LongType()))

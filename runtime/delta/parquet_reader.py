@@ -28,13 +28,8 @@ from pyroaring import BitMap64
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from ctsql.planner.lowering import is_padded
 from ctsql.runtime.delta.file_ranges import meets
 
-FLAT = (
-    T.IntegralType, T.FloatType, T.DoubleType, T.DecimalType, T.BooleanType, T.BinaryType,
-    T.DateType, T.TimestampType, T.TimestampNTZType,
-)  # fmt: skip
 BATCH_ROWS = 1 << 16
 """Rows that are read at a time, and after which it is looked whether there are too many."""
 BATCH_BYTES = 32 * 1024 * 1024
@@ -80,14 +75,6 @@ class OnlySpark(Exception):
 
 class TooMany(Exception):
     """There are more of the rows that are wanted than may be given."""
-
-
-def is_flat(schema: T.StructType) -> bool:
-    """Does Arrow give the values of all columns as Spark would?"""
-    return all(
-        isinstance(f.dataType, FLAT) or (f.dataType == T.StringType() and not is_padded(f))
-        for f in schema.fields
-    )
 
 
 def has_old_calendar(metadata: Mapping[bytes, bytes]) -> bool:

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from ctsql.runtime.delta.parquet_reader import is_flat
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedFile
+from ctsql.runtime.rows.types import has_written_bounds, is_flat
 
 TEXT_MAX = 32
 """Longer texts are not told as a column's least or greatest value."""
@@ -87,7 +87,7 @@ def statistics(rows: pa.Table, schema: T.StructType) -> dict[str, Any]:
     for field in schema.fields[:_STATISTICS_MAX]:
         values = rows.column(field.name)
         nulls[field.name] = values.null_count
-        bounds = _bounds(values) if _is_told(field.dataType) else ()
+        bounds = _bounds(values) if has_written_bounds(field.dataType) else ()
         if bounds:
             low[field.name], high[field.name] = bounds
     return {
@@ -97,10 +97,6 @@ def statistics(rows: pa.Table, schema: T.StructType) -> dict[str, Any]:
         "nullCount": nulls,
         "tightBounds": True,
     }
-
-
-def _is_told(data_type: T.DataType) -> bool:
-    return isinstance(data_type, T.IntegralType | T.DateType | T.StringType)
 
 
 def _bounds(values: pa.ChunkedArray) -> Sequence[Any]:

@@ -21,13 +21,14 @@ from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types 
 
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, GONE_, LOCATIONS, ROW_COLUMN
-from ctsql.runtime.delta.diff_writer import fits_arrow, persisted, stage_counted
+from ctsql.runtime.delta.diff_writer import persisted, stage_counted
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
 from ctsql.runtime.rows.multiset import copied, net, with_places
 from ctsql.runtime.rows.multiset_local import keys
+from ctsql.runtime.rows.types import fits_arrow, is_comparable
 
 
 class Staged(Enum):
@@ -110,19 +111,6 @@ def _equal(stored: DataFrame, gone: DataFrame, schema: T.StructType) -> DataFram
     ]
     together = reduce(and_, conditions) if conditions else F.lit(True)
     return stored.join(F.broadcast(other), together, "left_semi")
-
-
-def is_comparable(data_type: T.DataType) -> bool:
-    """Can Spark say whether two values are equal?"""
-    match data_type:
-        case T.MapType() | T.VariantType() | T.CalendarIntervalType():
-            return False
-        case T.ArrayType():
-            return is_comparable(data_type.elementType)
-        case T.StructType():
-            return all(is_comparable(f.dataType) for f in data_type.fields)
-        case _:
-            return True
 
 
 def _stage_few(

@@ -108,10 +108,6 @@ class Change(Enum):
     FAILED = "failed"  # what an output holds has become an error; no commit of a source is this
 
 
-INSERTING = (Change.APPEND, Change.MIXED, Change.FAILED)
-"""Changes at which a task that follows has to be run, to find out what it does."""
-
-
 def classify(commit: Commit) -> Change:
     """What a commit does to the rows, from its actions alone."""
     if not commit.changes_data:

@@ -24,8 +24,8 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.runtime.delta.files import first_logged
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.maintenance.retention import Need
 from ctsql.runtime.subscriptions.cursors import Readers
+from ctsql.runtime.subscriptions.retention import RetentionNeed
 from ctsql.runtime.tasks.progress import complete_through
 from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 from ctsql.runtime.warehouse.table_checks import missing_table
@@ -40,7 +40,7 @@ _LOST = ("HISTORY_LOST", *UNREADABLE)
 class Needs:
     """The needs of one table: of its rows, by consumer; and of its log, one version for all."""
 
-    rows: tuple[Need, ...]
+    rows: tuple[RetentionNeed, ...]
     log_floor: int
 
 
@@ -64,7 +64,7 @@ def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
     engine.timeline.refresh()
     stored = [i for i in catalog if i.location is not None and not i.problem]
     stored = [i for i in stored if missing_table(engine.relations, [i]) is None]
-    rows: dict[str, list[Need]] = {i.id: [] for i in stored}
+    rows: dict[str, list[RetentionNeed]] = {i.id: [] for i in stored}
     logs: dict[str, list[int]] = {i.id: [] for i in stored}
     for item in stored:
         need = _need(engine, item, keep_from, READS)
@@ -143,12 +143,12 @@ def _stored_reads(engine: Engine, item: Item) -> list[Item]:
     return list(found.values())
 
 
-def _need(engine: Engine, item: Item, at: int, consumer: str) -> Need:
+def _need(engine: Engine, item: Item, at: int, consumer: str) -> RetentionNeed:
     at = min(at, engine.timeline.now)
     version = _version_at(engine, item, at)
     # Commits that change no row came after it: what they took away is not read any more.
     settled = engine.versions.settled(engine.relations.table(item), version)
-    return Need(version=settled, since=at, consumer=consumer)
+    return RetentionNeed(version=settled, since=at, consumer=consumer, object_id=item.id)
 
 
 def _version_at(engine: Engine, item: Item, at: int) -> int:

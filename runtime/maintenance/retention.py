@@ -24,7 +24,6 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from urllib.parse import unquote
 
 from ctsql.runtime.log.actions import Commit
@@ -44,25 +43,6 @@ _LOG_FILE = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet|checkpoint\.\d+
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\.\d{10}\.(\d{10}))?\.parquet")
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _UUID_LENGTH = 20  # of a UUID in Z85
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
-    """A consumer needs a table from a version on.
-
-    Attributes:
-        version: the oldest version needed. since: the T that it is needed as of.
-        consumer: whose need it is, as text: ``continual task "slow"``.
-    """
-
-    version: int
-    since: int
-    consumer: str
-
-
-def oldest(needs: Iterable[Need]) -> Need | None:
-    """The need that decides: the smallest version, among equals the smallest T; None of none."""
-    return min(needs, key=lambda n: (n.version, n.since, n.consumer), default=None)
 
 
 def named_by(action_line: str) -> set[str]:

@@ -21,15 +21,12 @@ from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, function
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, WIDE
+from ctsql.runtime.rows.types import has_fixed_width
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.spark.session import setting
 
 DRIVER_ROWS_MAX = 10_000
 DRIVER_ROW_BYTES_MAX = 8 * 1024
-_FIXED = (
-    T.NumericType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.TimeType,
-    T.DayTimeIntervalType, T.YearMonthIntervalType, T.CalendarIntervalType, T.NullType,
-)  # fmt: skip
 _TEXT = (T.StringType, T.CharType, T.VarcharType, T.BinaryType)
 _NESTED = (T.ArrayType, T.MapType, T.StructType, T.VariantType)
 
@@ -90,7 +87,8 @@ def at_hand(session: SparkSession, rows: pa.Table, schema: T.StructType) -> Data
 def _guarded(rows: DataFrame) -> DataFrame | None:
     """The rows with wide ones marked and emptied; None when a width cannot be told."""
     fields = rows.schema.fields
-    if not all(isinstance(f.dataType, (*_FIXED, *_TEXT, *_NESTED)) for f in fields):
+    known = (*_TEXT, *_NESTED)
+    if not all(has_fixed_width(f.dataType) or isinstance(f.dataType, known) for f in fields):
         return None
     # Where a row is stored is a path of a few hundred bytes.
     names = [f.name for f in fields if not has_fixed_width(f.dataType) and f.name != FILE_COLUMN]
@@ -106,17 +104,6 @@ def _guarded(rows: DataFrame) -> DataFrame | None:
         for f in fields
     ]
     return rows.select(*columns, wide.alias(WIDE))
-
-
-def has_fixed_width(data_type: T.DataType) -> bool:
-    """Does every value take the same few bytes?
-
-    >>> [has_fixed_width(t) for t in (T.IntegerType(), T.StringType())]
-    [True, False]
-    """
-    if isinstance(data_type, T.StructType):
-        return all(has_fixed_width(f.dataType) for f in data_type.fields)
-    return isinstance(data_type, _FIXED)
 
 
 def _width(column: SparkColumn, data_type: T.DataType) -> SparkColumn:

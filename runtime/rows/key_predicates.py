@@ -13,12 +13,12 @@ from typing import Any
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
 
 from ctsql.catalog.names import backtick
+from ctsql.runtime.rows.types import has_order
 
 LISTED_MAX = 500
 """So many different numbers are listed; of more only the least and the greatest count."""
 TEXTS_MAX = 50
 """The same of other values: each is handed to Spark by itself."""
-_KINDS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DecimalType, T.DateType)
 
 _LOST = "\ufffd"
 """What PySpark gives for bytes that are not UTF-8: the text is not known then."""
@@ -63,11 +63,6 @@ def are_comparable(
 ) -> bool:
     """Can the values of all pairs be compared so? Of no pairs there is nothing to compare."""
     return 0 < len(pairs) == len(comparable(rows, keys, pairs))
-
-
-def has_order(data_type: T.DataType) -> bool:
-    """Do Python and Spark order the values alike, and compare them exactly?"""
-    return isinstance(data_type, _KINDS) or data_type == T.StringType()
 
 
 def _brought(column: str, kind: T.DataType) -> SparkColumn:

@@ -20,6 +20,7 @@ from ctsql.catalog.reserved_columns import (
     ROW_COLUMN,
     TEXT_,
 )
+from ctsql.runtime.rows.types import contains
 
 _PLACE_TYPE = "struct<file:string,row:bigint>"
 
@@ -119,7 +120,7 @@ def _grouped(rows: DataFrame, columns: list[str], *more: SparkColumn) -> DataFra
     for i, column in enumerate(columns):
         value = F.col(backtick(column))
         key = _groupable(value, fields[column])
-        if _has_float(fields[column]):
+        if contains(fields[column], T.FloatType, T.DoubleType):
             # Grouping takes -0.0 for 0.0; their texts differ, and the value itself is kept.
             text = F.to_json(F.struct(key.alias("v")))
             keys += [key.alias(f"{GROUP_}{i}"), text.alias(f"{TEXT_}{i}")]
@@ -142,7 +143,7 @@ def _groupable(value: SparkColumn, kind: T.DataType) -> SparkColumn:
     (``MapSort``, Spark 4.2) reads a NULL among numbers, dates or booleans as whatever was there
     before. Sorted arrays of the entries are equal when the maps are, and lose nothing.
     """
-    if not has_variant(kind) and not _has_map(kind):
+    if not contains(kind, T.VariantType, T.MapType):
         return value
     match kind:
         case T.ArrayType():
@@ -166,42 +167,3 @@ def _groupable(value: SparkColumn, kind: T.DataType) -> SparkColumn:
                 F.to_json(value).alias("text"), F.schema_of_variant(value).alias("kind")
             )
             return F.when(value.isNotNull(), told)
-
-
-def has_variant(data_type: T.DataType) -> bool:
-    """Is it a VARIANT, or is one in it? Keys of a map are none."""
-    match data_type:
-        case T.ArrayType():
-            return has_variant(data_type.elementType)
-        case T.MapType():
-            return has_variant(data_type.valueType)
-        case T.StructType():
-            return any(has_variant(f.dataType) for f in data_type.fields)
-        case _:
-            return isinstance(data_type, T.VariantType)
-
-
-def _has_map(data_type: T.DataType) -> bool:
-    match data_type:
-        case T.MapType():
-            return True
-        case T.ArrayType():
-            return _has_map(data_type.elementType)
-        case T.StructType():
-            return any(_has_map(f.dataType) for f in data_type.fields)
-        case _:
-            return False
-
-
-def _has_float(data_type: T.DataType) -> bool:
-    match data_type:
-        case T.FloatType() | T.DoubleType():
-            return True
-        case T.ArrayType():
-            return _has_float(data_type.elementType)
-        case T.MapType():
-            return _has_float(data_type.keyType) or _has_float(data_type.valueType)
-        case T.StructType():
-            return any(_has_float(f.dataType) for f in data_type.fields)
-        case _:
-            return False

@@ -1,6 +1,17 @@
-"""What each type of Spark allows, by its name."""
+"""What each type of Spark allows: one predicate for each question that depends on the type."""
+
+from pyspark.sql import types as T
 
 from ctsql.catalog.schemas import decimal_size
+from ctsql.planner.lowering import is_padded
+
+_INSTANTS = (T.DateType, T.TimestampType, T.TimestampNTZType)
+_BITWISE = (T.IntegralType, T.DecimalType, T.BooleanType, T.BinaryType, *_INSTANTS)
+_FLAT = (*_BITWISE, T.FloatType, T.DoubleType)
+_FIXED = (
+    T.NumericType, T.BooleanType, T.TimeType, T.NullType, *_INSTANTS,
+    T.DayTimeIntervalType, T.YearMonthIntervalType, T.CalendarIntervalType,
+)  # fmt: skip
 
 DIGITS_ADDED = 36
 """Two decimals of at most so many digits are added without rounding, and their sum negated."""
@@ -26,3 +37,79 @@ def adds_exactly(data_type: str, digits_max: int) -> bool:
     if size is not None:
         return size[0] <= digits_max or size[1] <= _PLACES_KEPT
     return not data_type.lower().startswith("interval")
+
+
+def contains(data_type: T.DataType, *kinds: type[T.DataType]) -> bool:
+    """Is it, or is a type within it, of one of these kinds?
+
+    >>> contains(T.ArrayType(T.VariantType()), T.VariantType), contains(T.LongType(), T.MapType)
+    (True, False)
+    """
+    match data_type:
+        case _ if isinstance(data_type, kinds):
+            return True
+        case T.ArrayType():
+            return contains(data_type.elementType, *kinds)
+        case T.MapType():
+            return any(contains(t, *kinds) for t in (data_type.keyType, data_type.valueType))
+        case T.StructType():
+            return any(contains(f.dataType, *kinds) for f in data_type.fields)
+        case _:
+            return False
+
+
+def fits_arrow(data_type: T.DataType) -> bool:
+    """Can Arrow hold every value?"""
+    return not contains(data_type, T.YearMonthIntervalType, T.CalendarIntervalType, T.VariantType)
+
+
+def is_comparable(data_type: T.DataType) -> bool:
+    """Can Spark say whether two values are equal?"""
+    return not contains(data_type, T.MapType, T.VariantType, T.CalendarIntervalType)
+
+
+def has_fixed_width(data_type: T.DataType) -> bool:
+    """Does every value take the same few bytes?
+
+    >>> [has_fixed_width(t) for t in (T.IntegerType(), T.StringType())]
+    [True, False]
+    """
+    if isinstance(data_type, T.StructType):
+        return all(has_fixed_width(f.dataType) for f in data_type.fields)
+    return isinstance(data_type, _FIXED)
+
+
+def has_bitwise_equality(data_type: T.DataType) -> bool:
+    """Are equal values the same value, for Arrow as for Spark? Not so for fractions."""
+    return isinstance(data_type, _BITWISE) or data_type == T.StringType()
+
+
+def is_flat(schema: T.StructType) -> bool:
+    """Does Arrow give the values of all columns as Spark would?"""
+    return all(
+        isinstance(f.dataType, _FLAT) or (f.dataType == T.StringType() and not is_padded(f))
+        for f in schema.fields
+    )
+
+
+def has_order(data_type: T.DataType) -> bool:
+    """Do Python and Spark order the values alike, and compare them exactly?"""
+    exact = (T.IntegralType, T.DecimalType, T.DateType)
+    return isinstance(data_type, exact) or data_type == T.StringType()
+
+
+def has_equality_in_files(data_type: T.DataType) -> bool:
+    """Does a Parquet file show which of its values equals which key?"""
+    return isinstance(
+        data_type, T.IntegralType | T.DecimalType | T.DateType | T.BooleanType | T.StringType
+    )
+
+
+def has_written_bounds(data_type: T.DataType) -> bool:
+    """Do the statistics of a file that is written here have bounds of the values?"""
+    return isinstance(data_type, T.IntegralType | T.DateType | T.StringType)
+
+
+def has_read_bounds(data_type: T.DataType) -> bool:
+    """Are the bounds in a file's statistics read? Those of dates are not: Delta misreads some."""
+    return isinstance(data_type, T.IntegralType | T.StringType)

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
+from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
@@ -60,7 +61,7 @@ class Service:
     on_event: Callable[[Event], None]
     on_time: Callable[[int], None]
     workers: int = 1
-    _known: dict[str, int] = field(default_factory=dict)
+    _watch: LogWatch = field(default_factory=LogWatch)
     _troubles: dict[str, Trouble] = field(default_factory=dict)
     _failures: list[CtsqlError] = field(default_factory=list)
     _now: int = NOTHING
@@ -109,7 +110,7 @@ class Service:
         """Tick if something moved, or a refresh or what failed is due; says whether."""
         retries = (t for k, t in self._troubles.items() if k != SERVICE)
         if not (
-            self._has_new_version(engine)
+            self._watch.has_new_version(self._followed(engine))
             or engine.schedules.is_refresh_due(clock.now_ms())
             or any(t.is_due(time.monotonic()) for t in retries)
         ):
@@ -117,14 +118,6 @@ class Service:
         self._tick(engine)
         self._upkeep.after_round(engine, self._say, self.stop)
         return True
-
-    def _has_new_version(self, engine: Engine) -> bool:
-        """Has a log that is followed a version that was not taken in?"""
-        for table in self._followed(engine):
-            known = self._known.get(table.location)
-            if known is None or table.has(known + 1):
-                return True
-        return False
 
     def _followed(self, engine: Engine) -> list[DeltaTable]:
         tables = [engine.catalog_store.table, engine.timeline.table]
@@ -135,7 +128,7 @@ class Service:
     def _take_in(self, engine: Engine) -> None:
         """Note the newest versions; what comes later is seen at the next look."""
         for table in self._followed(engine):
-            self._known[table.location] = _newest(table)
+            self._watch.note(table, _newest(table))
 
     # ---- ticking
 
@@ -147,7 +140,7 @@ class Service:
         engine.refresh_catalog()
         self._take_in(engine)
         now = engine.mint_for(engine.catalog)
-        self._known[engine.timeline.table.location] = engine.timeline.read_to
+        self._watch.note(engine.timeline.table, engine.timeline.read_to)
         self._troubles.pop(SERVICE, None)
         known = engine.catalog.items
         self._troubles = {k: t for k, t in self._troubles.items() if k in known}
@@ -207,7 +200,8 @@ class Service:
                 raise problem
             self._failures.append(problem)
             table = engine.relations.table(item)
-            version = self._known[table.location] = _newest(table)
+            version = _newest(table)
+            self._watch.note(table, version)
             self._fail(item, problem, version=version, until=now)
             return False
         if self._troubles.pop(item.id, None) is not None:

@@ -119,7 +119,7 @@ def _from_spark(
     span = _span(thrown, sent, within)
     message = re.sub(r"`?__ct_r\d+\w*`?\.?", _shown(relation_name), plain_message(thrown.text))
     if bad_row is not None:
-        return error("DATA_ERROR", span=span, message=lowered(message), detail="", hint="")
+        return error("DATA_ERROR", span=span, message=lowered(message))
     told = "\n".join(f"{t.kind.rpartition('.')[2]}: {t.text}" for t in chain)
     storage = _storage_problem(told)
     if storage is not None:
@@ -135,7 +135,6 @@ def _from_spark(
         span=span,
         message=lowered(plain_message(root.text)) or "Spark failed",
         detail=told.splitlines()[0] if len(chain) > 1 else "",
-        hint="",
     )
 
 
@@ -171,17 +170,17 @@ def _about_the_statement(thrown: Thrown, span: Span | None, message: str) -> Cts
         )
     if condition.startswith(_ROUTINE_CONDITIONS):
         name = _last_part(given.get("routineName", ""))
-        return error("UNKNOWN_FUNCTION", span=span, function=name, hint="")
+        return error("UNKNOWN_FUNCTION", span=span, function=name)
     if condition == "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES":
         names = given.get("invalidColumnNames", "")
         detail = f"{forbidden_in(names)} {_MAPPED}"
         return error("INVALID_NAME", span=span, name=names, detail=detail)
     if condition.startswith("PARSE_") or condition == "INVALID_SQL_SYNTAX":
-        return error("SYNTAX_ERROR", span=span, message=message, detail="", hint="")
+        return error("SYNTAX_ERROR", span=span, message=message)
     if condition.startswith(("DATATYPE_MISMATCH", "INCOMPATIBLE_DATA", "CANNOT_MERGE_INCOM")):
-        return error("TYPE_MISMATCH", span=span, message=message, detail="", hint="")
+        return error("TYPE_MISMATCH", span=span, message=message)
     if thrown.is_analysis:
-        return error("INVALID_STATEMENT", span=span, message=message, detail="", hint="")
+        return error("INVALID_STATEMENT", span=span, message=message)
     return None
 
 
@@ -258,5 +257,5 @@ def file_errors(path: str) -> Iterator[None]:
         said = f"{path}: {problem.strerror or problem}"
         found = _storage_problem(said)
         if found is None:
-            found = error("STORAGE_ERROR", message=NOT_ALLOWED, detail=said, hint="")
+            found = error("STORAGE_ERROR", message=NOT_ALLOWED, detail=said)
         raise found from problem

@@ -82,14 +82,13 @@ class Alteration:
         if fold(schema) not in catalog.schemas:
             if statement.if_exists:
                 return "DROP SCHEMA (did not exist)"
-            raise error("UNKNOWN_SCHEMA", span=statement.target.span, name=schema, hint="")
+            raise error("UNKNOWN_SCHEMA", span=statement.target.span, name=schema)
         if fold(schema) == DEFAULT_SCHEMA:
             raise error(
                 "NOT_SUPPORTED",
                 span=statement.target.span,
                 what='dropping the schema "default"',
                 why="Unqualified names are looked up there.",
-                hint="",
             )
         dropped: list[Item] = []
 
@@ -160,7 +159,6 @@ class Alteration:
                     span=statement.target.span,
                     column=statement.column,
                     detail=f"Columns here: {', '.join(c.name for c in item.columns)}.",
-                    hint="",
                 )
             columns = tuple(
                 replace(c, comment=statement.comment) if fold(c.name) == wanted else c

@@ -56,7 +56,6 @@ class Creation:
                     span=statement.name_span,
                     kind="schema",
                     name=statement.name,
-                    hint="",
                 )
             return current.with_schema(statement.name)
 

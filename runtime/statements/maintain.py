@@ -213,7 +213,7 @@ class Maintenance:
         unnamed = now_ms - retention.UNNAMED_AGE_MS
         rows: list[tuple[object, ...]] = []
         for item in sorted(stored, key=lambda i: i.name.key):
-            wanted = sorted(known[item.id].rows, key=lambda n: (n.version, n.since, n.consumer))
+            wanted = sorted(known[item.id].rows)
             plan = cleaning.plan(
                 engine.relations.table(item),
                 floor=wanted[0].version,

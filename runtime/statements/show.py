@@ -60,7 +60,7 @@ def show_objects(engine: Engine, statement: ShowObjects, search_schema: str) -> 
         return ["column", "type"], [(c.name, c.type) for c in item.columns]
     wanted = fold(statement.schema) if statement.schema else None
     if wanted is not None and wanted not in catalog.schemas:
-        raise error("UNKNOWN_SCHEMA", span=statement.schema_span, name=statement.schema, hint="")
+        raise error("UNKNOWN_SCHEMA", span=statement.schema_span, name=statement.schema)
     kinds = _KINDS[statement.what]
     found = [
         i

@@ -24,7 +24,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.write_handle import Output, UpperMismatch
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.subscriptions.position import Position
-from ctsql.runtime.subscriptions.retention import Kept, needed_versions
+from ctsql.runtime.subscriptions.retention import RetentionNeed, needed_versions
 
 TABLE = "subscriptions"
 
@@ -181,7 +181,7 @@ class Readers:
         found = sorted(readable, key=lambda s: fold(s.name))
         return [(s, catalog.items[s.object_id], self.place(s).position) for s in found]
 
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[RetentionNeed]:
         """Which versions of which objects the readers need; see :func:`needed_versions`."""
         warehouse = self.engine.warehouse
         needs = (

@@ -22,6 +22,7 @@ from ctsql.catalog import reserved_columns as reserved
 from ctsql.catalog.errors import DataError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick
+from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
@@ -84,7 +85,7 @@ class Feed:
         self.until = -1
         self.failure: DataError | None = None
         self._definition = definition_of(engine, item)
-        self._known: dict[str, int] = {}
+        self._watch = LogWatch()
 
     # ---- looking
 
@@ -107,7 +108,7 @@ class Feed:
             self._bring_up(engine, item, stop)
         # Not the T that was asked for: what stands still is complete only to there.
         self.until = complete_through(engine.warehouse, [item])
-        self._known[engine.timeline.table.location] = engine.timeline.read_to
+        self._watch.note(engine.timeline.table, engine.timeline.read_to)
         until = self.until if self.end is None else min(self.until, self.end - 1)
         if until < self.position.next:
             return []
@@ -151,10 +152,8 @@ class Feed:
         item = engine.catalog.items.get(self.item_id)
         if item is None:
             return True
-        for table in self._tables(engine, item):
-            known = self._known.get(table.location)
-            if known is None or table.has(known + 1):
-                return True
+        if self._watch.has_new_version(self._tables(engine, item)):
+            return True
         if self.passive:
             return False
         waits = any(engine.schedules.schedule(i) for i in engine.catalog.closure([item.id]))
@@ -173,7 +172,7 @@ class Feed:
     def _take_in(self, engine: Engine, item: Item) -> None:
         """Note the newest versions; what comes later is seen at the next look."""
         for table in self._tables(engine, item):
-            self._known[table.location] = table.version()
+            self._watch.note(table, table.version())
 
     # ---- telling
 

@@ -9,29 +9,30 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """A reader needs an object's table from a version on.
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class RetentionNeed:
+    """A consumer needs an object's table from a version on; the least need decides.
 
     Attributes:
-        object_id: whose table. version: the oldest version needed. since: the T of it.
-        consumer: whose need it is, as text: ``subscription 'nightly'``.
+        version: the oldest version needed. since: the T that it is needed as of.
+        consumer: a reader or an output, as text: ``subscription 'nightly'``.
+        object_id: whose table.
     """
 
-    object_id: str
     version: int
     since: int
     consumer: str
+    object_id: str
 
 
 def needed_versions(
     readers: Iterable[tuple[str, Sequence[str], int]],
     version_at: Callable[[str, int], int | None],
-) -> list[Kept]:
+) -> list[RetentionNeed]:
     """What the readers need.
 
     >>> needed_versions([("subscription 'a'", ["t"], 41)], lambda object_id, at: at // 10)
-    [Kept(object_id='t', version=4, since=41, consumer="subscription 'a'")]
+    [RetentionNeed(version=4, since=41, consumer="subscription 'a'", object_id='t')]
 
     Args:
         readers: of each its name, the objects it reads from, and the T it needs them as of.
@@ -43,7 +44,7 @@ def needed_versions(
         for object_id in object_ids:
             version = version_at(object_id, since)
             found.append(
-                Kept(
+                RetentionNeed(
                     object_id=object_id,
                     version=0 if version is None else version,
                     since=since,

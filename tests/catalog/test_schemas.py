@@ -35,7 +35,7 @@ def test_broken_json_is_told() -> None:
 def test_names_are_found_in_any_case() -> None:
     """As Spark does; the name keeps the case it was made with."""
     assert schemas.find(COLUMNS, "KEY") is COLUMNS[0]
-    assert schemas.get(COLUMNS, "VAL") is COLUMNS[1]
+    assert schemas.get(COLUMNS, "VAL", span=None) is COLUMNS[1]
     assert schemas.find(COLUMNS, "value") is None
     assert schemas.names(COLUMNS) == ("Key", "val")
 
@@ -43,7 +43,7 @@ def test_names_are_found_in_any_case() -> None:
 def test_unknown_column_lists_and_suggests() -> None:
     """The error lists what there is and names what is near."""
     with pytest.raises(CtsqlError) as caught:
-        schemas.get(COLUMNS, "vall")
+        schemas.get(COLUMNS, "vall", span=None)
     assert caught.value.condition == "UNKNOWN_COLUMN"
     assert caught.value.detail == "The columns are: Key, val."
     assert caught.value.hint == 'Did you mean "val"?'
@@ -62,14 +62,6 @@ def test_duplicates_point_at_the_second() -> None:
         schemas.check_unique(twice, spans[:1])
     assert caught.value.span == spans[0]
     assert schemas.check_unique(twice[:2], spans) == tuple(twice[:2])
-
-
-def test_postgres_types() -> None:
-    """The table is in order, and every name in it is in upper case."""
-    assert list(schemas.POSTGRES_TYPES) == sorted(schemas.POSTGRES_TYPES)
-    assert all(name.isupper() for name in schemas.POSTGRES_TYPES)
-    assert schemas.spark_type("Float8") == "DOUBLE"
-    assert schemas.spark_type("STRUCT<a: INT>") == "STRUCT<a: INT>"
 
 
 def test_ddl_quotes() -> None:

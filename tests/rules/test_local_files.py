@@ -15,15 +15,8 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
 from ctsql.runtime.delta import parquet_reader as local_files
-from ctsql.runtime.delta.parquet_reader import (
-    KeySet,
-    LocalFile,
-    OnlySpark,
-    TooMany,
-    find,
-    having,
-    is_flat,
-)
+from ctsql.runtime.delta.parquet_reader import KeySet, LocalFile, OnlySpark, TooMany, find, having
+from ctsql.runtime.rows.types import is_flat
 
 SCHEMA = T.StructType().add("k", T.LongType()).add("v", T.StringType())
 NOBODY = BitMap64()

@@ -10,6 +10,7 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.service.service import Service
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
@@ -91,7 +92,7 @@ def test_an_output_that_is_not_there_holds_nobody_up(condition: str) -> None:
             service.run(once=True, interval=0)
         assert caught.value.condition == condition
         assert engine.brought == ["b", "c"] * rounds
-        service._known.clear()  # something moved
+        service._watch = LogWatch()  # something moved
         service._troubles = {
             k: replace(t, tried_at=0.0) for k, t in service._troubles.items()
         }  # and long ago

@@ -18,6 +18,7 @@ YES = [
     "SELECT (key), val FROM feed -- GROUP BY",
     "SELECT key, CAST(now() AS STRING) FROM feed WHERE key * 2 > unix_timestamp()",
     "SELECT key, CAST(current_date AS STRING) FROM feed",
+    "SELECT array_max(array(key, hash(*))), soundex(val) FROM feed",
 ]
 NO = [
     "SELECT key, count(*) FROM feed GROUP BY key",
@@ -98,6 +99,9 @@ def test_stars_are_the_columns() -> None:
     """So that the time stands behind them, and no star takes it for one of them."""
     assert carried("SELECT * FROM feed")[1] == f"SELECT `key`, `val` , {TIME} FROM r AS `feed`"
     assert carried("SELECT key * 2, *FROM feed")[1].startswith("SELECT key * 2, `key`, `val`, ")
+    assert carried("SELECT hash(*), val FROM feed")[1].startswith(
+        "SELECT hash(`key`, `val`), val ,"
+    )
 
 
 def carried(query: str) -> tuple[InsertsInput, str]:

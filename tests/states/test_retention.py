@@ -10,15 +10,14 @@ from ctsql.runtime.delta.files import Folder
 from ctsql.runtime.log.actions import Commit, parse_commit
 from ctsql.runtime.log.data_files import StoredFile
 from ctsql.runtime.maintenance.retention import (
-    Need,
     named_below,
     needed_files,
-    oldest,
     removable,
     removable_log,
     vector_file,
 )
 from ctsql.runtime.maintenance.vacuum import is_left_over
+from ctsql.runtime.subscriptions.retention import RetentionNeed
 
 VECTOR = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "cardinality": 1}
 VECTOR_FILE = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
@@ -95,9 +94,11 @@ def test_vector_file(descriptor: dict[str, object] | None, file: str | None) -> 
 
 def test_the_smallest_version_decides() -> None:
     """And among equals the smallest T."""
-    needs = [Need(version=v, since=t, consumer=str(t)) for v, t in ((3, 1), (2, 9), (2, 8))]
-    assert oldest(needs) == needs[2]
-    assert oldest([]) is None
+    needs = [
+        RetentionNeed(version=v, since=t, consumer=str(t), object_id="t")
+        for v, t in ((3, 1), (2, 9), (2, 8))
+    ]
+    assert min(needs) == needs[2]
 
 
 def _names(*versions: int, checkpoints: tuple[str, ...] = ()) -> list[str]:

@@ -17,8 +17,8 @@ AGGREGATES = word_set("""
     kll_merge_agg_float kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float
     kurtosis last last_value listagg max max_by mean median min min_by mode percentile
     percentile_approx percentile_cont percentile_disc regr_avgx regr_avgy regr_count
-    regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness some std stddev
-    stddev_pop stddev_samp string_agg sum theta_intersection_agg theta_sketch_agg
+    regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy schema_of_variant_agg skewness
+    some std stddev stddev_pop stddev_samp string_agg sum theta_intersection_agg theta_sketch_agg
     theta_union_agg try_avg try_sum tuple_intersection_agg_double tuple_intersection_agg_integer
     tuple_sketch_agg_double tuple_sketch_agg_integer tuple_union_agg_double
     tuple_union_agg_integer var_pop var_samp variance
@@ -47,10 +47,11 @@ INEXACT = word_set("""
     hll_union_agg kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float
     kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float kurtosis last last_value
     listagg max_by min_by mode percentile_approx regr_avgx regr_avgy regr_intercept regr_r2
-    regr_slope regr_sxx regr_sxy regr_syy skewness std stddev stddev_pop stddev_samp string_agg
-    theta_intersection_agg theta_sketch_agg theta_union_agg tuple_intersection_agg_double
-    tuple_intersection_agg_integer tuple_sketch_agg_double tuple_sketch_agg_integer
-    tuple_union_agg_double tuple_union_agg_integer var_pop var_samp variance
+    regr_slope regr_sxx regr_sxy regr_syy schema_of_variant_agg skewness std stddev stddev_pop
+    stddev_samp string_agg theta_intersection_agg theta_sketch_agg theta_union_agg
+    tuple_intersection_agg_double tuple_intersection_agg_integer tuple_sketch_agg_double
+    tuple_sketch_agg_integer tuple_union_agg_double tuple_union_agg_integer var_pop var_samp
+    variance
 """)
 """Aggregates whose result depends on the order in which rows happen to be met."""
 
@@ -107,7 +108,7 @@ SCALARS = word_set("""
     position positive pow power printf quarter quote radians reduce regexp regexp_count
     regexp_extract regexp_extract_all regexp_instr regexp_like regexp_replace regexp_substr
     repeat replace reverse right rint rlike round rpad rtrim schema_of_avro schema_of_csv
-    schema_of_json schema_of_variant schema_of_variant_agg schema_of_xml sec second sentences
+    schema_of_json schema_of_variant schema_of_xml sec second sentences
     sequence sha sha1 sha2 shiftleft shiftright shiftrightunsigned sign signum sin sinh size
     slice smallint sort_array soundex space split split_part sqrt st_asbinary st_geogfromwkb
     st_geomfromwkb st_setsrid st_srid startswith str_to_map string struct substr substring

@@ -13,7 +13,6 @@ from ctsql.planner.ivm.algebra.nodes import (
     Item,
     Node,
     Order,
-    Part,
     Scan,
     Subquery,
     Version,
@@ -161,27 +160,6 @@ def replaced(query: Node, by: Mapping[Aggregate, Node]) -> Node:
     """A copy with other nodes for some, in subqueries as well."""
     made: Node = rebuilt(query, lambda x: by.get(x, x) if isinstance(x, Aggregate) else x)
     return made
-
-
-def expanded(expr: Expr, columns: Mapping[Col, Expr]) -> Expr:
-    """An expression with columns replaced by expressions in parentheses.
-
-    Raises:
-        ValueError: a subquery uses such a column.
-    """
-    parts: list[Part] = []
-    for part in expr.parts:
-        if isinstance(part, Col) and part in columns:
-            inner = columns[part]
-            if inner.column is not None:
-                parts.append(inner.column)
-            else:
-                parts += ["(", *inner.parts, ")"]
-        else:
-            if isinstance(part, Subquery) and free(part.node) & columns.keys():
-                raise ValueError("a subquery uses a computed column")
-            parts.append(part)
-    return dataclasses.replace(expr, parts=tuple(parts))
 
 
 def at(node: Node, version: Version, only: Collection[str]) -> Node:

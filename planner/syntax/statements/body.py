@@ -55,7 +55,6 @@ def read_body(tokens: Tokens, place: Span, name: str) -> tuple[BodyStatement, ..
             "INVALID_STATEMENT",
             span=span_of(tokens),
             message="the body of the continual task is empty",
-            detail="",
             hint=example,
         )
     return tuple(_statement(group, name) for group in statements)

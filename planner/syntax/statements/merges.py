@@ -205,8 +205,6 @@ def _insert(cursor: Cursor, names: tuple[str, ...]) -> tuple[Assignment, ...]:
             "COLUMN_COUNT_MISMATCH",
             span=place,
             message=f"{len(values)} value(s) are given for {len(columns)} column(s)",
-            detail="",
-            hint="",
         )
     found = []
     for column, value in zip(columns, values, strict=True):

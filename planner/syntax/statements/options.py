@@ -172,7 +172,6 @@ def _iterations(group: Tokens) -> Option:
             option="ITERATIONS",
             value=value.span.text,
             detail=f"It takes a number from 1 to {ITERATIONS_MAX}, or FIXPOINT.",
-            hint="",
         )
     cursor.end()
     return Option(name="ITERATIONS", value=made, span=span_of(group), value_span=value.span)
@@ -194,7 +193,6 @@ def _boolean(group: Tokens, name: str) -> Option:
             option=name,
             value=value.span.text,
             detail="It takes true or false.",
-            hint="",
         )
     cursor.end()
     return Option(name=name, value=literal, span=span_of(group), value_span=value.span)
@@ -238,5 +236,4 @@ def _twice(group: Tokens, name: str) -> CtsqlError:
         option=name,
         value="two values",
         detail="It was given before.",
-        hint="",
     )

@@ -247,7 +247,6 @@ class _FlowClauses:
                 span=self.tracked.span,
                 message="TRACK HISTORY ON goes with STORED AS SCD TYPE 2",
                 detail="With SCD type 1 no history is kept.",
-                hint="",
             )
         return CreateFlow(
             span=span_of(cursor.tokens),

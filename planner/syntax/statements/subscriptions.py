@@ -103,7 +103,6 @@ def _options(cursor: Cursor) -> bool:
                 option="PROGRESS",
                 value=cursor.here.text or "nothing",
                 detail="It takes true or false.",
-                hint="",
             )
         cursor.take()
         value = literal

@@ -30,6 +30,7 @@ _BARE = {"CURRENT_TIMESTAMP", "CURRENT_DATE", "LOCALTIMESTAMP", "CURRENT_USER", 
          "CURRENT_TIME"}  # fmt: skip
 """Those that may stand without parentheses."""
 
+# Where the two differ in meaning, the wider one: a STRING of Spark has no length, as TEXT has none.
 POSTGRES_TYPES = {
     "INT8": "BIGINT",
     "INT4": "INT",

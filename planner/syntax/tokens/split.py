@@ -34,8 +34,6 @@ def split_tokens(tokens: Tokens) -> list[list[Token]]:
                     "SYNTAX_ERROR",
                     span=token.span,
                     message="a parenthesis closes that was not opened",
-                    detail="",
-                    hint="",
                 )
             opened.pop()
         if token.upper == ";" and not opened:
@@ -48,7 +46,6 @@ def split_tokens(tokens: Tokens) -> list[list[Token]]:
             span=opened[-1].span,
             message="a parenthesis is not closed",
             detail="It opens here.",
-            hint="",
         )
     return statements
 

@@ -117,7 +117,6 @@ def tokenise(span: Span) -> tuple[Token, ...]:
                 cause=cause,
                 message=f"{what} is not closed",
                 detail="It opens here.",
-                hint="",
             ) from cause
         bad = _BAD_HEX.search(text)
         raise error(
@@ -125,8 +124,6 @@ def tokenise(span: Span) -> tuple[Token, ...]:
             span=span.part(bad.start(), bad.end()) if bad else span,
             cause=cause,
             message="a literal cannot be read",
-            detail="",
-            hint="",
         ) from cause
 
 
