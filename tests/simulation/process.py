@@ -8,10 +8,11 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.commit import Committed, Disturbed, Outcome
-from ctsql.runtime.log.write_handle import Output
+from ctsql.runtime.log.write_handle import Entry, Output
 from ctsql.runtime.statements import refresh_view
 from ctsql.runtime.statements.failed_task import retry_failed, skip_failed
 from ctsql.runtime.tasks.progress import failure_of
+from ctsql.runtime.warehouse.advance_context import AdvanceContext
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.timeline import Timeline
@@ -65,6 +66,7 @@ class Process:
     excused: set[str] = field(default_factory=set)
     doing: str = ""
     cleaned: int = 0
+    moved: list[tuple[str, Entry]] = field(default_factory=list)
 
     # ---- the link to the store
 
@@ -170,15 +172,20 @@ class Process:
         """What ``ctsql run`` does: mint, then each object after what it reads."""
         until = engine.mint()
         failed: set[str] = set()
+        outputs = {i.location for i in engine.catalog}  # a state table is none
         for item in engine.catalog.closure(list(engine.catalog.items)):
             if failed & {r.object_id for r in item.reads}:
                 failed.add(item.id)
                 continue
+            reported: list[tuple[str, Entry]] = []
+            self.moved.clear()
             try:
-                engine.advance_one(item, until)
+                engine.advance_one(item, until, context=_reporting(engine, reported))
             except CtsqlError as problem:
                 failed.add(item.id)
                 self._explained(problem)
+            moved = [m for m in self.moved if m[0] in outputs]
+            require(reported == moved, "commits are not reported", reported, moved)
 
     def read(self, engine: MemoryEngine) -> None:
         """A strict read of one object."""
@@ -334,3 +341,13 @@ class Process:
                 self.doing,
                 self.fates,
             )
+
+
+def _reporting(engine: Engine, reported: list[tuple[str, Entry]]) -> AdvanceContext:
+    """A caller that notes every commit, by the place of its table."""
+
+    def committed(object_id: str, entry: Entry) -> None:
+        table = engine.relations.table(engine.relations.item(object_id))
+        reported.append((table.location, entry))
+
+    return AdvanceContext(on_commit=committed)

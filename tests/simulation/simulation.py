@@ -19,7 +19,8 @@ from unittest import mock
 
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.log.commit import Commits, Outcome
+from ctsql.runtime.log.commit import Commits, Committed, Outcome, Write
+from ctsql.runtime.log.uppers import Entry
 from ctsql.runtime.warehouse import timeline
 from ctsql.runtime.warehouse.catalog_store import FORMAT, FORMAT_PROPERTY
 from ctsql.runtime.warehouse.timeline import ARCHIVED
@@ -215,11 +216,13 @@ class Simulation:
 def _watched(commit: Callable[..., Outcome]) -> Callable[..., Outcome]:
     """The write handle's commit, its outcome checked."""
 
-    def watched(commits: Commits, *given: Any) -> Outcome:
+    def watched(commits: Commits, txn: Any, write: Write, *given: Any) -> Outcome:
         table: Any = commits.table
         before = len(table.folder.sent)
-        outcome = commit(commits, *given)
+        outcome = commit(commits, txn, write, *given)
         table.gateway.link.outcome(table.location, outcome, before)
+        if isinstance(outcome, Committed) and write.new is not None:
+            table.gateway.link.moved.append((table.location, Entry(write.new, outcome.version)))
         return outcome
 
     return watched

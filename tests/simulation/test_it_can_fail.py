@@ -26,6 +26,7 @@ from ctsql.runtime.tasks import progress, runs, sink as ct
 from ctsql.runtime.tasks.multi_output import Attempts
 from ctsql.runtime.views.refresh import ViewRefresh
 from ctsql.runtime.views.sink import ViewSink
+from ctsql.runtime.warehouse.advance_context import AdvanceContext
 from ctsql.runtime.warehouse.timeline import Timeline
 from ctsql.runtime.warehouse.versions import Versions
 from tests.simulation.memory_log import MemoryTransaction
@@ -186,6 +187,7 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
         "advance",
         lambda *_, **__: None,
     ),
+    "a commit is not reported": (AdvanceContext, "committed", lambda *_: None),
     "the output that leads is committed first": (Attempts, "commit", _lead_first),
     "an output that holds T is read as it is": (
         Attempts,
