@@ -6,13 +6,13 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.lowering import checked, stored_types
 from ctsql.runtime.delta.diff_writer import stage
 from ctsql.runtime.delta.signed_diff_writer import Staged as Signed, stage_signed
-from ctsql.runtime.rows.local_rows import Rows
+from ctsql.runtime.rows.row_set import RowSet
 from ctsql.runtime.views.outcomes import Fallback, Staged
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 
 
-def stage_difference(context: RefreshContext, wanted: DataFrame, stored: Rows | None) -> None:
+def stage_difference(context: RefreshContext, wanted: DataFrame, stored: RowSet | None) -> None:
     """Stage the difference of rows wanted and stored."""
     wanted = checked(stored_types(wanted, context.view), context.view)
     stage(context.staging, wanted, stored, context.columns, small=True)
