@@ -1,19 +1,15 @@
-"""Runs the texts of a view's change plan.
-
-Spark runs them. What the driver holds of that which they read is given to it as values.
-"""
+"""Runs the texts of a view's change plan, in order: finds what each reads, and keeps the rows."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
-from pyspark.sql import DataFrame, SparkSession, types as T
+from pyspark.sql import types as T
 
-from ctsql.planner.ivm import Naming, StepText, Text
+from ctsql.planner.ivm import Input, Query, StateUse, StepText, StepUse, TableUse, Text
 from ctsql.planner.ivm.rules.context import StepRole
 from ctsql.planner.ivm.sql.queries import key_steps, step_uses
-from ctsql.planner.lowering import without_padding
-from ctsql.runtime.rows.row_set import RowSet, SparkRows
-from ctsql.runtime.spark.temp_views import TemporaryNames
+from ctsql.runtime.rows.row_set import RowSet
+from ctsql.runtime.views.query_engine import QueryEngine
 from ctsql.runtime.views.table_deltas import Relations
 
 
@@ -21,39 +17,31 @@ class PlanRunner:
     """Runs texts, and keeps the rows of their steps.
 
     Attributes:
-        relations: what the texts read. steps: the rows of those that are done.
+        relations: the tables that texts read. steps: the rows of those that are done.
         state_rows: what the texts read as the view, or as its state.
     """
 
-    def __init__(self, session: SparkSession, relations: Relations, stack: ExitStack) -> None:
-        """Rows that are kept, and their names, go with the stack."""
-        self.session = session
+    def __init__(self, engine: QueryEngine, relations: Relations, stack: ExitStack) -> None:
+        """Rows that are kept go with the stack."""
         self.relations = relations
         self.steps = relations.steps
         self.state_rows: RowSet | None = None
+        self._engine = engine
         self._stack = stack
-        self._names = stack.enter_context(TemporaryNames())
-        self.naming = Naming(
-            table=relations.name,
-            step=lambda name: self._view(self.steps[name]),
-            state=lambda _: self._state_view(),
-            view=self._state_view,
-        )
 
-    def _view(self, rows: RowSet) -> str:
-        """The temporary view for rows that a text reads."""
-        known = self._names.known(rows)
-        if known is not None:
-            return known
-        return self._names.of(rows, without_padding(rows.frame))
+    def rows(self, query: Query) -> RowSet:
+        """The rows of a query, which are not computed yet."""
+        return self._engine.run(query, {use: self._input(use) for use in query.inputs})
 
-    def _state_view(self) -> str:
-        assert self.state_rows is not None  # they are found before what reads them is run
-        return self._view(self.state_rows)
-
-    def rows(self, text: Text) -> DataFrame:
-        """The rows of a text, which are not computed yet."""
-        return self.session.sql(text.sql)
+    def _input(self, use: Input) -> RowSet:
+        match use:
+            case TableUse():
+                return self.relations.rows(use)
+            case StepUse(name):
+                return self.steps[name]
+            case StateUse():
+                assert self.state_rows is not None  # they are found before what reads them is run
+                return self.state_rows
 
     def kept(self, rows: RowSet) -> RowSet:
         """Rows computed now if they are few, else once when they are first read."""
@@ -78,7 +66,7 @@ class PlanRunner:
             if step.role is StepRole.STORED_GROUPS and groups is not None:
                 self.steps[step.name] = groups(step)
                 continue
-            rows: RowSet = SparkRows(self.rows(step.rows))
+            rows = self.rows(step.rows)
             if step.role is StepRole.GROUPS:
                 assert group_types is not None  # there is a state table then
                 rows = rows.cast(group_types)

@@ -155,7 +155,7 @@ class ViewState:
         kept = plan.kept_state
         if kept is None or self.warehouse.gateway.read_only:
             return None
-        text = plan.initial_state(kept[0].number, Naming(table=lambda use: use.table))
+        text = plan.initial_state(kept[0].number).sql(Naming(table=lambda use: use.table))
         columns = [(name, c.name, c.type) for name, t in made.tables.items() for c in t.columns]
         told = f"{text}\n{kept[0].columns}\n{sorted(columns)}"
         self._digest = hashlib.sha256(told.encode()).hexdigest()[:16]

@@ -20,7 +20,6 @@ from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import TableUse
 from ctsql.planner.ivm.algebra.nodes import Version
-from ctsql.planner.lowering import without_padding
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.delta.keyed_scan import (
     Keys,
@@ -34,7 +33,6 @@ from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.key_predicates import may_equal
 from ctsql.runtime.rows.multiset import net_change
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
-from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.change_plans import Table
 from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -139,21 +137,21 @@ class Relations:
     warehouse: Warehouse
     tables: Mapping[str, Table]
     at: int
-    names: TemporaryNames
     moves: Mapping[str, Moved]
     reads: Mapping[str, Sequence[str]]
     changes: dict[str, RowSet] = field(default_factory=dict)
     steps: dict[str, RowSet] = field(default_factory=dict)
     lookups: Lookups = field(default_factory=Lookups)
     is_scanning: bool = False
+    _known: dict[Hashable, RowSet] = field(default_factory=dict)
 
-    def name(self, use: TableUse) -> str:
-        """The temporary view for a table at one place in a text."""
+    def rows(self, use: TableUse) -> RowSet:
+        """The rows of a table at one place in a text; with keys, at least those that have one."""
         wanted = self._wanted(use)
-        known = self.names.known(wanted)
-        return (
-            known if known is not None else self.names.of(wanted, without_padding(self._rows(use)))
-        )
+        known = self._known.get(wanted)
+        if known is None:
+            known = self._known[wanted] = self._rows(use)
+        return known
 
     def _wanted(self, use: TableUse) -> Hashable:
         """What is read: a step may be done again, by another way to refresh."""
@@ -171,18 +169,17 @@ class Relations:
             known.append((rows, pairs))
         return known
 
-    def _rows(self, use: TableUse) -> DataFrame:
-        """The rows of a table for Spark; with keys, at least those that have one."""
+    def _rows(self, use: TableUse) -> RowSet:
         is_change = use.version is Version.DELTA
         found = self.changes[use.table] if is_change else self._near(use)
         if not isinstance(found, Declined) and found.is_local:
-            return found.frame
+            return found
         rows = self._read(use) if isinstance(found, Declined) else found.frame
         keys = self._keys(use)
         if keys and not isinstance(keys, Declined):
             tests = (may_equal(rows, few.plain_frame, pairs) for few, pairs in keys)
             rows = rows.where(reduce(or_, tests))
-        return rows
+        return SparkRows(rows)
 
     def _time(self, use: TableUse) -> int:
         """The T as of which a table is read."""
@@ -234,8 +231,7 @@ def opened(
         reads: the columns of each table that matter.
     """
     with ExitStack() as stack:
-        names = stack.enter_context(TemporaryNames())
-        made = Relations(warehouse, tables, at, names, moves, reads)
+        made = Relations(warehouse, tables, at, moves, reads)
         for name, one in moves.items():
             columns = list(reads[name])
             local = change_of(warehouse.relations.table(one.item), one.movement, columns)

@@ -33,7 +33,7 @@ def refresh(context: RefreshContext) -> Outcome:
         return NotApplicable()
     add = _adds(context, changes.plan)
     runner = changes.runner
-    texts = changes.plan.keyed(changes.changed, runner.naming, add=add)
+    texts = changes.plan.keyed(changes.changed, add=add)
     if texts is None:
         return NotApplicable()
     stored = context.stored
@@ -45,7 +45,7 @@ def refresh(context: RefreshContext) -> Outcome:
     doubtful = texts.doubtful
     runner.run(texts.steps, [texts.rows, *([] if doubtful is None else [doubtful])])
     if doubtful is not None and changes.kept is not None:
-        context.state.rows_went = not runner.rows(doubtful).isEmpty()
+        context.state.rows_went = not runner.rows(doubtful).is_empty
     rows = runner.rows(texts.rows)
     is_large = context.state.rows_went and runner.relations.is_scanning
     if is_large and context.policy is Policy.AUTO:
@@ -66,12 +66,11 @@ def _from_filled(
     assert kept is not None  # else nothing says that rows went
     if state.is_refused or state.told is not None:
         return Fallback("ROWS_WENT")
-    text = plan.initial_state(kept.number, runner.naming)
-    runner.state_rows = groups = runner.kept(SparkRows(runner.session.sql(text)))
+    runner.state_rows = groups = runner.kept(runner.rows(plan.initial_state(kept.number)))
     state.build(kept, groups.frame, changes.at, groups_max(plan))
     if not state.is_filled:
         return Fallback("ROWS_WENT")
-    rows = runner.rows(plan.of_state(kept.number, runner.naming))
+    rows = runner.rows(plan.of_state(kept.number))
     stage_difference(context, rows, None if stored is None else stored.all)
     return Staged(Strategy.STATE_TABLE)
 

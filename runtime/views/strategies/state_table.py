@@ -34,7 +34,7 @@ def refresh(context: RefreshContext) -> Outcome:
         return NotApplicable()
     is_whole = plan.reads_all_groups
     make = plan.chosen if is_whole else plan.signed
-    texts = make(changes.changed, runner.naming, [kept.number])
+    texts = make(changes.changed, [kept.number])
     if texts is None:
         state.unchanged()
         return Staged(NAME)
