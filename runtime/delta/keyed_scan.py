@@ -123,7 +123,9 @@ class StoredRows:
             pairs: a column of theirs, and the keys'.
         """
         found = self.having(keys, pairs)
-        is_exact = found.is_local and are_comparable(found.schema, keys.schema, pairs)
+        # Of keys that the driver does not hold nothing was compared.
+        is_compared = found.is_local and keys.is_local
+        is_exact = is_compared and are_comparable(found.schema, keys.schema, pairs)
         return found if is_exact else found.with_keys(keys, pairs)
 
     def having(self, keys: RowSet, pairs: Sequence[tuple[str, str]]) -> RowSet:
