@@ -105,3 +105,28 @@ def test_examples_in_docstrings_hold(path: Path) -> None:
     failed, attempted = doctest.testmod(module)
     assert attempted > 0
     assert failed == 0
+
+
+KINDS_OF_ROWS = {"DataFrame", "LocalRows", "RowSet", "SparkRows"}
+
+
+def _asked_kinds(code: str) -> set[str]:
+    """The kinds of rows that some code asks for, by ``isinstance`` or ``match``."""
+    asked: list[ast.AST] = []
+    for node in ast.walk(ast.parse(code)):
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance"), args=[_, kinds]):
+                asked.append(kinds)
+            case ast.MatchClass():
+                asked.append(node.cls)
+    inside = [one for kinds in asked for one in ast.walk(kinds)]
+    names = {one.id for one in inside if isinstance(one, ast.Name)}
+    return KINDS_OF_ROWS & (names | {one.attr for one in inside if isinstance(one, ast.Attribute)})
+
+
+def test_only_rows_knows_the_kinds_of_rows() -> None:
+    """Whoever has rows need not ask whether the driver or Spark holds them: a RowSet does it."""
+    assert _asked_kinds("isinstance(found(a, b), (int, rows.LocalRows))") == {"LocalRows"}
+    assert _asked_kinds("match a:\n  case sql.DataFrame(): pass") == {"DataFrame"}
+    asking = [f for f in MODULES if _asked_kinds(f.read_text())]
+    assert {str(f.relative_to(ROOT)) for f in asking} == {"runtime/rows/row_set.py"}

@@ -1,8 +1,8 @@
 """The change plan of a query: what to run so that a stored view follows its tables.
 
 A plan is made once for a query. For each refresh it is asked, for the set of tables that changed,
-for texts to run; a table that did not change cuts every term that needs its change. The texts name
-relations through a callback, so this module knows nothing of where they are.
+for texts to run; a table that did not change cuts every term that needs its change. The texts say
+what they read, and are printed under any names: this module knows nothing of where relations are.
 
 Roles of the relations in the texts:
 
@@ -15,10 +15,9 @@ Roles of the relations in the texts:
 """
 
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from ctsql.catalog.names import backtick
 from ctsql.planner.ivm.algebra.nodes import (
     DIFF,
     Aggregate,
@@ -37,12 +36,13 @@ from ctsql.planner.ivm.rules.counting import State, initial, stored_groups
 from ctsql.planner.ivm.sql.queries import (
     ChangeTexts,
     KeyedTexts,
+    Query,
     StateSteps,
     StepText,
     Text,
     TopTexts,
 )
-from ctsql.planner.ivm.sql.spark import Names, Printer, TableUse
+from ctsql.planner.ivm.sql.spark import Input, Naming, StateUse, StepUse, TableUse
 from ctsql.planner.ivm.strategies.add_to_groups import added_rows, can_add
 from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows, widened
 from ctsql.planner.ivm.strategies.state_table import (
@@ -53,7 +53,6 @@ from ctsql.planner.ivm.strategies.state_table import (
     state_tables,
 )
 from ctsql.planner.ivm.strategies.stored_view import (
-    VIEW,
     desired_rows,
     first_rows,
     keyed_top,
@@ -63,13 +62,17 @@ from ctsql.planner.ivm.strategies.stored_view import (
 __all__ = [
     "ChangePlan",
     "ChangeTexts",
+    "Input",
     "KeyedTexts",
     "Naming",
     "NoChangePlan",
+    "Query",
     "StateNeed",
     "StatePlan",
     "StateSteps",
+    "StateUse",
     "StepText",
+    "StepUse",
     "TableUse",
     "Text",
     "TopTexts",
@@ -82,21 +85,6 @@ class NoChangePlan:
     """A query that is recomputed and compared, and why."""
 
     reason: Reason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Naming:
-    """What relations are called in the texts.
-
-    Attributes:
-        table: a table at one place where it is read; see :class:`TableUse`.
-        step: a step, by its name. state: a state table, by its number. view: the view.
-    """
-
-    table: Callable[[TableUse], str]
-    step: Callable[[str], str] = backtick
-    state: Callable[[int], str] = "__ct_state_{}".format
-    view: Callable[[], str] = "__ct_view".format
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,17 +109,15 @@ class ChangePlan:
 
     # ---- texts
 
-    def normal(self, naming: Naming) -> Text:
+    def normal(self) -> Text:
         """The whole query, printed from the nodes.
 
         Whoever runs the plan compares what this text and the user's own mean, once: then a
         misread query cannot become a wrong change.
         """
-        return self._final(self._printer(naming), self.query, signed=False)
+        return self._final(self.query, signed=False)
 
-    def signed(
-        self, changed: Collection[str], naming: Naming, states: Collection[int] = ()
-    ) -> ChangeTexts | None:
+    def signed(self, changed: Collection[str], states: Collection[int] = ()) -> ChangeTexts | None:
         """The texts of the signed change.
 
         Args:
@@ -150,18 +136,15 @@ class ChangePlan:
         found = changes.of(self.query)
         if found is None:
             return None
-        return self._with_states(changes, found, naming, signed=True)
+        return self._with_states(changes, found, signed=True)
 
-    def _with_states(
-        self, changes: Changes, rows: Node, naming: Naming, *, signed: bool
-    ) -> ChangeTexts:
-        printer = self._printer(naming)
+    def _with_states(self, changes: Changes, rows: Node, *, signed: bool) -> ChangeTexts:
         used = {}
         for number, (after, before) in changes.groups.items():
             keys, pairs = changes.state_keys.get(number, (None, ()))
             used[number] = StateSteps(before=before.name, after=after.name, keys=keys, pairs=pairs)
-        final = self._final(printer, rows, signed=signed)
-        return ChangeTexts(steps=_steps(changes, printer), rows=final, states=used)
+        final = self._final(rows, signed=signed)
+        return ChangeTexts(steps=_steps(changes), rows=final, states=used)
 
     @property
     def kept_state(self) -> tuple[StatePlan, StateNeed] | None:
@@ -179,9 +162,7 @@ class ChangePlan:
         """Is the view kept from all groups of its state table (see :meth:`chosen`)?"""
         return self.is_limited or bool(compared_groups(self.query))
 
-    def chosen(
-        self, changed: Collection[str], naming: Naming, states: Collection[int]
-    ) -> ChangeTexts | None:
+    def chosen(self, changed: Collection[str], states: Collection[int]) -> ChangeTexts | None:
         """The texts by which a view is kept from all groups of its state table.
 
         It holds the first of them (ORDER BY .. LIMIT), or what comes of comparing them.
@@ -191,7 +172,7 @@ class ChangePlan:
         """
         changes = self._changes(changed, states)
         found = chosen_groups(self.query, changes)
-        return None if found is None else self._with_states(changes, found, naming, signed=False)
+        return None if found is None else self._with_states(changes, found, signed=False)
 
     @property
     def adds_groups(self) -> bool:
@@ -199,9 +180,7 @@ class ChangePlan:
         top = keyed_top(self.query)
         return self.inexact is None and top is not None and can_add(top, self.query)
 
-    def keyed(
-        self, changed: Collection[str], naming: Naming, *, add: bool = True
-    ) -> KeyedTexts | None:
+    def keyed(self, changed: Collection[str], *, add: bool = True) -> KeyedTexts | None:
         """The texts by which the affected keys of the view are replaced.
 
         Args:
@@ -226,16 +205,15 @@ class ChangePlan:
         if desired is None:
             return None
         node, step, places = desired
-        printer = self._printer(naming)
         return KeyedTexts(
-            steps=_steps(changes, printer),
-            rows=self._final(printer, node, signed=False),
+            steps=_steps(changes),
+            rows=self._final(node, signed=False),
             keys=step.name,
             pairs=tuple((self.columns[i], col.sql) for i, col in places),
-            doubtful=None if doubtful is None else _whole(printer, doubtful),
+            doubtful=None if doubtful is None else _whole(doubtful),
         )
 
-    def first_rows(self, changed: Collection[str], naming: Naming) -> TopTexts | None:
+    def first_rows(self, changed: Collection[str]) -> TopTexts | None:
         """The texts by which ORDER BY .. LIMIT is kept from the view's own rows.
 
         Returns:
@@ -249,27 +227,26 @@ class ChangePlan:
         if found is None:
             return None
         node, step, stored = found
-        printer = self._printer(naming)
         return TopTexts(
-            steps=_steps(changes, printer),
-            rows=self._final(printer, node, signed=False),
-            candidates=_whole(printer, step),
-            stored=_whole(printer, stored),
+            steps=_steps(changes),
+            rows=self._final(node, signed=False),
+            candidates=_whole(step),
+            stored=_whole(stored),
             limit=limit,
         )
 
-    def initial_state(self, number: int, naming: Naming) -> str:
+    def initial_state(self, number: int) -> Text:
         """The text that fills a state table from all rows."""
         node, state = self._aggregate(number)
         made = initial(node, state, _above(self.query))
-        return _text(self._printer(naming), made, made.columns, state.names).sql
+        return _text(made, made.columns, state.names)
 
-    def of_state(self, number: int, naming: Naming) -> Text:
+    def of_state(self, number: int) -> Text:
         """The text of all rows of the view, from a state table that holds all groups."""
         node, _ = self._aggregate(number)
         rows = stored_groups(node, self._changes((), [number]))
         assert rows is not None  # this is its state
-        return self._final(self._printer(naming), replaced(self.query, {node: rows}), signed=False)
+        return self._final(replaced(self.query, {node: rows}), signed=False)
 
     # ---- for people
 
@@ -309,32 +286,26 @@ class ChangePlan:
                 return node, state
         raise KeyError(number)
 
-    def _printer(self, naming: Naming) -> Printer:
-        def state(number: int) -> str:
-            return naming.view() if number == VIEW else naming.state(number)
-
-        return Printer(Names(naming.table, naming.step, state))
-
-    def _final(self, printer: Printer, node: Node, *, signed: bool) -> Text:
+    def _final(self, node: Node, *, signed: bool) -> Text:
         names = (*self.columns, DIFF.sql) if signed else self.columns
         columns = (*self.query.columns, DIFF) if signed else self.query.columns
-        return _text(printer, node, columns, names)
+        return _text(node, columns, names)
 
 
-def _text(printer: Printer, node: Node, cols: Sequence[Col], names: Sequence[str]) -> Text:
-    return Text(node=node, columns=tuple(cols), names=tuple(names), printer=printer)
+def _text(node: Node, cols: Sequence[Col], names: Sequence[str]) -> Text:
+    return Text(node=node, columns=tuple(cols), names=tuple(names))
 
 
-def _whole(printer: Printer, node: Node) -> Text:
-    return _text(printer, node, node.columns, [c.sql for c in node.columns])
+def _whole(node: Node) -> Text:
+    return _text(node, node.columns, [c.sql for c in node.columns])
 
 
-def _steps(changes: Changes, printer: Printer) -> tuple[StepText, ...]:
+def _steps(changes: Changes) -> tuple[StepText, ...]:
     return tuple(
         StepText(
             name=s.name,
             role=s.role,
-            rows=_whole(printer, s.node),
+            rows=_whole(s.node),
             must_be_stored=s.must_be_stored,
         )
         for s in changes.steps

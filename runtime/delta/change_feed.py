@@ -18,6 +18,7 @@ from ctsql.runtime.delta.parquet_reader import OnlySpark, TooMany
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_changes import Movement, added_files, numbered_files
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import copied, net
 
 
@@ -77,19 +78,19 @@ def added_rows(table: DeltaTable, movement: Movement) -> DataFrame:
     return reduce(DataFrame.unionByName, (table.added_rows(m.versions, m.times) for m in parts))
 
 
-def few_added(table: DeltaTable, movement: Movement) -> pa.Table | None:
+def few_added(table: DeltaTable, movement: Movement) -> pa.Table | Declined:
     """The few rows that a movement of kind APPEND inserts, read by this process.
 
-    None when they are not for it: not few, not on a local disk, or of a kind that only Spark reads.
+    Declined when they are not few, not on a local disk, or of a kind that only Spark reads.
     """
     parts = movement.parts or (movement,)
     if not all(table.is_stored(v) for m in parts for v in m.versions):
-        return None
+        return Declined("not all of it is committed")
     added = [file for m in parts for file in added_files(table, m.versions, m.times)]
     try:
         rows = local_rows(table, [DataFile(file.line) for file in added], movement.version)
-    except (OnlySpark, TooMany):
-        return None
+    except (OnlySpark, TooMany) as problem:
+        return Declined(repr(problem))
     return rows.select(table.schema_at(movement.version).names)
 
 
@@ -111,19 +112,19 @@ def change_rows(table: DeltaTable, movement: Movement) -> DataFrame:
 
 def numbered_rows(
     table: DeltaTable, movements: Sequence[Movement], number: str
-) -> DataFrame | None:
+) -> DataFrame | Declined:
     """The rows that movements of kind APPEND insert, each with the number of its movement.
 
     Args:
         number: the name of the column that says which of the movements, from 0.
 
     Returns:
-        None when the files of different movements cannot be told apart by their names.
+        Declined when the files of different movements cannot be told apart by their names.
     """
     numbers = numbered_files(table, movements)
     first, last = movements[0].before, movements[-1].version
     if numbers is None or not table.versions.read_alike(max(first, 0), last):
-        return None
+        return Declined("files of different movements cannot be told apart")
     rows = table.added_rows(sorted({v for m in movements for v in m.versions}))
     columns = [F.col(backtick(c)) for c in rows.columns]
     file = F.substring_index(F.col("_metadata.file_path"), "/", -1).alias(FILE_COLUMN)

@@ -9,11 +9,8 @@ nothing stored goes there is nothing to cancel with, and either way new rows are
 """
 
 from array import array
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pyarrow as pa
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.names import backtick_all
@@ -24,9 +21,10 @@ from ctsql.runtime.rows.collect import (
     few,
     unadaptive as unadaptive,
 )
-from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import copied, difference
 from ctsql.runtime.rows.multiset_local import cancel, keys
+from ctsql.runtime.rows.row_set import LocalRows, RowSet, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow
 
 PLACES_SCHEMA = pa.schema([(FILE_COLUMN, pa.string()), (ROW_COLUMN, pa.int64())])
@@ -35,8 +33,8 @@ PLACES_SCHEMA = pa.schema([(FILE_COLUMN, pa.string()), (ROW_COLUMN, pa.int64())]
 
 def stage(
     staging: Staging,
-    desired: Rows | None,
-    stored: Rows | None,
+    desired: RowSet | DataFrame | None,
+    stored: RowSet | DataFrame | None,
     columns: list[str],
     *,
     small: bool,
@@ -50,21 +48,26 @@ def stage(
     """
     if desired is None and stored is None:
         return False
-    given = [rows for rows in (desired, stored) if rows is not None]
+    given = [row_set(rows) for rows in (desired, stored) if rows is not None]
     schema = T.StructType([given[0].schema[c] for c in columns])
-    if small and isinstance(desired, DataFrame) and isinstance(stored, HeldRows):
+    held: list[LocalRows | Declined] = [rows.local for rows in given]
+    if small and [rows.is_local for rows in given] == [False, True]:
         # What is stored need not go to Spark and back.
-        local = few(desired.select(*backtick_all(columns))) if fits_arrow(schema) else None
-        small = local is not None
-        given = given if local is None else [HeldRows.of(local), stored]
-    held = [rows for rows in given if isinstance(rows, HeldRows)]
-    if len(held) == len(given) and fits_arrow(schema):
-        parts = [_with_places(rows.arrow, columns) for rows in held]
+        small = fits_arrow(schema)
+        if small:
+            held[0] = given[0].select(columns).collected()
+            small = not isinstance(held[0], Declined)
+    local = [rows for rows in held if not isinstance(rows, Declined)]
+    if len(local) == len(given) and fits_arrow(schema):
+        parts = [_with_places(rows.arrow, columns) for rows in local]
         both = pa.concat_tables(parts, promote_options="default")  # NULL may be in one only
-        return _stage_small(staging, both, schema, given[0].sparkSession)
-    wanted, there = (None if rows is None else frame_of(rows) for rows in (desired, stored))
-    found = _stage_few(staging, wanted, there, columns) if small else None
-    return _stage_large(staging, wanted, there, columns) if found is None else found
+        return _stage_small(staging, both, schema, given[0].session)
+    wanted, there = (None if r is None else row_set(r).frame for r in (desired, stored))
+    if small:
+        found = _stage_few(staging, wanted, there, columns)
+        if not isinstance(found, Declined):
+            return found
+    return _stage_large(staging, wanted, there, columns)
 
 
 def _with_places(rows: pa.Table, columns: list[str]) -> pa.Table:
@@ -77,13 +80,13 @@ def _with_places(rows: pa.Table, columns: list[str]) -> pa.Table:
 
 def _stage_few(
     staging: Staging, desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
-) -> bool | None:
-    """Stage the difference by the driver; None when that is not for the driver."""
+) -> bool | Declined:
+    """Stage the difference by the driver; declined when that is not for the driver."""
     if desired is not None and stored is None:
         # With nothing to cancel, the rows need not leave the JVM.
         held = few(desired.select(*backtick_all(columns)))
-        if held is None:
-            return None
+        if isinstance(held, Declined):
+            return held
         has_rows = not held.isEmpty()
         if has_rows:
             with unadaptive(held.sparkSession):
@@ -92,14 +95,18 @@ def _stage_few(
     frame = desired if desired is not None else stored
     assert frame is not None  # the caller looked
     schema = T.StructType([frame.schema[c] for c in columns])
-    rows = _collected(desired, stored, columns) if fits_arrow(schema) else None
-    return None if rows is None else _stage_small(staging, rows, schema, frame.sparkSession)
+    if not fits_arrow(schema):
+        return Declined("Arrow does not hold values of these types")
+    rows = _collected(desired, stored, columns)
+    if isinstance(rows, Declined):
+        return rows
+    return _stage_small(staging, rows, schema, frame.sparkSession)
 
 
 def _collected(
     desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
-) -> pa.Table | None:
-    """Both kinds of rows, stored ones with their places; None when there are too many."""
+) -> pa.Table | Declined:
+    """Both kinds of rows, stored ones with their places; declined when there are too many."""
     names = backtick_all(columns)
     parts = []
     if stored is not None:
@@ -112,7 +119,7 @@ def _collected(
         parts.append(desired.select(*names, *nowhere))
     both = parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
     held = few(both)
-    return None if held is None else held.toArrow()
+    return held if isinstance(held, Declined) else held.toArrow()
 
 
 def _stage_small(
@@ -135,7 +142,7 @@ def _stage_small(
     if inserts:
         fresh = values.take(pa.array(inserts, pa.int64()))
         with unadaptive(session):
-            staging.stage(HeldRows(session, schema, fresh))
+            staging.stage(LocalRows(session, schema, fresh))
     victims: dict[str, array[int]] = {}
     for i in deletes:
         victims.setdefault(files[i], array("Q")).append(numbers[i])
@@ -176,13 +183,3 @@ def stage_counted(staging: Staging, change: DataFrame, inserts: DataFrame) -> bo
         by_file = gone.groupBy("p.file").agg(F.collect_list("p.row").alias("rows"))
         staging.delete_rows((r["file"], r["rows"]) for r in by_file.toLocalIterator())
     return bool(counted["i"] or counted["d"])
-
-
-@contextmanager
-def persisted(rows: DataFrame) -> Iterator[DataFrame]:
-    """The rows, computed once however often they are read inside."""
-    kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        yield kept
-    finally:
-        kept.unpersist()

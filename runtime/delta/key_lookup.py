@@ -30,6 +30,7 @@ from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, TooMany
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.rows.collect import at_hand, few
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.types import has_bitwise_equality, has_equality_in_files, has_read_bounds
 
 
@@ -77,13 +78,13 @@ class Keys:
 
 def stored_with_keys(
     table: DeltaTable, version: int, columns: Sequence[str], keys: Keys
-) -> Found | None:
+) -> Found | Declined:
     """The rows at a version whose columns equal, in order, those of a key.
 
-    None when they are not few, or cannot be found this way.
+    Declined when they are not few, or cannot be found this way.
     """
     if not table.is_stored(version) or not _are_exact(table, columns, keys):
-        return None
+        return Declined("Spark compares keys of these types")
     # Of these types it can be read from files which value equals which.
     plain = [i for i, key in enumerate(keys.fields) if has_equality_in_files(key.dataType)]
     values = {columns[i]: listed for i, listed in zip(plain, keys.listed(plain), strict=True)}
@@ -96,14 +97,14 @@ def stored_with_keys(
     if len(values) == len(columns):
         try:
             return _found_locally(table, version, files, values)
-        except TooMany:
-            return None
+        except TooMany as problem:
+            return Declined(repr(problem))
         except OnlySpark:
             pass  # it reads them, or says what is wrong with them
     equal = (F.col(backtick(c)) == F.col(_name(i)) for i, c in enumerate(columns))
     scanned = rows_with_deleted(table, files, version)
     found = few(scanned.join(F.broadcast(keys.frame), reduce(and_, equal), "left_semi"))
-    return None if found is None else Found(_alive(table, version, found))
+    return found if isinstance(found, Declined) else Found(_alive(table, version, found))
 
 
 def comparable_with_statistics(

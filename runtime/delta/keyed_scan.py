@@ -4,7 +4,7 @@ Spark plans a scan of a Delta table by two queries over the list of its files, a
 change feed file by file; a refresh of a few hundred rows has five or ten such scans. What Arrow
 reads here Spark sees as values: joins with them read no file.
 
-Each of these gives None where the rows are not few, on no local disk, or of a kind that only Spark
+Each of these declines where the rows are not few, on no local disk, or of a kind that only Spark
 reads; then Spark reads them, in :mod:`ctsql.runtime.views.table_deltas`.
 """
 
@@ -24,9 +24,10 @@ from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, TooMany, havin
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_changes import Movement
-from ctsql.runtime.rows.key_predicates import comparable, may_equal
-from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.key_predicates import are_comparable, comparable, may_equal
 from ctsql.runtime.rows.multiset_local import keys
+from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.rows.types import has_bitwise_equality, is_flat
 
 ROWS_MAX = 100_000
@@ -38,27 +39,29 @@ STORED_MAX = 2_000
 FILES_MAX = 10_000
 """Files of which this process reads the statistics, to find those that may hold a key."""
 
-Keys = tuple[HeldRows, Sequence[tuple[str, str]]]
+Keys = tuple[LocalRows, Sequence[tuple[str, str]]]
 """Few rows, and pairs of a table's column and theirs."""
 
 
-def change_of(table: DeltaTable, movement: Movement, columns: Sequence[str]) -> HeldRows | None:
+def change_of(
+    table: DeltaTable, movement: Movement, columns: Sequence[str]
+) -> LocalRows | Declined:
     """The change of a table over some columns; equal rows that come and go cancel."""
     if movement.is_shared or movement.parts or not _is_readable(table, movement.version):
-        return None
+        return Declined("the change is not that of whole files in the table")
     if not table.versions.read_alike(max(movement.before, 0), movement.version):
-        return None
+        return Declined("files were read otherwise before")
     schema = table.schema_at(movement.version)
     fields = [schema[c] for c in columns]
     if any(is_padded(f) for f in fields):
-        return None
+        return Declined("Spark pads a CHAR column")
     try:
         come, gone = local_change(table, movement.before, movement.version, columns, ROWS_MAX)
-    except (OnlySpark, TooMany):
-        return None
+    except (OnlySpark, TooMany) as problem:
+        return Declined(repr(problem))
     can_cancel = come.num_rows and gone.num_rows
     if can_cancel and not all(has_bitwise_equality(f.dataType) for f in fields):
-        return None
+        return Declined("Spark says which fractions are equal")
     signed = pa.concat_tables([_signed(come, 1), _signed(gone, -1)])
     signed = signed.select([*columns, DIFF])
     if can_cancel:
@@ -68,19 +71,27 @@ def change_of(table: DeltaTable, movement: Movement, columns: Sequence[str]) -> 
         added = added.aggregate([(DIFF, "sum")]).rename_columns([*columns, DIFF])
         signed = added.filter(pa.compute.not_equal(added.column(DIFF), 0))
     schema = T.StructType([*fields, T.StructField(DIFF, T.LongType())])
-    return HeldRows(table.gateway.session, schema, signed)
+    return LocalRows(table.gateway.session, schema, signed)
 
 
 def _signed(rows: pa.Table, diff: int) -> pa.Table:
     return rows.append_column(DIFF, pa.array([diff] * rows.num_rows, pa.int64()))
 
 
-def rows_of(table: DeltaTable, version: int, columns: Sequence[str]) -> HeldRows | None:
+def rows_of(table: DeltaTable, version: int, columns: Sequence[str]) -> LocalRows | Declined:
     """All rows of a small table."""
-    is_small = _has_few(table, version, SMALL_MAX)
-    read = _Read.of(table, version, columns, ()) if is_small else None
-    found = None if read is None else read.at(version)
-    return None if found is None else found.select(columns)
+    found = _all(table, version, columns, SMALL_MAX)
+    return found if isinstance(found, Declined) else found.select(columns)
+
+
+def _all(
+    table: DeltaTable, version: int, columns: Sequence[str], most: int
+) -> LocalRows | Declined:
+    count = table.rows_count(version) if table.is_stored(version) else None
+    if count is None or count > most:
+        return Declined(f"the log does not say that it has at most {most} rows")
+    read = _Read.of(table, version, columns, ())
+    return read if isinstance(read, Declined) else read.at(version)
 
 
 class StoredRows:
@@ -91,45 +102,52 @@ class StoredRows:
         self._version = version
 
     @cached_property
-    def _near(self) -> HeldRows | None:
-        return self._read(()) if _has_few(self._table, self._version, STORED_MAX) else None
-
-    def _read(self, keys: Sequence[Keys]) -> HeldRows | None:
-        names = self._table.schema_at(self._version).names
-        read = _Read.of(self._table, self._version, names, keys)
-        return None if read is None else read.at(self._version)
+    def _near(self) -> LocalRows | Declined:
+        return _all(self._table, self._version, self._names, STORED_MAX)
 
     @property
-    def all(self) -> Rows:
-        """All of them."""
-        return self._table.located(self._version) if self._near is None else self._near
+    def _names(self) -> list[str]:
+        return self._table.schema_at(self._version).names
 
-    def having(self, keys: HeldRows | None, pairs: Sequence[tuple[str, str]]) -> Rows:
+    @property
+    def all(self) -> RowSet:
+        """All of them."""
+        if isinstance(self._near, Declined):
+            return SparkRows(self._table.located(self._version))
+        return self._near
+
+    def with_keys(self, keys: RowSet, pairs: Sequence[tuple[str, str]]) -> RowSet:
+        """Those that have a key, NULL equal to NULL.
+
+        Args:
+            pairs: a column of theirs, and the keys'.
+        """
+        found = self.having(keys, pairs)
+        # Of keys that the driver does not hold nothing was compared.
+        is_compared = found.is_local and keys.is_local
+        is_exact = is_compared and are_comparable(found.schema, keys.schema, pairs)
+        return found if is_exact else found.with_keys(keys, pairs)
+
+    def having(self, keys: RowSet, pairs: Sequence[tuple[str, str]]) -> RowSet:
         """Some of them, among which are all that have a key, NULL equal to NULL.
 
         Those that this process holds have a key, as far as it compares the pairs.
-
-        Args:
-            keys: None when they are not few.
         """
-        if keys is None:
+        held = keys.local
+        if isinstance(held, Declined):
             return self.all
-        if self._near is not None:
-            wanted = _key_set(self._near.schema, keys, pairs)
-            if wanted is None:
+        if not isinstance(self._near, Declined):
+            wanted = _key_set(self._near.schema, held, pairs)
+            if isinstance(wanted, Declined):
                 return self._near
             found = having(self._near.arrow, self._near.schema, wanted)
             return self._near.made(self._near.schema, found)
-        near = self._read([(keys, pairs)])
-        if near is not None:
+        read = _Read.of(self._table, self._version, self._names, [(held, pairs)])
+        near = read if isinstance(read, Declined) else read.at(self._version)
+        if not isinstance(near, Declined):
             return near
-        stored = frame_of(self.all)
-        return stored.where(may_equal(stored, keys.local, pairs))
-
-
-def _has_few(table: DeltaTable, version: int, most: int) -> bool:
-    count = table.rows_count(version) if table.is_stored(version) else None
-    return count is not None and count <= most
+        stored = self.all.frame
+        return SparkRows(stored.where(may_equal(stored, held.plain_frame, pairs)))
 
 
 def _is_readable(table: DeltaTable, version: int) -> bool:
@@ -147,20 +165,21 @@ class _Read:
     @staticmethod
     def of(
         table: DeltaTable, version: int, columns: Sequence[str], keys: Sequence[Keys]
-    ) -> "_Read | None":
-        """With the keys' columns; None for what only Spark reads.
+    ) -> "_Read | Declined":
+        """With the keys' columns; declined for what only Spark reads.
 
         Args:
             version: whose columns these are.
         """
         schema = table.schema_at(version)
-        sets = [one for one in (_key_set(schema, *key) for key in keys) if one is not None]
-        if not columns or len(sets) < len(keys):
-            return None
-        fields = [f for f in schema.fields if f.name in columns or _is_key(f.name, sets)]
+        sets = [_key_set(schema, *key) for key in keys]
+        told = [one for one in sets if not isinstance(one, Declined)]
+        if not columns or len(told) < len(keys):
+            return Declined("no column is read, or Spark compares the keys")
+        fields = [f for f in schema.fields if f.name in columns or _is_key(f.name, told)]
         if not is_flat(T.StructType(fields)):
-            return None
-        return _Read(table, fields, sets)
+            return Declined("Spark reads columns of these types")
+        return _Read(table, fields, told)
 
     @property
     def identity(self) -> Hashable:
@@ -171,42 +190,46 @@ class _Read:
         kinds = tuple(f.dataType for f in self.fields)
         return self.table.location, tuple(self._columns), kinds, tuple(sets)
 
-    def at(self, version: int) -> HeldRows | None:
+    def at(self, version: int) -> LocalRows | Declined:
         """The rows at a version, with their places."""
         files = self._files(version)
-        if files is None:
-            return None
+        if isinstance(files, Declined):
+            return files
         try:
             read = list(files.values())
             rows = local_rows(self.table, read, version, self.sets, self._columns, ROWS_MAX)
-        except (OnlySpark, TooMany):
-            return None
-        return HeldRows(self.table.gateway.session, T.StructType([*self.fields, *PLACES]), rows)
+        except (OnlySpark, TooMany) as problem:
+            return Declined(repr(problem))
+        return LocalRows(self.table.gateway.session, T.StructType([*self.fields, *PLACES]), rows)
 
-    def moved(self, before: int, rows: HeldRows | None, after: int) -> HeldRows | None:
+    def moved(self, before: int, rows: LocalRows | Declined, after: int) -> LocalRows | Declined:
         """The rows at a version, from those at another one; what was Spark's is so again."""
+        if isinstance(rows, Declined):
+            return rows
         was, now = self._files(before), self._files(after)
-        if rows is None or was is None or now is None:
-            return None
+        if isinstance(was, Declined):
+            return was
+        if isinstance(now, Declined):
+            return now
         try:
             found = local_rows_moved(
                 self.table, rows.arrow, was, now, after, self.sets, self._columns, ROWS_MAX
             )
-        except (OnlySpark, TooMany):
-            return None
+        except (OnlySpark, TooMany) as problem:
+            return Declined(repr(problem))
         return rows.made(rows.schema, found)
 
     @property
     def _columns(self) -> list[str]:
         return [f.name for f in self.fields]
 
-    def _files(self, version: int) -> Mapping[str, DataFile] | None:
+    def _files(self, version: int) -> Mapping[str, DataFile] | Declined:
         """The files that may hold such a row, by path."""
         if not _is_readable(self.table, version):
-            return None
+            return Declined("the version is not committed, or its columns have other names")
         files = self.table.files(version)
         if len(files) > FILES_MAX:
-            return None
+            return Declined(f"more than {FILES_MAX} files")
         if not self.sets:
             return files
         schema = self.table.schema_at(version)
@@ -222,7 +245,7 @@ class Lookups:
     """
 
     def __init__(self) -> None:
-        self._found: dict[Hashable, dict[int, HeldRows | None]] = {}
+        self._found: dict[Hashable, dict[int, LocalRows | Declined]] = {}
 
     def rows(
         self,
@@ -231,23 +254,24 @@ class Lookups:
         columns: Sequence[str],
         keys: Sequence[Keys],
         also: Sequence[str] = (),
-    ) -> HeldRows | None:
+    ) -> LocalRows | Declined:
         """Rows among which are all that have one of some keys, NULL equal to NULL.
 
         Args:
             also: columns that are wanted at other places.
         """
         read = _Read.of(table, version, [*columns, *also], keys)
-        read = read or _Read.of(table, version, columns, keys)
-        if read is None:
-            return None
+        if isinstance(read, Declined):
+            read = _Read.of(table, version, columns, keys)
+        if isinstance(read, Declined):
+            return read
         known = self._found.setdefault(read.identity, {})
         if version not in known:
             alike = (o for o in known.items() if _are_alike(table, o[0], version))
             other = next(alike, None)
             known[version] = read.at(version) if other is None else read.moved(*other, version)
         found = known[version]
-        return None if found is None else found.select(columns)
+        return found if isinstance(found, Declined) else found.select(columns)
 
 
 def _are_alike(table: DeltaTable, one: int, other: int) -> bool:
@@ -259,12 +283,12 @@ def _is_key(column: str, keys: Sequence[KeySet]) -> bool:
 
 
 def _key_set(
-    schema: T.StructType, keys: HeldRows, pairs: Sequence[tuple[str, str]]
-) -> KeySet | None:
-    """The keys whose equality this process can tell; None when that is not one column of them."""
+    schema: T.StructType, keys: LocalRows, pairs: Sequence[tuple[str, str]]
+) -> KeySet | Declined:
+    """The keys whose equality this process can tell; declined when it is of none."""
     usable = comparable(schema, keys.schema, pairs)
     if not usable:
-        return None
+        return Declined("Spark compares the keys")
     return KeySet({mine: keys.arrow.column(theirs) for mine, theirs in usable}, nulls_equal=True)
 
 

@@ -39,7 +39,7 @@ from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.log.table_metadata import TableMetadata
-from ctsql.runtime.rows.local_rows import Rows, frame_of
+from ctsql.runtime.rows.row_set import RowSet, row_set
 from ctsql.runtime.spark.errors import converted
 
 FILES_KEPT_MAX = 16
@@ -335,10 +335,10 @@ class MemoryTransaction(Transaction):
         """Write a domain metadata action."""
         self.domains[domain] = None if removed else configuration
 
-    def stage(self, rows: Rows) -> list[StagedFile]:
+    def stage(self, rows: RowSet | DataFrame) -> list[StagedFile]:
         """Compute rows and keep them; nobody sees them until committed."""
         with converted():
-            made = part(declared_as(_checked(frame_of(rows), self.table), self.table.schema))
+            made = part(declared_as(_checked(row_set(rows).frame, self.table), self.table.schema))
         if not made.rows_count:
             return []
         self.table.staged_rows[made.name] = made

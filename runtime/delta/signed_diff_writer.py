@@ -21,13 +21,13 @@ from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types 
 
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, GONE_, LOCATIONS, ROW_COLUMN
-from ctsql.runtime.delta.diff_writer import persisted, stage_counted
+from ctsql.runtime.delta.diff_writer import stage_counted
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.log.staging import Staging
-from ctsql.runtime.rows.collect import few
-from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import copied, net, with_places
 from ctsql.runtime.rows.multiset_local import keys
+from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, persisted
 from ctsql.runtime.rows.types import fits_arrow, is_comparable
 
 
@@ -56,12 +56,14 @@ def stage_signed(
     """
     schema = T.StructType([signed.schema[c] for c in columns])
     with ExitStack() as stack:
-        change = _netted(signed, schema, stack)
-        if isinstance(change, HeldRows) and fits_arrow(schema):
-            done = _stage_few(staging, change, stored, schema, not_null)
-            if done is not None:
+        # Each row of the change once, where what comes and goes of it does not cancel.
+        change: RowSet = SparkRows(net(signed, schema.names)).kept(stack)
+        local = change.local
+        if not isinstance(local, Declined) and fits_arrow(schema):
+            done = _stage_few(staging, local, stored, schema, not_null)
+            if not isinstance(done, Declined):
                 return done
-        seen = change.local if isinstance(change, HeldRows) else change
+        seen = change.plain_frame
         if seen.isEmpty():
             return Staged.NOTHING
         nulls = [F.col(backtick(c)).isNull() for c in not_null]
@@ -69,11 +71,11 @@ def stage_signed(
         if nulls and not come.where(reduce(or_, nulls)).isEmpty():
             return Staged.REFUSED
         names = backtick_all(columns)
-        both = frame_of(change).select(*names, DIFF, *_nowhere())
+        both = change.frame.select(*names, DIFF, *_nowhere())
         if not gone.isEmpty():
             if stored is None:
                 return Staged.ROWS_DIFFER
-            found = _equal(frame_of(stored.all), gone.select(*names), schema)
+            found = _equal(stored.all.frame, gone.select(*names), schema)
             both = both.unionAll(
                 found.select(*names, F.lit(0).alias(DIFF), FILE_COLUMN, ROW_COLUMN)
             )
@@ -84,13 +86,6 @@ def stage_signed(
         inserts = copied(located.where(F.col(DIFF) > 0), columns)
         stage_counted(staging, located, inserts)
         return Staged.ROWS
-
-
-def _netted(signed: DataFrame, schema: T.StructType, stack: ExitStack) -> Rows:
-    """Each row of the change once, where what comes and goes of it does not cancel."""
-    change = net(signed, schema.names)
-    local = few(change)
-    return stack.enter_context(persisted(change)) if local is None else HeldRows.of(local)
 
 
 def _nowhere() -> list[SparkColumn]:
@@ -115,12 +110,12 @@ def _equal(stored: DataFrame, gone: DataFrame, schema: T.StructType) -> DataFram
 
 def _stage_few(
     staging: Staging,
-    change: HeldRows,
+    change: LocalRows,
     stored: StoredRows | None,
     schema: T.StructType,
     not_null: Collection[str],
-) -> Staged | None:
-    """Stage it from here; None where too many stored rows equal one that goes."""
+) -> Staged | Declined:
+    """Stage it from here; declined where too many stored rows equal one that goes."""
     diffs = change.arrow.column(DIFF).to_pylist()
     if not diffs:
         return Staged.NOTHING
@@ -135,8 +130,8 @@ def _stage_few(
             return Staged.ROWS_DIFFER
         away = change.taken(gone).select(schema.names)
         places = _places(stored, away, schema)
-        if places is None:
-            return None
+        if isinstance(places, Declined):
+            return places
         missing = {k: -diffs[i] for k, i in zip(keys(away.arrow), gone, strict=True)}
         for key, file, number in places:
             if missing.get(key, 0) > 0:
@@ -152,18 +147,18 @@ def _stage_few(
 
 
 def _places(
-    stored: StoredRows, away: HeldRows, schema: T.StructType
-) -> list[tuple[Hashable, str, int]] | None:
+    stored: StoredRows, away: LocalRows, schema: T.StructType
+) -> list[tuple[Hashable, str, int]] | Declined:
     """Of stored rows, among which are all that equal one that goes: the row, and where it is.
 
-    None where they are not few.
+    Declined where they are not few.
     """
-    found = stored.having(away, [(c, c) for c in schema.names])
-    if not isinstance(found, HeldRows):
-        local = few(_equal(found, away.local, schema))
-        if local is None:
-            return None
-        found = HeldRows.of(local)
+    candidates = stored.having(away, [(c, c) for c in schema.names])
+    found = candidates.local
+    if isinstance(found, Declined):
+        found = SparkRows(_equal(candidates.frame, away.plain_frame, schema)).collected()
+        if isinstance(found, Declined):
+            return found
     rows = found.arrow
     files, numbers = (rows.column(c).to_pylist() for c in (FILE_COLUMN, ROW_COLUMN))
     located = zip(keys(rows.select(schema.names)), files, numbers, strict=True)

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 from pyroaring import BitMap64
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from ctsql.runtime.delta.deletion_vectors import VectorFile
@@ -23,7 +24,8 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict, RowsGone
-from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import RowSet, row_set
 from ctsql.runtime.spark.errors import conflicts, converted, file_errors
 
 if TYPE_CHECKING:
@@ -61,14 +63,16 @@ class Transaction:
         make = self.gateway.delta.actions.DomainMetadata
         self._actions.append(make(domain, configuration, removed))
 
-    def stage(self, rows: Rows) -> list[StagedFile]:
+    def stage(self, rows: RowSet | DataFrame) -> list[StagedFile]:
         """Write rows into files of the table's folder; nobody sees them until committed."""
-        if isinstance(rows, HeldRows):
-            written = self._written_here(rows.arrow, rows.schema)
+        given = row_set(rows)
+        local = given.local
+        if not isinstance(local, Declined):
+            written = self._written_here(local.arrow, local.schema)
             if written is not None:
                 return written
         with converted():
-            made = scala_items(self.txn.writeFiles(frame_of(rows)._jdf))
+            made = scala_items(self.txn.writeFiles(given.frame._jdf))
             return [StagedFile(add.path(), add.json()) for add in made]
 
     def _written_here(self, rows: pa.Table, schema: StructType) -> list[StagedFile] | None:

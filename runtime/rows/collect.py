@@ -21,6 +21,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, function
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, WIDE
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.types import has_fixed_width
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.spark.session import setting
@@ -31,28 +32,30 @@ _TEXT = (T.StringType, T.CharType, T.VarcharType, T.BinaryType)
 _NESTED = (T.ArrayType, T.MapType, T.StructType, T.VariantType)
 
 
-def few(rows: DataFrame) -> DataFrame | None:
-    """The rows, computed now and held in the driver's JVM; None when they are not few."""
+def few(rows: DataFrame) -> DataFrame | Declined:
+    """The rows, computed now and held in the driver's JVM; declined when they are not few."""
     session = rows.sparkSession
     asked = _guarded(rows)
-    if asked is None:
-        return None
+    if isinstance(asked, Declined):
+        return asked
     with unadaptive(session):
         try:
             with converted():
                 held = _computed(asked.limit(DRIVER_ROWS_MAX + 1))
         except CtsqlError as problem:
             if "spark.driver.maxResultSize" in f"{problem.message} {problem.detail}":
-                return None
+                return Declined("more bytes than spark.driver.maxResultSize")
             raise
-        if held is None or asked is rows:
+        if isinstance(held, Declined) or asked is rows:
             return held
         # Spark evaluates both on what it holds, without a job.
-        return held.drop(WIDE) if held.where(WIDE).isEmpty() else None
+        if held.where(WIDE).isEmpty():
+            return held.drop(WIDE)
+        return Declined(f"a row has more than {DRIVER_ROW_BYTES_MAX} bytes")
 
 
-def _computed(rows: DataFrame) -> DataFrame | None:
-    """The rows as the driver's JVM holds them; None for more than ``DRIVER_ROWS_MAX``.
+def _computed(rows: DataFrame) -> DataFrame | Declined:
+    """The rows as the driver's JVM holds them; declined for more than ``DRIVER_ROWS_MAX``.
 
     As Spark's own rows, in which a value is what it was: a row of Java's objects has no dates of
     October 5 to 14, 1582, and no text that is not UTF-8. A limit needs no exchange here, as with
@@ -65,7 +68,7 @@ def _computed(rows: DataFrame) -> DataFrame | None:
         query.executedPlan().executeCollect()
     )
     if found.size() > DRIVER_ROWS_MAX:
-        return None
+        return Declined(f"more than {DRIVER_ROWS_MAX} rows")
     relation = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalRelation(
         query.analyzed().output(), found, False, jvm.scala.Option.empty()
     )
@@ -84,12 +87,12 @@ def at_hand(session: SparkSession, rows: pa.Table, schema: T.StructType) -> Data
     return session.createDataFrame(rows.combine_chunks(), schema)
 
 
-def _guarded(rows: DataFrame) -> DataFrame | None:
-    """The rows with wide ones marked and emptied; None when a width cannot be told."""
+def _guarded(rows: DataFrame) -> DataFrame | Declined:
+    """The rows with wide ones marked and emptied; declined when a width cannot be told."""
     fields = rows.schema.fields
     known = (*_TEXT, *_NESTED)
     if not all(has_fixed_width(f.dataType) or isinstance(f.dataType, known) for f in fields):
-        return None
+        return Declined("the width of a column cannot be told")
     # Where a row is stored is a path of a few hundred bytes.
     names = [f.name for f in fields if not has_fixed_width(f.dataType) and f.name != FILE_COLUMN]
     if not names:

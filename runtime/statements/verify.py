@@ -10,6 +10,7 @@ from ctsql.catalog.times import CLOSED
 from ctsql.planner.lowering import Context, lower_view
 from ctsql.planner.syntax.ast import VerifyView
 from ctsql.runtime.rows.collect import few
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import net
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.statements.name_resolution import Namespace
@@ -96,7 +97,7 @@ class Verification:
         names = backtick_all(columns)
         rows = change.select(sign, *names, times).select(label, *names)
         held = few(rows)
-        return rows.localCheckpoint() if held is None else held
+        return rows.localCheckpoint() if isinstance(held, Declined) else held
 
     def _repair(self, item: Item) -> None:
         """Compare in full at the newest T, and commit the difference."""

@@ -24,11 +24,12 @@ from ctsql.planner.lowering import Context, lower_inserts
 from ctsql.planner.nodes import TaskWrite
 from ctsql.planner.row_local import by_row, timed
 from ctsql.runtime.delta.change_feed import numbered_rows
-from ctsql.runtime.delta.diff_writer import persisted
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.log.table_changes import input_columns
 from ctsql.runtime.rows.collect import few, unadaptive
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import persisted
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.tasks.runs import SNAPSHOT, Run
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -94,7 +95,7 @@ def stage_together(
     ((object_id, _),) = runs[0].movements
     table = warehouse.relations.table(warehouse.relations.item(object_id))
     rows = numbered_rows(table, [m for r in runs for _, m in r.movements], TIME)
-    if rows is None:
+    if isinstance(rows, Declined):
         return None
     times = F.array(*(F.lit(run.time) for run in runs))
     rows = rows.withColumn(TIME, F.element_at(times, F.col(TIME) + 1))
@@ -105,8 +106,11 @@ def stage_together(
         stack.enter_context(unadaptive(session))
         made = lower_inserts(timed(plan.transaction), context, TIME)
         held = few(made)
-        kept = stack.enter_context(persisted(made)) if held is None else held
-        found = kept.select(TIME) if held is not None else kept.select(TIME).distinct()
+        if isinstance(held, Declined):
+            kept = stack.enter_context(persisted(made))
+            found = kept.select(TIME).distinct()
+        else:
+            kept, found = held, held.select(TIME)
         told = sorted({row[0] for row in found.collect()})
         if not told:
             return []

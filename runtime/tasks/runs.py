@@ -16,10 +16,11 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.due_times import snapshot_inputs
 from ctsql.planner.nodes import InsertsInput, TaskWrite
 from ctsql.runtime.delta.change_feed import InputChange, added_rows, few_added
-from ctsql.runtime.delta.diff_writer import persisted, unadaptive
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.table_changes import Movement, due_changes, rows_inserted
-from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, at_hand, few
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, at_hand, few, unadaptive
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import persisted
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -155,14 +156,12 @@ class RunInputs:
             if counted is None and rows.isEmpty():
                 return None
         elif warehouse.versions.change_of(item, movement, self.columns[object_id]) is Change.APPEND:
-            values = few_added(warehouse.relations.table(item), movement) if is_small else None
-            if values is not None:
-                held = at_hand(
-                    warehouse.gateway.session,
-                    values,
-                    warehouse.relations.table(item).schema_at(movement.version),
-                )
-                return InputChange(nothing, held.coalesce(1), held, values)
+            if is_small:
+                values = few_added(warehouse.relations.table(item), movement)
+                if not isinstance(values, Declined):
+                    schema = warehouse.relations.table(item).schema_at(movement.version)
+                    held = at_hand(warehouse.gateway.session, values, schema)
+                    return InputChange(nothing, held.coalesce(1), held, values)
             rows = added_rows(warehouse.relations.table(item), movement)
             if counted is None:
                 rows = self._kept(rows, stack)
@@ -176,8 +175,10 @@ class RunInputs:
                 changed = only_inserts(changed)
             changed = self._kept(changed, stack)
             return None if changed.isEmpty() else InputChange(nothing, changed=changed)
-        found = few(rows) if is_small else None
-        return InputChange(nothing, rows if found is None else found.coalesce(1), found)
+        found = few(rows) if is_small else Declined("the log counts more rows, or none at all")
+        if isinstance(found, Declined):
+            return InputChange(nothing, rows)
+        return InputChange(nothing, found.coalesce(1), found)
 
     def _kept(self, rows: DataFrame, stack: ExitStack) -> DataFrame:
         kept = stack.enter_context(persisted(rows))

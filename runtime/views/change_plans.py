@@ -22,7 +22,7 @@ from ctsql.catalog.schemas import Column, plain_type
 from ctsql.catalog.spans import Span
 from ctsql.planner.ivm import (
     ChangePlan,
-    Naming,
+    Input,
     NoChangePlan,
     PlainView,
     TableUse,
@@ -30,15 +30,17 @@ from ctsql.planner.ivm import (
 )
 from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.parse.query import Relation
-from ctsql.planner.lowering import Context, lower_query, without_padding
+from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.lowering.store_assignment import cast_type
 from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite
 from ctsql.planner.syntax import Rewritten, rewrite
+from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.analyzer import EmptySources
 from ctsql.runtime.spark.plan_reader import optimized
 from ctsql.runtime.spark.session import setting
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.plan_equivalence import same_plan
+from ctsql.runtime.views.query_engine import SparkEngine
 from ctsql.runtime.views.refresh_policy import WHY, Policy
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -236,20 +238,23 @@ def means_the_same(
     session = warehouse.gateway.session
     sources = _GuardSources(warehouse, tables.values())
     with TemporaryNames() as names:
-
-        def table(use: TableUse) -> str:
-            known = tables[use.table]
-            columns = backtick_all([c.name for c in known.columns])
-            rows = without_padding(sources.contents(known.object_id, 0).select(*columns))
-            return names.of(("table", use.table), rows)
-
+        empty = {name: SparkRows(_nothing(sources, table)) for name, table in tables.items()}
+        text = plan.normal()
+        inputs: dict[Input, RowSet] = {
+            use: empty[use.table] for use in text.inputs if isinstance(use, TableUse)
+        }
         theirs = lower_query(query, Context(session, sources, 0))
-        ours = session.sql(plan.normal(Naming(table=table)).sql)
+        ours = SparkEngine(session, names).run(text, inputs).frame
         # Spark makes a filter of EXCEPT over one table, where the user's text says that it is one.
         with setting(session, "spark.sql.optimizer.replaceExceptWithFilter", "false"):
             if not same_plan(optimized(theirs), optimized(ours)):
                 return None
         return tuple(f.dataType.simpleString() for f in theirs.schema)
+
+
+def _nothing(sources: "_GuardSources", table: Table) -> DataFrame:
+    columns = backtick_all([c.name for c in table.columns])
+    return sources.contents(table.object_id, 0).select(*columns)
 
 
 class _GuardSources(EmptySources):

@@ -6,20 +6,22 @@ A change plan whose texts fail is not what decides on an error: the query itself
 """
 
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ctsql.catalog.errors import DataError, EnvironmentProblem, StatementError
 from ctsql.catalog.items import Item
-from ctsql.planner.ivm import ChangePlan, Naming, StatePlan
+from ctsql.planner.ivm import ChangePlan, StatePlan
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.staging import Batch
 from ctsql.runtime.spark.errors import FILE_MISSING, converted, is_lost
+from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.change_plans import Prepared, prepared
 from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Staged
 from ctsql.runtime.views.plan_runner import PlanRunner
+from ctsql.runtime.views.query_engine import SparkEngine
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import (
     STATE_AFTER,
@@ -38,7 +40,7 @@ from ctsql.runtime.views.state_table import (
     is_to_build,
 )
 from ctsql.runtime.views.strategies import STRATEGIES
-from ctsql.runtime.views.table_deltas import Moved, moved, opened, stored_as_of
+from ctsql.runtime.views.table_deltas import Moved, Relations, moved, opened, stored_as_of
 from ctsql.runtime.warehouse.versions import DEFINITION
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -187,10 +189,13 @@ class ViewRefresh:
             stored = stored_as_of(self.warehouse, item, at)
             if isinstance(stored, Fallback):
                 return stored
-        with converted(), opened(self.warehouse, made.tables, {}, plan.reads, at) as relations:
-            text = plan.initial_state(kept.number, Naming(table=relations.name))
-            groups = self.warehouse.gateway.session.sql(text)
-            self.state.build(kept, groups, at, groups_max(plan))
+        with (
+            converted(),
+            opened(self.warehouse, made.tables, {}, plan.reads, at) as relations,
+            _runner(self.warehouse, relations) as runner,
+        ):
+            groups = runner.rows(plan.initial_state(kept.number))
+            self.state.build(kept, groups.frame, at, groups_max(plan))
         return None
 
     def _follow(self) -> RefreshOutcome | Fallback:
@@ -313,18 +318,24 @@ def follow_changes(
     with (
         converted(),
         opened(warehouse, made.tables, moves, plan.reads, at) as relations,
-        ExitStack() as stack,
+        _runner(warehouse, relations) as runner,
     ):
         changed = tuple(sorted(relations.changes))
         if not changed:
             context.state.unchanged()
             return RefreshOutcome(strategy=Strategy.NO_CHANGE)
-        runner = PlanRunner(warehouse.gateway.session, relations, stack)
         changes = FollowedChanges(plan=plan, changed=changed, at=at, kept=kept, runner=runner)
         done = _first_applicable(replace(context, changes=changes))
     if isinstance(done, Fallback):
         return done
     return RefreshOutcome(strategy=done.strategy, changed=changed)
+
+
+@contextmanager
+def _runner(warehouse: Warehouse, relations: Relations) -> Iterator[PlanRunner]:
+    with ExitStack() as stack:
+        names = stack.enter_context(TemporaryNames())
+        yield PlanRunner(SparkEngine(warehouse.gateway.session, names), relations, stack)
 
 
 def _first_applicable(context: RefreshContext) -> Staged | Fallback:

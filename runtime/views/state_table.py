@@ -35,13 +35,13 @@ from ctsql.catalog.names import backtick
 from ctsql.planner.ivm import ChangePlan, Naming, StateNeed, StatePlan
 from ctsql.planner.ivm.rules.counting import BOUND
 from ctsql.planner.lowering.type_names import type_name
-from ctsql.runtime.delta.diff_writer import persisted, stage
+from ctsql.runtime.delta.diff_writer import stage
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.staging import Batch, discarded_on_error
 from ctsql.runtime.log.write_handle import Committed, Output
-from ctsql.runtime.rows.local_rows import Rows
+from ctsql.runtime.rows.row_set import RowSet, persisted
 from ctsql.runtime.rows.types import DIGITS_SUMMED, adds_exactly
 from ctsql.runtime.spark.errors import converted
 from ctsql.runtime.views.change_plans import Prepared
@@ -155,7 +155,7 @@ class ViewState:
         kept = plan.kept_state
         if kept is None or self.warehouse.gateway.read_only:
             return None
-        text = plan.initial_state(kept[0].number, Naming(table=lambda use: use.table))
+        text = plan.initial_state(kept[0].number).sql(Naming(table=lambda use: use.table))
         columns = [(name, c.name, c.type) for name, t in made.tables.items() for c in t.columns]
         told = f"{text}\n{kept[0].columns}\n{sorted(columns)}"
         self._digest = hashlib.sha256(told.encode()).hexdigest()[:16]
@@ -229,7 +229,7 @@ class ViewState:
         """Its table, once it is there."""
         return self.warehouse.gateway.table(self.location)
 
-    def stage(self, after: Rows, before: Rows) -> None:
+    def stage(self, after: RowSet, before: RowSet) -> None:
         """Stage what the groups that change become; ``before`` are these as stored, located."""
         batch = self._batch
         assert batch is not None  # it is staged after stored() gave groups

@@ -20,9 +20,7 @@ from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import TableUse
 from ctsql.planner.ivm.algebra.nodes import Version
-from ctsql.planner.lowering import without_padding
 from ctsql.runtime.delta.change_feed import added_rows
-from ctsql.runtime.delta.diff_writer import persisted
 from ctsql.runtime.delta.keyed_scan import (
     Keys,
     Lookups,
@@ -31,11 +29,10 @@ from ctsql.runtime.delta.keyed_scan import (
 )
 from ctsql.runtime.log.actions import Change, rows_changed
 from ctsql.runtime.log.table_changes import Movement, Stored, merged, rows_inserted
-from ctsql.runtime.rows.collect import few
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.key_predicates import may_equal
-from ctsql.runtime.rows.local_rows import HeldRows, Rows, has_none
 from ctsql.runtime.rows.multiset import net_change
-from ctsql.runtime.spark.temp_views import TemporaryNames
+from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.views.change_plans import Table
 from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -140,21 +137,21 @@ class Relations:
     warehouse: Warehouse
     tables: Mapping[str, Table]
     at: int
-    names: TemporaryNames
     moves: Mapping[str, Moved]
     reads: Mapping[str, Sequence[str]]
-    changes: dict[str, Rows] = field(default_factory=dict)
-    steps: dict[str, Rows] = field(default_factory=dict)
+    changes: dict[str, RowSet] = field(default_factory=dict)
+    steps: dict[str, RowSet] = field(default_factory=dict)
     lookups: Lookups = field(default_factory=Lookups)
     is_scanning: bool = False
+    _known: dict[Hashable, RowSet] = field(default_factory=dict)
 
-    def name(self, use: TableUse) -> str:
-        """The temporary view for a table at one place in a text."""
+    def rows(self, use: TableUse) -> RowSet:
+        """The rows of a table at one place in a text; with keys, at least those that have one."""
         wanted = self._wanted(use)
-        known = self.names.known(wanted)
-        return (
-            known if known is not None else self.names.of(wanted, without_padding(self._rows(use)))
-        )
+        known = self._known.get(wanted)
+        if known is None:
+            known = self._known[wanted] = self._rows(use)
+        return known
 
     def _wanted(self, use: TableUse) -> Hashable:
         """What is read: a step may be done again, by another way to refresh."""
@@ -162,28 +159,27 @@ class Relations:
             return use.table, use.version
         return use, tuple(self.steps[step] for step, _ in use.keys)
 
-    def _keys(self, use: TableUse) -> list[Keys] | None:
-        """The keys that are wanted of a table; None if any of them are not held."""
+    def _keys(self, use: TableUse) -> list[Keys] | Declined:
+        """The keys that are wanted of a table; declined if any of them are not held."""
         known: list[Keys] = []
         for step, pairs in use.keys:
-            rows = self.steps[step]
-            if not isinstance(rows, HeldRows):
-                return None
+            rows = self.steps[step].local
+            if isinstance(rows, Declined):
+                return rows
             known.append((rows, pairs))
         return known
 
-    def _rows(self, use: TableUse) -> DataFrame:
-        """The rows of a table for Spark; with keys, at least those that have one."""
+    def _rows(self, use: TableUse) -> RowSet:
         is_change = use.version is Version.DELTA
         found = self.changes[use.table] if is_change else self._near(use)
-        if isinstance(found, HeldRows):
-            return found.frame
-        rows = self._read(use) if found is None else found
+        if not isinstance(found, Declined) and found.is_local:
+            return found
+        rows = self._read(use) if isinstance(found, Declined) else found.frame
         keys = self._keys(use)
-        if keys:
-            tests = (may_equal(rows, few.local, pairs) for few, pairs in keys)
+        if keys and not isinstance(keys, Declined):
+            tests = (may_equal(rows, few.plain_frame, pairs) for few, pairs in keys)
             rows = rows.where(reduce(or_, tests))
-        return rows
+        return SparkRows(rows)
 
     def _time(self, use: TableUse) -> int:
         """The T as of which a table is read."""
@@ -192,17 +188,17 @@ class Relations:
             return self.at
         return was.since if use.version is Version.OLD else was.movement.time
 
-    def _near(self, use: TableUse) -> HeldRows | None:
+    def _near(self, use: TableUse) -> LocalRows | Declined:
         """The rows as this process reads them, if they are few: all, or those with some keys."""
         keys = self._keys(use)
-        if keys is None:
-            return None
+        if isinstance(keys, Declined):
+            return keys
         item = self.warehouse.relations.item(self.tables[use.table].object_id)
         stored = stored_as_of(self.warehouse, item, self._time(use))
         if isinstance(stored, Fallback) or stored.version is None or stored.shared is not None:
-            return None
+            return Declined("the rows are not those of one version")
         if self.warehouse.versions.held_error(item, stored.version) is not None:
-            return None
+            return Declined("the contents are an error")
         table = self.warehouse.relations.table(item)
         if not use.keys:
             return rows_of(table, stored.version, self.reads[use.table])
@@ -235,24 +231,18 @@ def opened(
         reads: the columns of each table that matter.
     """
     with ExitStack() as stack:
-        names = stack.enter_context(TemporaryNames())
-        made = Relations(warehouse, tables, at, names, moves, reads)
+        made = Relations(warehouse, tables, at, moves, reads)
         for name, one in moves.items():
             columns = list(reads[name])
-            rows: Rows | None = change_of(
-                warehouse.relations.table(one.item), one.movement, columns
-            )
-            if rows is None:
-                rows = held(_change(warehouse, one, columns), stack)
-            if not has_none(rows):
+            local = change_of(warehouse.relations.table(one.item), one.movement, columns)
+            rows: RowSet
+            if isinstance(local, Declined):
+                rows = SparkRows(_change(warehouse, one, columns)).kept(stack)
+            else:
+                rows = local
+            if not rows.is_empty:
                 made.changes[name] = rows
         yield made
-
-
-def held(rows: DataFrame, stack: ExitStack) -> Rows:
-    """Rows computed now if they are few, else once when they are first read."""
-    found = few(rows)
-    return stack.enter_context(persisted(rows)) if found is None else HeldRows.of(found)
 
 
 def _change(warehouse: Warehouse, one: Moved, columns: list[str]) -> DataFrame:

@@ -1,28 +1,24 @@
 """Stages the difference of what a view should hold and what it holds."""
 
-from pyspark.sql import DataFrame
-
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.lowering import checked, stored_types
 from ctsql.runtime.delta.diff_writer import stage
 from ctsql.runtime.delta.signed_diff_writer import Staged as Signed, stage_signed
-from ctsql.runtime.rows.local_rows import Rows
+from ctsql.runtime.rows.row_set import RowSet
 from ctsql.runtime.views.outcomes import Fallback, Staged
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 
 
-def stage_difference(context: RefreshContext, wanted: DataFrame, stored: Rows | None) -> None:
+def stage_difference(context: RefreshContext, wanted: RowSet, stored: RowSet | None) -> None:
     """Stage the difference of rows wanted and stored."""
-    wanted = checked(stored_types(wanted, context.view), context.view)
-    stage(context.staging, wanted, stored, context.columns, small=True)
+    desired = checked(stored_types(wanted.frame, context.view), context.view)
+    stage(context.staging, desired, stored, context.columns, small=True)
 
 
-def stage_delta(
-    context: RefreshContext, signed: DataFrame, strategy: Strategy
-) -> Staged | Fallback:
+def stage_delta(context: RefreshContext, signed: RowSet, strategy: Strategy) -> Staged | Fallback:
     """Stage the signed change of the view, found by a strategy."""
-    rows = stored_types(signed, context.view, [DIFF])
+    rows = stored_types(signed.frame, context.view, [DIFF])
     not_null = context.view.not_null
     done = stage_signed(context.staging, rows, context.stored, context.columns, not_null)
     match done:

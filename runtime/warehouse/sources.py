@@ -16,6 +16,7 @@ from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput
 from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.delta.key_lookup import Keys, stored_with_keys
 from ctsql.runtime.rows.collect import few
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.warehouse.replaced_views import check_known, is_before_columns, version_before
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -164,10 +165,12 @@ class StoredSources:
             keys = Keys(rows, lookup.keys, change.values)
         else:
             few_keys = few(Keys(rows, lookup.keys).frame)
-            if few_keys is None:
+            if isinstance(few_keys, Declined):
                 return None
             keys = Keys(few_keys, few_keys.columns)
-        return stored_with_keys(self.warehouse.relations.table(item), version, lookup.columns, keys)
+        table = self.warehouse.relations.table(item)
+        found = stored_with_keys(table, version, lookup.columns, keys)
+        return None if isinstance(found, Declined) else found
 
 
 class ExplainedSources(StoredSources):

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column
-from ctsql.planner.ivm import ChangePlan, Naming, StepText, TableUse, Text, change_plan
+from ctsql.planner.ivm import ChangePlan, Naming, Query, StepText, TableUse, Text, change_plan
 from ctsql.planner.ivm.plan import NoChangePlan
 from ctsql.planner.ivm.sql.queries import StateSteps
 
@@ -80,10 +80,10 @@ class Duck:
         )
         return few
 
-    @property
-    def naming(self) -> Naming:
-        """Names of relations for the plan's texts."""
-        return Naming(table=self.version)
+    def sql(self, query: Query) -> str:
+        """A query of a plan, in Spark's SQL, over tables that are there."""
+        tables = {use: self.version(use) for use in query.inputs if isinstance(use, TableUse)}
+        return query.sql(Naming(table=tables.__getitem__))
 
     def begin(self, name: str) -> None:
         """Remember a table's contents as the old version."""
@@ -112,12 +112,12 @@ class Duck:
         """Compute steps as temporary tables."""
         for step in steps:
             self.connection.execute(
-                f'CREATE OR REPLACE TEMP TABLE "{step.name}" AS {translated(step.rows.sql)}'
+                f'CREATE OR REPLACE TEMP TABLE "{step.name}" AS {translated(self.sql(step.rows))}'
             )
 
     def text(self, text: Text) -> Rows:
         """The rows of a text."""
-        return self.rows(text.sql)
+        return self.rows(self.sql(text))
 
     def current(self, spark_sql: str) -> Counter[tuple[Any, ...]]:
         """What a query over the tables' own names gives now."""
@@ -170,23 +170,23 @@ class View:
         self.with_state = True
         naming = Naming(table=lambda use: use.table)
         for state in self.plan.states:
-            text = translated(self.plan.initial_state(state.number, naming))
+            text = translated(self.plan.initial_state(state.number).sql(naming))
             self.duck.connection.execute(f"CREATE TABLE __ct_state_{state.number} AS {text}")
-            rows = self.duck.rows(self.plan.of_state(state.number, naming).sql)
+            rows = self.duck.rows(self.plan.of_state(state.number).sql(naming))
             assert Counter(map(frozen, rows)) == self.duck.current(self.sql)
 
     def keep_rows(self) -> None:
         """Put the stored rows where the plan's texts read the view."""
-        text = self.plan.normal(Naming(table=lambda use: use.table)).sql
+        text = self.plan.normal().sql(Naming(table=lambda use: use.table))
         self.duck.connection.execute(f"CREATE OR REPLACE TABLE __ct_view AS {translated(text)}")
 
     def refresh_first_rows(self, changed: Collection[str]) -> tuple[Counter[tuple[Any, ...]], bool]:
         """The new rows of an ORDER BY .. LIMIT by the stored ones, and whether they are right."""
-        texts = self.plan.first_rows(changed, self.duck.naming)
+        texts = self.plan.first_rows(changed)
         assert texts is not None
         self.duck.steps(texts.steps)
         found = Counter(frozen(row) for row in self.duck.text(texts.rows))
-        return found, bool(self.duck.rows(texts.holds)[0][0])
+        return found, bool(self.duck.rows(self.duck.sql(texts.holds))[0][0])
 
     def refresh(self, changed: Collection[str]) -> Counter[tuple[Any, ...]]:
         """Follow a round of changes by the signed change, or by all groups; the new contents."""
@@ -195,7 +195,7 @@ class View:
             self.with_state and self.plan.reads_all_groups and self.plan.kept_state is not None
         )
         make = self.plan.chosen if is_chosen else self.plan.signed
-        texts = make(changed, self.duck.naming, used)
+        texts = make(changed, used)
         if texts is None:
             return self.stored
         self.duck.steps(texts.steps)
@@ -225,7 +225,7 @@ class View:
 
     def refresh_keyed(self, changed: Collection[str]) -> Counter[tuple[Any, ...]] | None:
         """Follow a round by replacing the affected keys; None if the view has none to show."""
-        texts = self.plan.keyed(changed, self.duck.naming)
+        texts = self.plan.keyed(changed)
         if texts is None:
             return None
         self.duck.steps(texts.steps)

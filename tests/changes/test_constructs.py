@@ -276,9 +276,9 @@ def test_a_certain_group_reads_no_table() -> None:
         uses.append(use)
         return "x"
 
-    texts = planned(ADDED["rows counted"], TABLES).keyed(["t"], Naming(table=table))
+    texts = planned(ADDED["rows counted"], TABLES).keyed(["t"])
     assert texts is not None
-    assert [step.rows.sql for step in texts.steps] + [texts.rows.sql]
+    assert [t.sql(Naming(table=table)) for t in (*(s.rows for s in texts.steps), texts.rows)]
     wide = {use.version.value: use.keys for use in uses}
     (keys,) = wide["new"]
     assert keys[0] != texts.keys  # not by all touched keys, but by the doubtful ones
@@ -329,7 +329,7 @@ def test_first_rows_from_the_stored_ones(name: str) -> None:
     for number in range(len(CHANGES)):
         view.keep_rows()
         changed = play(duck, number)
-        texts = view.plan.first_rows(changed, duck.naming)
+        texts = view.plan.first_rows(changed)
         if texts is None:
             continue
         found, holds = view.refresh_first_rows(changed)

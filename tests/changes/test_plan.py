@@ -1,5 +1,7 @@
 """What a plan promises to those who run it: pruning, cut terms, hints, names, plain views."""
 
+import re
+
 import pytest
 
 from ctsql.catalog.schemas import Column
@@ -9,10 +11,12 @@ from ctsql.planner.ivm import (
     KeyedTexts,
     Naming,
     PlainView,
+    StateUse,
+    StepUse,
     TableUse,
     change_plan,
 )
-from ctsql.planner.ivm.algebra.nodes import Version
+from ctsql.planner.ivm.algebra.nodes import VIEW, Version
 from ctsql.planner.ivm.rules.context import StepRole
 from tests.changes.duck import planned
 
@@ -24,10 +28,10 @@ TABLES = {
 NAMING = Naming(table=lambda use: f"{use.table.replace('.', '_')}__{use.version.value}")
 
 
-def printed(texts: ChangeTexts | KeyedTexts | None) -> str:
+def printed(texts: ChangeTexts | KeyedTexts | None, naming: Naming = NAMING) -> str:
     """All texts in Spark's SQL."""
     assert texts is not None
-    return "\n".join([*(s.rows.sql for s in texts.steps), texts.rows.sql])
+    return "\n".join([*(s.rows.sql(naming) for s in texts.steps), texts.rows.sql(naming)])
 
 
 def test_only_columns_that_matter_are_read() -> None:
@@ -43,14 +47,14 @@ def test_only_columns_that_matter_are_read() -> None:
 def test_terms_of_unchanged_tables_are_cut() -> None:
     """With one changed table of two there is one term, and the other table is read once."""
     plan = planned("SELECT t.v, u.w FROM t JOIN u ON t.k = u.k", TABLES)
-    both, one = plan.signed(["t", "u"], NAMING), plan.signed(["t"], NAMING)
+    both, one = plan.signed(["t", "u"]), plan.signed(["t"])
     assert both is not None
     assert one is not None
-    assert (both.rows.sql.count("JOIN"), one.rows.sql.count("JOIN")) == (2, 1)
+    assert (both.rows.sql(NAMING).count("JOIN"), one.rows.sql(NAMING).count("JOIN")) == (2, 1)
     assert "u__old" in printed(both)
     assert "u__old" not in printed(one)
-    assert plan.signed([], NAMING) is None
-    assert plan.signed(["elsewhere"], NAMING) is None
+    assert plan.signed([]) is None
+    assert plan.signed(["elsewhere"]) is None
 
 
 def test_scans_know_the_keys_that_matter() -> None:
@@ -62,9 +66,9 @@ def test_scans_know_the_keys_that_matter() -> None:
         return "x"
 
     plan = planned("SELECT k, sum(v) AS n FROM t GROUP BY k", TABLES)
-    texts = plan.signed(["t"], Naming(table=table))
+    texts = plan.signed(["t"])
     assert texts is not None
-    printed(texts)
+    printed(texts, Naming(table=table))
     keys = [s.name for s in texts.steps if s.role is StepRole.KEYS]
     found = {u.version: u.keys for u in uses}  # type: ignore[attr-defined]
     assert found[Version.NEW] == found[Version.OLD] == ((keys[0], (("k", "__ct_key1"),)),)
@@ -90,7 +94,7 @@ def test_subqueries_know_the_rows_around_them(condition: str, columns: list[str]
         return "x"
 
     plan = planned(f"SELECT k, v FROM t WHERE {condition}", TABLES)
-    printed(plan.signed(["t"], Naming(table=table)))
+    printed(plan.signed(["t"]), Naming(table=table))
     (inside,) = (use for use in uses if use.table == "u")
     assert [mine for _, pairs in inside.keys for mine, _ in pairs] == columns
 
@@ -99,11 +103,11 @@ def test_keys_lead_to_columns_of_the_view() -> None:
     """The names given to the view's columns are those of the texts and of the pairs."""
     plan = change_plan("SELECT count(*), k FROM t GROUP BY k", TABLES, ["many", "key"])
     assert isinstance(plan, ChangePlan)
-    texts = plan.keyed(["t"], NAMING)
+    texts = plan.keyed(["t"])
     assert texts is not None
     assert texts.pairs == (("key", "__ct_key1"),)
-    assert texts.rows.sql.startswith("SELECT __ct_")
-    assert "AS `many`" in texts.rows.sql
+    assert texts.rows.sql(NAMING).startswith("SELECT __ct_")
+    assert "AS `many`" in texts.rows.sql(NAMING)
     with pytest.raises(ValueError, match="2 columns"):
         change_plan("SELECT count(*), k FROM t GROUP BY k", TABLES, ["many"])
 
@@ -120,14 +124,14 @@ def test_a_plain_view_is_read_in_place() -> None:
 def test_odd_names_are_quoted() -> None:
     """Two-part names, backticks and case."""
     plan = planned("SELECT X.`ODD ``name``` FROM S.x WHERE s.X.k = 1", TABLES)
-    assert "`odd ``name```" in plan.normal(NAMING).sql
+    assert "`odd ``name```" in plan.normal().sql(NAMING)
 
 
 def test_expressions_keep_the_users_text() -> None:
     """Nothing of an expression is printed anew: neither literals nor functions nor casts."""
     written = "percentile_cont(0.5) WITHIN GROUP (ORDER BY v)"
     plan = planned(f"SELECT k, {written} AS p, 1L AS l, k::string AS s FROM t GROUP BY k", TABLES)
-    text = plan.normal(NAMING).sql
+    text = plan.normal().sql(NAMING)
     for piece in ("percentile_cont(0.5) WITHIN GROUP (ORDER BY", "1L AS", ":: string"):
         assert piece in text
 
@@ -135,13 +139,37 @@ def test_expressions_keep_the_users_text() -> None:
 def test_texts_are_the_same_every_time() -> None:
     """No counter runs on between two askings."""
     plan = planned("SELECT DISTINCT t.k FROM t LEFT JOIN u ON t.k = u.k", TABLES)
-    assert plan.signed(["t", "u"], NAMING) == plan.signed(["u", "t"], NAMING)
+    assert plan.signed(["t", "u"]) == plan.signed(["u", "t"])
 
 
 def test_what_spark_cannot_plan_in_one_text_is_marked() -> None:
     """A change under a scalar subquery must be rows before Spark sees what reads it."""
     plan = planned("SELECT k, (SELECT max(w) FROM u WHERE u.k = t.k) AS m FROM t", TABLES)
-    texts = plan.signed(["t", "u"], NAMING)
+    texts = plan.signed(["t", "u"])
     assert texts is not None
     marked = {s.role for s in texts.steps if s.must_be_stored}
     assert marked == {StepRole.CHANGE, StepRole.ROWS}
+
+
+def test_a_text_says_what_it_reads_before_it_is_printed() -> None:
+    """Whoever runs it finds all of that first; printing looks up names, and nothing else."""
+    plan = planned("SELECT k, count(*) AS n, sum(v) AS s FROM t GROUP BY k", TABLES)
+    (state,) = plan.states
+    texts = plan.signed(["t"], [state.number])
+    added = plan.keyed(["t"])
+    assert texts is not None
+    assert added is not None
+    every = [step.rows for step in (*texts.steps, *added.steps)]
+    every += [texts.rows, added.rows, plan.normal(), plan.initial_state(state.number)]
+    kinds = set()
+    for text in every:
+        names = {use: f"relation_{i}" for i, use in enumerate(text.inputs)}
+        kinds |= set(map(type, names))
+        found = text.sql(Naming.of(names))
+        assert all(re.search(rf"\b{name}\b", found) for name in names.values()), found
+        for use in names:
+            less = {other: name for other, name in names.items() if other != use}
+            with pytest.raises(KeyError):
+                text.sql(Naming.of(less))
+    assert kinds == {TableUse, StepUse, StateUse}
+    assert StateUse(VIEW) in {use for text in every for use in text.inputs}

@@ -65,7 +65,7 @@ def check(number: int) -> bool:
         view.keep_rows()
         changed = _changed(duck, seed)
         wanted = duck.current(sql)
-        printed = duck.rows(plan.normal(Naming(table=lambda use: use.table)).sql)
+        printed = duck.rows(plan.normal().sql(Naming(table=lambda use: use.table)))
         assert Counter(frozen(row) for row in printed) == wanted, sql
         keyed = view.refresh_keyed(changed)
         assert keyed in (None, wanted), sql

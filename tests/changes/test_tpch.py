@@ -43,12 +43,12 @@ def test_stored_plus_change_is_recomputed(duck: Duck, views: dict[int, View], na
     changed = tpch.change(duck, len(name), ROUNDS[name])
     for number, view in views.items():
         wanted = duck.current(view.sql)
-        old = view.plan.normal(Naming(table=lambda use: f"{use.table}__old")).sql
+        old = view.plan.normal().sql(Naming(table=lambda use: f"{use.table}__old"))
         duck.connection.execute("DROP TABLE IF EXISTS __ct_view")
         duck.connection.execute(f"CREATE TABLE __ct_view AS {translated(old)}")
         if view.plan.inexact is not None:
             assert number in TOPS
-            if view.plan.first_rows(changed, duck.naming) is None:
+            if view.plan.first_rows(changed) is None:
                 assert wanted == view.stored
                 continue
             found, holds = view.refresh_first_rows(changed)
@@ -63,6 +63,6 @@ def test_stored_plus_change_is_recomputed(duck: Duck, views: dict[int, View], na
 def test_printed_queries_mean_the_same(duck: Duck, views: dict[int, View]) -> None:
     """The text printed from the nodes gives what the query gives."""
     for number, view in views.items():
-        text = view.plan.normal(Naming(table=lambda use: use.table)).sql
+        text = view.plan.normal().sql(Naming(table=lambda use: use.table))
         printed = Counter(frozen(row) for row in duck.rows(text))
         assert printed == duck.current(view.sql), f"query {number}"

@@ -4,6 +4,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.errors import CtsqlError
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.views.refresh_policy import Strategy
 from tests.runtime.following import rows, said
 
@@ -53,6 +54,23 @@ def test_each_round_equals_recomputing(con: Connection) -> None:
     con.execute("DELETE FROM t WHERE k = 9; INSERT INTO t VALUES (9, 9, 'y')")
     assert rows(con, "SELECT * FROM filtered") == rows(con, VIEWS["filtered"][0])
     assert said(con, "filtered")["strategy"] == Strategy.NO_CHANGE.value
+
+
+def test_a_change_of_more_keys_than_the_driver_takes(con: Connection) -> None:
+    """Of a small view only the rows with one of these keys are replaced, the others stay."""
+    con.execute("CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 10), (2, 20), (2, 30)")
+    queries = {
+        "sums": "SELECT k, count(*) AS n, sum(v) AS s FROM t GROUP BY k",
+        "averages": "SELECT k, avg(v) AS a FROM t GROUP BY k",
+    }
+    for name, query in queries.items():
+        con.execute(
+            f"CREATE MATERIALIZED VIEW {name} WITH (REFRESH POLICY = incremental) AS {query}"
+        )
+    con.execute(f"INSERT INTO t SELECT CAST(id AS INT), 1 FROM range(2, {DRIVER_ROWS_MAX + 10})")
+    for name, query in queries.items():
+        assert rows(con, f"SELECT * FROM {name}") == rows(con, query), name
+        assert said(con, name)["strategy"] != Strategy.RECOMPUTE.value
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import pytest
 from ctsql.api import Connection
 from ctsql.planner.lowering import Found
 from ctsql.runtime.delta import key_lookup, table_rows as delta_rows
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.warehouse import sources
 from tests.scenarios.play import assert_rows
 
@@ -27,12 +28,12 @@ KEYS = {
 
 
 @pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> list[Found | None]:
+def found(monkeypatch: pytest.MonkeyPatch) -> list[Found | Declined]:
     """What every lookup gave."""
-    given: list[Found | None] = []
-    original: Callable[..., Found | None] = key_lookup.stored_with_keys
+    given: list[Found | Declined] = []
+    original: Callable[..., Found | Declined] = key_lookup.stored_with_keys
 
-    def noted(*args: object) -> Found | None:
+    def noted(*args: object) -> Found | Declined:
         given.append(original(*args))
         return given[-1]
 
@@ -41,7 +42,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Found | None]:
 
 
 @pytest.mark.slow
-def test_lookups_of_every_type(con: Connection, found: list[Found | None]) -> None:
+def test_lookups_of_every_type(con: Connection, found: list[Found | Declined]) -> None:
     """Upserts of duplicate and NULL keys, whose older versions stay under deletion vectors."""
     rng = random.Random(5)
     for i, key in enumerate(KEYS):
@@ -66,10 +67,10 @@ def test_lookups_of_every_type(con: Connection, found: list[Found | None]) -> No
             stored = con.execute(f"SELECT * FROM u{i}").fetchall()
             assert_rows(stored, wanted, f"{key}, turn {turn}")
     assert None not in found
-    assert any(f is not None and f.rows is not None for f in found)
+    assert any(isinstance(f, Found) and f.rows is not None for f in found)
 
 
-def test_lookups_that_spark_does(con: Connection, found: list[Found | None]) -> None:
+def test_lookups_that_spark_does(con: Connection, found: list[Found | Declined]) -> None:
     """Other types than the column's, and fractions, are compared as Spark compares them."""
     con.execute(
         "CREATE TABLE f (k BIGINT, d DOUBLE);"
@@ -84,13 +85,13 @@ def test_lookups_that_spark_does(con: Connection, found: list[Found | None]) -> 
     assert_rows(con.execute("SELECT * FROM n").fetchall(), [(1,), (2,), (3,)], "n")
     stored = con.execute("SELECT string(d) FROM d").fetchall()
     assert_rows(stored, [("-0.0",), ("NaN",)], "d")
-    assert found == [None] * len(found)
+    assert all(isinstance(f, Declined) for f in found)
 
 
 @pytest.mark.parametrize("plain_files", [32, 0])
 def test_rows_that_are_gone_are_not_found(
     con: Connection,
-    found: list[Found | None],
+    found: list[Found | Declined],
     monkeypatch: pytest.MonkeyPatch,
     plain_files: int,
 ) -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from pyspark.sql import functions as F, types as T
+from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.api import Connection
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
@@ -13,8 +13,9 @@ from ctsql.runtime.delta.keyed_scan import Keys, Lookups, StoredRows, change_of,
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.rows.collect import few
-from ctsql.runtime.rows.local_rows import HeldRows, Rows, frame_of
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import net_change
+from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, row_set
 
 pytestmark = pytest.mark.spark
 
@@ -63,17 +64,17 @@ def table_of(con: Connection, name: str) -> DeltaTable:
     return warehouse.relations.table(next(i for i in warehouse.catalog if i.name.name == name))
 
 
-def bag(rows: Rows | None, *columns: str) -> Counter[str]:
+def bag(rows: RowSet | DataFrame | Declined, *columns: str) -> Counter[str]:
     """Rows to be compared; NaN equals NaN, and -0.0 is not 0.0."""
-    assert rows is not None, "left to Spark"
-    return Counter(repr(tuple(row)) for row in frame_of(rows).selectExpr(*columns).collect())
+    assert not isinstance(rows, Declined), rows.reason
+    return Counter(repr(tuple(row)) for row in row_set(rows).frame.selectExpr(*columns).collect())
 
 
-def weighed(change: Rows | None) -> dict[str, int]:
+def weighed(change: RowSet | DataFrame | Declined) -> dict[str, int]:
     """How often each row comes, or goes, in all."""
-    assert change is not None, "left to Spark"
+    assert not isinstance(change, Declined), change.reason
     total: Counter[str] = Counter()
-    for *row, diff in frame_of(change).select(*WHOLE, DIFF).collect():
+    for *row, diff in row_set(change).frame.select(*WHOLE, DIFF).collect():
         total[repr(tuple(row))] += diff
     return dict(total)
 
@@ -97,7 +98,7 @@ def test_what_is_read_is_what_spark_reads(con: Connection, monkeypatch: pytest.M
         [(3, "new"), (5, "A"), (None, "A"), (2, None)], "a INT, b STRING"
     )
     pairs: Sequence[tuple[str, str]] = [("k", "a"), ("s", "b")]
-    held = HeldRows.of(keys)
+    held = LocalRows.of(keys)
     same = every.join(F.broadcast(keys), F.expr("k <=> a AND s <=> b"), "left_semi")
     found = Lookups().rows(table, last, COLUMNS, [(held, pairs)])
     assert bag(found, *COLUMNS) == bag(same, *COLUMNS)
@@ -108,9 +109,12 @@ def test_what_is_read_is_what_spark_reads(con: Connection, monkeypatch: pytest.M
     with_key = table.located(last).join(F.broadcast(keys), F.expr("k <=> a AND s <=> b"))
     for most in (near_rows.STORED_MAX, 0):  # of all rows, and by the keys
         monkeypatch.setattr(near_rows, "STORED_MAX", most)
-        mine = StoredRows(table, last).having(held, pairs)
-        assert isinstance(mine, HeldRows)
-        assert bag(mine, *places) == bag(with_key, *places)
+        wanted = StoredRows(table, last).having(held, pairs)
+        assert isinstance(wanted, LocalRows)
+        assert bag(wanted, *places) == bag(with_key, *places)
+        for known in (held, SparkRows(keys)):  # those that Spark has are compared by Spark
+            again = StoredRows(table, last).with_keys(known, pairs)
+            assert bag(again, *places) == bag(with_key, *places)
 
 
 def test_rows_by_keys_at_one_version_after_another(con: Connection) -> None:
@@ -118,7 +122,7 @@ def test_rows_by_keys_at_one_version_after_another(con: Connection) -> None:
     con.execute(TABLE)
     table = table_of(con, "x")
     con.spark.sql(f"OPTIMIZE delta.`{table.location}`").collect()
-    held = HeldRows.of(con.spark.createDataFrame([(3,), (5,), (None,)], "a INT"))
+    held = LocalRows.of(con.spark.createDataFrame([(3,), (5,), (None,)], "a INT"))
     keys: Sequence[Keys] = [(held, [("k", "a")])]
     versions = range(1, table.version() + 1)
     theirs = {}
@@ -128,7 +132,7 @@ def test_rows_by_keys_at_one_version_after_another(con: Connection) -> None:
     assert len(set(map(frozenset, theirs.values()))) > 4
     for first in (versions[0], versions[3], versions[-1]):
         lookups = Lookups()
-        assert lookups.rows(table, first, ["s"], keys, also=COLUMNS) is not None
+        assert not isinstance(lookups.rows(table, first, ["s"], keys, also=COLUMNS), Declined)
         for version in versions:
             mine = lookups.rows(table, version, COLUMNS, keys)
             assert bag(mine, *COLUMNS) == theirs[version], (first, version)
@@ -144,17 +148,19 @@ def test_what_is_left_to_spark(con: Connection, monkeypatch: pytest.MonkeyPatch)
     )
     x, p = table_of(con, "x"), table_of(con, "p")
     last = x.version()
-    assert rows_of(x, last, ["k", "c"]) is None
-    assert rows_of(x, last, []) is None
-    assert rows_of(p, p.version(), ["k"]) is None
+    assert isinstance(rows_of(x, last, ["k", "c"]), Declined)
+    assert isinstance(rows_of(x, last, []), Declined)
+    assert isinstance(rows_of(p, p.version(), ["k"]), Declined)
     update = Movement(0, last - 1, last)
-    assert change_of(x, update, ["k", "f"]) is None
-    assert change_of(x, update, ["k"]) is not None
+    assert isinstance(change_of(x, update, ["k", "f"]), Declined)
+    assert not isinstance(change_of(x, update, ["k"]), Declined)
     floats = con.spark.createDataFrame([(1.5,)], "a DOUBLE")
-    assert Lookups().rows(x, last, ["k", "f"], [(HeldRows.of(floats), [("f", "a")])]) is None
-    assert rows_of(x, last, ["k"]) is not None
+    assert isinstance(
+        Lookups().rows(x, last, ["k", "f"], [(LocalRows.of(floats), [("f", "a")])]), Declined
+    )
+    assert not isinstance(rows_of(x, last, ["k"]), Declined)
     monkeypatch.setattr(near_rows, "SMALL_MAX", 1)
-    assert rows_of(x, last, ["k"]) is None
+    assert isinstance(rows_of(x, last, ["k"]), Declined)
 
 
 def test_few_rows_are_the_same_rows(shared: tuple[Connection, object]) -> None:
@@ -164,9 +170,9 @@ def test_few_rows_are_the_same_rows(shared: tuple[Connection, object]) -> None:
     given = spark.sql(EDGES).toDF(*fields.names)
     rows = given.select(*(given[f.name].cast(f.dataType) for f in fields))
     local = few(rows)
-    assert local is not None
-    held = HeldRows.of(local)
-    again = HeldRows(rows.sparkSession, rows.schema, held.arrow)
+    assert not isinstance(local, Declined)
+    held = LocalRows.of(local)
+    again = LocalRows(rows.sparkSession, rows.schema, held.arrow)
     assert bag(again, "*") == bag(rows, "*")
 
 

@@ -51,7 +51,7 @@ def again(rows: DataFrame, query: str, names: Sequence[str]) -> str | None:
     }
     plan = change_plan(query, tables, names)
     return (
-        plan.normal(Naming(table=lambda u: u.table)).sql if isinstance(plan, ChangePlan) else None
+        plan.normal().sql(Naming(table=lambda u: u.table)) if isinstance(plan, ChangePlan) else None
     )
 
 
@@ -115,7 +115,7 @@ def check_conditions(spark: SparkSession, number: int) -> int:
             continue  # a subquery that Spark does not take
         plan = change_plan(query, CONDITIONED, ["k", "n", "r"])
         assert isinstance(plan, ChangePlan), query
-        printed = spark.sql(plan.normal(Naming(table=lambda use: use.table)).sql)
+        printed = spark.sql(plan.normal().sql(Naming(table=lambda use: use.table)))
         for side, rows in (("printed", printed), ("query", frame)):
             told = [F.lit(len(queries)).alias("q"), F.lit(side).alias("side"), "*"]
             asked.append(rows.select(*told))

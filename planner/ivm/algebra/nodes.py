@@ -67,6 +67,8 @@ class Col:
 
 
 DIFF = Col(0, "diff", "bigint")
+VIEW = 0
+"""The number under which :class:`StateRows` means the view's own rows."""
 
 
 @dataclass(frozen=True, slots=True)

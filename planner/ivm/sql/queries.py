@@ -1,7 +1,7 @@
 """The texts of a change plan: what has to be run, and in which order.
 
-Each is a node with names for its columns. It is printed for Spark when it is needed, which calls
-back for the names of the relations that it reads.
+Each is a value: a node with names for its columns. It says what it reads, and is printed for Spark
+under the names that this is given.
 """
 
 from collections import Counter
@@ -12,12 +12,12 @@ from ctsql.catalog.names import backtick
 from ctsql.planner.ivm.algebra.nodes import Col, Limit, Node, Restricted, Scan, Step
 from ctsql.planner.ivm.algebra.traversal import descend
 from ctsql.planner.ivm.rules.context import StepRole
-from ctsql.planner.ivm.sql.spark import Printer
+from ctsql.planner.ivm.sql.spark import Input, Naming, Printer, inputs_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """A query.
+    """A query that a plan asks for.
 
     Attributes:
         columns: those of the node that are wanted, in order. names: what the result calls them.
@@ -26,12 +26,15 @@ class Text:
     node: Node
     columns: tuple[Col, ...]
     names: tuple[str, ...]
-    printer: Printer = field(repr=False, compare=False)
 
     @property
-    def sql(self) -> str:
+    def inputs(self) -> tuple[Input, ...]:
+        """What it reads."""
+        return inputs_of(self.sql)
+
+    def sql(self, naming: Naming) -> str:
         """The query in Spark's SQL."""
-        text = self.printer.query(self.node)
+        text = Printer(naming).query(self.node)
         if self.columns == self.node.columns and self.names == tuple(c.sql for c in self.columns):
             return text
         listed = ", ".join(
@@ -109,6 +112,49 @@ class KeyedTexts:
     doubtful: Text | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FirstRowsTest:
+    """One row with one boolean: are the first rows right that were chosen from some candidates?
+
+    If not, rows that nobody kept have moved up, and the query must be run.
+
+    Attributes:
+        stored: the rows that the view holds. limit: what chooses.
+    """
+
+    candidates: Text
+    stored: Text
+    limit: Limit
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """What it reads."""
+        return inputs_of(self.sql)
+
+    def sql(self, naming: Naming) -> str:
+        """The query in Spark's SQL."""
+        printer = Printer(naming)
+        order = ", ".join(f"{printer.expr(o.expr)} {o.direction}".strip() for o in self.limit.order)
+        ranked = (
+            f"SELECT __ct_new, rank() OVER (ORDER BY {order}) AS __ct_rank FROM ("
+            f"SELECT *, 1 AS __ct_new FROM ({self.candidates.sql(naming)}) UNION ALL "
+            f"SELECT *, 0 AS __ct_new FROM ({self.stored.sql(naming)}))"
+        )
+        worst = (
+            "SELECT *, max(CASE WHEN __ct_new = 0 THEN __ct_rank END) OVER () AS __ct_worst "
+            f"FROM ({ranked})"
+        )
+        holds = (
+            f"SELECT sum(1 - __ct_new) < {self.limit.limit} OR sum(CASE WHEN __ct_new = 1 AND "
+            f"__ct_rank <= __ct_worst THEN 1 ELSE 0 END) >= {self.limit.limit} AS holds "
+            f"FROM ({worst})"
+        )
+        return f"SELECT coalesce(holds, true) AS holds FROM ({holds})"
+
+
+Query = Text | FirstRowsTest
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopTexts:
     """The first rows, chosen from those the view holds and the change.
@@ -125,28 +171,9 @@ class TopTexts:
     limit: Limit
 
     @property
-    def holds(self) -> str:
-        """One row with one boolean: whether ``rows`` is right, in Spark's SQL.
-
-        If not, rows that nobody kept have moved up, and the query must be run.
-        """
-        printer = self.rows.printer
-        order = ", ".join(f"{printer.expr(o.expr)} {o.direction}".strip() for o in self.limit.order)
-        ranked = (
-            f"SELECT __ct_new, rank() OVER (ORDER BY {order}) AS __ct_rank FROM ("
-            f"SELECT *, 1 AS __ct_new FROM ({self.candidates.sql}) UNION ALL "
-            f"SELECT *, 0 AS __ct_new FROM ({self.stored.sql}))"
-        )
-        worst = (
-            "SELECT *, max(CASE WHEN __ct_new = 0 THEN __ct_rank END) OVER () AS __ct_worst "
-            f"FROM ({ranked})"
-        )
-        holds = (
-            f"SELECT sum(1 - __ct_new) < {self.limit.limit} OR sum(CASE WHEN __ct_new = 1 AND "
-            f"__ct_rank <= __ct_worst THEN 1 ELSE 0 END) >= {self.limit.limit} AS holds "
-            f"FROM ({worst})"
-        )
-        return f"SELECT coalesce(holds, true) AS holds FROM ({holds})"
+    def holds(self) -> FirstRowsTest:
+        """Are ``rows`` right?"""
+        return FirstRowsTest(self.candidates, self.stored, self.limit)
 
 
 def step_uses(texts: Iterable[Text]) -> Counter[str]:

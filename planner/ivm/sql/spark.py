@@ -1,10 +1,10 @@
 """Prints nodes as Spark SQL: the structure is ours, the expressions are the user's own text.
 
 Columns are printed under their numbers, so every name in the text is unique and nothing needs a
-qualifier. Names of relations come from a callback.
+qualifier. Names of relations are given: printing looks nothing up.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -12,6 +12,7 @@ from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.planner.ivm.algebra.nodes import (
     DIFF,
+    VIEW,
     Aggregate,
     Col,
     ConstantDiff,
@@ -67,24 +68,71 @@ class TableUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """What relations are called in the text.
+class StepUse:
+    """A place where the rows of an earlier text are read."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateUse:
+    """A place where stored groups are read: of an aggregate, or (``VIEW``) the view's own rows."""
+
+    number: int
+
+
+Input = TableUse | StepUse | StateUse
+"""What a query reads, at one place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Naming:
+    """What relations are called in a text.
 
     Attributes:
-        table: the name of a table at one place. step: of a step's rows.
-        state: of the stored groups of an aggregate, by its number.
+        table: a table at one place where it is read; see :class:`TableUse`.
+        step: a step, by its name. state: a state table, by its number. view: the view.
     """
 
     table: Callable[[TableUse], str]
-    step: Callable[[str], str]
-    state: Callable[[int], str]
+    step: Callable[[str], str] = backtick
+    state: Callable[[int], str] = "__ct_state_{}".format
+    view: Callable[[], str] = "__ct_view".format
+
+    @staticmethod
+    def of(names: Mapping[Input, str]) -> "Naming":
+        """The names of all that a query reads."""
+        return Naming(
+            table=lambda use: names[use],
+            step=lambda name: names[StepUse(name)],
+            state=lambda number: names[StateUse(number)],
+            view=lambda: names[StateUse(VIEW)],
+        )
+
+
+def inputs_of(printed: Callable[[Naming], str]) -> tuple[Input, ...]:
+    """What a query reads, in the order in which its text names it."""
+    found: dict[Input, None] = {}
+
+    def noted(use: Input) -> str:
+        found[use] = None
+        return ""
+
+    naming = Naming(
+        table=noted,
+        step=lambda name: noted(StepUse(name)),
+        state=lambda number: noted(StateUse(number)),
+        view=lambda: noted(StateUse(VIEW)),
+    )
+    printed(naming)
+    return tuple(found)
 
 
 class Printer:
     """Prints nodes with the names given."""
 
-    def __init__(self, names: Names) -> None:
-        self.names = names
+    def __init__(self, naming: Naming) -> None:
+        self.naming = naming
 
     # ---- expressions
 
@@ -116,13 +164,15 @@ class Printer:
             case Rows():
                 return self._rows(node)
             case Step():
-                return f"SELECT {columns(node.columns)} FROM {self.names.step(node.name)}"
+                return f"SELECT {columns(node.columns)} FROM {self.naming.step(node.name)}"
             case StateRows():
                 listed = [
                     f"{backtick(n)} AS {c.sql}"
                     for n, c in zip(node.names, node.columns, strict=True)
                 ]
-                return f"SELECT {_list(listed)} FROM {self.names.state(node.number)}"
+                is_view = node.number == VIEW
+                name = self.naming.view() if is_view else self.naming.state(node.number)
+                return f"SELECT {_list(listed)} FROM {name}"
             case Filter():
                 where = self._conditions(node.predicates)
                 return f"{self._all(node.child)} WHERE {where}"
@@ -207,7 +257,7 @@ class Printer:
         )
 
     def _scan(self, node: Scan, tests: Sequence[KeyTest]) -> str:
-        name = self.names.table(_table_use(node, tests))
+        name = self.naming.table(_table_use(node, tests))
         listed = [
             f"{backtick(n)} AS {c.sql}" for c, n in zip(node.columns, node.names, strict=True)
         ]
@@ -298,7 +348,7 @@ class Printer:
             if test.null_matches:
                 equal = f"({equal} OR {key.sql} IS NULL OR {mine.sql} IS NULL)"
             pairs.append(equal)
-        step = self.names.step(test.keys.name)
+        step = self.naming.step(test.keys.name)
         where = f" WHERE {' AND '.join(pairs)}" if pairs else ""
         return f"EXISTS (SELECT 1 FROM {step}{where})"
 

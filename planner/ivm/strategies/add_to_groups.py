@@ -19,6 +19,7 @@ to: the order of addition counts.
 """
 
 from ctsql.planner.ivm.algebra.nodes import (
+    VIEW,
     Aggregate,
     Branch,
     Call,
@@ -40,7 +41,7 @@ from ctsql.planner.ivm.algebra.traversal import passed
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restricted
 from ctsql.planner.ivm.rules.context import Changes, StepRole
 from ctsql.planner.ivm.rules.counting import State, change_groups, state_of
-from ctsql.planner.ivm.strategies.stored_view import VIEW, KeyedTop, place_of
+from ctsql.planner.ivm.strategies.stored_view import KeyedTop, place_of
 
 _ADDED = ("count", "sum")
 

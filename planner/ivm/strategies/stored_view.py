@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from ctsql.planner.ivm.algebra.nodes import (
     DIFF,
+    VIEW,
     Aggregate,
     Branch,
     Call,
@@ -41,9 +42,6 @@ from ctsql.planner.ivm.algebra.nodes import (
 from ctsql.planner.ivm.algebra.traversal import has_subquery, passed
 from ctsql.planner.ivm.rules.context import Changes, StepRole
 from ctsql.planner.ivm.rules.recompute_keys import affected, cut
-
-VIEW = 0
-"""The number under which :class:`StateRows` means the view's own rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
 from ctsql.runtime.delta.keyed_scan import StoredRows
-from ctsql.runtime.rows.local_rows import frame_of, has_none
+from ctsql.runtime.rows.row_set import SparkRows
 from ctsql.runtime.rows.types import DIGITS_ADDED, adds_exactly
 from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, Staged
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
@@ -33,22 +33,24 @@ def refresh(context: RefreshContext) -> Outcome:
         return NotApplicable()
     add = _adds(context, changes.plan)
     runner = changes.runner
-    texts = changes.plan.keyed(changes.changed, runner.naming, add=add)
+    texts = changes.plan.keyed(changes.changed, add=add)
     if texts is None:
         return NotApplicable()
     stored = context.stored
     if add:
         contents = context.warehouse.versions.contents
-        runner.state_rows = contents(context.item, None) if stored is None else stored.all
+        runner.state_rows = (
+            SparkRows(contents(context.item, None)) if stored is None else stored.all
+        )
     doubtful = texts.doubtful
     runner.run(texts.steps, [texts.rows, *([] if doubtful is None else [doubtful])])
     if doubtful is not None and changes.kept is not None:
-        context.state.rows_went = not has_none(runner.rows(doubtful))
+        context.state.rows_went = not runner.rows(doubtful).is_empty
     rows = runner.rows(texts.rows)
     is_large = context.state.rows_went and runner.relations.is_scanning
     if is_large and context.policy is Policy.AUTO:
         return _from_filled(context, changes, stored)
-    before = None if stored is None else runner.having(stored, texts.keys, texts.pairs)
+    before = None if stored is None else stored.with_keys(runner.steps[texts.keys], texts.pairs)
     stage_difference(context, rows, before)
     return Staged(NAME)
 
@@ -64,12 +66,11 @@ def _from_filled(
     assert kept is not None  # else nothing says that rows went
     if state.is_refused or state.told is not None:
         return Fallback("ROWS_WENT")
-    text = plan.initial_state(kept.number, runner.naming)
-    runner.state_rows = groups = runner.held(runner.session.sql(text))
-    state.build(kept, frame_of(groups), changes.at, groups_max(plan))
+    runner.state_rows = groups = runner.kept(runner.rows(plan.initial_state(kept.number)))
+    state.build(kept, groups.frame, changes.at, groups_max(plan))
     if not state.is_filled:
         return Fallback("ROWS_WENT")
-    rows = runner.rows(plan.of_state(kept.number, runner.naming))
+    rows = runner.rows(plan.of_state(kept.number))
     stage_difference(context, rows, None if stored is None else stored.all)
     return Staged(Strategy.STATE_TABLE)
 

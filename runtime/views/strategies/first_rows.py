@@ -22,13 +22,13 @@ def refresh(context: RefreshContext) -> Outcome:
     if context.changes is None:
         return NotApplicable()
     runner = context.changes.runner
-    texts = context.changes.plan.first_rows(context.changes.changed, runner.naming)
+    texts = context.changes.plan.first_rows(context.changes.changed)
     stored = context.stored if texts is not None else None
     if texts is None or stored is None:
         return NotApplicable()
     runner.state_rows = rows = stored.all
     runner.run(texts.steps, [texts.rows, texts.candidates])
-    (row,) = runner.session.sql(texts.holds).collect()
+    (row,) = runner.rows(texts.holds).frame.collect()
     if not row["holds"]:
         return Fallback("ROWS_MOVED_UP")
     stage_difference(context, runner.rows(texts.rows), rows)

@@ -1,15 +1,10 @@
 """The signed change of the view, from groups stored beside it that the change is added to."""
 
-from collections.abc import Sequence
-
-from pyspark.sql import functions as F
-
-from ctsql.catalog.names import backtick
 from ctsql.planner.ivm import ChangePlan, StateNeed, StatePlan, StepText
 from ctsql.planner.ivm.explain import Telling
 from ctsql.planner.ivm.sql.queries import StateSteps
 from ctsql.runtime.delta.keyed_scan import StoredRows
-from ctsql.runtime.rows.local_rows import HeldRows, Rows
+from ctsql.runtime.rows.row_set import RowSet
 from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Outcome, Staged
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import RefreshContext
@@ -39,28 +34,26 @@ def refresh(context: RefreshContext) -> Outcome:
         return NotApplicable()
     is_whole = plan.reads_all_groups
     make = plan.chosen if is_whole else plan.signed
-    texts = make(changes.changed, runner.naming, [kept.number])
+    texts = make(changes.changed, [kept.number])
     if texts is None:
         state.unchanged()
         return Staged(NAME)
     steps = texts.states.get(kept.number)
-    located: list[Rows] = []
+    located: list[RowSet] = []
 
-    def before(step: StepText) -> Rows:
+    def before(step: StepText) -> RowSet:
         """The stored groups that change, read once, with their places."""
         assert steps is not None  # this is one of them
-        found = _groups(runner, stored, steps)
-        located.append(found if isinstance(found, HeldRows) else runner.held(found))
-        return _called(located[0], kept.columns, step.rows.names)
+        located.append(runner.kept(_groups(runner, stored, steps)))
+        return located[0].select(kept.columns, step.rows.names)
 
     runner.state_rows = stored.all
     runner.run(texts.steps, [texts.rows], before, state.table.schema)
     after = None
     if steps is not None:
         after = runner.steps[steps.after]
-        after = _called(after, after.schema.names, kept.columns)
-        seen = after.local if isinstance(after, HeldRows) else after
-        if is_above(seen, kept.bounded):
+        after = after.select(after.schema.names, kept.columns)
+        if is_above(after.plain_frame, kept.bounded):
             state.refuse("STATE_ROUNDS")
             return NotApplicable()
     if is_whole:
@@ -77,26 +70,12 @@ def refresh(context: RefreshContext) -> Outcome:
     return Staged(NAME)
 
 
-def _groups(runner: PlanRunner, stored: StoredRows, steps: StateSteps) -> Rows:
+def _groups(runner: PlanRunner, stored: StoredRows, steps: StateSteps) -> RowSet:
     if steps.keys is None:
         return stored.all
-    return runner.having(stored, steps.keys, steps.pairs)
+    return stored.with_keys(runner.steps[steps.keys], steps.pairs)
 
 
-def _called(rows: Rows, names: Sequence[str], called: Sequence[str]) -> Rows:
-    """Some columns under other names."""
-    if isinstance(rows, HeldRows):
-        return rows.select(names, called)
-    pairs = zip(names, called, strict=True)
-    return rows.select(*(F.col(backtick(n)).alias(c) for n, c in pairs))
-
-
-def _left(groups: Rows, kept: StatePlan) -> Rows:
+def _left(groups: RowSet, kept: StatePlan) -> RowSet:
     """The groups that are not gone."""
-    if not kept.key_columns:
-        return groups
-    count = kept.columns[kept.key_columns]
-    if isinstance(groups, HeldRows):
-        counts = groups.arrow.column(count).to_pylist()
-        return groups.taken([i for i, n in enumerate(counts) if n != 0])
-    return groups.where(F.col(count) != 0)
+    return groups.where_nonzero(kept.columns[kept.key_columns]) if kept.key_columns else groups

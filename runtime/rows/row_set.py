@@ -1,0 +1,259 @@
+"""A set of rows: few that the driver holds, or any number that Spark reads.
+
+Local rows are Arrow for this process and a DataFrame for Spark; either is made of the other when
+it is first asked for. Whoever has a :class:`RowSet` need not know which of the two it is.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from ctsql.catalog.names import backtick
+from ctsql.catalog.reserved_columns import KEY_
+from ctsql.runtime.rows.collect import at_hand, few
+from ctsql.runtime.rows.declined import Declined
+
+
+class RowSet(ABC):
+    """Rows, wherever they are.
+
+    Attributes:
+        session: whose they are. schema: their columns.
+    """
+
+    session: SparkSession
+    schema: T.StructType
+
+    @property
+    @abstractmethod
+    def frame(self) -> DataFrame:
+        """The rows for Spark, to be joined with others."""
+
+    @property
+    @abstractmethod
+    def plain_frame(self) -> DataFrame:
+        """The rows for Spark, to be looked at by themselves: without a job if they are local."""
+
+    @property
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Are there none?"""
+
+    @property
+    @abstractmethod
+    def local(self) -> "LocalRows | Declined":
+        """The rows as the driver holds them, if it does; nothing is computed."""
+
+    @abstractmethod
+    def collected(self) -> "LocalRows | Declined":
+        """The rows held by the driver, computed now; declined if they are not few."""
+
+    @abstractmethod
+    def kept(self, stack: ExitStack) -> "RowSet":
+        """Rows computed now if they are few, else once when they are first read.
+
+        Args:
+            stack: what they are kept for.
+        """
+
+    @abstractmethod
+    def select(self, names: Sequence[str], called: Sequence[str] | None = None) -> "RowSet":
+        """Some columns, maybe under other names."""
+
+    @abstractmethod
+    def where_nonzero(self, column: str) -> "RowSet":
+        """The rows that do not have 0 in a column."""
+
+    @property
+    def is_local(self) -> bool:
+        """Does the driver hold them?"""
+        return not isinstance(self.local, Declined)
+
+    def cast(self, schema: T.StructType) -> "RowSet":
+        """The rows with their columns, in order, of a schema's types; not computed yet."""
+        return SparkRows(
+            self.frame.select(
+                *(
+                    F.col(backtick(mine)).cast(field.dataType).alias(mine)
+                    for mine, field in zip(self.schema.names, schema.fields, strict=True)
+                )
+            )
+        )
+
+    def with_keys(self, keys: "RowSet", pairs: Sequence[tuple[str, str]]) -> "RowSet":
+        """The rows that have one of some keys, NULL equal to NULL; not computed yet.
+
+        Args:
+            pairs: a column of these rows, and the keys'.
+        """
+        named = [(backtick(mine), F.col(backtick(key))) for mine, key in pairs]
+        wanted = keys.frame.select(*(key.alias(f"{KEY_}{i}") for i, (_, key) in enumerate(named)))
+        equal = F.lit(True)
+        for i, (mine, _) in enumerate(named):
+            equal = equal & F.col(mine).eqNullSafe(F.col(f"{KEY_}{i}"))
+        return SparkRows(self.frame.join(wanted, equal, "left_semi"))
+
+
+class SparkRows(RowSet):
+    """Rows that Spark computes when they are read."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._frame = frame
+        self.session = frame.sparkSession
+
+    @cached_property
+    def schema(self) -> T.StructType:  # type: ignore[override]
+        """Their columns; Spark analyzes the query for it."""
+        return self._frame.schema
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows for Spark."""
+        return self._frame
+
+    @property
+    def plain_frame(self) -> DataFrame:
+        """The same."""
+        return self._frame
+
+    @property
+    def is_empty(self) -> bool:
+        """Are there none? Spark looks."""
+        return self._frame.isEmpty()
+
+    @property
+    def local(self) -> "LocalRows | Declined":
+        """Not held."""
+        return Declined("Spark has the rows")
+
+    def collected(self) -> "LocalRows | Declined":
+        """The rows held by the driver, if they are few."""
+        found = few(self._frame)
+        return found if isinstance(found, Declined) else LocalRows.of(found)
+
+    def kept(self, stack: ExitStack) -> RowSet:
+        """Collected if they are few, else persisted."""
+        found = self.collected()
+        if isinstance(found, Declined):
+            return SparkRows(stack.enter_context(persisted(self._frame)))
+        return found
+
+    def select(self, names: Sequence[str], called: Sequence[str] | None = None) -> RowSet:
+        """Some columns, maybe under other names."""
+        pairs = zip(names, names if called is None else called, strict=True)
+        return SparkRows(self._frame.select(*(F.col(backtick(n)).alias(c) for n, c in pairs)))
+
+    def where_nonzero(self, column: str) -> RowSet:
+        """The rows that do not have 0 in a column."""
+        return SparkRows(self._frame.where(F.col(backtick(column)) != 0))
+
+
+class LocalRows(RowSet):
+    """Few rows that the driver holds."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        schema: T.StructType,
+        arrow: pa.Table | None = None,
+        held: DataFrame | None = None,
+    ) -> None:
+        """Of an Arrow table, or of a DataFrame whose rows the driver's JVM holds."""
+        self.session = session
+        self.schema = schema
+        if arrow is not None:
+            self.arrow = _normal(arrow, schema)
+        if held is not None:
+            self.plain_frame = held
+
+    @staticmethod
+    def of(held: DataFrame) -> "LocalRows":
+        """The rows of a DataFrame that the driver's JVM holds."""
+        return LocalRows(held.sparkSession, held.schema, held=held)
+
+    @cached_property
+    def arrow(self) -> pa.Table:
+        """The rows for this process."""
+        return _normal(self.plain_frame.toArrow(), self.schema)
+
+    @cached_property
+    def plain_frame(self) -> DataFrame:
+        """The rows for Spark, which reads them without a job."""
+        return at_hand(self.session, self.arrow, self.schema)
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows for Spark, to be joined with others: one task reads them."""
+        return self.plain_frame.coalesce(1)
+
+    @property
+    def is_empty(self) -> bool:
+        """Are there none?"""
+        if "arrow" in self.__dict__:
+            return not self.arrow.num_rows
+        return self.plain_frame.isEmpty()
+
+    @property
+    def local(self) -> "LocalRows":
+        """These."""
+        return self
+
+    def collected(self) -> "LocalRows":
+        """These."""
+        return self
+
+    def kept(self, stack: ExitStack) -> "LocalRows":
+        """These."""
+        return self
+
+    def made(self, schema: T.StructType, arrow: pa.Table) -> "LocalRows":
+        """Other rows, as this process has them."""
+        return LocalRows(self.session, schema, arrow)
+
+    def taken(self, numbers: Sequence[int]) -> "LocalRows":
+        """The rows with some numbers, each as often as its number is there."""
+        return self.made(self.schema, self.arrow.take(pa.array(numbers, pa.int64())))
+
+    def select(self, names: Sequence[str], called: Sequence[str] | None = None) -> "LocalRows":
+        """Some columns, maybe under other names."""
+        fields = [self.schema[n] for n in names]
+        called = names if called is None else called
+        made = T.StructType(
+            [
+                T.StructField(n, f.dataType, metadata=f.metadata)
+                for n, f in zip(called, fields, strict=True)
+            ]
+        )
+        return self.made(made, self.arrow.select(names).rename_columns(list(called)))
+
+    def where_nonzero(self, column: str) -> "LocalRows":
+        """The rows that do not have 0 in a column."""
+        values = self.arrow.column(column).to_pylist()
+        return self.taken([i for i, n in enumerate(values) if n != 0])
+
+
+def _normal(rows: pa.Table, schema: T.StructType) -> pa.Table:
+    """Rows as Arrow has a schema's; instants are those of UTC."""
+    wanted = to_arrow_schema(schema, timezone="UTC")
+    return rows.select(schema.names).cast(wanted).combine_chunks()
+
+
+def row_set(rows: RowSet | DataFrame) -> RowSet:
+    """Rows that may be a DataFrame."""
+    return SparkRows(rows) if isinstance(rows, DataFrame) else rows
+
+
+@contextmanager
+def persisted(rows: DataFrame) -> Iterator[DataFrame]:
+    """The rows, computed once however often they are read inside."""
+    kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
