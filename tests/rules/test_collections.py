@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +15,9 @@ from ctsql.planner.rules.step_forward import step_forward
 from ctsql.planner.rules.times_extract import times_extract
 from ctsql.planner.rules.times_reduce import times_reduce
 from ctsql.planner.updates import Update, as_of, consolidate
+from tests.conftest import VECTORS
 
-VECTOR: dict[str, Any] = json.loads(
-    (Path(__file__).resolve().parent.parent / "vectors" / "transforms.json").read_text()
-)
+VECTOR: dict[str, Any] = json.loads((VECTORS / "transforms.json").read_text())
 
 
 def _updates(rows: list[list[Any]]) -> list[Update[Any]]:

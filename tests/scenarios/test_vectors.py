@@ -1,13 +1,12 @@
 """The scenarios of tests/vectors/scenarios.json, from end to end."""
 
-from pathlib import Path
-
 import pytest
 
 from ctsql.catalog.errors import NotSupported
+from tests.conftest import VECTORS
 from tests.scenarios.play import Connect, Scenario, load, play
 
-SCENARIOS = load(Path(__file__).resolve().parent.parent / "vectors" / "scenarios.json")
+SCENARIOS = load(VECTORS / "scenarios.json")
 REFUSED_FOR_NOW = ("replacement",)
 """Tags of what the parser refuses by name until it is built."""
 
