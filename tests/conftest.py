@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 TEST_MASTER = "local[2]"
 ROOT = Path(__file__).resolve().parent.parent
+VECTORS = ROOT / "tests" / "vectors"
+"""Cases as JSON, given from outside: read here, never changed."""
 
 # Delta takes 50 tasks to know a table's state unless told otherwise; a table here has a few rows.
 JVM = "-XX:+UseSerialGC -Dspark.databricks.delta.snapshotPartitions=2"

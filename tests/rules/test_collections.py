@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,10 +18,9 @@ from ctsql.planner.updates import (
     times_extract,
     times_reduce,
 )
+from tests.conftest import VECTORS
 
-VECTOR: dict[str, Any] = json.loads(
-    (Path(__file__).resolve().parent.parent / "vectors" / "transforms.json").read_text()
-)
+VECTOR: dict[str, Any] = json.loads((VECTORS / "transforms.json").read_text())
 
 
 def _updates(rows: list[list[Any]]) -> list[Update[Any]]:

@@ -19,15 +19,13 @@ from ctsql.runtime.log.write_handle import Committed, Output, UpperMismatch
 from ctsql.runtime.spark.session import active
 from ctsql.runtime.views.mint import Description
 from ctsql.runtime.views.sink import ViewSink, Written
-from tests.conftest import TEST_MASTER
+from tests.conftest import TEST_MASTER, VECTORS
 from tests.runtime.disk import data_files, folder, log, orphans, transaction
 from tests.runtime.processes import run_program
 
 pytestmark = pytest.mark.spark
 
-APPENDS = json.loads(
-    (Path(__file__).resolve().parent.parent / "vectors" / "mv_sink.json").read_text()
-)["append"]
+APPENDS = json.loads((VECTORS / "mv_sink.json").read_text())["append"]
 
 
 @dataclass

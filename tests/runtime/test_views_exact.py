@@ -10,15 +10,14 @@ import pytest
 from ctsql.api import Connection
 from ctsql.literals import literal
 from ctsql.runtime.engine import Engine
+from tests.conftest import VECTORS
 from tests.runtime.disk import data_files, folder, log, orphans, rows_at
 from tests.runtime.following import said
 from tests.scenarios.play import assert_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]
 
-CASES = json.loads(
-    (Path(__file__).resolve().parent.parent / "vectors" / "mv_sink.json").read_text()
-)["cases"]
+CASES = json.loads((VECTORS / "mv_sink.json").read_text())["cases"]
 
 
 def _values(rows: Sequence[Sequence[object]]) -> str:

@@ -18,15 +18,14 @@ from ctsql.runtime.log.write_handle import (
     UpperMismatch,
 )
 from ctsql.runtime.log.writer_ids import WriterId
+from tests.conftest import VECTORS
 from tests.runtime.disk import data_files, log, transaction
 from tests.runtime.letters import Letters, at_upper
 from tests.runtime.processes import finish_program, start_program
 
 pytestmark = pytest.mark.spark
 
-VECTOR = json.loads(
-    (Path(__file__).resolve().parent.parent / "vectors" / "write_handle.json").read_text()
-)
+VECTOR = json.loads((VECTORS / "write_handle.json").read_text())
 
 
 def _case_id(case: dict[str, Any]) -> str:
@@ -155,6 +154,7 @@ import sys
 from ctsql.api import connect
 from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.log.write_handle import Output
+from tests.conftest import VECTORS
 con = connect(sys.argv[1], master="local[1]")
 con.start()
 output = Output(Gateway(con.spark).table(sys.argv[2]), "test:output")

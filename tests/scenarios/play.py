@@ -1,29 +1,25 @@
-"""Plays scenarios: lists of steps through the public interface, one warehouse each.
+"""Plays scenarios through the public interface, and compares rows as multisets."""
 
-A step is one of
-
-    {"sql": text}                                          must succeed
-    {"expect": {"query": text, "rows": [...]}}             the rows, as a multiset; null is NULL
-    {"expect_error": {"sql": text, "about": why}}          must be refused by an error of ours;
-                                                           "condition" names which, if given
-    {"restart": true}                                      close, and connect again
-    {"sleep_seconds": n}
-"""
-
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
+from tests.scenarios.scenario_text import (
+    Query,
+    Refusal,
+    Restart,
+    Scenario,
+    Sleep,
+    Statement,
+    as_written,
+)
 
 DEFECTS = ("INTERNAL_ERROR", "SPARK_ERROR")
 """Conditions that no statement of a user's may end in."""
@@ -31,41 +27,23 @@ DEFECTS = ("INTERNAL_ERROR", "SPARK_ERROR")
 Connect = Callable[[], Connection]
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """A named list of steps."""
-
-    name: str
-    tags: frozenset[str]
-    steps: tuple[dict[str, Any], ...]
-
-
-def load(path: Path) -> list[Scenario]:
-    """The scenarios of a JSON file."""
-    return [
-        Scenario(s["name"], frozenset(s.get("tags", ())), tuple(s["steps"]))
-        for s in json.loads(path.read_text())["scenarios"]
-    ]
-
-
 def play(scenario: Scenario, connect: Connect) -> None:
     """Run the steps in order; the first that is not as it says fails."""
     con = connect()
-    for number, step in enumerate(scenario.steps, 1):
+    for line, step in zip(scenario.lines, scenario.steps, strict=True):
         match step:
-            case {"sql": sql}:
+            case Statement(sql):
                 con.execute(sql)
-            case {"expect": {"query": query, "rows": rows}}:
-                assert_rows(con.execute(query).fetchall(), rows, f"step {number}: {query}")
-            case {"expect_error": wanted}:
-                expect_error(con, wanted["sql"], wanted.get("condition"))
-            case {"restart": _}:
+            case Query(sql, rows):
+                found = [tuple(map(as_written, row)) for row in con.execute(sql).fetchall()]
+                assert_rows(found, rows, f"{scenario.name}.slt:{line}: {sql}")
+            case Refusal(sql, condition):
+                expect_error(con, sql, condition)
+            case Restart():
                 con.close()
                 con = connect()
-            case {"sleep_seconds": seconds}:
+            case Sleep(seconds):
                 time.sleep(seconds)
-            case _:
-                raise ValueError(f"step {number} of {scenario.name} is none: {step}")
 
 
 def expect_error(con: Connection, sql: str, condition: str | None = None) -> CtsqlError:

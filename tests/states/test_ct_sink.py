@@ -1,7 +1,6 @@
 """The continual-task sink's decision: the vector's steps, a table of our own, and its laws."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +9,7 @@ from hypothesis import given, strategies as st
 from ctsql.planner.updates import inserts_input
 from ctsql.runtime.tasks.sink_state import Rows, SinkState
 from ctsql.runtime.warehouse.sink_decisions import WAIT, Advance, Decision, Wait, Write
-
-VECTORS = Path(__file__).resolve().parent.parent / "vectors"
+from tests.conftest import VECTORS
 
 TABLE = """
 times known | times< | data row@t        | data< | out< || decision

@@ -1,17 +1,15 @@
 """The materialized-view sink's decisions: what to write next, and what to do with it then."""
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 
 from ctsql.runtime.views.mint import Description, Mint, decide
 from ctsql.runtime.warehouse.sink_decisions import WAIT, Advance, Wait, Write
+from tests.conftest import VECTORS
 
-VECTOR = json.loads(
-    (Path(__file__).resolve().parent.parent / "vectors" / "mv_sink.json").read_text()
-)
+VECTOR = json.loads((VECTORS / "mv_sink.json").read_text())
 
 
 def test_vector_of_descriptions() -> None:

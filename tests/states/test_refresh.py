@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, strategies as st
@@ -10,10 +9,9 @@ from hypothesis import example, given, strategies as st
 from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart, parse_every, refresh_text
 from ctsql.catalog.times import CLOSED, from_datetime
 from ctsql.runtime.warehouse.refresh_times import Schedule
+from tests.conftest import VECTORS
 
-VECTOR = json.loads(
-    (Path(__file__).resolve().parent.parent / "vectors" / "mv_sink.json").read_text()
-)["refresh"]
+VECTOR = json.loads((VECTORS / "mv_sink.json").read_text())["refresh"]
 
 CRONS = ("* * * * *", "0 3 * * *", "*/20 5 1 * MON", "0 0 L * *", "30 0 3 * * *", "0 0 29 2 *")
 TIMES = st.integers(0, 4_000_000_000_000)

@@ -1,13 +1,15 @@
-"""The scenarios of tests/vectors/scenarios.json, from end to end."""
+"""The scenarios, from end to end: ``objects/`` and, from the vectors, ``given/``."""
 
 from pathlib import Path
 
 import pytest
 
 from ctsql.catalog.errors import NotSupported
-from tests.scenarios.play import Connect, Scenario, load, play
+from tests.scenarios.play import Connect, play
+from tests.scenarios.scenario_text import Scenario, load
 
-SCENARIOS = load(Path(__file__).resolve().parent.parent / "vectors" / "scenarios.json")
+HERE = Path(__file__).resolve().parent
+SCENARIOS = [s for folder in ("objects", "given") for s in load(HERE / folder)]
 REFUSED_FOR_NOW = ("replacement",)
 """Tags of what the parser refuses by name until it is built."""
 
