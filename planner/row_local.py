@@ -39,7 +39,7 @@ _BEFORE_PARENTHESIS = word_set(
 )
 
 
-def by_row(plan: TaskWrite) -> bool:
+def is_row_local(plan: TaskWrite) -> bool:
     """May the changes of several times be computed together?"""
     transaction = plan.transaction
     inputs = {getattr(node, "object_id", None) for node in plan.inputs}
@@ -53,10 +53,10 @@ def by_row(plan: TaskWrite) -> bool:
     )
 
 
-def timed(transaction: Transaction) -> Transaction:
+def carry_time(transaction: Transaction) -> Transaction:
     """The same body with the column :data:`TIME` carried from the input to what it inserts.
 
-    To be used only where :func:`by_row` holds, with ``now()`` meaning that column.
+    To be used only where :func:`is_row_local` holds, with ``now()`` meaning that column.
     """
     statements = [
         replace(s, query=_timed(s.query)) for s in transaction.statements if isinstance(s, Insert)
@@ -110,7 +110,7 @@ def _stars(tokens: Tokens) -> list[Token]:
 
 def _timed(query: Query) -> Query:
     (relation,) = query.relations
-    assert isinstance(relation, InsertsInput)  # by_row() saw to it
+    assert isinstance(relation, InsertsInput)  # is_row_local() saw to it
     tokens = tokenise(query.sql.span)
     last = _from(tokens)
     assert last is not None

@@ -27,12 +27,12 @@ from ctsql.planner.ivm.algebra.nodes import (
     Scan,
 )
 from ctsql.planner.ivm.algebra.reasons import Reason, Refused
-from ctsql.planner.ivm.algebra.traversal import descend, replaced
+from ctsql.planner.ivm.algebra.traversal import descend, replace_nodes
 from ctsql.planner.ivm.parse.query import Relation, compile_query
-from ctsql.planner.ivm.rewrites.column_pruning import pruned
+from ctsql.planner.ivm.rewrites.column_pruning import prune
 from ctsql.planner.ivm.rewrites.exactness import inexact
 from ctsql.planner.ivm.rules import change
-from ctsql.planner.ivm.rules.context import Applied, Changes
+from ctsql.planner.ivm.rules.context import Applied, DeltaDerivation
 from ctsql.planner.ivm.rules.counting import State, initial, stored_groups
 from ctsql.planner.ivm.sql.queries import (
     ChangeTexts,
@@ -153,7 +153,7 @@ class ChangePlan:
         return self._with_states(changes, found, naming, signed=True)
 
     def _with_states(
-        self, changes: Changes, rows: Node, naming: Naming, *, signed: bool
+        self, changes: DeltaDerivation, rows: Node, naming: Naming, *, signed: bool
     ) -> ChangeTexts:
         printer = self._printer(naming)
         used = {}
@@ -269,7 +269,9 @@ class ChangePlan:
         node, _ = self._aggregate(number)
         rows = stored_groups(node, self._changes((), [number]))
         assert rows is not None  # this is its state
-        return self._final(self._printer(naming), replaced(self.query, {node: rows}), signed=False)
+        return self._final(
+            self._printer(naming), replace_nodes(self.query, {node: rows}), signed=False
+        )
 
     # ---- for people
 
@@ -296,9 +298,9 @@ class ChangePlan:
 
     # ---- parts
 
-    def _changes(self, changed: Collection[str], states: Collection[int] = ()) -> Changes:
+    def _changes(self, changed: Collection[str], states: Collection[int] = ()) -> DeltaDerivation:
         numbers = {n: s.number for n, s in self._aggregates() if s.number in states}
-        return Changes(changed, _above(self.query), change, numbers.get)
+        return DeltaDerivation(changed, _above(self.query), change, numbers.get)
 
     def _aggregates(self) -> list[tuple[Aggregate, State]]:
         return state_tables(self.query)
@@ -329,7 +331,7 @@ def _whole(printer: Printer, node: Node) -> Text:
     return _text(printer, node, node.columns, [c.sql for c in node.columns])
 
 
-def _steps(changes: Changes, printer: Printer) -> tuple[StepText, ...]:
+def _steps(changes: DeltaDerivation, printer: Printer) -> tuple[StepText, ...]:
     return tuple(
         StepText(
             name=s.name,
@@ -364,7 +366,7 @@ def change_plan(
         node, names, _ = compile_query(sql, relations)
     except Refused as refusal:
         return NoChangePlan(refusal.reason)
-    node = widened(pruned(node, node.columns), node)
+    node = widened(prune(node, node.columns), node)
     blocked = list(inexact(node))
     reason = None
     if blocked:

@@ -26,7 +26,7 @@ from ctsql.planner.syntax.ast import RelationRef, SqlText
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class OutputState:
     """The output, part by part.
 
     Attributes:
@@ -48,7 +48,7 @@ class Held:
         return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
 
 
-def together(*frames: DataFrame | None) -> DataFrame | None:
+def union_all(*frames: DataFrame | None) -> DataFrame | None:
     """The rows of all that are there, as a multiset."""
     found: DataFrame | None = None
     for frame in frames:
@@ -66,10 +66,10 @@ class View:
         others: every output by its id, where there are several.
     """
 
-    held: Held
+    held: OutputState
     context: Context
     ctes: Query | None = None
-    others: Mapping[str, Held] = field(default_factory=dict)
+    others: Mapping[str, OutputState] = field(default_factory=dict)
 
     def contents(self, own: SelfReference) -> DataFrame:
         """All rows of an output."""

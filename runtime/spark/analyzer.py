@@ -14,7 +14,7 @@ from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.delete_by_key import KeyLookup
-from ctsql.planner.lowering import Context, Held, View, assigned, declared_type, lower_query
+from ctsql.planner.lowering import Context, OutputState, View, assigned, declared_type, lower_query
 from ctsql.planner.lowering.char_types import metadata_of
 from ctsql.planner.lowering.queries import run_text
 from ctsql.planner.lowering.type_names import type_name
@@ -133,7 +133,7 @@ class SparkAnalyst:
             return
         rows = empty(self._session, columns)
         with converted():
-            view = View(Held(None, rows), self._context, node.ctes)
+            view = View(OutputState(None, rows), self._context, node.ctes)
             view.run(
                 [f"SELECT * FROM {{rows}} AS {node.alias} WHERE (", node.where, ")"], {"rows": rows}
             )
@@ -144,7 +144,7 @@ class SparkAnalyst:
         """The types of assigned values; conditions are analysed with them."""
         node = transform(statement)
         ctes = node.ctes if isinstance(node, Update) else None
-        view = View(Held(None, empty(self._session, columns)), self._context, ctes)
+        view = View(OutputState(None, empty(self._session, columns)), self._context, ctes)
         with converted():
             if isinstance(node, Merge):
                 frames = assigned(node, view)

@@ -22,7 +22,7 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.reserved_columns import TIME
 from ctsql.planner.lowering import Context, lower_inserts
 from ctsql.planner.nodes import TaskWrite
-from ctsql.planner.row_local import by_row, timed
+from ctsql.planner.row_local import carry_time, is_row_local
 from ctsql.runtime.delta.change_feed import numbered_rows
 from ctsql.runtime.delta.diff_writer import persisted
 from ctsql.runtime.log.actions import Change
@@ -58,7 +58,7 @@ def may_run_together(warehouse: Warehouse, item: Item, waiting: Sequence[Run]) -
         waiting: in the order of their Ts, none left out; at least one.
     """
     plan = warehouse.relations.in_force(item, waiting[0].time)[1]
-    if warehouse.gateway.read_only or not by_row(plan):
+    if warehouse.gateway.read_only or not is_row_local(plan):
         return []
     found: list[Run] = []
     for run in waiting[:RUNS_MAX]:
@@ -103,7 +103,7 @@ def stage_together(
     with ExitStack() as stack:
         stack.enter_context(converted())
         stack.enter_context(unadaptive(session))
-        made = lower_inserts(timed(plan.transaction), context, TIME)
+        made = lower_inserts(carry_time(plan.transaction), context, TIME)
         held = few(made)
         kept = stack.enter_context(persisted(made)) if held is None else held
         found = kept.select(TIME) if held is not None else kept.select(TIME).distinct()

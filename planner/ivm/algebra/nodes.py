@@ -106,7 +106,7 @@ class Expr:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class Projection:
     """A computed column."""
 
     expr: Expr
@@ -114,7 +114,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AggregateCall:
     """An aggregate or window function, computed as a column.
 
     Attributes:
@@ -149,7 +149,7 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class Values:
     """Rows that read no table: VALUES, range(), or the one row of a SELECT without FROM.
 
     Attributes:
@@ -170,7 +170,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StateRows:
+class StoredGroups:
     """The stored groups of an aggregate (see :mod:`ctsql.planner.ivm.rules.counting`)."""
 
     number: int
@@ -196,7 +196,7 @@ class Project:
     """Computed columns."""
 
     child: "Node"
-    items: tuple[Item, ...]
+    items: tuple[Projection, ...]
 
     @property
     def columns(self) -> tuple[Col, ...]:
@@ -218,7 +218,7 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SideJoin:
+class OuterOrSemiJoin:
     """A join in which one side's rows stay, or go, for lack of a partner."""
 
     kind: JoinKind
@@ -282,7 +282,7 @@ class Aggregate:
 
     child: "Node"
     keys: tuple[Key, ...]
-    calls: tuple[Call, ...]
+    calls: tuple[AggregateCall, ...]
     sets: tuple[tuple[int, ...], ...] | None = None
 
     @property
@@ -318,7 +318,7 @@ class SetOperation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
+class UnionInput:
     """One input of a UNION ALL: which of its columns fill the result's, in order."""
 
     node: "Node"
@@ -329,7 +329,7 @@ class Branch:
 class UnionAll:
     """The rows of all branches."""
 
-    branches: tuple[Branch, ...]
+    branches: tuple[UnionInput, ...]
     columns: tuple[Col, ...]
 
 
@@ -338,7 +338,7 @@ class Window:
     """The child's rows with window functions computed beside them."""
 
     child: "Node"
-    calls: tuple[Call, ...]
+    calls: tuple[AggregateCall, ...]
 
     @property
     def columns(self) -> tuple[Col, ...]:
@@ -377,7 +377,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyTest:
+class KeyPredicate:
     """Is there a key row that equals these columns? NULL equals NULL.
 
     Attributes:
@@ -392,11 +392,11 @@ class KeyTest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restricted:
+class SemiJoinRestriction:
     """The child's rows that pass any of the tests."""
 
     child: "Node"
-    tests: tuple[KeyTest, ...]
+    tests: tuple[KeyPredicate, ...]
 
     @property
     def columns(self) -> tuple[Col, ...]:
@@ -419,13 +419,13 @@ class ConstantDiff:
 
 Node = (
     Scan
-    | Rows
+    | Values
     | Step
-    | StateRows
+    | StoredGroups
     | Filter
     | Project
     | Join
-    | SideJoin
+    | OuterOrSemiJoin
     | LateralJoin
     | Generate
     | Aggregate
@@ -434,6 +434,6 @@ Node = (
     | UnionAll
     | Window
     | Limit
-    | Restricted
+    | SemiJoinRestriction
     | ConstantDiff
 )

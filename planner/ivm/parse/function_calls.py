@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ctsql.catalog.names import fold
 from ctsql.planner.ivm.algebra import spark_functions as functions
-from ctsql.planner.ivm.algebra.nodes import Call, Col, Expr, Order, Part
+from ctsql.planner.ivm.algebra.nodes import AggregateCall, Col, Expr, Order, Part
 from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.algebra.traversal import subqueries
 from ctsql.planner.ivm.parse.clauses import at_top
@@ -36,7 +36,7 @@ class WindowDraft:
 
 def aggregate_call(
     tokens: Tokens, expressions: Expressions, scope: Scope, fresh: Sequence[Col]
-) -> Call:
+) -> AggregateCall:
     """The call of an aggregate function; ``fresh`` holds the column it becomes.
 
     Raises:
@@ -48,7 +48,7 @@ def aggregate_call(
         raise Refused("SUBQUERY_PLACE", span_of(tokens))
     expr = Expr((typed(tokens[0]), *inside.parts), span_of(tokens))
     argument = _argument(tokens, expressions, scope)
-    return Call(
+    return AggregateCall(
         expr=expr,
         col=_typed_column(fresh[0], name, argument, expr),
         function=name,
@@ -146,7 +146,7 @@ def order_item(
 
 def window_call(
     draft: WindowDraft, over: tuple[Col, ...], order: tuple[Order, ...], fresh: Col
-) -> Call:
+) -> AggregateCall:
     """The window function, its partition given as columns."""
     parts: list[Part] = [*draft.call.parts, "OVER", "("]
     if over:
@@ -165,7 +165,7 @@ def window_call(
     bound = name in functions.ORDER_BOUND
     exact = bound or name in functions.WINDOW_ONLY or is_exact(name, None, draft.call)
     known = tuple(col for col in columns if col is not None)
-    return Call(
+    return AggregateCall(
         expr=Expr(tuple(parts), draft.call.span),
         col=_typed_column(fresh, name, None, draft.call),
         function=name,
