@@ -71,7 +71,7 @@ def tick_clock() -> Clock:
     clock.wrap(Relations, "bound", "bind the body")
     clock.wrap(Versions, "movements", "find the changes")
     clock.wrap(Versions, "change_of", "find the changes")
-    clock.wrap(Versions, "added_by", "read the change (lazy)")
+    clock.wrap(runs, "added_rows", "read the change (lazy)")
     clock.wrap(Versions, "contents", "read the output (lazy)")
     clock.wrap(ct, "propose", "plan the body")
     clock.wrap(runs, "few", "run: read the change")

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ctsql.catalog import times
@@ -195,7 +196,7 @@ class Connection:
             raise error("TRANSACTION_OPEN", span=statement.span, what=what)
         match statement:
             case st.Transact():
-                return self._transact(engine, statement)
+                return _transact(self, engine, statement)
             case st.Select():
                 query = names.binder().bind_select(statement)
                 frame = engine.read(
@@ -206,13 +207,13 @@ class Connection:
                     parameters=values,
                     copies=within.copies if within and statement.as_of is None else None,
                 )
-                return Result.of_dataframe(frame, convert=self._fetching)
+                return Result.of_dataframe(frame, convert=partial(self._running, "fetch"))
             case st.Dml():
                 return Result.of_status(
                     *write_source(engine, statement, self.search_schema, values, within=within)
                 )
             case st.Subscribe():
-                live = self._subscription(engine, statement)
+                live = _open_subscription(self, engine, statement)
                 return Result.of_live(*live.heads, live)
             case st.SetSetting():
                 self._settings.set(statement, engine.session)
@@ -233,23 +234,6 @@ class Connection:
                 return Result.of_status("USE")
             case _:
                 return manage(names, statement)
-
-    def _transact(self, engine: "Engine", statement: st.Transact) -> Result:
-        from ctsql.runtime.statements.transaction import OpenTransaction
-
-        open_ = self._transaction
-        verb = statement.verb
-        if verb is st.TransactionVerb.BEGIN:
-            self._transaction = OpenTransaction(engine, engine.mint())
-        elif open_ is None:
-            raise error("TRANSACTION_NOT_OPEN", span=statement.span)
-        else:
-            self._transaction = None
-            if verb is st.TransactionVerb.COMMIT:
-                open_.commit()
-            else:
-                open_.rollback()
-        return Result.of_status(verb.value)
 
     def promote(self) -> None:
         """Let a read-only connection write from now on; ``SET read_only = false`` does the same.
@@ -292,12 +276,6 @@ class Connection:
                 self._group = ""
                 for key in ("spark.jobGroup.id", "spark.job.description"):
                     context.setLocalProperty(key, None)  # type: ignore[arg-type]
-
-    @contextmanager
-    def _fetching(self) -> Iterator[None]:
-        """Around the jobs of a result that is fetched after its statement."""
-        with self._running("fetch"):
-            yield
 
     def cancel(self) -> None:
         """Cancel the statement that runs in another thread; it raises STATEMENT_CANCELLED."""
@@ -356,7 +334,7 @@ class Connection:
             raise error("READ_ONLY_MODE", what="RUN")
         self._cancelled.clear()
         service = Service(
-            opened=self._following,
+            opened=partial(_following, self),
             stop=stop or threading.Event(),
             on_event=on_event or (lambda _: None),
             on_time=lambda now: report(f"T = {now} ({times.to_iso(now)})") if report else None,
@@ -413,45 +391,69 @@ class Connection:
             progress=progress,
         )
         with self._running(span.text) as engine:
-            return self._subscription(engine, statement, auto_commit=auto_commit, interval=interval)
+            return _open_subscription(
+                self, engine, statement, auto_commit=auto_commit, interval=interval
+            )
 
-    def _subscription(
-        self,
-        engine: "Engine",
-        statement: st.Subscribe,
-        *,
-        auto_commit: bool = True,
-        interval: float | None = None,
-    ) -> Subscription:
-        from ctsql.runtime.service.backoff import INTERVAL_SECONDS
-        from ctsql.runtime.statements.name_resolution import Namespace
-        from ctsql.runtime.statements.subscribe import open_feed
-        from ctsql.runtime.subscriptions.feed import as_told
 
-        names = Namespace(engine, self.search_schema)
-        feed = open_feed(names, statement, strict=self._settings.strict)
+def _transact(connection: Connection, engine: "Engine", statement: st.Transact) -> Result:
+    """BEGIN, COMMIT or ROLLBACK."""
+    from ctsql.runtime.statements.transaction import OpenTransaction
 
-        @contextmanager
-        def opened() -> "Iterator[Engine]":
-            with self._following() as engine, as_told(engine, passive=feed.passive):
-                yield engine
+    open_ = connection._transaction
+    verb = statement.verb
+    if verb is st.TransactionVerb.BEGIN:
+        connection._transaction = OpenTransaction(engine, engine.mint())
+    elif open_ is None:
+        raise error("TRANSACTION_NOT_OPEN", span=statement.span)
+    else:
+        connection._transaction = None
+        if verb is st.TransactionVerb.COMMIT:
+            open_.commit()
+        else:
+            open_.rollback()
+    return Result.of_status(verb.value)
 
-        return Subscription(
-            feed,
-            opened=opened,
-            convert=self._fetching,
-            progress=statement.progress,
-            auto_commit=auto_commit,
-            interval=INTERVAL_SECONDS if interval is None else interval,
-        )
+
+def _open_subscription(
+    connection: Connection,
+    engine: "Engine",
+    statement: st.Subscribe,
+    *,
+    auto_commit: bool = True,
+    interval: float | None = None,
+) -> Subscription:
+    """Open a feed, and what follows it; each look has the engine to itself."""
+    from ctsql.runtime.service.backoff import INTERVAL_SECONDS
+    from ctsql.runtime.statements.name_resolution import Namespace
+    from ctsql.runtime.statements.subscribe import open_feed
+    from ctsql.runtime.subscriptions.feed import as_told
+
+    names = Namespace(engine, connection.search_schema)
+    feed = open_feed(names, statement, strict=connection._settings.strict)
 
     @contextmanager
-    def _following(self) -> "Iterator[Engine]":
-        """The engine for one look of those who follow; between two, others may use it."""
-        from ctsql.runtime.spark.errors import converted
-
-        with converted(), self._running("run") as engine:
+    def opened() -> "Iterator[Engine]":
+        with _following(connection) as engine, as_told(engine, passive=feed.passive):
             yield engine
+
+    return Subscription(
+        feed,
+        opened=opened,
+        convert=partial(connection._running, "fetch"),
+        progress=statement.progress,
+        auto_commit=auto_commit,
+        interval=INTERVAL_SECONDS if interval is None else interval,
+    )
+
+
+@contextmanager
+def _following(connection: Connection) -> "Iterator[Engine]":
+    """The engine for one look of those who follow; between two, others may use it."""
+    from ctsql.runtime.spark.errors import converted
+
+    with converted(), connection._running("run") as engine:
+        yield engine
 
 
 def connect(

@@ -32,7 +32,7 @@ from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER, check_may_begin
-from ctsql.runtime.warehouse.multi_table_commit import mint_settled
+from ctsql.runtime.warehouse.multi_table_commit import mint_resolved
 from ctsql.runtime.warehouse.replaced_views import check_columns, check_written, is_redefined
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.table_checks import check_tables, missing_table, remember_tables
@@ -53,7 +53,7 @@ class Engine:
     """
 
     tick_ms = 0
-    _settles = True
+    _resolves_intents = True
 
     def __init__(self, session: SparkSession, warehouse: str, *, read_only: bool = False) -> None:
         self.session = session
@@ -169,18 +169,18 @@ class Engine:
 
     def _mint(self) -> int:
         """Bind what is committed, transactions that a killed process left included."""
-        if self._settles and not self.read_only:
-            return mint_settled(self.timeline, self.relations.sources, tick_ms=self.tick_ms)
+        if self._resolves_intents and not self.read_only:
+            return mint_resolved(self.timeline, self.relations.sources, tick_ms=self.tick_ms)
         return self.timeline.mint(self.relations.sources(), tick_ms=self.tick_ms)
 
     @contextmanager
     def leaving_intents(self) -> Iterator[None]:
         """Inside, transactions of others are left as they are: for who holds a table's lock."""
-        before, self._settles = self._settles, False
+        before, self._resolves_intents = self._resolves_intents, False
         try:
             yield
         finally:
-            self._settles = before
+            self._resolves_intents = before
 
     def mint_fresh(self, *, request: Item | None = None) -> int:
         """Bind a T that is new, not before the clock's time; a view's refresh may be asked for."""

@@ -1,4 +1,4 @@
-"""Functions stay small, files say what they are for, and nothing is promised for later."""
+"""Functions and classes stay small, files say what they are for, and nothing is left for later."""
 
 import ast
 import doctest
@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PRODUCT = ("catalog", "planner", "runtime", "ctsql")
 FUNCTION_LINES_MAX = 70
+METHODS_MAX = 25
 
 
 def _files(*folders: str) -> list[Path]:
@@ -51,6 +52,17 @@ def test_functions_fit(path: Path) -> None:
     for function in _functions(ast.parse(path.read_text())):
         length = (function.end_lineno or 0) - function.lineno + 1
         assert length <= FUNCTION_LINES_MAX, f"{function.name} has {length} lines"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=_name)
+def test_classes_fit(path: Path) -> None:
+    """A class does one thing; what has more methods than this is several."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ClassDef):
+            methods = [
+                m.name for m in node.body if isinstance(m, ast.FunctionDef | ast.AsyncFunctionDef)
+            ]
+            assert len(methods) <= METHODS_MAX, f"{node.name} has {len(methods)} methods"
 
 
 @pytest.mark.parametrize("path", FILES, ids=_name)

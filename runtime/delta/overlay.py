@@ -32,7 +32,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.lowering import declared_as
-from ctsql.runtime.delta.table import DeltaTable, Gateway
+from ctsql.runtime.delta.table import DeltaTable, Gateway, domains_of
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log.actions import Commit, FileAction
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
@@ -151,17 +151,13 @@ class MemoryTable(DeltaTable):
                 return found
         return super().transaction_version(app, snapshot)
 
-    def stored_transaction(self, app: str) -> int | None:
-        """The version of an application id in the pinned part."""
-        return super().transaction_version(app, self._snapshot)
-
     def domains(self) -> tuple[int, dict[str, str]]:
         """The newest version and its domain metadata."""
-        known = self.checksum(self.stored_version)
+        known = self.log_files.checksum(self.stored_version)
         if known is not None and known["domains"] is not None:
             found = dict(known["domains"])
         else:
-            found = self.stored.domains_of(self._snapshot)
+            found = domains_of(self._snapshot)
         for step in self.steps:
             for name, configuration in step.commit.domains:
                 found.pop(name, None)
@@ -197,7 +193,7 @@ class MemoryTable(DeltaTable):
         rows = self._stored_rows(self.stored_version)
         for part in step.parts:
             rows = rows.unionAll(part.rows)
-        return self._without(rows, step.victims)
+        return _without(rows, step.victims)
 
     def is_stored(self, version: int) -> bool:
         """Not what commits in memory add and delete."""
@@ -216,19 +212,6 @@ class MemoryTable(DeltaTable):
 
     def _stored_rows(self, version: int) -> DataFrame:
         return super().located(version)
-
-    def _without(self, rows: DataFrame, places: Places) -> DataFrame:
-        if not places:
-            return rows
-        return rows.join(F.broadcast(self._places(places)), [FILE_COLUMN, ROW_COLUMN], "left_anti")
-
-    def _places(self, places: Places) -> DataFrame:
-        files = [file for file, numbers in places.items() for _ in numbers]
-        numbers = array("q")
-        for found in places.values():
-            numbers.extend(found)
-        table = pa.table({FILE_COLUMN: files, ROW_COLUMN: pa.array(numbers, pa.int64())})
-        return self.gateway.session.createDataFrame(table)
 
     def added_rows(self, versions: Sequence[int], times: range | None = None) -> DataFrame:
         """The rows that commits add which do nothing else; what is in memory is of one T each."""
@@ -254,7 +237,7 @@ class MemoryTable(DeltaTable):
             parts = [p.rows for p in step.inserted]
             frames += [p.withColumn("_change_type", F.lit("insert")) for p in parts]
             if step.deleted:
-                places = F.broadcast(self._places(step.deleted))
+                places = F.broadcast(_places(self.gateway.session, step.deleted))
                 gone = self.located(version - 1).join(
                     places, [FILE_COLUMN, ROW_COLUMN], "left_semi"
                 )
@@ -299,7 +282,7 @@ class MemoryTable(DeltaTable):
         for file, numbers in made.places.items():
             victims[file] = victims.get(file, array("q")) + numbers
         parts = (*(before.parts if before is not None else ()), *made.parts)
-        parts, victims = self._compacted(parts, victims)
+        parts, victims = _compacted(parts, victims)
         self.steps.append(
             Step(
                 commit=Commit(
@@ -321,18 +304,6 @@ class MemoryTable(DeltaTable):
             )
         )
         return version
-
-    def _compacted(
-        self, parts: tuple[Kept, ...], victims: dict[str, "array[int]"]
-    ) -> tuple[tuple[Kept, ...], dict[str, "array[int]"]]:
-        """One part instead of many, and the places within them forgotten."""
-        if len(parts) <= FILES_KEPT_MAX:
-            return parts, victims
-        names = {p.name for p in parts}
-        within = {file: numbers for file, numbers in victims.items() if file in names}
-        rows = self._without(_united([p.rows for p in parts]), within)
-        left = part(rows.drop(FILE_COLUMN, ROW_COLUMN))
-        return (left,), {file: n for file, n in victims.items() if file not in names}
 
 
 @dataclass
@@ -414,6 +385,36 @@ class MemoryTransaction(Transaction):
         if self.version_read != self.table.version():
             raise Conflict("a commit in memory")
         return self.table.take_in(self, transactions=self._applications, metadata=metadata)
+
+
+def _without(rows: DataFrame, places: Places) -> DataFrame:
+    if not places:
+        return rows
+    return rows.join(
+        F.broadcast(_places(rows.sparkSession, places)), [FILE_COLUMN, ROW_COLUMN], "left_anti"
+    )
+
+
+def _places(session: SparkSession, places: Places) -> DataFrame:
+    files = [file for file, numbers in places.items() for _ in numbers]
+    numbers = array("q")
+    for found in places.values():
+        numbers.extend(found)
+    table = pa.table({FILE_COLUMN: files, ROW_COLUMN: pa.array(numbers, pa.int64())})
+    return session.createDataFrame(table)
+
+
+def _compacted(
+    parts: tuple[Kept, ...], victims: dict[str, "array[int]"]
+) -> tuple[tuple[Kept, ...], dict[str, "array[int]"]]:
+    """One part instead of many, and the places within them forgotten."""
+    if len(parts) <= FILES_KEPT_MAX:
+        return parts, victims
+    names = {p.name for p in parts}
+    within = {file: numbers for file, numbers in victims.items() if file in names}
+    rows = _without(_united([p.rows for p in parts]), within)
+    left = part(rows.drop(FILE_COLUMN, ROW_COLUMN))
+    return (left,), {file: n for file, n in victims.items() if file not in names}
 
 
 def part(rows: DataFrame) -> Kept:

@@ -19,7 +19,6 @@ Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum Fi
 """
 
 import os
-import re
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
@@ -30,21 +29,20 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.delta.deletion_vectors import VectorClasses, Vectors
 from ctsql.runtime.delta.jvm import JvmObjects, scala_items
 from ctsql.runtime.delta.locks import local_path
+from ctsql.runtime.delta.log_files import COMMITS_CACHED_MAX, LogFiles
 from ctsql.runtime.delta.table_rows import (
     CHANGE_TYPE as CHANGE_TYPE,
     DeltaRows,
 )
 from ctsql.runtime.delta.table_versions import Identity, Versions
 from ctsql.runtime.delta.transaction import Transaction
-from ctsql.runtime.log.actions import Commit, Unreadable, parse_checksum, parse_commit
+from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.data_files import DataFile
-from ctsql.runtime.spark.errors import converted, damaged_file
+from ctsql.runtime.spark.errors import converted
 
-COMMITS_CACHED_MAX = 2_000
 VERSIONS_CACHED_MAX = 8
 FILES_COUNTED_MAX = 500
 ENTRIES_MAX = 100
-_COMMIT_NAME = re.compile(r"\d{20}\.json")
 
 
 class Gateway(JvmObjects):
@@ -136,8 +134,6 @@ class DeltaTable(DeltaRows):
         self.location = location.rstrip("/")
         self.jpath = gateway.path(self.location)
         self._names = gateway.delta.util.FileNames
-        self._commit_file = self._names.unsafeDeltaFile
-        self._checksum_file = self._names.checksumFile
         self.identity = Identity(self)
         self._open()
 
@@ -146,9 +142,8 @@ class DeltaTable(DeltaRows):
         with converted():
             self.log = self.gateway.delta.DeltaLog.forTable(self.gateway.jsession, self.location)
             self._hadoop = self.log.newDeltaHadoopConf()
-            self._log_path = self.log.logPath()
-            self._fs = self._log_path.getFileSystem(self._hadoop)
-        self._commits: dict[int, Commit] = {}
+            self._fs = self.log.logPath().getFileSystem(self._hadoop)
+        self.log_files = LogFiles(self.gateway, self.log, self.location)
         self._files: dict[int, dict[str, DataFile]] = {}
         self.vectors = Vectors(self)
         self.versions = Versions(self)
@@ -160,15 +155,6 @@ class DeltaTable(DeltaRows):
     def forget_snapshot(self) -> None:
         """Look at the log again before anything is told of the table."""
         self._snapshot = None
-
-    def commit_mark(self, version: int) -> object:
-        """What tells the file of a commit from another of its name; None where there is none."""
-        path = self._commit_file(self._log_path, version)
-        with converted():
-            if not self._fs.exists(path):
-                return None
-            status = self._fs.getFileStatus(path)
-            return int(status.getModificationTime()), int(status.getLen())
 
     def check_same(self, *, near: bool = False) -> None:
         """Look whether the log is still the one that was read, if any of it was.
@@ -195,8 +181,7 @@ class DeltaTable(DeltaRows):
 
     def has(self, version: int) -> bool:
         """Is this version committed? One look at the store, whatever the length of the log."""
-        with converted():
-            return bool(self._fs.exists(self._commit_file(self._log_path, version)))
+        return self.log_files.has(version)
 
     def update(self) -> Any:
         """The newest snapshot; lists the log when something may have changed.
@@ -213,7 +198,7 @@ class DeltaTable(DeltaRows):
                     newest = self.log.update(False, none, none)
                     version = int(newest.version())
             except CtsqlError:
-                self._check_last_file()
+                self.log_files.check_last()
                 raise
             if version < 0:
                 raise error(
@@ -234,75 +219,17 @@ class DeltaTable(DeltaRows):
                 raise
         return self._snapshot
 
-    def _check_last_file(self) -> None:
-        """Say so if it is the last commit's file that keeps Delta from reading the table."""
-        with converted():
-            if not self._fs.exists(self._log_path):
-                return
-            names = [str(s.getPath().getName()) for s in self._fs.listStatus(self._log_path)]
-        versions = [int(n.removesuffix(".json")) for n in names if _COMMIT_NAME.fullmatch(n)]
-        if versions:
-            self.commit_at(max(versions))
-
     def version(self) -> int:
         """The newest version."""
         return int(self.update().version())
 
-    def remembers(self, version: int) -> bool:
-        """Is a commit in memory, so that it need not be read?"""
-        return version in self._commits
-
     def commit_at(self, version: int) -> Commit:
-        """One commit, parsed.
-
-        Raises:
-            HISTORY_LOST: the log of that version was cleaned up.
-            STORED_DATA_INVALID: its file is damaged.
-        """
-        found = self._commits.get(version)
-        if found is None:
-            path = self._commit_file(self._log_path, version)
-            with converted():
-                if not self._fs.exists(path):
-                    raise error(
-                        "HISTORY_LOST",
-                        relation=self.location,
-                        detail=f"The log of its version {version} is no longer there.",
-                        hint="Keep history longer with delta.logRetentionDuration on the table, "
-                        "and create anew the objects that still needed it.",
-                    )
-                text = self._read(path)
-                modified = int(self._fs.getFileStatus(path).getModificationTime())
-            try:
-                found = parse_commit(version, text, modified_ms=modified)
-            except Unreadable as problem:
-                raise damaged_file(str(path.toString()), str(problem)) from problem
-            if len(self._commits) >= COMMITS_CACHED_MAX:
-                for old in sorted(self._commits)[: COMMITS_CACHED_MAX // 2]:
-                    del self._commits[old]
-            self._commits[version] = found
-        return found
-
-    def _read(self, path: Any) -> str:
-        return self.gateway.joined_lines(self.log.store().read(path, self._hadoop))
-
-    def checksum(self, version: int) -> dict[str, Any] | None:
-        """The version checksum file's contents, or None when there is none (yet)."""
-        path = self._checksum_file(self._log_path, version)
-        try:
-            with converted():
-                if not self._fs.exists(path):
-                    return None
-                text = self._read(path)
-            return parse_checksum(text)
-        except (CtsqlError, ValueError, KeyError, TypeError) as problem:
-            if isinstance(problem, CtsqlError) and problem.condition != "STORED_DATA_INVALID":
-                raise
-            return None  # it only saves work: damaged is as good as not there, as for Delta
+        """One commit, parsed; raises as :meth:`LogFiles.commit_at`."""
+        return self.log_files.commit_at(version)
 
     def transaction_version(self, app: str, snapshot: Any) -> int | None:
         """The version of an application id as of a snapshot, from the checksum where it can."""
-        known = self.checksum(snapshot.version())
+        known = self.log_files.checksum(snapshot.version())
         if known is not None and known["transactions"] is not None:
             found: int | None = known["transactions"].get(app)
             return found
@@ -330,15 +257,10 @@ class DeltaTable(DeltaRows):
     def domains(self) -> tuple[int, dict[str, str]]:
         """The newest version and its domain metadata: name to configuration."""
         snapshot = self.update()
-        known = self.checksum(snapshot.version())
+        known = self.log_files.checksum(snapshot.version())
         if known is not None and known["domains"] is not None:
             return int(snapshot.version()), dict(known["domains"])
-        return int(snapshot.version()), self.domains_of(snapshot)
-
-    def domains_of(self, snapshot: Any) -> dict[str, str]:
-        """The domain metadata of a snapshot, by Delta's own reconstruction of its state."""
-        with converted():
-            return {d.domain(): d.configuration() for d in scala_items(snapshot.domainMetadata())}
+        return int(snapshot.version()), domains_of(snapshot)
 
     def schema_text(self) -> str:
         """The newest schema, as Delta's JSON text; equal for equal schemas."""
@@ -364,7 +286,7 @@ class DeltaTable(DeltaRows):
         if below and version - max(below) < COMMITS_CACHED_MAX:
             found = dict(self._files[max(below)])
             for v in range(max(below) + 1, version + 1):
-                self._roll(found, self.commit_at(v))
+                _roll(found, self.commit_at(v))
         else:
             found = self._files_from_log(version)
         if len(self._files) >= VERSIONS_CACHED_MAX:
@@ -381,14 +303,8 @@ class DeltaTable(DeltaRows):
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
 
-    def _roll(self, files: dict[str, DataFile], commit: Commit) -> None:
-        for removed in commit.removes:
-            files.pop(removed.path, None)
-        for added in commit.adds:
-            files[added.path] = DataFile(added.line)
-
     def _files_from_log(self, version: int) -> dict[str, DataFile]:
-        known = self.checksum(version)
+        known = self.log_files.checksum(version)
         if known is not None and known["files"] is not None:
             return {path: DataFile(line) for path, line in known["files"]}
         snapshot = self.update()
@@ -419,3 +335,16 @@ class DeltaTable(DeltaRows):
             raise error("READ_ONLY_MODE", what="A COMMIT")
         with converted():
             return Transaction(self, self.log.startTransaction())
+
+
+def domains_of(snapshot: Any) -> dict[str, str]:
+    """The domain metadata of a snapshot, by Delta's own reconstruction of its state."""
+    with converted():
+        return {d.domain(): d.configuration() for d in scala_items(snapshot.domainMetadata())}
+
+
+def _roll(files: dict[str, DataFile], commit: Commit) -> None:
+    for removed in commit.removes:
+        files.pop(removed.path, None)
+    for added in commit.adds:
+        files[added.path] = DataFile(added.line)

@@ -83,7 +83,7 @@ class Versions:
     def _are_near(self, first: int, last: int) -> bool:
         """Are the commits between two versions few, or in memory?"""
         return last - first <= READ_MAX or all(
-            self._table.remembers(v) for v in range(first + 1, last + 1)
+            self._table.log_files.remembers(v) for v in range(first + 1, last + 1)
         )
 
     def _told(self, version: int) -> TableMetadata:
@@ -93,7 +93,7 @@ class Versions:
             return made
         newest = table.update()
         if int(newest.version()) != version:
-            known = table.checksum(version)
+            known = table.log_files.checksum(version)
             if known is not None and isinstance(known["table"], TableMetadata):
                 return known["table"]
             newest = self._snapshot_at(version)
@@ -177,7 +177,7 @@ class Identity:
     def _mark(self, version: int) -> object:
         """What tells the file of a commit from another of its name; None where there is none."""
         if self._folder is None:
-            return self._table.commit_mark(version)
+            return self._table.log_files.mark(version)
         try:
             told = os.stat(self._folder / f"{version:020d}.json")
         except OSError:

@@ -55,6 +55,19 @@ Outcome = Committed | UpperMismatch | Disturbed
 Appended = Committed | UpperMismatch | Disturbed | Unwritten
 
 
+def always_disturbed(detail: str) -> CtsqlError:
+    """The error for a write that other commits came before, however often it was tried.
+
+    Args:
+        detail: how often, and where.
+    """
+    return error(
+        "INTERNAL_ERROR",
+        invariant="an output that nobody writes can be written",
+        detail=f"{detail} were disturbed.",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Unresolved:
     """A commit of which nobody knows whether it is in; its files wait until the log tells."""

@@ -51,16 +51,22 @@ class Uppers:
             this one may be far back: the first look is at the table's state.
     """
 
-    def __init__(self, table: LogTable, app: str, *, shared: bool = False) -> None:
+    def __init__(self, table: LogTable, app: str, *, shared: bool = False, since: int = -1) -> None:
+        """Nothing is looked at yet.
+
+        Args:
+            since: commits up to this version are not read: what they say is in the table's state.
+        """
         self.table = table
+        self._since = since
         self.app = app
         self.shared = shared
         self.failure: str | None = None
         self._failure_known = False
         self._entries: list[Entry] = []
-        self._looked_to: int | None = None  # newest version looked at
-        self._looked_from = 0  # oldest version looked at
-        self._told_by_state = False  # the oldest entry's own commit is not known
+        self._scanned_through: int | None = None  # newest version looked at
+        self._scanned_from = 0  # oldest version looked at
+        self._is_from_state = False  # the oldest entry's own commit is not known
 
     @property
     def upper(self) -> int:
@@ -70,14 +76,14 @@ class Uppers:
     @property
     def last(self) -> Entry | None:
         """The newest commit that moved the upper; None when there is none, or it is not known."""
-        if self._told_by_state and len(self._entries) == 1:
+        if self._is_from_state and len(self._entries) == 1:
             return None
         return self._entries[-1] if self._entries else None
 
     @property
-    def looked_to(self) -> int:
+    def scanned_through(self) -> int:
         """The version that the upper is as of; -1 before the first look."""
-        return -1 if self._looked_to is None else self._looked_to
+        return -1 if self._scanned_through is None else self._scanned_through
 
     @property
     def kept_count(self) -> int:
@@ -86,19 +92,19 @@ class Uppers:
 
     def follow(self, version: int) -> None:
         """Take in the commits up to a version."""
-        if self._looked_to is None and self.shared:
-            self._looked_to = self._all_from_state()
+        if self._scanned_through is None and self.shared:
+            self._scanned_through = self._all_from_state()
             return
-        if self._looked_to is None:
-            self._look_anew(version)
+        if self._scanned_through is None:
+            self._rescan(version)
             return
-        for v in range(self._looked_to + 1, version + 1):
+        for v in range(self._scanned_through + 1, version + 1):
             try:
                 commit = self.table.commit_at(v)
             except CtsqlError as problem:
                 if problem.condition != "HISTORY_LOST":
                     raise
-                self._look_anew(version)  # cleaned up since the last look, which was long ago
+                self._rescan(version)  # cleaned up since the last look, which was long ago
                 return
             upper = commit.transaction(self.app)
             if upper is not None:
@@ -108,26 +114,27 @@ class Uppers:
                 self._entries.append(_entry(upper, commit))
             if FAILURE in dict(commit.domains):
                 self.failure = dict(commit.domains)[FAILURE]
-            self._looked_to = v
+            self._scanned_through = v
         self._trim()
 
-    def _look_anew(self, version: int) -> None:
+    def _rescan(self, version: int) -> None:
         """Find the newest upper as of a version, or of a later one, knowing nothing.
 
         Nothing is known before all of it was looked at: where that fails, it is looked at again.
         """
         while True:
-            anew = Uppers(self.table, self.app)
-            anew._looked_from = version + 1
-            anew._reach_back(until_upper=None)
-            newest = self.table.version() if anew._told_by_state else version
+            anew = Uppers(self.table, self.app, since=self._since)
+            anew._scanned_from = version + 1
+            anew._scan_back(until_upper=None)
+            newest = self.table.version() if anew._is_from_state else version
             if newest == version:
                 break
             version = newest  # the state may be of a later version than the log was read from
         if anew.upper < self.upper:
             raise self._gone_back(anew.upper)
-        anew._looked_to = version
-        vars(self).update(vars(anew))
+        self._entries, self._is_from_state = anew._entries, anew._is_from_state
+        self._scanned_from, self._scanned_through = anew._scanned_from, version
+        self.failure, self._failure_known = anew.failure, anew._failure_known
 
     def _gone_back(self, upper: int) -> CtsqlError:
         return error(
@@ -140,22 +147,22 @@ class Uppers:
         """Forget old entries when there are many (U2)."""
         if len(self._entries) > ENTRIES_KEPT_MAX:
             self._entries = self._entries[-ENTRIES_KEPT_MAX // 2 :]
-            self._looked_from = self._entries[0].version
-            self._told_by_state = False
+            self._scanned_from = self._entries[0].version
+            self._is_from_state = False
 
-    def _reach_back(self, until_upper: int | None) -> None:
+    def _scan_back(self, until_upper: int | None) -> None:
         """Take in older commits until one with upper <= until_upper (None: until any)."""
         older: list[Entry] = []  # newest first
         oldest = self._entries[0] if self._entries else None
         try:
-            while self._looked_from > 0:
+            while self._scanned_from > 0:
                 if oldest is not None and (until_upper is None or oldest.upper <= until_upper):
                     break
-                if until_upper is None and not self.table.has(self._looked_from - 1):
-                    self._from_state()  # the log is cleaned up further back than the last write
+                if until_upper is None and not self._is_readable(self._scanned_from - 1):
+                    self._from_state()  # the log begins after the last write
                     return
-                commit = self.table.commit_at(self._looked_from - 1)
-                self._looked_from -= 1
+                commit = self.table.commit_at(self._scanned_from - 1)
+                self._scanned_from -= 1
                 upper = commit.transaction(self.app)
                 if upper is not None:
                     oldest = _entry(upper, commit)
@@ -167,6 +174,10 @@ class Uppers:
         finally:
             self._entries[:0] = reversed(older)
 
+    def _is_readable(self, version: int) -> bool:
+        """Is a commit among those to be read, and not cleaned up?"""
+        return version > self._since and self.table.has(version)
+
     def _from_state(self) -> None:
         """Take the upper from the table's state, where its own commit is no longer in the log."""
         if not self._failure_known:
@@ -174,8 +185,8 @@ class Uppers:
             self._failure_known = True
         upper = self.table.application_version(self.app)
         if upper is not None:
-            self._entries.insert(0, Entry(upper, self._looked_from))
-            self._told_by_state = True
+            self._entries.insert(0, Entry(upper, self._scanned_from))
+            self._is_from_state = True
 
     def _all_from_state(self) -> int:
         """Take the upper from the table's state; gives the version that it is the state of."""
@@ -185,14 +196,14 @@ class Uppers:
             upper = self.table.application_version(self.app)
             if self.table.version() == version:
                 break
-        self._looked_from = version + 1
+        self._scanned_from = version + 1
         if upper is not None:
             self._entries.append(Entry(upper, version))
-            self._told_by_state = True
+            self._is_from_state = True
         return version
 
     def since(self, upper: int) -> list[Entry]:
         """The entries from the last one at or below an upper on."""
-        self._reach_back(until_upper=upper)
+        self._scan_back(until_upper=upper)
         first = bisect_right(self._entries, upper, key=lambda e: e.upper) - 1
         return self._entries[max(first, 0) :]

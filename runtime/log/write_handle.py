@@ -37,7 +37,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import error
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log.batches import BatchText, check_bounds
 from ctsql.runtime.log.commit import (
@@ -49,6 +49,7 @@ from ctsql.runtime.log.commit import (
     Unwritten,
     UpperMismatch,
     Write,
+    always_disturbed,
 )
 from ctsql.runtime.log.protocol import LogTable, LogTransaction, RowsGone
 from ctsql.runtime.log.staging import Batch, Rows, Staging, discarded_on_error, schema_of
@@ -69,6 +70,7 @@ __all__ = [
     "Rows",
     "Unwritten",
     "UpperMismatch",
+    "always_disturbed",
 ]
 
 DISTURBED_TRIES_MAX = 50
@@ -90,17 +92,22 @@ class Output:
         *,
         writer: WriterId | None = None,
         shared: bool = False,
+        since: int = -1,
+        begin: Callable[[], LogTransaction] | None = None,
     ) -> None:
         """A handle.
 
         Args:
             shared: the table holds the uppers of other applications too, so that the last
                 commit of this one may be far back: it is looked up in the table's state.
+            since: commits up to this version are not read: what they say is in the table's state.
+            begin: starts the transactions of batches, where the table is not to do it plainly.
         """
         self.table = table
         self.app = app
         self.writer = writer or WriterId.new()
-        self.uppers = Uppers(table, app, shared=shared)
+        self.uppers = Uppers(table, app, shared=shared, since=since)
+        self._begin = begin or table.begin
         self._commits = Commits(self.uppers, self.writer)
 
     # ---- reading the upper
@@ -126,7 +133,7 @@ class Output:
         That is a later one where it was looked at already, or where the log was cleaned up.
         """
         self._commits.follow(version)
-        return self.uppers.looked_to
+        return self.uppers.scanned_through
 
     def entries(self, since: int) -> list[Entry]:
         """The commits with an upper, from the last one at or below ``since`` on."""
@@ -293,7 +300,7 @@ class Output:
                 outcome = self._try_batches(batches + own, current, upper, metadata or {})
                 if outcome is not None:
                     return outcome
-            raise self._always_disturbed()
+            raise always_disturbed(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
     def drop(self, batch: Batch) -> "Committed | UpperMismatch":
         """Delete an outdated batch; Committed when it turns out to be in already (I5)."""
@@ -347,14 +354,7 @@ class Output:
                 return outcome
             if self.upper != expected:
                 return self._lost(batches, UpperMismatch(self.upper, expected))
-        raise self._always_disturbed()
-
-    def _always_disturbed(self) -> CtsqlError:
-        return error(
-            "INTERNAL_ERROR",
-            invariant="an output that nobody writes can be written",
-            detail=f"{self.table.location}: {DISTURBED_TRIES_MAX} tries were disturbed.",
-        )
+        raise always_disturbed(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
     def _lost(self, batches: Sequence[Batch], outcome: Appended) -> Appended:
         """Delete what lost, except batches that turn out to be in already (I5)."""
@@ -380,7 +380,7 @@ class Output:
         self, batches: Sequence[Batch], expected: int, new: int, metadata: Mapping[str, Any]
     ) -> Appended | None:
         """Commit batches once; None when it is worth another look."""
-        txn = self.table.begin()
+        txn = self._begin()
         self.follow(txn.version_read)
         if self.upper != expected:
             return None

@@ -35,7 +35,7 @@ from ctsql.runtime.log.write_handle import Entry
 from ctsql.runtime.service.background_maintenance import Upkeep
 from ctsql.runtime.service.backoff import Pace, Trouble
 from ctsql.runtime.service.events import Event, EventKind
-from ctsql.runtime.service.workers import Crew
+from ctsql.runtime.service.workers import WorkerPool
 from ctsql.runtime.spark.errors import is_lost
 from ctsql.runtime.warehouse.replaced_tables import NOT_THERE, UNREADABLE
 
@@ -70,7 +70,7 @@ class Service:
     _telling: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self._crew = Crew(self.workers, self.stop, self._wrote)
+        self._worker_pool = WorkerPool(self.workers, self.stop, self._wrote)
 
     def run(self, *, once: bool, interval: float) -> None:
         """Look and tick until stopped, or (``once``) one tick.
@@ -83,7 +83,7 @@ class Service:
         try:
             self._follow(once=once, pace=Pace(interval))
         finally:
-            self._crew.close()
+            self._worker_pool.close()
 
     def _follow(self, *, once: bool, pace: Pace) -> None:
         while not self.stop.is_set():
@@ -161,7 +161,7 @@ class Service:
         known = engine.catalog.items
         waiting = list(engine.catalog.closure(known))
         done: set[str] = set()
-        held: set[str] = set()
+        blocked: set[str] = set()
         running: dict[Future[CtsqlError | None], Item] = {}
         try:
             while waiting or running:
@@ -169,23 +169,23 @@ class Service:
                     read = {r.object_id for r in item.reads} & known.keys() - {item.id}
                     if not read <= done:
                         continue
-                    if item.is_run and not read & held and self._is_to_try(engine, item, now):
+                    if item.is_run and not read & blocked and self._is_to_try(engine, item, now):
                         if len(running) == self.workers:
                             continue
                         waiting.remove(item)
-                        running[self._crew.bring_up(engine, item, now)] = item
+                        running[self._worker_pool.bring_up(engine, item, now)] = item
                         if self.workers == 1:
                             break
                         continue
                     waiting.remove(item)
                     done.add(item.id)
-                    if read & held or item.is_run:
-                        held.add(item.id)
+                    if read & blocked or item.is_run:
+                        blocked.add(item.id)
                 for ended in wait(running, return_when=FIRST_COMPLETED).done if running else ():
                     item = running.pop(ended)
                     done.add(item.id)
                     if not self._ended(engine, item, ended.result(), now):
-                        held.add(item.id)
+                        blocked.add(item.id)
         finally:
             wait(running)
 

@@ -28,7 +28,7 @@ GROUP = "spark.jobGroup.id"
 
 
 @dataclass
-class Crew:
+class WorkerPool:
     """The workers of one service.
 
     Attributes:

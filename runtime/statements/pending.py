@@ -98,7 +98,7 @@ def _pending(engine: Engine, item: Item, now: int, problem: CtsqlError | None) -
     writes = [s for s in table.steps if s.commit.changes_data]
     return Pending(
         item=item,
-        upper=max(table.stored_transaction(item.app) or 0, item.created),
+        upper=max(table.stored.transaction_version(item.app, table.update()) or 0, item.created),
         time=now,
         commits=len(writes),
         inserted=sum(p.rows_count for s in writes for p in s.inserted),

@@ -28,7 +28,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.batches import BatchText, Part
 from ctsql.runtime.log.writer_ids import WriterId
-from ctsql.runtime.warehouse.multi_table_commit import APP, Change, Overtaken, decide, settle
+from ctsql.runtime.warehouse.multi_table_commit import APP, Change, WriteConflict, prepare, resolve
 
 
 @dataclass
@@ -112,14 +112,14 @@ class OpenTransaction:
             for location in sorted(self._copies[i].origin.location for i in changes):
                 locks.enter_context(commit_lock(location))
             try:
-                decide(engine.timeline, self.group, changes, tables)
-                overtaken = settle(engine.timeline, self.group, tables)
-            except Overtaken as first:
-                overtaken = first
-        if overtaken is not None:
+                prepare(engine.timeline, self.group, changes, tables)
+                conflict = resolve(engine.timeline, self.group, tables)
+            except WriteConflict as first:
+                conflict = first
+        if conflict is not None:
             raise self._conflict(
-                self._items[overtaken.source],
-                f"Its version {overtaken.version} was committed since, by somebody else.",
+                self._items[conflict.source],
+                f"Its version {conflict.version} was committed since, by somebody else.",
             )
 
     def _conflict(self, item: Item, detail: str) -> CtsqlError:

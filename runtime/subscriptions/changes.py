@@ -28,9 +28,9 @@ from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.rules import transform
-from ctsql.runtime.delta.change_feed import numbered_rows
+from ctsql.runtime.delta.change_feed import added_rows, numbered_rows
 from ctsql.runtime.log.actions import Change, rows_changed
-from ctsql.runtime.log.table_changes import Movement
+from ctsql.runtime.log.table_changes import Movement, rows_inserted
 from ctsql.runtime.rows.multiset import netted
 from ctsql.runtime.warehouse.replaced_views import is_before_columns
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -154,7 +154,7 @@ class Changes:
             return None  # told by itself
         if movement.is_shared:
             appends = self.warehouse.versions.change_of(self.item, movement) is Change.APPEND
-            return self.warehouse.versions.rows_inserted(self.item, movement) if appends else None
+            return rows_inserted(table, movement) if appends else None
         total = 0
         for version in movement.versions:
             inserted, deleted = rows_changed(table.commit_at(version))
@@ -185,7 +185,7 @@ class Changes:
     def _moved(self, movement: Movement) -> DataFrame:
         warehouse, item = self.warehouse, self.item
         if warehouse.versions.change_of(item, movement, self._names) is Change.APPEND:
-            return self._signed(warehouse.versions.added_by(item, movement), 1)
+            return self._signed(added_rows(warehouse.relations.table(item), movement), 1)
         rows = warehouse.versions.change_rows(item, movement, self._names)
         return rows.select(*self._told(rows), self._sign())
 

@@ -97,7 +97,7 @@ class Feed:
                 view that was replaced, or a materialized one with other columns.
             STATEMENT_CANCELLED: ``stop`` was set.
         """
-        if not self._moved(engine):
+        if not self._has_new_version(engine):
             return []
         item = self._item(engine)
         self._take_in(engine, item)
@@ -147,7 +147,7 @@ class Feed:
             raise outdated(item, "SUBSCRIBE again")
         return item
 
-    def _moved(self, engine: Engine) -> bool:
+    def _has_new_version(self, engine: Engine) -> bool:
         """Has a log that matters a version that was not taken in, or is a refresh due?"""
         item = engine.catalog.items.get(self.item_id)
         if item is None:

@@ -15,10 +15,10 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.due_times import snapshot_inputs
 from ctsql.planner.nodes import InsertsInput, TaskWrite
-from ctsql.runtime.delta.change_feed import InputChange
+from ctsql.runtime.delta.change_feed import InputChange, added_rows, few_added
 from ctsql.runtime.delta.diff_writer import persisted, unadaptive
 from ctsql.runtime.log.actions import Change
-from ctsql.runtime.log.table_changes import Movement, due_changes
+from ctsql.runtime.log.table_changes import Movement, due_changes, rows_inserted
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, at_hand, few
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -90,7 +90,7 @@ class RunInputs:
             self.warehouse.versions.change_of(item, movement, self.columns[object_id])
             is Change.APPEND
         ):
-            return self.warehouse.versions.rows_inserted(item, movement)
+            return rows_inserted(self.warehouse.relations.table(item), movement)
         return None
 
     @property
@@ -155,7 +155,7 @@ class RunInputs:
             if counted is None and rows.isEmpty():
                 return None
         elif warehouse.versions.change_of(item, movement, self.columns[object_id]) is Change.APPEND:
-            values = warehouse.versions.few_added_by(item, movement) if is_small else None
+            values = few_added(warehouse.relations.table(item), movement) if is_small else None
             if values is not None:
                 held = at_hand(
                     warehouse.gateway.session,
@@ -163,7 +163,7 @@ class RunInputs:
                     warehouse.relations.table(item).schema_at(movement.version),
                 )
                 return InputChange(nothing, held.coalesce(1), held, values)
-            rows = warehouse.versions.added_by(item, movement)
+            rows = added_rows(warehouse.relations.table(item), movement)
             if counted is None:
                 rows = self._kept(rows, stack)
                 if rows.isEmpty():

@@ -48,7 +48,13 @@ from ctsql.runtime.log.failures import (
 )
 from ctsql.runtime.log.staging import discarded_on_error
 from ctsql.runtime.log.uppers import SHARED_BY
-from ctsql.runtime.log.write_handle import Attempt, Committed, Disturbed, UpperMismatch
+from ctsql.runtime.log.write_handle import (
+    Attempt,
+    Committed,
+    Disturbed,
+    UpperMismatch,
+    always_disturbed,
+)
 from ctsql.runtime.spark.errors import FILE_MISSING, converted
 from ctsql.runtime.tasks.body import propose
 from ctsql.runtime.tasks.multi_output import Attempts
@@ -197,14 +203,7 @@ class TaskSink:
                     return time + 1, True
                 case UpperMismatch() | Disturbed():
                     continue
-        raise self._always_disturbed(time)
-
-    def _always_disturbed(self, time: int) -> CtsqlError:
-        return error(
-            "INTERNAL_ERROR",
-            invariant="an output that nobody writes can be written",
-            detail=f"{DISTURBED_TRIES_MAX} tries at T = {time} were disturbed.",
-        )
+        raise always_disturbed(f"{DISTURBED_TRIES_MAX} tries at T = {time}")
 
     def _failed(self, run: Run, problem: CtsqlError) -> int:
         """Go past a time that fails, or record why and raise it; gives the upper after it."""
@@ -228,7 +227,7 @@ class TaskSink:
                 done = True  # it fails all the same; the next one to run it records it
             if done:
                 raise failure.task_error(item) from problem
-        raise self._always_disturbed(time)
+        raise always_disturbed(f"{DISTURBED_TRIES_MAX} tries at T = {time}")
 
     def _go_past(self, time: int, reason: str) -> bool:
         """Commit an upper past a time at which nothing could be written; False when too late."""
@@ -271,7 +270,7 @@ class TaskSink:
             if self._go_past(failure.time, failure.reason):
                 return failure.time
             self.output.fetch_recent_upper()
-        raise self._always_disturbed(first.time if first else 0)
+        raise always_disturbed(f"{DISTURBED_TRIES_MAX} tries at T = {first.time if first else 0}")
 
     def _history_lost(self, run: Run, problem: CtsqlError) -> CtsqlError:
         names = [

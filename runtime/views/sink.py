@@ -40,13 +40,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ctsql.catalog.errors import CtsqlError, DataError, error
+from ctsql.catalog.errors import CtsqlError, DataError
 from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.failures import FEATURE, Failure, is_final, recorded
 from ctsql.runtime.log.staging import Batch, discarded_on_error
-from ctsql.runtime.log.write_handle import Appended, Committed, UpperMismatch
+from ctsql.runtime.log.write_handle import Appended, Committed, UpperMismatch, always_disturbed
 from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.views.mint import Description, Mint, decide
 from ctsql.runtime.views.refresh import ViewRefresh
@@ -194,11 +194,7 @@ class ViewSink:
             with discarded_on_error([written]):
                 if isinstance(self.append(written), Committed):
                     return
-        raise error(
-            "INTERNAL_ERROR",
-            invariant="an output that nobody writes can be written",
-            detail=f"{TRIES_MAX} tries at T = {time} were disturbed.",
-        )
+        raise always_disturbed(f"{TRIES_MAX} tries at T = {time}")
 
     def write(self, description: Description) -> Written:
         """Stage desired - stored for a description, against the newest version.

@@ -21,6 +21,7 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.ivm import TableUse
 from ctsql.planner.ivm.algebra.nodes import Version
 from ctsql.planner.lowering import without_padding
+from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.delta.diff_writer import persisted
 from ctsql.runtime.delta.keyed_scan import (
     Keys,
@@ -29,7 +30,7 @@ from ctsql.runtime.delta.keyed_scan import (
     rows_of,
 )
 from ctsql.runtime.log.actions import Change, rows_changed
-from ctsql.runtime.log.table_changes import Movement, Stored, merged
+from ctsql.runtime.log.table_changes import Movement, Stored, merged, rows_inserted
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.key_predicates import may_equal
 from ctsql.runtime.rows.local_rows import HeldRows, Rows, has_none
@@ -104,7 +105,9 @@ def moved(
         counts = [None]
     if movement.is_shared or movement.parts:
         counts = [
-            warehouse.versions.rows_inserted(item, movement) if kind is Change.APPEND else None
+            rows_inserted(warehouse.relations.table(item), movement)
+            if kind is Change.APPEND
+            else None
         ]
     known = [n for n in counts if n is not None]
     return Moved(item, before, movement, kind, sum(known) if len(known) == len(counts) else None)
@@ -256,7 +259,7 @@ def _change(warehouse: Warehouse, one: Moved, columns: list[str]) -> DataFrame:
     """The net change of a table over some columns, with the diff."""
     diff = F.col(DIFF).cast("bigint").alias(DIFF)
     if one.kind is Change.APPEND:
-        rows = warehouse.versions.added_by(one.item, one.movement).select(
+        rows = added_rows(warehouse.relations.table(one.item), one.movement).select(
             *backtick_all(columns), F.lit(1).alias(DIFF)
         )
         return rows.select(*backtick_all(columns), diff)

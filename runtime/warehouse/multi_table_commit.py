@@ -41,12 +41,12 @@ from ctsql.runtime.warehouse.timestamp_assignment import TRANSACTION, UNDOES, ca
 
 APP = "ctsql:transactions"
 UNDO_TRIES_MAX = 20
-SETTLE_TRIES_MAX = 5
+RESOLVE_TRIES_MAX = 5
 OPEN, UNDOING = "open", "undoing"
 Tables = Mapping[str, tuple[str, DeltaTable]]
 
 
-class Overtaken(Exception):
+class WriteConflict(Exception):
     """Somebody else changed a table since the transaction saw it."""
 
     def __init__(self, source: str, version: int) -> None:
@@ -63,21 +63,21 @@ class Change:
     batch: BatchText
 
 
-def decide(timeline: Timeline, group: str, changes: Mapping[str, Change], tables: Tables) -> None:
+def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], tables: Tables) -> None:
     """Record the intent of a transaction.
 
     Raises:
-        Overtaken: another commit was first, so nothing is recorded.
+        WriteConflict: another commit was first, so nothing is recorded.
     """
 
     def record(intents: dict[str, Any]) -> dict[str, Any]:
         busy = {source for intent in intents.values() for source in intent["tables"]}
         for source, change in changes.items():
             if source in busy:
-                raise Overtaken(source, change.version)
+                raise WriteConflict(source, change.version)
             check_unchanged(source, tables[source][1], change.version)
         uppers = {
-            source: Output(_Recent(tables[source][1], c.version), APP).fetch_recent_upper()
+            source: Output(tables[source][1], APP, since=c.version).fetch_recent_upper()
             for source, c in changes.items()
         }
         number = max(clock.now_ms(), *uppers.values())
@@ -104,7 +104,7 @@ def _intent(number: int, uppers: Mapping[str, int], changes: Mapping[str, Change
 
 
 def check_unchanged(source: str, table: DeltaTable, version: int) -> None:
-    """Raise :class:`Overtaken` when a commit after a version changes rows or columns.
+    """Raise :class:`WriteConflict` when a commit after a version changes rows or columns.
 
     A transaction that was taken back changed nothing.
     """
@@ -112,10 +112,10 @@ def check_unchanged(source: str, table: DeltaTable, version: int) -> None:
     changed = [c.version for c in candidates_of(source, "", commits)]
     changed += [c.version for c in commits if c.changes_schema]
     if changed:
-        raise Overtaken(source, min(changed))
+        raise WriteConflict(source, min(changed))
 
 
-def settle(timeline: Timeline, group: str, tables: Tables) -> "Overtaken | None":
+def resolve(timeline: Timeline, group: str, tables: Tables) -> "WriteConflict | None":
     """Commit the missing parts of a transaction; or undo it, and then why.
 
     May be called by any process, and again.
@@ -123,10 +123,10 @@ def settle(timeline: Timeline, group: str, tables: Tables) -> "Overtaken | None"
     intent = timeline.intents.get(group)
     if intent is None:
         return None  # somebody else did, and it is bound
-    overtaken: Overtaken | None = None
+    conflict: WriteConflict | None = None
     if intent["state"] == OPEN:
-        overtaken = _roll_forward(group, intent, tables)
-        if overtaken is None:
+        conflict = _roll_forward(group, intent, tables)
+        if conflict is None:
             return None
         timeline.change_intents(lambda now: _undoing(now, group))
         intent = timeline.intents.get(group)
@@ -134,12 +134,12 @@ def settle(timeline: Timeline, group: str, tables: Tables) -> "Overtaken | None"
             return None
     for source, entry in intent["tables"].items():
         if source in tables:
-            _Part(group, intent["upper"], source, entry, tables[source][1]).undo()
+            _Participant(group, intent["upper"], source, entry, tables[source][1]).undo()
     timeline.change_intents(lambda now: _without(now, group))
-    if overtaken is None:
+    if conflict is None:
         first = next(iter(intent["tables"]))
-        overtaken = Overtaken(first, int(intent["tables"][first]["version"]) + 1)
-    return overtaken
+        conflict = WriteConflict(first, int(intent["tables"][first]["version"]) + 1)
+    return conflict
 
 
 def is_being_changed(timeline: Timeline, item: Item) -> bool:
@@ -148,26 +148,26 @@ def is_being_changed(timeline: Timeline, item: Item) -> bool:
     return any(item.id in intent["tables"] for intent in timeline.intents.values())
 
 
-def mint_settled(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: int) -> int:
+def mint_resolved(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: int) -> int:
     """Bind what is committed, transactions that a killed process left included; gives the T."""
     newest = timeline.mint(tables(), tick_ms=tick_ms)
-    for _ in range(SETTLE_TRIES_MAX):
+    for _ in range(RESOLVE_TRIES_MAX):
         if not timeline.intents:
             break
         for group in list(timeline.intents):
-            settle(timeline, group, tables())
+            resolve(timeline, group, tables())
         newest = timeline.mint(tables(), tick_ms=tick_ms)
     return newest
 
 
-def _roll_forward(group: str, intent: Any, tables: Tables) -> Overtaken | None:
+def _roll_forward(group: str, intent: Any, tables: Tables) -> WriteConflict | None:
     for source, entry in sorted(intent["tables"].items()):
         if source not in tables:
             continue  # it was dropped since, and is no longer read by anybody
         try:
-            _Part(group, intent["upper"], source, entry, tables[source][1]).commit()
-        except Overtaken as overtaken:
-            return overtaken
+            _Participant(group, intent["upper"], source, entry, tables[source][1]).commit()
+        except WriteConflict as conflict:
+            return conflict
         faults.point("transaction_table_committed")
     return None
 
@@ -182,35 +182,7 @@ def _without(intents: dict[str, Any], group: str) -> dict[str, Any] | None:
     return {g: i for g, i in intents.items() if g != group} if group in intents else None
 
 
-class _Recent:
-    """A table as the write handle sees it, whose log begins where the transaction saw it.
-
-    So a table that never was in a transaction is not looked through from its beginning.
-    """
-
-    def __init__(self, table: DeltaTable, version: int, part: "_Part | None" = None) -> None:
-        """With ``part`` transactions begin only where nobody else has changed the table."""
-        self._table = table
-        self._version = version
-        self._part = part
-
-    def has(self, version: int) -> bool:
-        """Is this version committed, and is it recent?"""
-        return version > self._version and self._table.has(version)
-
-    def begin(self) -> Transaction:
-        """A transaction; with a part, one that fails if any other commit comes before it."""
-        txn = self._table.begin()
-        if self._part is not None:
-            txn.depend_on_all()
-            self._part.check_unchanged()
-        return txn
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._table, name)
-
-
-class _Part:
+class _Participant:
     """A transaction's part in one table."""
 
     def __init__(self, group: str, upper: int, source: str, entry: Any, table: DeltaTable) -> None:
@@ -230,18 +202,25 @@ class _Part:
         return None
 
     def check_unchanged(self) -> None:
-        """Raise :class:`Overtaken` when somebody else changed the table."""
+        """Raise :class:`WriteConflict` when somebody else changed the table."""
         check_unchanged(self.source, self.table, self.version)
+
+    def _begin(self) -> Transaction:
+        """A transaction that fails if any other commit comes before it."""
+        txn = self.table.begin()
+        txn.depend_on_all()
+        self.check_unchanged()
+        return txn
 
     def commit(self) -> None:
         """Commit the part, unless it is in.
 
         Raises:
-            Overtaken: another commit was first.
+            WriteConflict: another commit was first.
         """
         if self.version_in(TRANSACTION) is not None:
             return
-        output = Output(_Recent(self.table, self.version, self), APP)
+        output = Output(self.table, APP, since=self.version, begin=self._begin)
         batch = output.batch_of(self.batch)
         try:
             outcome = output.compare_and_append(
@@ -250,12 +229,12 @@ class _Part:
                 new=self.upper,
                 metadata={TRANSACTION: self.group},
             )
-        except Overtaken:
+        except WriteConflict:
             if self.version_in(TRANSACTION) is None:
                 raise
             return  # it was this part, committed by somebody else
         if not isinstance(outcome, Committed) and self.version_in(TRANSACTION) is None:
-            raise Overtaken(self.source, self.table.version())
+            raise WriteConflict(self.source, self.table.version())
 
     def undo(self) -> None:
         """Take the part back if it is in; else see to it that it never comes in."""
@@ -267,7 +246,7 @@ class _Part:
                 if version is not None:
                     self._take_back(version)
                     return
-                output = Output(_Recent(self.table, self.version), APP)
+                output = Output(self.table, APP, since=self.version)
                 fenced = output.compare_and_append(
                     [], expected=self.expected, new=self.upper, metadata={UNDOES: self.group}
                 )

@@ -132,7 +132,7 @@ class Schedules:
     def possible_times(self, item: Item, *, after: int, until: int) -> set[int]:
         """Like :meth:`change_times`, told from the timeline alone, for objects that are behind."""
         if item.kind is ObjectKind.TABLE:
-            return {b.time for b in self._timeline.moves(item.id, after, until)}
+            return {b.time for b in self._timeline.bindings_between(item.id, after, until)}
         read = [self._relations.item(r.object_id) for r in item.reads if r.object_id != item.id]
         own = set[int]()
         if item.kind is ObjectKind.CONTINUAL_TASK:

@@ -119,7 +119,8 @@ class Timeline:
         self._requests: dict[str, int] = {}  # view -> its newest request
         self._tasks: dict[str, TaskState] = {}
         self.intents: dict[str, Any] = {}  # transactions that are being committed, by id
-        self._passed: dict[str, int] = {}  # source -> version looked at, no data change above
+        # By source the newest version looked at, where no commit after the bound one changes data.
+        self._no_data_above: dict[str, int] = {}
         self._archive_taken = False
 
     @staticmethod
@@ -195,7 +196,7 @@ class Timeline:
     def _forget(self) -> None:
         """Start over, as after opening."""
         self._read_to, self._read_from, self._known_from = -1, 0, 0
-        self._bindings, self._frontier, self._requests, self._passed = {}, {}, {}, {}
+        self._bindings, self._frontier, self._requests, self._no_data_above = {}, {}, {}, {}
         self.intents = {}
         self._archive_taken = False
 
@@ -203,18 +204,18 @@ class Timeline:
         rows = self._table.commit_at(version).metadata.get("bindings", [])
         return [Binding(int(t), str(s), int(v)) for t, s, v in rows]
 
-    def _reach_back(self, source: str, until: int) -> None:
+    def _scan_back(self, source: str, until: int) -> None:
         """Take in older bindings until the source has one at or before ``until``."""
         while not ((held := self._bindings.get(source)) and held[0].time <= until):
-            if not self._take_older():
+            if not self._load_older():
                 return
 
-    def _take_older(self) -> bool:
+    def _load_older(self) -> bool:
         """Take in the bindings of one older commit, or of the archive; False at the beginning."""
         if self._read_from <= 0 or self._archive_taken:
             return False
         if not self._table.has(self._read_from - 1):
-            self._take_archived()
+            self._load_archived()
             return True
         metadata = self._table.commit_at(self._read_from - 1).metadata
         self._read_from -= 1  # not before: where looking fails, it is looked at again
@@ -227,7 +228,7 @@ class Timeline:
             self._bindings[s] = found + self._bindings.get(s, [])
         return True
 
-    def _take_archived(self) -> None:
+    def _load_archived(self) -> None:
         """Take in older bindings whose commits were cleaned up, some of the table's rows at a time.
 
         Whole Ts, newest first, so that from the oldest of them on every binding is known.
@@ -251,14 +252,14 @@ class Timeline:
 
     def version_at(self, source: str, at: int) -> int | None:
         """The version a source had at a time; None before its first binding."""
-        self._reach_back(source, at)
+        self._scan_back(source, at)
         held = self._bindings.get(source, [])
         index = bisect_right(held, at, key=lambda b: b.time)
         return held[index - 1].version if index else None
 
-    def moves(self, source: str, after: int, until: int) -> list[Binding]:
+    def bindings_between(self, source: str, after: int, until: int) -> list[Binding]:
         """The bindings of a source with after < T <= until, oldest first."""
-        self._reach_back(source, after)
+        self._scan_back(source, after)
         return [b for b in self._bindings.get(source, []) if after < b.time <= until]
 
     def requests(self, view: str, *, after: int, until: int) -> list[int]:
@@ -266,7 +267,7 @@ class Timeline:
         newest = self._requests.get(view, -1)
         if newest <= after:
             return []
-        while self._known_from > after + 1 and self._take_older():
+        while self._known_from > after + 1 and self._load_older():
             pass
         return [b.time for b in self._bindings.get(view, []) if after < b.time <= until]
 
@@ -395,7 +396,7 @@ class Timeline:
         if bound is None:
             version = table.version()
             return [Candidate(table.commit_at(version).time_ms, name, version, source)]
-        start = max(bound, self._passed.get(source, -1))
+        start = max(bound, self._no_data_above.get(source, -1))
         try:
             table.check_same()
             if not table.has(start + 1):
@@ -409,7 +410,7 @@ class Timeline:
         reshaping = [c.version for c in commits if table.reshapes(c.version)]
         found = candidates_of(source, name, commits, reshaping)
         if not found:
-            self._passed[source] = newest
+            self._no_data_above[source] = newest
         return found
 
     def bound(self, source: str) -> int | None:
@@ -452,7 +453,7 @@ class Timeline:
 
     def first_time(self, source: str) -> int | None:
         """The first T at which a source is known, None when it has none yet."""
-        self._reach_back(source, -1)
+        self._scan_back(source, -1)
         held = self._bindings.get(source)
         return held[0].time if held else None
 

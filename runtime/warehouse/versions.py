@@ -9,14 +9,13 @@ look like (docs/decisions/0065-rows-by-their-own-version.md).
 
 from collections.abc import Collection
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column
-from ctsql.runtime.delta.change_feed import added_rows, change_rows, few_added
+from ctsql.runtime.delta.change_feed import change_rows
 from ctsql.runtime.delta.reshaping import filled
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
 from ctsql.runtime.log import table_changes as moved
@@ -73,7 +72,7 @@ class Versions:
         if item.kind is ObjectKind.TABLE:
             found = []
             before = self._timeline.version_at(item.id, after)
-            for binding in self._timeline.moves(item.id, after, until):
+            for binding in self._timeline.bindings_between(item.id, after, until):
                 found.append(
                     Movement(binding.time, -1 if before is None else before, binding.version)
                 )
@@ -144,10 +143,6 @@ class Versions:
             return Change.MIXED  # what was an error is rows again, be they those from before it
         return change
 
-    def rows_inserted(self, item: Item, movement: Movement) -> int | None:
-        """How many rows a movement of kind APPEND inserts; None when the log does not say."""
-        return moved.rows_inserted(self._relations.table(item), movement)
-
     def rows_count(self, item: Item, at: int) -> int | None:
         """How many rows an object holds as of T, from the log; None when it does not say."""
         if item.location is None:
@@ -160,14 +155,6 @@ class Versions:
         # Under an error lie the rows from before it, which are not what the view holds.
         held = self.held_error(item, stored.version)
         return None if held else self._relations.table(item).rows_count(stored.version)
-
-    def added_by(self, item: Item, movement: Movement) -> DataFrame:
-        """The rows a movement of kind APPEND inserts."""
-        return added_rows(self._relations.table(item), movement)
-
-    def few_added_by(self, item: Item, movement: Movement) -> pa.Table | None:
-        """The same, if they are few and this process may read them."""
-        return few_added(self._relations.table(item), movement)
 
     def changed_by(
         self, item: Item, movement: Movement, columns: list[str], *, only_inserts: bool = False

@@ -93,7 +93,9 @@ def check_together(con: Connection, commits: list[list[tuple[int, int]]], looked
     assert_rows(rows_of(con, "SELECT * FROM audit"), everything, "audit")
     engine = con._opened()
     feed = next(i for i in engine.refresh_catalog() if i.name.name == "feed")
-    times = [b.time for b in engine.timeline.moves(feed.id, -1, engine.timeline.now)][-count:]
+    times = [b.time for b in engine.timeline.bindings_between(feed.id, -1, engine.timeline.now)][
+        -count:
+    ]
     assert len(times) == count
     assert written(con, "timed") <= 1 + -(-count // together.RUNS_MAX)
     clocks = [

@@ -160,7 +160,9 @@ def test_partitioning_and_names_change(con: Connection, tmp_path: Path) -> None:
     kept = {(1, "a", 10, 1): 1, (2, "b", 20, 2): 1}
     assert found == {**kept, (2, "b", 20, -2): 1, (3, "c", 30, 1): 1}
     engine = con._opened()
-    first, *_ = engine.timeline.moves(engine.catalog.sources()[0].id, -1, engine.timeline.now)
+    first, *_ = engine.timeline.bindings_between(
+        engine.catalog.sources()[0].id, -1, engine.timeline.now
+    )
     for text in (
         "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
         "ALTER TABLE {t} DROP COLUMN s",

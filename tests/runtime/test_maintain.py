@@ -246,7 +246,7 @@ def test_no_binding_is_lost_with_the_log(
     again = connect()
     again.execute("SELECT * FROM copy")
     assert again._engine is not None
-    times = [b.time for b in again._engine.timeline.moves(item.id, 0, 2**62)]
+    times = [b.time for b in again._engine.timeline.bindings_between(item.id, 0, 2**62)]
     assert times == sorted(set(times)), "no binding is there twice"
 
 

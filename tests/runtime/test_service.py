@@ -12,6 +12,7 @@ from ctsql.catalog.items import Item
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.service.events import Event, EventKind
+from ctsql.runtime.warehouse.advance_context import AdvanceContext
 from tests.runtime.disk import folder, log
 from tests.scenarios.play import assert_rows, expect_error
 
@@ -213,10 +214,10 @@ def test_workers_bring_up_what_is_ready_side_by_side(
     told = Told()
     advance = Engine.advance_one
 
-    def after_another(engine: Engine, item: Item, until: int) -> None:
+    def after_another(engine: Engine, item: Item, until: int, *, context: AdvanceContext) -> None:
         if item.name.name == "slow":  # first in line, and the others must not wait for it
             told.wait(lambda e: e.kind is EventKind.WROTE and e.name != "slow")
-        advance(engine, item, until)
+        advance(engine, item, until, context=context)
 
     with monkeypatch.context() as patch:
         patch.setattr(Engine, "advance_one", after_another)

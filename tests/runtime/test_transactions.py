@@ -40,7 +40,7 @@ def times(con: Connection, name: str) -> list[int]:
     """The Ts bound to a table."""
     engine = con._opened()
     item = next(i for i in engine.refresh_catalog() if i.name.name == name)
-    return [b.time for b in engine.timeline.moves(item.id, -1, engine.timeline.now)]
+    return [b.time for b in engine.timeline.bindings_between(item.id, -1, engine.timeline.now)]
 
 
 def test_all_changes_get_one_time(connect: Callable[[], Connection]) -> None:

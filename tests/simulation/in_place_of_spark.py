@@ -12,6 +12,7 @@ from ctsql.planner.binding import Bound, bind_stored
 from ctsql.planner.lowering import Context, Proposal
 from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.runtime.delta import change_feed as input_changes
+from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.log.table_changes import tagged
 from ctsql.runtime.log.write_handle import Attempt
 from ctsql.runtime.rows.multiset_local import cancel
@@ -146,7 +147,9 @@ def stage_together(
     found = []
     for run in runs:
         ((object_id, movement),) = run.movements
-        rows: Any = warehouse.versions.added_by(warehouse.relations.item(object_id), movement)
+        rows: Any = added_rows(
+            warehouse.relations.table(warehouse.relations.item(object_id)), movement
+        )
         try:
             _, inserts = task.body(Counter(), rows.bag())
         except Fails:

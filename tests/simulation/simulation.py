@@ -157,9 +157,9 @@ class Simulation:
         for process in self.processes:
             if process.engine is not None:
                 for output in process.engine.outputs():
-                    looked_to = output.uppers._looked_to
-                    if output.table.location == location and looked_to is not None:
-                        passed = min(passed, looked_to)
+                    scanned_through = output.uppers._scanned_through
+                    if output.table.location == location and scanned_through is not None:
+                        passed = min(passed, scanned_through)
                 if location == TIMELINE:
                     passed = min(passed, max(process.engine.timeline.read_to, 0))
         return passed

@@ -1,4 +1,4 @@
-"""Transactions over two tables in memory: killed at every call to the store, and overtaken."""
+"""Transactions over two tables in memory: killed at every call to the store, and in conflict."""
 
 import itertools
 import json
@@ -10,7 +10,7 @@ import pytest
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log.batches import BatchText
 from ctsql.runtime.log.write_handle import Output
-from ctsql.runtime.warehouse.multi_table_commit import APP, Change, Overtaken, decide, settle
+from ctsql.runtime.warehouse.multi_table_commit import APP, Change, WriteConflict, prepare, resolve
 from ctsql.runtime.warehouse.timeline import Timeline
 from tests.simulation.memory_log import MemoryGateway, MemoryTable, Rows
 from tests.simulation.memory_store import Bag, Fate, Killed, Sent, Store
@@ -63,7 +63,7 @@ class Process:
         newest = self.timeline.mint(self.sources)
         while self.timeline.intents:
             for group in list(self.timeline.intents):
-                settle(self.timeline, group, self.sources)
+                resolve(self.timeline, group, self.sources)
             newest = self.timeline.mint(self.sources)
         return newest
 
@@ -83,12 +83,12 @@ class Process:
         """A whole transaction; False when somebody else was first."""
         changes = {name: self.change(name) for name in names}
         try:
-            decide(self.timeline, group, changes, self.sources)
-            overtaken = settle(self.timeline, group, self.sources)
-        except Overtaken:
+            prepare(self.timeline, group, changes, self.sources)
+            conflict = resolve(self.timeline, group, self.sources)
+        except WriteConflict:
             return False
         self.mint()
-        return overtaken is None
+        return conflict is None
 
 
 def made(gone: bool = True) -> Store:
@@ -114,7 +114,7 @@ def seen(store: Store) -> Iterator[tuple[Bag, Bag]]:
     """What both tables hold at every T, read by a process of its own."""
     process = Process(store, Link("reader"))
     now = process.mint()
-    bound = {b.time for n in ("a", "b") for b in process.timeline.moves(n, -1, now)}
+    bound = {b.time for n in ("a", "b") for b in process.timeline.bindings_between(n, -1, now)}
     for time in sorted(bound | {now}):
         versions = [process.timeline.version_at(n, time) for n in ("a", "b")]
         if None not in versions:
@@ -137,8 +137,8 @@ def check(store: Store) -> bool:
     return last
 
 
-@pytest.mark.parametrize("overtaken", ["", "a", "b"])
-def test_killed_at_every_call(overtaken: str) -> None:
+@pytest.mark.parametrize("conflict", ["", "a", "b"])
+def test_killed_at_every_call(conflict: str) -> None:
     """Whoever comes next completes it or undoes it; a foreign row that came between stays."""
     ends = {True: 0, False: 0}
     for dies_at in itertools.count():
@@ -149,13 +149,13 @@ def test_killed_at_every_call(overtaken: str) -> None:
             Process(store, link).commit("x", "a", "b")
         except Killed:
             finished = False
-        if overtaken:
-            foreign(store, overtaken, FOREIGN)
+        if conflict:
+            foreign(store, conflict, FOREIGN)
         is_in = check(store)
         ends[is_in] += 1
         assert not finished or is_in
         ((a, b),) = list(seen(store))[-1:]
-        assert (a + b)[FOREIGN] == bool(overtaken)
+        assert (a + b)[FOREIGN] == bool(conflict)
         again = Process(store, Link("again"))
         assert again.commit("y", "a", "b"), "the tables can be written again"
         ((a, b),) = list(seen(store))[-1:]
@@ -197,8 +197,8 @@ def test_the_first_to_commit_wins() -> None:
     first, second = Process(store, Link("first")), Process(store, Link("second"))
     changes = {name: second.change(name, ("second",)) for name in ("a", "b")}
     assert first.commit("x", "a")
-    with pytest.raises(Overtaken):
-        decide(second.timeline, "y", changes, second.sources)
+    with pytest.raises(WriteConflict):
+        prepare(second.timeline, "y", changes, second.sources)
     assert not second.timeline.intents
     a, b = list(seen(store))[-1]
     assert (a[("second",)], b[("second",)], a[NEW], b[NEW]) == (0, 0, 1, 0)
@@ -209,10 +209,10 @@ def test_a_decided_transaction_keeps_others_out() -> None:
     store = made()
     first, second = Process(store, Link("first")), Process(store, Link("second"))
     change = second.change("b")
-    decide(first.timeline, "x", {n: first.change(n) for n in ("a", "b")}, first.sources)
-    with pytest.raises(Overtaken):
-        decide(second.timeline, "y", {"b": change}, second.sources)
+    prepare(first.timeline, "x", {n: first.change(n) for n in ("a", "b")}, first.sources)
+    with pytest.raises(WriteConflict):
+        prepare(second.timeline, "y", {"b": change}, second.sources)
     assert first.timeline.mint(first.sources) >= 0, "what is half there is not bound"
-    assert settle(second.timeline, "x", second.sources) is None
+    assert resolve(second.timeline, "x", second.sources) is None
     assert check(store)
     assert "x" in json.dumps([c.metadata for c in store.folders["a"].parsed])

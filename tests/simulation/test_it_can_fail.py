@@ -22,7 +22,7 @@ from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.log.uppers import Uppers
 from ctsql.runtime.log.write_handle import Attempt, Output
 from ctsql.runtime.statements import refresh_view
-from ctsql.runtime.tasks import runs, sink as ct
+from ctsql.runtime.tasks import progress, runs, sink as ct
 from ctsql.runtime.tasks.multi_output import Attempts
 from ctsql.runtime.views.refresh import ViewRefresh
 from ctsql.runtime.views.sink import ViewSink
@@ -70,7 +70,7 @@ def _believes_a_failed_look(real: Callable[..., None]) -> Callable[..., None]:
         try:
             real(uppers, version)
         except CtsqlError:
-            uppers._looked_to = version
+            uppers._scanned_through = version
             raise
 
     return follow
@@ -105,9 +105,9 @@ def _mints_after(engine: Any, item: Any, *, full: bool) -> None:
 
 
 def _takes_any_state(uppers: Any, version: int) -> None:
-    uppers._looked_from = version + 1
-    uppers._reach_back(until_upper=None)
-    uppers._looked_to = version
+    uppers._scanned_from = version + 1
+    uppers._scan_back(until_upper=None)
+    uppers._scanned_through = version
 
 
 def _skips_first(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -163,11 +163,12 @@ def _as_it_is(real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _complete_by_any(real: Callable[..., int]) -> Callable[..., int]:
-    def complete(engine: Any, item: Any) -> int:
+    def complete(warehouse: Any, item: Any) -> int:
         if item.kind is not ObjectKind.TASK_OUTPUT:
-            return real(engine, item)
-        outputs = engine.catalog.outputs_of(engine.relations.item(item.owner))
-        return max(real(engine, item), *(engine.versions.stored_upper(o) - 1 for o in outputs))
+            return real(warehouse, item)
+        outputs = warehouse.catalog.outputs_of(warehouse.relations.item(item.owner))
+        uppers = (warehouse.versions.stored_upper(o) for o in outputs)
+        return max(real(warehouse, item), *(upper - 1 for upper in uppers))
 
     return complete
 
@@ -183,7 +184,7 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
     "what a read depends on is not brought up": (
         Engine,
         "advance",
-        lambda *_: None,
+        lambda *_, **__: None,
     ),
     "the output that leads is committed first": (Attempts, "commit", _lead_first),
     "an output that holds T is read as it is": (
@@ -192,9 +193,9 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
         staticmethod(_as_it_is(Attempts.open)),
     ),
     "one output that holds T is enough to read all": (
-        Engine,
-        "_complete",
-        _complete_by_any(Engine._complete),
+        progress,
+        "_complete_through",
+        _complete_by_any(progress._complete_through),
     ),
     # ----
     "a failed look is taken for a look": (
@@ -205,8 +206,8 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
     "the timeline is looked at twice": (Timeline, "refresh", _looks_twice(Timeline.refresh)),
     "a failed look at older bindings passes over them": (
         Timeline,
-        "_take_older",
-        _passes_over(Timeline._take_older),
+        "_load_older",
+        _passes_over(Timeline._load_older),
     ),
     "a full refresh binds a T after bringing up what it reads": (
         refresh_view,
@@ -215,7 +216,7 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
     ),
     "the state of a cleaned log may be of a later version": (
         Uppers,
-        "_look_anew",
+        "_rescan",
         _takes_any_state,
     ),
     "rows that are back after an error are no change": (

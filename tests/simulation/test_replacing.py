@@ -34,7 +34,7 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
     "a batch that rows came before goes in": (mv.ViewSink, "_is_overtaken", lambda *_: False),
     "a T is known without the definitions from before it": (
         Engine,
-        "_known",
+        "_ensure_definitions_known",
         _knows_no_more,
     ),
     "the difference is written under other columns": (
