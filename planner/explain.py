@@ -126,7 +126,7 @@ def _repeated(node: Transaction) -> str:
 
 
 def _looked_up(node: Transaction) -> str:
-    """Of which outputs the rows are found by key, when the change is small."""
+    """Name the outputs whose rows are found by key when the change is small."""
     if node.iterations > 1:
         return ""
     outputs = {n.object_id: n.name for n in descend(node) if isinstance(n, SelfReference)}

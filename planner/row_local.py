@@ -1,4 +1,4 @@
-"""Whether waiting changes may be computed together, each row still known by its time. Pure.
+"""Decides whether the changes of several Ts may be computed together. Pure.
 
 A body of INSERTs that take the input's inserted rows one by one gives for each T rows that depend
 on the rows inserted at T and on nothing else. So the body may be run once over the rows of many Ts,
@@ -40,7 +40,7 @@ _BEFORE_PARENTHESIS = word_set(
 
 
 def is_row_local(plan: TaskWrite) -> bool:
-    """May the changes of several times be computed together?"""
+    """Whether the changes of several times may be computed together."""
     transaction = plan.transaction
     inputs = {getattr(node, "object_id", None) for node in plan.inputs}
     return (
@@ -98,12 +98,12 @@ def _from(tokens: Tokens) -> Token | None:
 
 
 def _has_qualified_star(tokens: Tokens) -> bool:
-    """Does ``t.*`` stand for columns anywhere?"""
+    """Whether ``t.*`` stands for columns anywhere."""
     return any(b.upper == "*" and a.upper == "." for a, b in pairwise(tokens))
 
 
 def _stars(tokens: Tokens) -> list[Token]:
-    """Where ``*`` by itself stands for all columns of the input."""
+    """Find each ``*`` that by itself stands for all columns of the input."""
     pairs = pairwise(tokens)
     return [b for a, b in pairs if b.upper == "*" and a.upper in ("SELECT", ",", "(")]
 

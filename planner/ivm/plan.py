@@ -86,7 +86,7 @@ class NoChangePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naming:
-    """What relations are called in the texts.
+    """Names of relations in the texts.
 
     Attributes:
         table: a table at one place where it is read; see :class:`TableUse`.
@@ -124,8 +124,8 @@ class ChangePlan:
     def normal(self, naming: Naming) -> Text:
         """The whole query, printed from the nodes.
 
-        Whoever runs the plan compares what this text and the user's own mean, once: then a
-        misread query cannot become a wrong change.
+        Before the plan is first run, Spark's plans of this text and of the user's are compared,
+        so that a misread query cannot become a wrong change.
         """
         return self._final(self._printer(naming), self.query, signed=False)
 
@@ -171,12 +171,12 @@ class ChangePlan:
 
     @property
     def is_limited(self) -> bool:
-        """Does the view hold the first rows of others?"""
+        """Whether the view holds the first rows of a larger result."""
         return limit_top(self.query) is not None
 
     @property
     def reads_all_groups(self) -> bool:
-        """Is the view kept from all groups of its state table (see :meth:`chosen`)?"""
+        """Whether the view is computed from all groups of its state table (see :meth:`chosen`)."""
         return self.is_limited or bool(compared_groups(self.query))
 
     def chosen(
@@ -195,7 +195,7 @@ class ChangePlan:
 
     @property
     def adds_groups(self) -> bool:
-        """Can a change be added to groups that the view holds (see :meth:`keyed`)?"""
+        """Whether a change can be added to groups that the view holds (see :meth:`keyed`)."""
         top = keyed_top(self.query)
         return self.inexact is None and top is not None and can_add(top, self.query)
 

@@ -1,4 +1,4 @@
-"""What lowering is given: where rows come from, and the time.
+"""The context of lowering: the source of rows, and the time.
 
 The planner never calls the runtime: it asks for DataFrames through the :class:`Sources` protocol.
 """
@@ -38,7 +38,7 @@ class Sources(Protocol):
         """The rows changed at T, each once, with the column ``DIFF``."""
 
     def stored(self, object_id: str) -> DataFrame | None:
-        """What an output holds, with the columns that locate each row; None when it is empty."""
+        """Return an output's rows with the columns that locate each; None when it is empty."""
 
     def stored_with_keys(self, lookup: KeyLookup, at: int) -> "Found | None":
         """The stored rows that a lookup is after; a key that is NULL finds nothing.
@@ -62,7 +62,7 @@ class Context:
     clock_at: int | str | None = None
 
     def clock(self, call: ClockCall) -> str:
-        """What a clock call is replaced by: the time T of this run."""
+        """The text that replaces a clock call: the time T of this run."""
         instant = f"timestamp_millis({self.clock_at})"
         match call.kind:
             case ClockKind.TIMESTAMP:

@@ -1,4 +1,4 @@
-"""How exceptions of Spark become errors of ours, as the planner sees it.
+"""The hook by which the planner has Spark's exceptions translated.
 
 The runtime knows Spark's and Delta's exception classes and sets the converter; the planner only
 says which text it gave Spark. Without a converter exceptions pass unchanged.
@@ -16,7 +16,7 @@ class Sent(Protocol):
 
     @property
     def text(self) -> str:
-        """What Spark is given."""
+        """The text that Spark runs."""
 
     def origin(self, offset: int) -> int:
         """The offset in the user's text of an offset in ``text``."""

@@ -27,7 +27,7 @@ AMBIGUOUS_MATCH = "a row of the output is matched by several rows of the source 
 
 
 def lower_merge(node: Merge, view: View, *, later: bool) -> OutputState:
-    """What the output holds after a MERGE; ``later`` says whether stored rows matter then."""
+    """Return the output's state after a MERGE; ``later``: whether stored rows are needed then."""
     held = view.held
     lowering = _Lowering(node, view)
     stored, inserts, victims = held.stored, held.inserts, held.victims
@@ -166,7 +166,7 @@ class _Lowering:
     # ---- rows of the source
 
     def inserted(self, number: int) -> DataFrame:
-        """What the so-manieth WHEN NOT MATCHED clause inserts."""
+        """The rows that the WHEN NOT MATCHED clause of this number inserts."""
         node, clauses = self.node, self.of(MergeWhen.NOT_MATCHED)
         clause = clauses[number]
         pieces: Pieces = ["SELECT "]

@@ -1,4 +1,4 @@
-"""What a task's outputs hold while its body runs, and how a statement sees them.
+"""The state of a task's outputs while its body runs, and how a statement sees it.
 
     C_i = base - victims + inserts
 
@@ -59,7 +59,7 @@ def union_all(*frames: DataFrame | None) -> DataFrame | None:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How the texts of one statement see relations: the outputs as the statement found them.
+    """The relations that the texts of one statement see: the outputs as the statement found them.
 
     Attributes:
         held: the output that is written. ctes: the WITH clause in front of all texts.

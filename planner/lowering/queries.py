@@ -40,7 +40,7 @@ class Composed:
 
     @property
     def text(self) -> str:
-        """What Spark is given."""
+        """The text that Spark runs."""
         return "".join(p if isinstance(p, str) else p.text for p in self.parts)
 
     def origin(self, offset: int) -> int:

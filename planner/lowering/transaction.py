@@ -41,7 +41,7 @@ from ctsql.planner.nodes import (
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a body proposes for one output, before it is consolidated.
+    """The rows that a body proposes for one output, before they are consolidated.
 
     Attributes:
         inserts: rows to insert; None when no row can be.
@@ -53,13 +53,13 @@ class Proposal:
 
 
 def lower_transaction(node: Transaction, context: Context) -> dict[str, Proposal]:
-    """What one run of the statements proposes at ``context.at``, for each output it writes."""
+    """Return what one run of the statements proposes at ``context.at``, for each output."""
     after = lower_statements(node, context, base(node, context, by_key=True))
     return {o: Proposal(held.inserts, held.victims) for o, held in after.items()}
 
 
 def base(node: Transaction, context: Context, *, by_key: bool = False) -> dict[str, OutputState]:
-    """What each output that is written or read holds as of T - 1, if any statement looks at it.
+    """Return each output's rows as of T - 1, where a statement reads them.
 
     Args:
         by_key: for one run, an output's stored rows may be left out where all that looks at them
@@ -90,7 +90,7 @@ def _found_by_key(node: Transaction, output: str, context: Context) -> OutputSta
 def lower_statements(
     node: Transaction, context: Context, held: Mapping[str, OutputState], *, keep: bool = False
 ) -> dict[str, OutputState]:
-    """What the outputs hold after the statements.
+    """Return the outputs' state after the statements.
 
     Args:
         held: what each holds before. keep: what is left of the stored rows is wanted; without it,
@@ -115,13 +115,13 @@ def _written(statement: Insert | Delete | Update | Merge) -> str:
 
 
 def _looks(statement: Node) -> list[SelfReference]:
-    """Where a statement looks at what an output holds."""
+    """Return the nodes by which a statement reads an output."""
     return [n for n in descend(statement) if isinstance(n, SelfReference)]
 
 
 @singledispatch
 def _step(statement: object, _view: View, _later: bool) -> OutputState:
-    """What the output holds after a statement; ``_later`` says whether stored rows matter then."""
+    """The output after a statement; ``_later`` says whether stored rows are needed then."""
     raise TypeError(f"{type(statement).__name__} is no statement of a body")
 
 
@@ -170,7 +170,7 @@ def _(statement: Merge, view: View, later: bool) -> OutputState:
 
 
 def lower_inserts(node: Transaction, context: Context, *carried: str) -> DataFrame:
-    """What a body of INSERTs proposes, with further columns that its queries end with."""
+    """Return what a body of INSERTs proposes, with further columns at the end of its queries."""
     view = View(OutputState(None), context)
     inserts = [s for s in node.statements if isinstance(s, Insert)]
     made = union_all(*(_inserted(s, view, carried) for s in inserts))

@@ -265,7 +265,7 @@ class TaskSink:
                     detail="There is nothing to skip. A failure is known once the task was run, "
                     "by a read of its output or by ctsql run."
                     if first is None
-                    else f"T = {first.time} was passed by somebody else.",
+                    else f"T = {first.time} was passed by another process.",
                 )
             if self._go_past(failure.time, failure.reason):
                 return failure.time

@@ -1,4 +1,4 @@
-"""What a view's query is made of: relational nodes with change rules, frozen and comparable.
+"""Relational algebra of a view's query: frozen, comparable nodes that have change rules.
 
 A column is known by a number, unique within one plan, so no two columns are ever confused and
 predicates can be moved. An expression is the user's own text, cut at its column references; it is
@@ -60,7 +60,7 @@ class Col:
 
     @property
     def sql(self) -> str:
-        """What the column is called in SQL text."""
+        """The name of the column in SQL text."""
         if self.number < 0:
             return f"{PREFIX}key{-self.number}"
         return reserved.DIFF if self.number == 0 else f"{PREFIX}{self.number}"
@@ -163,7 +163,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What a step of a change plan left: a change, the keys it touches, or rows of a side."""
+    """The stored rows of a step: a change, the keys it touches, or rows of a side."""
 
     name: str
     columns: tuple[Col, ...]
@@ -378,7 +378,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPredicate:
-    """Is there a key row that equals these columns? NULL equals NULL.
+    """Whether a key row equals these columns; NULL equals NULL.
 
     Attributes:
         null_matches: a NULL on either side equals everything, as NOT IN needs it.

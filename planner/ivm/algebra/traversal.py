@@ -62,7 +62,7 @@ def subqueries(expr: Expr) -> Iterator[Subquery]:
 
 
 def has_subquery(node: Node) -> bool:
-    """Has an expression of the node itself a subquery?"""
+    """Whether an expression of the node itself has a subquery."""
     return any(True for expr in expressions(node) for _ in subqueries(expr))
 
 

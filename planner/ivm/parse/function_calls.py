@@ -68,7 +68,7 @@ def _argument(tokens: Tokens, expressions: Expressions, scope: Scope) -> Expr | 
 
 
 def is_exact(name: str, argument: Expr | None, whole: Expr) -> bool:
-    """Does the function give the same result in whatever order it meets its rows?"""
+    """Whether the function gives the same result in any order of its rows."""
     if name in functions.INEXACT:
         return False
     return name not in functions.SUMS or not is_floating(argument or whole)
@@ -114,7 +114,7 @@ def window_draft(
 
 
 def _sections(over: Tokens) -> dict[str, Tokens]:
-    """What stands in OVER (...): the lists of PARTITION BY and ORDER BY, and the frame."""
+    """Read OVER (...): the lists of PARTITION BY and ORDER BY, and the frame."""
     marks: list[tuple[str, int, int]] = []
     for index in at_top(over):
         word = over[index].upper
@@ -177,7 +177,7 @@ def window_call(
 
 
 def has_calls(tokens: Tokens) -> bool:
-    """Is there a call of an aggregate, not as a window function, outside subqueries?"""
+    """Whether an aggregate is called outside subqueries, and not as a window function."""
     for index in range(len(tokens) - 1):
         token = tokens[index]
         if tokens[index + 1].upper != "(" or fold(token.text) not in functions.AGGREGATES:

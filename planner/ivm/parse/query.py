@@ -90,7 +90,7 @@ class Compiler:
         return Col(next(self.numbers), name, kind)
 
     def one_row(self) -> Values:
-        """What a SELECT without FROM reads."""
+        """The relation that a SELECT without FROM reads."""
         return Values(text="VALUES (1)", columns=(self.fresh("one", "int"),))
 
     def expressions(self, ctes: Ctes) -> Expressions:

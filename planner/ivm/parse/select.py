@@ -155,7 +155,7 @@ class Block:
         return "", tokens
 
     def _star(self, tokens: Tokens) -> list[tuple[str, Col]] | None:
-        """What ``*``, ``t.*`` and ``* EXCEPT (c)`` stand for; None for anything else."""
+        """Return the columns of ``*``, ``t.*`` and ``* EXCEPT (c)``; None for anything else."""
         place = next((i for i, t in enumerate(tokens) if t.upper == "*"), None)
         if place is None or (place and tokens[place - 1].upper != "."):
             return None

@@ -1,4 +1,4 @@
-"""Which rows around a subquery can see a change inside it.
+"""Finds the rows around a subquery that can see a change inside it.
 
 A subquery is evaluated for each row around it. :func:`correlation_core` strips from it all that
 does not decide *which* of its rows a row around sees. The relation that is left is closed: it uses
@@ -34,7 +34,7 @@ from ctsql.planner.ivm.rewrites.semijoin_pushdown import join_pairs, restrict
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """What decides which rows a row around sees.
+    """The relation and the columns that decide which rows a row around sees.
 
     Attributes:
         node: closed. pairs: a column around and the node's column that it must equal.

@@ -1,4 +1,4 @@
-"""What the change rules share: which tables changed, the steps found so far, notes for people."""
+"""Shared by the change rules: the tables that changed, the steps so far, notes for EXPLAIN."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -25,7 +25,7 @@ from ctsql.planner.ivm.algebra.traversal import at, tables
 
 
 class StepRole(Enum):
-    """What the rows of a step are."""
+    """The role of a step's rows."""
 
     CHANGE = "a signed change"
     KEYS = "keys that are affected, each once"
@@ -98,7 +98,7 @@ class DeltaDerivation:
         return Col(next(self.numbers), name, kind)
 
     def touches(self, node: Node) -> bool:
-        """Does the node read a changed table?"""
+        """Whether the node reads a changed table."""
         return bool(tables(node) & self.changed)
 
     def of(self, node: Node) -> Node | None:

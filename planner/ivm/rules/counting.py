@@ -16,7 +16,7 @@ because d * x would round decimals of large scale. AVG of decimals divides as Sp
 15 digits: the quotient is then rounded at 9 digits more than the result has, and a quotient of
 integers with a divisor under 10^9 is never that near to a half, so rounding twice is rounding once.
 AVG of integers is by Spark a sum of doubles. That is exact, and so the same in any order, as long
-as |x| adds up to at most 2^53: the state holds this sum too, and whoever uses it looks.
+as |x| adds up to at most 2^53: the state holds this sum too, and it is checked at each use.
 
 Source: Gupta, Mumick and Subrahmanian, Maintaining Views Incrementally (SIGMOD 1993), the counting
 algorithm; Larson and Zhou for the counters that outer joins need (here: n_x).
@@ -82,7 +82,7 @@ class State:
     bounded: tuple[str, ...] = ()
 
     def places(self, start: int) -> dict[Expr, tuple[int, int | None]]:
-        """Where the columns of each argument are, if the first argument's are at ``start``."""
+        """The positions of each argument's columns, if the first argument's are at ``start``."""
         found: dict[Expr, tuple[int, int | None]] = {}
         for argument, is_summed in self.arguments:
             found[argument] = (start, start + 1 if is_summed else None)

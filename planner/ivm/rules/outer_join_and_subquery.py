@@ -235,7 +235,7 @@ def _test(left: Node, subquery: Subquery, changes: DeltaDerivation) -> KeyPredic
 
 
 def _guard(subquery: Subquery, changes: DeltaDerivation) -> Expr | None:
-    """Did the value of an uncorrelated subquery change?"""
+    """Whether the value of an uncorrelated subquery changed."""
     if free(subquery.node):
         return None
     old = replace(subquery, node=changes.old(subquery.node), left=None)
