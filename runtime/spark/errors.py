@@ -1,7 +1,7 @@
 """Spark's and Delta's exceptions as errors of ours.
 
 Every call into Spark that can fail for a reason a person should read runs inside
-:func:`converted`. A stack trace is never what a person sees first; it stays as ``__cause__``.
+:func:`translate_spark_errors`. A stack trace is never shown first; it stays as ``__cause__``.
 
 Trap: in Python Delta's conflict classes are siblings, not subclasses of one another, so they are
 listed one by one; and they are only raised as such after ``import delta``.
@@ -44,7 +44,7 @@ _PARTS = re.compile(r"`(?:[^`]|``)*`")
 _ROUTINE_CONDITIONS = ("UNRESOLVED_ROUTINE", "ROUTINE_NOT_FOUND")
 
 
-def conflicts() -> tuple[type[BaseException], ...]:
+def conflict_errors() -> tuple[type[BaseException], ...]:
     """The exceptions by which Delta says that another commit came first."""
     return _CONFLICTS
 
@@ -67,7 +67,7 @@ class Located(Protocol):
 
 
 @contextmanager
-def converted(
+def translate_spark_errors(
     sent: Located | None = None,
     within: Span | None = None,
     relation_name: Callable[[str], str] | None = None,
@@ -249,7 +249,7 @@ def damaged_file(path: str, how: str) -> CtsqlError:
 
 
 @contextmanager
-def file_errors(path: str) -> Iterator[None]:
+def translate_os_errors(path: str) -> Iterator[None]:
     """Run Python's own file calls; what the system refuses becomes an error of ours."""
     try:
         yield

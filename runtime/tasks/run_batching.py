@@ -29,7 +29,7 @@ from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.log.table_changes import input_columns
 from ctsql.runtime.rows.collect import few, unadaptive
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.tasks.runs import SNAPSHOT, Run
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -101,7 +101,7 @@ def stage_together(
     session = warehouse.gateway.session
     context = Context(session, _Timed(warehouse, rows=rows), runs[0].time, clock_at=TIME)
     with ExitStack() as stack:
-        stack.enter_context(converted())
+        stack.enter_context(translate_spark_errors())
         stack.enter_context(unadaptive(session))
         made = lower_inserts(carry_time(plan.transaction), context, TIME)
         held = few(made)

@@ -16,7 +16,7 @@ from ctsql.catalog.items import Item
 from ctsql.planner.ivm import ChangePlan, Naming, StatePlan
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.staging import Batch
-from ctsql.runtime.spark.errors import FILE_MISSING, converted, is_lost
+from ctsql.runtime.spark.errors import FILE_MISSING, is_lost, translate_spark_errors
 from ctsql.runtime.views.change_plans import Prepared, prepared
 from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Staged
 from ctsql.runtime.views.plan_runner import PlanRunner
@@ -187,7 +187,10 @@ class ViewRefresh:
             stored = stored_as_of(self.warehouse, item, at)
             if isinstance(stored, Fallback):
                 return stored
-        with converted(), opened(self.warehouse, made.tables, {}, plan.reads, at) as relations:
+        with (
+            translate_spark_errors(),
+            opened(self.warehouse, made.tables, {}, plan.reads, at) as relations,
+        ):
             text = plan.initial_state(kept.number, Naming(table=relations.name))
             groups = self.warehouse.gateway.session.sql(text)
             self.state.build(kept, groups, at, groups_max(plan))
@@ -311,7 +314,7 @@ def follow_changes(
     """
     warehouse, (_, at) = context.warehouse, span
     with (
-        converted(),
+        translate_spark_errors(),
         opened(warehouse, made.tables, moves, plan.reads, at) as relations,
         ExitStack() as stack,
     ):
