@@ -8,7 +8,6 @@ from ctsql.planner.lowering.char_types import (
     without_padding,
 )
 from ctsql.planner.lowering.context import EMPTY, Context, Found, Sources
-from ctsql.planner.lowering.error_hook import Failures
 from ctsql.planner.lowering.merge import assigned
 from ctsql.planner.lowering.output_state import OutputState, View, union_all
 from ctsql.planner.lowering.queries import lower_query, temporary_view
@@ -25,7 +24,6 @@ from ctsql.planner.lowering.view import checked, lower_view, stored_types
 __all__ = [
     "EMPTY",
     "Context",
-    "Failures",
     "Found",
     "OutputState",
     "Proposal",

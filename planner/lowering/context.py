@@ -3,11 +3,14 @@
 The planner never calls the runtime: it asks for DataFrames through the :class:`Sources` protocol.
 """
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ctsql.catalog.spans import Span
 from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.syntax.ast import ClockCall, ClockKind
 
@@ -22,8 +25,24 @@ class Found:
     rows: DataFrame | None
 
 
+class Sent(Protocol):
+    """Text given to Spark that knows where its characters come from."""
+
+    @property
+    def text(self) -> str:
+        """The text that Spark runs."""
+
+    def origin(self, offset: int) -> int:
+        """The offset in the user's text of an offset in ``text``."""
+
+
 class Sources(Protocol):
     """The rows of objects at a time."""
+
+    def translate_errors(
+        self, sent: Sent, span: Span, relation_name: Callable[[str], str]
+    ) -> AbstractContextManager[None]:
+        """Translate what Spark raises inside to errors of ctsql, at places in the user's text."""
 
     def contents(self, object_id: str, at: int) -> DataFrame:
         """The whole contents as of T."""

@@ -29,6 +29,8 @@ ColumnsOf = Callable[[str], Sequence[Column]]
 class EmptySources:
     """Empty tables with the columns of objects."""
 
+    translate_errors = staticmethod(translate_spark_errors)
+
     def __init__(self, session: SparkSession, columns_of: ColumnsOf) -> None:
         self._session = session
         self._columns_of = columns_of

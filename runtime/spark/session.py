@@ -16,7 +16,6 @@ from platformdirs import user_cache_dir
 from pyspark.sql import SparkSession
 
 from ctsql.catalog.errors import error
-from ctsql.planner.lowering import Failures
 from ctsql.runtime.spark.environment import spark_builder_config, start_spark
 from ctsql.runtime.spark.errors import translate_spark_errors
 
@@ -122,7 +121,6 @@ def engine_session(base: SparkSession) -> SparkSession:
         session.conf.set("spark.sql.shuffle.partitions", partitions)
         for key, value in _RUNTIME.items():
             session.conf.set(key, value)
-    Failures.convert_by(translate_spark_errors)
     return session
 
 
