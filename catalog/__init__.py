@@ -1,1 +1,1 @@
-"""What exists: names, columns, objects and their definitions. Imports nothing of ours."""
+"""The catalog: names, columns, objects and their definitions. It imports nothing else of ctsql."""

@@ -89,11 +89,11 @@ class NotSupported(CtsqlError, NotSupportedError):
 
 
 class CommitLost(CtsqlError, OperationalError):
-    """Somebody else committed first; ours is not in."""
+    """Another process committed first; this commit is not in."""
 
 
 class CommitUnknown(CtsqlError, OperationalError):
-    """Ours may or may not be in; read again before anything else."""
+    """The commit may or may not be in; read again before anything else."""
 
 
 class EnvironmentProblem(CtsqlError, OperationalError):

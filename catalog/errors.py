@@ -8,7 +8,7 @@ a stable public name with an SQLSTATE, a message, and where one helps a detail a
         StatementError          the text is wrong; nothing ran; do not retry   (ProgrammingError)
         CatalogError            the objects are in the way                     (ProgrammingError)
         NotSupported            refused by name, by design or until later      (NotSupportedError)
-        CommitLost              somebody else committed first; ours is not in  (OperationalError)
+        CommitLost              another process committed first; ours is not in (OperationalError)
         CommitUnknown           ours may or may not be in; re-read first       (OperationalError)
         EnvironmentProblem      Java, network, disk, permissions               (OperationalError)
         DataError               a row cannot be computed                       (DataError)

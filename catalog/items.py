@@ -1,4 +1,4 @@
-"""What exists: tables, views, materialized views and continual tasks, and how they depend.
+"""The objects: tables, views, materialized views and continual tasks, and how they depend.
 
 An item keeps its definition as the user typed it. Names in a definition are resolved once, when
 the object is created, and kept by object id (``reads``): a later rename changes nothing.
@@ -156,14 +156,14 @@ class Item:
 
     @property
     def is_output(self) -> bool:
-        """Has it a table that is written by ctsql alone?"""
+        """Whether it has a table that ctsql alone writes."""
         if self.kind is ObjectKind.CONTINUAL_TASK:
             return not self.outputs
         return self.kind in (ObjectKind.MATERIALIZED_VIEW, ObjectKind.TASK_OUTPUT)
 
     @property
     def is_run(self) -> bool:
-        """Is it what ctsql runs to bring outputs up: a task or a materialized view?"""
+        """Whether ctsql runs it to bring outputs up: a task or a materialized view."""
         return self.kind in (ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK)
 
     @property
@@ -248,7 +248,7 @@ class Item:
 
     @staticmethod
     def of_entry(object_id: str, text: str) -> "Item":
-        """The item of an entry; an unreadable one says so only to whoever needs it.
+        """The item of an entry; an unreadable one raises its error only where it is used.
 
         A newer version of ctsql may have written it, or it is damaged. What can be told of it is
         kept: its name stays taken, its folder and what it reads are not removed.
@@ -333,7 +333,7 @@ class Catalog:
         raise error("UNKNOWN_RELATION", span=span, kind=kind, name=str(name), hint=hint)
 
     def check_outlined(self) -> None:
-        """Raise STORED_DATA_INVALID where nobody can tell what an object or a reader needs."""
+        """Raise STORED_DATA_INVALID where the needs of an object or a reader are not known."""
         for item in self:
             if not item.is_outlined:
                 item.checked()

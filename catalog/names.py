@@ -38,7 +38,7 @@ def unquote(part: str) -> str:
 
 
 def fold(part: str) -> str:
-    """What a name is compared by: equal for names that differ in case only."""
+    """Fold a name for comparison: equal for names that differ in case only."""
     return part.lower()
 
 
@@ -51,7 +51,7 @@ class Name:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What the name is compared and looked up by."""
+        """The key by which the name is compared and looked up."""
         return fold(self.schema), fold(self.name)
 
     def __eq__(self, other: object) -> bool:

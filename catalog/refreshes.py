@@ -104,7 +104,7 @@ def interval_text(milliseconds: int) -> str:
 
 
 def parse_every(text: str) -> Every | Cron | str:
-    """What a user wrote after EVERY, or the sentence that says what is wrong with it.
+    """Read the text after EVERY; return its parts, or a sentence that says what is wrong with it.
 
     >>> parse_every("1 day 2 hours"), parse_every("0 3 * * *")
     (Every(interval_ms=93600000, aligned_to=None), Cron(expression='0 3 * * *'))

@@ -113,7 +113,7 @@ def same_columns(one: Sequence[Column], other: Sequence[Column]) -> bool:
 
 
 def signature(columns: Iterable[Column]) -> list[tuple[str, str]]:
-    """What rows need of columns: names whatever their case, and types, in order."""
+    """Return what rows depend on in columns: names without their case, and types, in order."""
     return [(fold(c.name), c.type) for c in columns]
 
 

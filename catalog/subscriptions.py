@@ -63,7 +63,7 @@ class Subscription:
 
     @staticmethod
     def of_entry(name: str, text: str) -> "Subscription":
-        """The reader of an entry; an unreadable one says so only to whoever needs it.
+        """The reader of an entry; an unreadable one raises its error only where it is used.
 
         Args:
             name: under which it is kept.

@@ -86,7 +86,7 @@ def from_datetime(instant: datetime) -> Time:
 
 
 def parse_time(text: str | int, *, span: Span | None = None, option: str = "AS OF") -> Time:
-    """What a user wrote after AS OF.
+    """Read the text after AS OF.
 
     >>> parse_time("1970-01-01 00:00:01"), parse_time("1970-01-01T02:00+02"), parse_time("7")
     (1000, 0, 7)

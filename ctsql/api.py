@@ -258,7 +258,7 @@ class Connection:
     @contextmanager
     def _running(self, label: str) -> "Iterator[Engine]":
         """Hold the connection, with its jobs marked as its own so that they can be cancelled."""
-        from ctsql.runtime.spark.errors import converted
+        from ctsql.runtime.spark.errors import translate_spark_errors
         from ctsql.runtime.spark.session import active
 
         with self._lock:
@@ -270,7 +270,7 @@ class Connection:
             self._group = f"ctsql-{uuid.uuid4().hex}"
             context.setJobGroup(self._group, label[:200], interruptOnCancel=True)
             try:
-                with active(engine.session), converted():
+                with active(engine.session), translate_spark_errors():
                     yield engine
             finally:
                 self._group = ""
@@ -450,9 +450,9 @@ def _open_subscription(
 @contextmanager
 def _following(connection: Connection) -> "Iterator[Engine]":
     """The engine for one look of those who follow; between two, others may use it."""
-    from ctsql.runtime.spark.errors import converted
+    from ctsql.runtime.spark.errors import translate_spark_errors
 
-    with converted(), connection._running("run") as engine:
+    with translate_spark_errors(), connection._running("run") as engine:
         yield engine
 
 

@@ -4,7 +4,7 @@ from ctsql.planner.explain import explain
 from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import ast as st
 from ctsql.result import Result
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements import show as inspection
 from ctsql.runtime.statements.alter import Alteration
 from ctsql.runtime.statements.alter_task import TaskAlteration
@@ -27,7 +27,9 @@ def manage(names: Namespace, statement: st.Statement) -> Result:
         return Result.of_rows(columns, types, found, f"SHOW {len(found)}")
     if isinstance(statement, st.VerifyView):
         return Result.of_dataframe(
-            Verification(names).verify(statement), status_verb="VERIFY", convert=converted
+            Verification(names).verify(statement),
+            status_verb="VERIFY",
+            convert=translate_spark_errors,
         )
     if isinstance(statement, st.Explain):
         return _explained(Explanation(names), statement)

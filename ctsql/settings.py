@@ -8,7 +8,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.refreshes import parse_interval
 from ctsql.planner.syntax.ast import ResetSetting, SetSetting, ShowSetting
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 
 STRICT, STORED = "strict serializable", "serializable"
 ISOLATION = "isolation"
@@ -65,7 +65,7 @@ class Settings:
                 else "",
             )
         if name.startswith("spark."):
-            with converted(None, statement.span):
+            with translate_spark_errors(None, statement.span):
                 session.conf.set(statement.name, statement.value)
             return
         if name == READ_ONLY:

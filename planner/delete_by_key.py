@@ -1,4 +1,4 @@
-"""Which DELETEs find their rows by key: ``DELETE ... WHERE k IN (SELECT a FROM t)``, no more.
+"""Recognizes DELETEs that find their rows by key: ``DELETE ... WHERE k IN (SELECT a FROM t)``.
 
 Told from the text alone. Such a DELETE takes away the stored rows whose key columns equal those
 of some row of ``t``: nothing is computed that could fail on a row, so it does not matter in which
@@ -38,7 +38,7 @@ class KeyLookup:
 
 
 def sole_lookup(body: Transaction, output: str) -> KeyLookup | None:
-    """How an output's rows are found when a DELETE by key is all that looks at it.
+    """Return how an output's rows are found, if a DELETE by key is all that reads it.
 
     Args:
         output: its object id.
@@ -55,7 +55,7 @@ def sole_lookup(body: Transaction, output: str) -> KeyLookup | None:
 
 
 def key_lookup(delete: Delete) -> KeyLookup | None:
-    """How a DELETE finds its rows, if it is by key."""
+    """Return how a DELETE finds its rows, if it is by key."""
     where, output = delete.where, delete.of
     if where is None or delete.ctes is not None or not isinstance(output, SelfReference):
         return None
@@ -101,7 +101,7 @@ def _split(tokens: Tokens) -> tuple[Tokens, Tokens, Tokens] | None:
 
 
 def _alias(behind: Tokens, start: int, stop: int, name: str) -> str | None:
-    """What columns of the relation are qualified with; None if more than it stands there."""
+    """The qualifier of the relation's columns; None if FROM has more than this relation."""
     if not behind or behind[0].start != start:
         return None
     rest = [t for t in behind if t.start >= stop]

@@ -20,7 +20,7 @@ InputNode = InsertsInput | DeletesInput | ChangesInput
 def due_times(
     node: Node, changes: Callable[[InputNode], Iterable[Update[Row]]]
 ) -> list[tuple[int, int]]:
-    """What a node of due times gives: (t, d), by the transforms on collections.
+    """Evaluate a node of due times to (t, d), by the transforms on collections.
 
     Args:
         changes: the collection of an input node.

@@ -34,7 +34,7 @@ from ctsql.planner.nodes import (
     children,
     descend,
 )
-from ctsql.planner.row_local import by_row
+from ctsql.planner.row_local import is_row_local
 
 
 def explain(node: Node) -> str:
@@ -102,7 +102,7 @@ def line(node: Node) -> str:
             if node.outputs:
                 return f"TaskWrite {node.name}: all outputs or none at {at}{trim}"
             columns = _columns(node.columns)
-            jobs = "; Ts that wait share a job and a commit" if by_row(node) else ""
+            jobs = "; Ts that wait share a job and a commit" if is_row_local(node) else ""
             return f"TaskWrite {node.name} ({columns}): one commit at {at}{trim}{jobs}"
         case ViewWrite():
             columns = _columns(node.columns)
@@ -126,7 +126,7 @@ def _repeated(node: Transaction) -> str:
 
 
 def _looked_up(node: Transaction) -> str:
-    """Of which outputs the rows are found by key, when the change is small."""
+    """Name the outputs whose rows are found by key when the change is small."""
     if node.iterations > 1:
         return ""
     outputs = {n.object_id: n.name for n in descend(node) if isinstance(n, SelfReference)}

@@ -75,7 +75,7 @@ class ChangesInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NormalReference:
-    """The contents as of T, by binding, whoever changes it later."""
+    """The contents as of T, by binding, whatever is committed later."""
 
     object_id: str
     name: Name
@@ -171,7 +171,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeClause:
-    """What a MERGE does with the rows of one kind, where the condition is true."""
+    """The action of a MERGE on the rows of one kind, where the condition is true."""
 
     when: MergeWhen
     action: MergeAction
@@ -256,7 +256,7 @@ class TaskWrite:
 
     @property
     def written(self) -> tuple[TaskOutput, ...]:
-        """What the body writes: the outputs, or the task itself."""
+        """The objects that the body writes: the outputs, or the task itself."""
         own = TaskOutput(object_id=self.object_id, name=self.name, columns=self.columns)
         return self.outputs or (own,)
 

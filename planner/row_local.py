@@ -1,4 +1,4 @@
-"""Whether waiting changes may be computed together, each row still known by its time. Pure.
+"""Decides whether the changes of several Ts may be computed together. Pure.
 
 A body of INSERTs that take the input's inserted rows one by one gives for each T rows that depend
 on the rows inserted at T and on nothing else. So the body may be run once over the rows of many Ts,
@@ -39,8 +39,8 @@ _BEFORE_PARENTHESIS = word_set(
 )
 
 
-def by_row(plan: TaskWrite) -> bool:
-    """May the changes of several times be computed together?"""
+def is_row_local(plan: TaskWrite) -> bool:
+    """Whether the changes of several times may be computed together."""
     transaction = plan.transaction
     inputs = {getattr(node, "object_id", None) for node in plan.inputs}
     return (
@@ -53,10 +53,10 @@ def by_row(plan: TaskWrite) -> bool:
     )
 
 
-def timed(transaction: Transaction) -> Transaction:
+def carry_time(transaction: Transaction) -> Transaction:
     """The same body with the column :data:`TIME` carried from the input to what it inserts.
 
-    To be used only where :func:`by_row` holds, with ``now()`` meaning that column.
+    To be used only where :func:`is_row_local` holds, with ``now()`` meaning that column.
     """
     statements = [
         replace(s, query=_timed(s.query)) for s in transaction.statements if isinstance(s, Insert)
@@ -98,19 +98,19 @@ def _from(tokens: Tokens) -> Token | None:
 
 
 def _has_qualified_star(tokens: Tokens) -> bool:
-    """Does ``t.*`` stand for columns anywhere?"""
+    """Whether ``t.*`` stands for columns anywhere."""
     return any(b.upper == "*" and a.upper == "." for a, b in pairwise(tokens))
 
 
 def _stars(tokens: Tokens) -> list[Token]:
-    """Where ``*`` by itself stands for all columns of the input."""
+    """Find each ``*`` that by itself stands for all columns of the input."""
     pairs = pairwise(tokens)
     return [b for a, b in pairs if b.upper == "*" and a.upper in ("SELECT", ",", "(")]
 
 
 def _timed(query: Query) -> Query:
     (relation,) = query.relations
-    assert isinstance(relation, InsertsInput)  # by_row() saw to it
+    assert isinstance(relation, InsertsInput)  # is_row_local() saw to it
     tokens = tokenise(query.sql.span)
     last = _from(tokens)
     assert last is not None

@@ -19,8 +19,8 @@ from ctsql.runtime.delta.overlay import ReadOnlyGateway
 from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.failures import note_view_failure
-from ctsql.runtime.spark.errors import converted
-from ctsql.runtime.spark.session import cloned
+from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.session import clone_session
 from ctsql.runtime.tasks.progress import (
     check_not_failed,
     complete_through,
@@ -79,7 +79,7 @@ class Engine:
                     hint="Check the path, or connect without read_only to make a warehouse.",
                 )
             # Creation is a commit too. The catalog comes last: where it is, all is.
-            with converted(), folder_lock(system):
+            with translate_spark_errors(), folder_lock(system):
                 Timeline.create(self.gateway, timeline_at)
                 DeltaCatalog.create(self.gateway, catalog_at)
         self.catalog_store = DeltaCatalog(self.gateway, catalog_at, warehouse)
@@ -137,7 +137,7 @@ class Engine:
 
     def for_thread(self) -> "Engine":
         """An engine for another thread: same warehouse, a session of its own."""
-        made = Engine(cloned(self.session), self._given, read_only=self.read_only)
+        made = Engine(clone_session(self.session), self._given, read_only=self.read_only)
         made.tick_ms = self.tick_ms
         return made
 
@@ -269,7 +269,7 @@ class Engine:
             strict: strictly serializable; else what is stored.
         """
         stored = nullcontext() if strict or as_of is not None else self.as_stored()
-        with stored, converted():
+        with stored, translate_spark_errors():
             items = [self.relations.item(i) for i in read_objects(query)]
             at = self.read_time(items, as_of=as_of, as_of_span=as_of_span, strict=strict)
             check_columns(self.warehouse, query)

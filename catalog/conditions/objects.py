@@ -69,7 +69,7 @@ OBJECTS: tuple[Condition, ...] = (
         "55000",
         CatalogError,
         message='view "{name}" was replaced since the subscription to it began',
-        detail="What changed in it is told of one query only.",
+        detail="A subscription delivers the changes of one query only.",
         hint="{hint}",
     ),
     Condition(

@@ -170,7 +170,7 @@ RUNNING: tuple[Condition, ...] = (
         "TRANSACTION_CONFLICT",
         "40001",
         CommitLost,
-        message='table "{name}" was changed by somebody else: the transaction is rolled back',
+        message='table "{name}" was changed by another writer: the transaction is rolled back',
         detail="{detail}",
         hint="Run the transaction again, from BEGIN on.",
     ),

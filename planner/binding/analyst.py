@@ -8,13 +8,13 @@ from ctsql.planner.nodes import Delete, Merge, Query, Update
 
 
 class Analyst(Protocol):
-    """What Spark's analyser says; raises errors of ours with spans into the user's text."""
+    """Asks Spark's analyzer; its errors are conditions with spans into the user's text."""
 
     def columns(self, query: Query) -> tuple[Column, ...]:
         """Names and types of a query's result."""
 
     def is_deterministic(self, query: Query) -> bool:
-        """Does a query give the same result on the same data, as far as Spark knows?"""
+        """Whether a query gives the same result on the same data, as far as Spark knows."""
 
     def check_predicate(self, delete: Delete, columns: Sequence[Column]) -> None:
         """The predicate of a DELETE over a table with these columns must be a condition."""
@@ -31,7 +31,7 @@ class Analyst(Protocol):
         """The types of values that read no relation."""
 
     def set_own(self, object_id: str, columns: Sequence[Column]) -> None:
-        """What an output being defined looks like, for a body that reads it."""
+        """Set the columns of an output that is being defined, for a body that reads it."""
 
     def assignable(self, given: str, declared: str) -> bool:
-        """May a value of a type be stored in a column of another (ANSI store assignment)?"""
+        """Whether values of a type may be stored in a column of another (ANSI store assignment)."""

@@ -270,6 +270,6 @@ def refresh_parts(statement: CreateMaterializedView) -> tuple[RefreshPart, ...] 
 
 
 def refresh_policy(statement: CreateMaterializedView) -> str:
-    """What REFRESH POLICY says."""
+    """Return the value of REFRESH POLICY."""
     values = [str(o.value) for o in statement.options if o.name == POLICY]
     return values[0] if values else POLICY_AUTO

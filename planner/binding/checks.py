@@ -1,4 +1,4 @@
-"""What is refused of a definition whose names and types are known."""
+"""Refusals of a definition whose names and types are known."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -96,7 +96,7 @@ def check_updatable(columns: Sequence[Column], span: Span) -> None:
 
 
 def forbidden_in(name: str) -> str:
-    """Which characters of a name no stored column's name may have, as a sentence.
+    """Name the characters that no stored column's name may have, in a sentence.
 
     >>> forbidden_in("a b;c")
     "It has a space and ;. A stored column's name has no spaces, tabs, line ends nor ,;{}()=."

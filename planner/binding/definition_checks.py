@@ -1,4 +1,4 @@
-"""What definitions must keep to: asserted columns, and functions with one result only."""
+"""Checks of definitions: asserted columns exist, and functions are deterministic."""
 
 from collections.abc import Callable, Sequence
 

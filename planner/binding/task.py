@@ -160,7 +160,7 @@ def _inputs(binder: Binder, statement: CreateContinualTask, own: Item) -> list[I
 
 
 def _followed(inputs: Sequence[Node], transaction: Transaction) -> tuple[Node, ...]:
-    """What a task runs for: its inputs' inserts, and deletes where it reads deletes."""
+    """The changes that a task runs for: its inputs' inserts, and deletes where it reads deletes."""
     reads_deletes = {
         n.object_id
         for n in descend(transaction)
@@ -211,7 +211,7 @@ def _declared(column: ColumnDef) -> Column:
 
 
 def _iterations(statement: CreateContinualTask) -> int | None:
-    """How often the body may run at a time; None until nothing changes."""
+    """How often the body may run at one T; None to run it until nothing changes."""
     values = [o.value for o in statement.options if o.name == "ITERATIONS"]
     value = values[0] if values else 1
     assert isinstance(value, int) or value == FIXPOINT  # the parser gives nothing else

@@ -248,6 +248,6 @@ class BodyBinder:
 
 
 def _of_source(alias: str, column: Column, star: Span) -> Query:
-    """What ``*`` gives a column: the source's column of that name."""
+    """The value that ``*`` gives a column: the source's column of that name."""
     edit = Edit(span=star, text=f"{alias}.{quote(column.name)}")
     return Query(sql=SqlText(span=star, edits=(edit,)), relations=(), columns=())

@@ -126,7 +126,7 @@ def struct(terms: Iterable[str]) -> str:
 
 
 class _Form:
-    """What the three ways of keeping state have in common."""
+    """The common part of the three ways of keeping state."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class _Form:
         return " AND ".join(f"{one}.{k} <=> {other}.{k}" for k in [*self.keys, *more])
 
     def event_order(self, of: str = "") -> list[str]:
-        """What orders the events of a key (O1)."""
+        """The terms that order the events of a key (O1)."""
         return [f"{of}{SEQUENCE}", f"{of}{DELETED}", *self.value_terms(self.values, of)]
 
     def value_terms(self, columns: Iterable[Column], of: str = "") -> list[str]:
@@ -193,7 +193,7 @@ class _Form:
         raise NotImplementedError
 
     def view_query(self) -> tuple[list[str], str]:
-        """What the target shows: columns, and the condition."""
+        """The columns and the condition of the target view."""
         return self.names, f"NOT {DELETED}"
 
     def replaced(self, rows: str, identity: Sequence[str], compared: Sequence[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Change plans: how a view's query follows the changes of its tables.
 
 :func:`change_plan` reads a query and gives a :class:`ChangePlan`, or says why there is none. Pure:
-it makes SQL texts, and what runs them is somebody else's.
+it makes SQL texts and does not run them.
 """
 
 from ctsql.planner.ivm.parse.query import PlainView, Relation

@@ -19,17 +19,17 @@ from ctsql.planner.ivm.algebra.nodes import (
     LateralJoin,
     Limit,
     Node,
+    OuterOrSemiJoin,
     Part,
     Project,
-    Restricted,
-    Rows,
     Scan,
+    SemiJoinRestriction,
     SetOperation,
-    SideJoin,
-    StateRows,
     Step,
+    StoredGroups,
     Subquery,
     UnionAll,
+    Values,
     Window,
 )
 from ctsql.planner.ivm.algebra.reasons import Reason
@@ -88,7 +88,7 @@ def label(node: Node) -> str:
     match node:
         case Scan():
             return f"Scan {node.table}"
-        case Rows():
+        case Values():
             return "Constants"
         case Filter():
             return f"Filter {_all(node.predicates)}"
@@ -97,7 +97,7 @@ def label(node: Node) -> str:
         case Join():
             kind = f"Join of {len(node.children)}"
             return f"{kind} on {_all(node.conditions)}" if node.conditions else f"{kind}, crossed"
-        case SideJoin():
+        case OuterOrSemiJoin():
             on = f" on {_all(node.conditions)}" if node.conditions else ""
             return f"{node.kind.value.capitalize()}{on}"
         case LateralJoin():
@@ -118,7 +118,7 @@ def label(node: Node) -> str:
         case Limit():
             order = ", ".join(f"{text_of(o.expr)} {o.direction}".strip() for o in node.order)
             return f"First {node.limit} by {order}"
-        case Step() | StateRows() | Restricted() | ConstantDiff():
+        case Step() | StoredGroups() | SemiJoinRestriction() | ConstantDiff():
             return type(node).__name__
         case _:
             assert_never(node)

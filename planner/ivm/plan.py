@@ -26,12 +26,12 @@ from ctsql.planner.ivm.algebra.nodes import (
     Scan,
 )
 from ctsql.planner.ivm.algebra.reasons import Reason, Refused
-from ctsql.planner.ivm.algebra.traversal import descend, replaced
+from ctsql.planner.ivm.algebra.traversal import descend, replace_nodes
 from ctsql.planner.ivm.parse.query import Relation, compile_query
-from ctsql.planner.ivm.rewrites.column_pruning import pruned
+from ctsql.planner.ivm.rewrites.column_pruning import prune
 from ctsql.planner.ivm.rewrites.exactness import inexact
 from ctsql.planner.ivm.rules import change
-from ctsql.planner.ivm.rules.context import Applied, Changes
+from ctsql.planner.ivm.rules.context import Applied, DeltaDerivation
 from ctsql.planner.ivm.rules.counting import State, initial, stored_groups
 from ctsql.planner.ivm.sql.queries import (
     ChangeTexts,
@@ -112,8 +112,8 @@ class ChangePlan:
     def normal(self) -> Text:
         """The whole query, printed from the nodes.
 
-        Whoever runs the plan compares what this text and the user's own mean, once: then a
-        misread query cannot become a wrong change.
+        Before the plan is first run, Spark's plans of this text and of the user's are compared,
+        so that a misread query cannot become a wrong change.
         """
         return self._final(self.query, signed=False)
 
@@ -138,7 +138,7 @@ class ChangePlan:
             return None
         return self._with_states(changes, found, signed=True)
 
-    def _with_states(self, changes: Changes, rows: Node, *, signed: bool) -> ChangeTexts:
+    def _with_states(self, changes: DeltaDerivation, rows: Node, *, signed: bool) -> ChangeTexts:
         used = {}
         for number, (after, before) in changes.groups.items():
             keys, pairs = changes.state_keys.get(number, (None, ()))
@@ -154,12 +154,12 @@ class ChangePlan:
 
     @property
     def is_limited(self) -> bool:
-        """Does the view hold the first rows of others?"""
+        """Whether the view holds the first rows of a larger result."""
         return limit_top(self.query) is not None
 
     @property
     def reads_all_groups(self) -> bool:
-        """Is the view kept from all groups of its state table (see :meth:`chosen`)?"""
+        """Whether the view is computed from all groups of its state table (see :meth:`chosen`)."""
         return self.is_limited or bool(compared_groups(self.query))
 
     def chosen(self, changed: Collection[str], states: Collection[int]) -> ChangeTexts | None:
@@ -176,7 +176,7 @@ class ChangePlan:
 
     @property
     def adds_groups(self) -> bool:
-        """Can a change be added to groups that the view holds (see :meth:`keyed`)?"""
+        """Whether a change can be added to groups that the view holds (see :meth:`keyed`)."""
         top = keyed_top(self.query)
         return self.inexact is None and top is not None and can_add(top, self.query)
 
@@ -246,7 +246,7 @@ class ChangePlan:
         node, _ = self._aggregate(number)
         rows = stored_groups(node, self._changes((), [number]))
         assert rows is not None  # this is its state
-        return self._final(replaced(self.query, {node: rows}), signed=False)
+        return self._final(replace_nodes(self.query, {node: rows}), signed=False)
 
     # ---- for people
 
@@ -273,9 +273,9 @@ class ChangePlan:
 
     # ---- parts
 
-    def _changes(self, changed: Collection[str], states: Collection[int] = ()) -> Changes:
+    def _changes(self, changed: Collection[str], states: Collection[int] = ()) -> DeltaDerivation:
         numbers = {n: s.number for n, s in self._aggregates() if s.number in states}
-        return Changes(changed, _above(self.query), change, numbers.get)
+        return DeltaDerivation(changed, _above(self.query), change, numbers.get)
 
     def _aggregates(self) -> list[tuple[Aggregate, State]]:
         return state_tables(self.query)
@@ -300,7 +300,7 @@ def _whole(node: Node) -> Text:
     return _text(node, node.columns, [c.sql for c in node.columns])
 
 
-def _steps(changes: Changes) -> tuple[StepText, ...]:
+def _steps(changes: DeltaDerivation) -> tuple[StepText, ...]:
     return tuple(
         StepText(
             name=s.name,
@@ -335,7 +335,7 @@ def change_plan(
         node, names, _ = compile_query(sql, relations)
     except Refused as refusal:
         return NoChangePlan(refusal.reason)
-    node = widened(pruned(node, node.columns), node)
+    node = widened(prune(node, node.columns), node)
     blocked = list(inexact(node))
     reason = None
     if blocked:

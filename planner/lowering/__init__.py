@@ -8,9 +8,8 @@ from ctsql.planner.lowering.char_types import (
     without_padding,
 )
 from ctsql.planner.lowering.context import EMPTY, Context, Found, Sources
-from ctsql.planner.lowering.error_hook import Failures
 from ctsql.planner.lowering.merge import assigned
-from ctsql.planner.lowering.output_state import Held, View, together
+from ctsql.planner.lowering.output_state import OutputState, View, union_all
 from ctsql.planner.lowering.queries import lower_query, temporary_view
 from ctsql.planner.lowering.store_assignment import value_text
 from ctsql.planner.lowering.transaction import (
@@ -25,9 +24,8 @@ from ctsql.planner.lowering.view import checked, lower_view, stored_types
 __all__ = [
     "EMPTY",
     "Context",
-    "Failures",
     "Found",
-    "Held",
+    "OutputState",
     "Proposal",
     "Sources",
     "View",
@@ -45,7 +43,7 @@ __all__ = [
     "lower_view",
     "stored_types",
     "temporary_view",
-    "together",
+    "union_all",
     "value_text",
     "without_padding",
 ]

@@ -31,7 +31,7 @@ def declared_type(field: T.StructField) -> str:
 
 
 def is_padded(field: T.StructField) -> bool:
-    """Is it a CHAR, or is there one in it? A VARCHAR is compared as the text that it is."""
+    """Whether it is or contains a CHAR, whose comparison pads; a VARCHAR is compared as stored."""
     return _PADDED.search(declared_type(field)) is not None
 
 

@@ -1,13 +1,16 @@
-"""What lowering is given: where rows come from, and the time.
+"""The context of lowering: the source of rows, and the time.
 
 The planner never calls the runtime: it asks for DataFrames through the :class:`Sources` protocol.
 """
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ctsql.catalog.spans import Span
 from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.syntax.ast import ClockCall, ClockKind
 
@@ -22,8 +25,24 @@ class Found:
     rows: DataFrame | None
 
 
+class Sent(Protocol):
+    """Text given to Spark that knows where its characters come from."""
+
+    @property
+    def text(self) -> str:
+        """The text that Spark runs."""
+
+    def origin(self, offset: int) -> int:
+        """The offset in the user's text of an offset in ``text``."""
+
+
 class Sources(Protocol):
     """The rows of objects at a time."""
+
+    def translate_errors(
+        self, sent: Sent, span: Span, relation_name: Callable[[str], str]
+    ) -> AbstractContextManager[None]:
+        """Translate what Spark raises inside to errors of ctsql, at places in the user's text."""
 
     def contents(self, object_id: str, at: int) -> DataFrame:
         """The whole contents as of T."""
@@ -38,7 +57,7 @@ class Sources(Protocol):
         """The rows changed at T, each once, with the column ``DIFF``."""
 
     def stored(self, object_id: str) -> DataFrame | None:
-        """What an output holds, with the columns that locate each row; None when it is empty."""
+        """Return an output's rows with the columns that locate each; None when it is empty."""
 
     def stored_with_keys(self, lookup: KeyLookup, at: int) -> "Found | None":
         """The stored rows that a lookup is after; a key that is NULL finds nothing.
@@ -62,7 +81,7 @@ class Context:
     clock_at: int | str | None = None
 
     def clock(self, call: ClockCall) -> str:
-        """What a clock call is replaced by: the time T of this run."""
+        """The text that replaces a clock call: the time T of this run."""
         instant = f"timestamp_millis({self.clock_at})"
         match call.kind:
             case ClockKind.TIMESTAMP:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, Window, functions as F
 
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import ACTION, HELD, VALUE_
-from ctsql.planner.lowering.output_state import Held, View, together
+from ctsql.planner.lowering.output_state import OutputState, View, union_all
 from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.lowering.store_assignment import as_stored, cast_type
 from ctsql.planner.nodes import Merge, MergeClause, Query, SelfReference
@@ -26,8 +26,8 @@ Pieces = list[str | Query]
 AMBIGUOUS_MATCH = "a row of the output is matched by several rows of the source of MERGE"
 
 
-def lower_merge(node: Merge, view: View, *, later: bool) -> Held:
-    """What the output holds after a MERGE; ``later`` says whether stored rows matter then."""
+def lower_merge(node: Merge, view: View, *, later: bool) -> OutputState:
+    """Return the output's state after a MERGE; ``later``: whether stored rows are needed then."""
     held = view.held
     lowering = _Lowering(node, view)
     stored, inserts, victims = held.stored, held.inserts, held.victims
@@ -38,13 +38,13 @@ def lower_merge(node: Merge, view: View, *, later: bool) -> Held:
         for gone, made in lowering.changed(rows):
             fresh.append(made)
             if rows is stored:
-                victims = together(victims, gone.select(*backtick_all(rows.columns)))
+                victims = union_all(victims, gone.select(*backtick_all(rows.columns)))
     if stored is not None and later:
         stored = lowering.kept(stored)
     if inserts is not None:
         inserts = lowering.kept(inserts)
     fresh += [lowering.inserted(i) for i in range(len(lowering.of(MergeWhen.NOT_MATCHED)))]
-    return Held(stored, together(inserts, *fresh), victims)
+    return OutputState(stored, union_all(inserts, *fresh), victims)
 
 
 class _Lowering:
@@ -166,7 +166,7 @@ class _Lowering:
     # ---- rows of the source
 
     def inserted(self, number: int) -> DataFrame:
-        """What the so-manieth WHEN NOT MATCHED clause inserts."""
+        """The rows that the WHEN NOT MATCHED clause of this number inserts."""
         node, clauses = self.node, self.of(MergeWhen.NOT_MATCHED)
         clause = clauses[number]
         pieces: Pieces = ["SELECT "]

@@ -1,4 +1,4 @@
-"""What a task's outputs hold while its body runs, and how a statement sees them.
+"""The state of a task's outputs while its body runs, and how a statement sees it.
 
     C_i = base - victims + inserts
 
@@ -26,7 +26,7 @@ from ctsql.planner.syntax.ast import RelationRef, SqlText
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class OutputState:
     """The output, part by part.
 
     Attributes:
@@ -48,7 +48,7 @@ class Held:
         return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
 
 
-def together(*frames: DataFrame | None) -> DataFrame | None:
+def union_all(*frames: DataFrame | None) -> DataFrame | None:
     """The rows of all that are there, as a multiset."""
     found: DataFrame | None = None
     for frame in frames:
@@ -59,17 +59,17 @@ def together(*frames: DataFrame | None) -> DataFrame | None:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How the texts of one statement see relations: the outputs as the statement found them.
+    """The relations that the texts of one statement see: the outputs as the statement found them.
 
     Attributes:
         held: the output that is written. ctes: the WITH clause in front of all texts.
         others: every output by its id, where there are several.
     """
 
-    held: Held
+    held: OutputState
     context: Context
     ctes: Query | None = None
-    others: Mapping[str, Held] = field(default_factory=dict)
+    others: Mapping[str, OutputState] = field(default_factory=dict)
 
     def contents(self, own: SelfReference) -> DataFrame:
         """All rows of an output."""

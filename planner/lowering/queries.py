@@ -16,7 +16,6 @@ from ctsql.catalog.names import backtick_all, fold
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering.context import Context
-from ctsql.planner.lowering.error_hook import Failures
 from ctsql.planner.nodes import (
     ChangesInput,
     DeletesInput,
@@ -40,7 +39,7 @@ class Composed:
 
     @property
     def text(self) -> str:
-        """What Spark is given."""
+        """The text that Spark runs."""
         return "".join(p if isinstance(p, str) else p.text for p in self.parts)
 
     def origin(self, offset: int) -> int:
@@ -190,5 +189,5 @@ def rewritten_text(
 
 def _run(sent: Composed, span: Span, names: dict[RelationRef, str], context: Context) -> DataFrame:
     shown = {name: ref.span.text for ref, name in names.items()}
-    with Failures.current()(sent, span, lambda name: shown.get(name, name)):
+    with context.sources.translate_errors(sent, span, lambda name: shown.get(name, name)):
         return context.session.sql(sent.text)

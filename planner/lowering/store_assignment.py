@@ -43,7 +43,7 @@ def _head(type_: str) -> str:
 
 
 def may_store(given: str, stored: str) -> bool:
-    """Does a value of a type go into a column without a CAST? As an INSERT of Spark has it.
+    """Whether a value of a type is stored in a column without a CAST, as by Spark's INSERT.
 
     What is nested is not looked into.
 
@@ -59,7 +59,7 @@ def may_store(given: str, stored: str) -> bool:
 
 
 def is_exact(given: str, stored: str) -> bool:
-    """Is a value of a type, cast to another one, the same value or else an error?
+    """Whether a cast from a type to another one keeps every value, or fails.
 
     >>> is_exact("bigint", "int"), is_exact("double", "bigint"), is_exact("string", "varchar(3)")
     (True, False, True)

@@ -1,9 +1,9 @@
 """Lowering of a task's body: a fold over its statements.
 
 A statement writes one output and may read all of them. It sees stored rows that are still there
-and proposed rows (:class:`Held`). A DELETE takes away from both; a row that two DELETEs match is
-deleted once, because the first takes it out of what the second sees. An UPDATE and a MERGE take
-rows away and propose others.
+and proposed rows (:class:`OutputState`). A DELETE takes away from both; a row that two DELETEs
+match is deleted once, because the first takes it out of what the second sees. An UPDATE and a
+MERGE take rows away and propose others.
 
 Limit: everything is one lazy plan for each output; a body of n statements that take rows away
 reads the output's files n times at most.
@@ -21,7 +21,7 @@ from ctsql.catalog.reserved_columns import COLUMN_, VALUE_
 from ctsql.planner.delete_by_key import sole_lookup
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.merge import lower_merge
-from ctsql.planner.lowering.output_state import Held, View, together
+from ctsql.planner.lowering.output_state import OutputState, View, union_all
 from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.lowering.store_assignment import as_stored, may_store, value_text
 from ctsql.planner.lowering.type_names import type_name
@@ -41,7 +41,7 @@ from ctsql.planner.nodes import (
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a body proposes for one output, before it is consolidated.
+    """The rows that a body proposes for one output, before they are consolidated.
 
     Attributes:
         inserts: rows to insert; None when no row can be.
@@ -53,13 +53,13 @@ class Proposal:
 
 
 def lower_transaction(node: Transaction, context: Context) -> dict[str, Proposal]:
-    """What one run of the statements proposes at ``context.at``, for each output it writes."""
+    """Return what one run of the statements proposes at ``context.at``, for each output."""
     after = lower_statements(node, context, base(node, context, by_key=True))
     return {o: Proposal(held.inserts, held.victims) for o, held in after.items()}
 
 
-def base(node: Transaction, context: Context, *, by_key: bool = False) -> dict[str, Held]:
-    """What each output that is written or read holds as of T - 1, if any statement looks at it.
+def base(node: Transaction, context: Context, *, by_key: bool = False) -> dict[str, OutputState]:
+    """Return each output's rows as of T - 1, where a statement reads them.
 
     Args:
         by_key: for one run, an output's stored rows may be left out where all that looks at them
@@ -70,11 +70,11 @@ def base(node: Transaction, context: Context, *, by_key: bool = False) -> dict[s
     held = {}
     for o in sorted(outputs):
         found = _found_by_key(node, o, context) if by_key else None
-        held[o] = found or Held(context.sources.stored(o) if o in looked else None)
+        held[o] = found or OutputState(context.sources.stored(o) if o in looked else None)
     return held
 
 
-def _found_by_key(node: Transaction, output: str, context: Context) -> Held | None:
+def _found_by_key(node: Transaction, output: str, context: Context) -> OutputState | None:
     """An output when a DELETE by key is all that looks at it, and its rows were found by key.
 
     They are victims from the start, as it does not matter what earlier statements proposed; no
@@ -84,13 +84,13 @@ def _found_by_key(node: Transaction, output: str, context: Context) -> Held | No
     if lookup is None:
         return None
     found = context.sources.stored_with_keys(lookup, context.at)
-    return None if found is None else Held(None, None, found.rows)
+    return None if found is None else OutputState(None, None, found.rows)
 
 
 def lower_statements(
-    node: Transaction, context: Context, held: Mapping[str, Held], *, keep: bool = False
-) -> dict[str, Held]:
-    """What the outputs hold after the statements.
+    node: Transaction, context: Context, held: Mapping[str, OutputState], *, keep: bool = False
+) -> dict[str, OutputState]:
+    """Return the outputs' state after the statements.
 
     Args:
         held: what each holds before. keep: what is left of the stored rows is wanted; without it,
@@ -115,65 +115,65 @@ def _written(statement: Insert | Delete | Update | Merge) -> str:
 
 
 def _looks(statement: Node) -> list[SelfReference]:
-    """Where a statement looks at what an output holds."""
+    """Return the nodes by which a statement reads an output."""
     return [n for n in descend(statement) if isinstance(n, SelfReference)]
 
 
 @singledispatch
-def _step(statement: object, _view: View, _later: bool) -> Held:
-    """What the output holds after a statement; ``_later`` says whether stored rows matter then."""
+def _step(statement: object, _view: View, _later: bool) -> OutputState:
+    """The output after a statement; ``_later`` says whether stored rows are needed then."""
     raise TypeError(f"{type(statement).__name__} is no statement of a body")
 
 
 @_step.register
-def _(statement: Insert, view: View, _later: bool) -> Held:
+def _(statement: Insert, view: View, _later: bool) -> OutputState:
     held = view.held
-    inserts = together(held.inserts, _inserted(statement, view))
-    return Held(held.stored, inserts, held.victims)
+    inserts = union_all(held.inserts, _inserted(statement, view))
+    return OutputState(held.stored, inserts, held.victims)
 
 
 @_step.register
-def _(statement: Delete, view: View, later: bool) -> Held:
+def _(statement: Delete, view: View, later: bool) -> OutputState:
     held, where, alias = view.held, statement.where, statement.alias
     victims = held.victims
     if held.stored is not None:
-        victims = together(victims, _matching(view, held.stored, alias, where, keep=False))
+        victims = union_all(victims, _matching(view, held.stored, alias, where, keep=False))
     if where is None:
-        return Held(None, None, victims)
+        return OutputState(None, None, victims)
     stored, inserts = held.stored, held.inserts
     if stored is not None and later:
         stored = _matching(view, stored, alias, where, keep=True)
     if inserts is not None:
         inserts = _matching(view, inserts, alias, where, keep=True)
-    return Held(stored, inserts, victims)
+    return OutputState(stored, inserts, victims)
 
 
 @_step.register
-def _(statement: Update, view: View, later: bool) -> Held:
+def _(statement: Update, view: View, later: bool) -> OutputState:
     held, where, alias = view.held, statement.where, statement.alias
     stored, inserts, victims = held.stored, held.inserts, held.victims
     fresh = [_updated(statement, view, f) for f in (stored, inserts) if f is not None]
     if stored is not None:
-        victims = together(victims, _matching(view, stored, alias, where, keep=False))
+        victims = union_all(victims, _matching(view, stored, alias, where, keep=False))
     if where is None:
-        return Held(None, together(*fresh), victims)
+        return OutputState(None, union_all(*fresh), victims)
     if stored is not None and later:
         stored = _matching(view, stored, alias, where, keep=True)
     if inserts is not None:
         inserts = _matching(view, inserts, alias, where, keep=True)
-    return Held(stored, together(inserts, *fresh), victims)
+    return OutputState(stored, union_all(inserts, *fresh), victims)
 
 
 @_step.register
-def _(statement: Merge, view: View, later: bool) -> Held:
+def _(statement: Merge, view: View, later: bool) -> OutputState:
     return lower_merge(statement, view, later=later)
 
 
 def lower_inserts(node: Transaction, context: Context, *carried: str) -> DataFrame:
-    """What a body of INSERTs proposes, with further columns that its queries end with."""
-    view = View(Held(None), context)
+    """Return what a body of INSERTs proposes, with further columns at the end of its queries."""
+    view = View(OutputState(None), context)
     inserts = [s for s in node.statements if isinstance(s, Insert)]
-    made = together(*(_inserted(s, view, carried) for s in inserts))
+    made = union_all(*(_inserted(s, view, carried) for s in inserts))
     assert made is not None  # there is a statement
     return made
 

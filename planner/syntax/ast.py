@@ -416,7 +416,7 @@ class CreateFlow:
 
 
 class TransactionVerb(Enum):
-    """What is to become of a transaction."""
+    """The action on a transaction."""
 
     BEGIN = "BEGIN"
     COMMIT = "COMMIT"

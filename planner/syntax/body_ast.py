@@ -61,7 +61,7 @@ class UpdateStatement:
 
 
 class MergeWhen(Enum):
-    """Which rows a clause of a MERGE is about."""
+    """The rows that a clause of a MERGE is for."""
 
     MATCHED = "matched"
     NOT_MATCHED = "not matched"
@@ -69,7 +69,7 @@ class MergeWhen(Enum):
 
 
 class MergeAction(Enum):
-    """What a clause of a MERGE does."""
+    """The action of a clause of a MERGE."""
 
     UPDATE = "update"
     DELETE = "delete"

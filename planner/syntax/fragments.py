@@ -8,7 +8,7 @@ from ctsql.catalog.spans import Span
 
 
 class ChangeKind(Enum):
-    """What ``inserts(t)`` and its like read of a relation, in the body of a task."""
+    """The part of a relation that ``inserts(t)`` and its like read, in the body of a task."""
 
     INSERTS = "inserts"
     DELETES = "deletes"
@@ -41,12 +41,12 @@ class RelationRef:
 
     @property
     def name_span(self) -> Span:
-        """Where the name itself stands."""
+        """The span of the name itself."""
         return self.inner or self.span
 
 
 class ClockKind(Enum):
-    """Which clock a call reads."""
+    """The clock that a call reads."""
 
     TIMESTAMP = "timestamp"  # now(), current_timestamp, current_timestamp()
     DATE = "date"  # current_date, current_date(), curdate()

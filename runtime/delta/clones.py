@@ -16,7 +16,7 @@ from ctsql.runtime.delta.table import DeltaTable, Gateway
 from ctsql.runtime.delta.transaction import files_by_name, relative_path, whole_file
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 
 FOLDER = "txn-"
 _ID_LENGTH = 20
@@ -38,7 +38,7 @@ class Clone:
         self.version = version
         self.folder = f"{FOLDER}{group}"
         self.location = f"{table.location}/{self.folder}"
-        with converted():
+        with translate_spark_errors():
             # A folder with a log is a table by itself, not a partition of the one around it.
             path = gateway.jvm.org.apache.hadoop.fs.Path(f"{self.location}/_delta_log")
             path.getFileSystem(table.log.newDeltaHadoopConf()).mkdirs(path)

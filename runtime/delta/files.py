@@ -19,7 +19,7 @@ from ctsql.runtime.delta.table import DeltaTable, Gateway
 from ctsql.runtime.log.batches import StagedFile
 from ctsql.runtime.log.data_files import Bin, DataFile, FileStat, StoredFile
 from ctsql.runtime.log.protocol import Conflict
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 
 LOG_FOLDER = "_delta_log"
 CHANGE_FOLDER = "_change_data"
@@ -104,7 +104,7 @@ def _landed(table: DeltaTable, staged: Sequence[StagedFile], *, after: int) -> i
 def optimize(table: DeltaTable) -> Compacted:
     """Delta's own OPTIMIZE, for tables that others may have clustered; waits for other writers."""
     before = table.version()
-    with commit_lock(table.location), converted():
+    with commit_lock(table.location), translate_spark_errors():
         table.gateway.session.sql(f"OPTIMIZE delta.`{table.location}`")
     commits = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
     rewrites = [c for c in commits if not c.changes_data and c.adds]
@@ -127,7 +127,7 @@ def stored_files(table: DeltaTable) -> list[StoredFile]:
 
     They come to the driver one by one, as the live files do.
     """
-    with converted():
+    with translate_spark_errors():
         return list(_listed(table, table.jpath, ""))
 
 
@@ -160,7 +160,7 @@ def delete_files(table: DeltaTable, files: Sequence[StoredFile]) -> list[StoredF
         return []
     path_class = table.gateway.jvm.org.apache.hadoop.fs.Path
     gone: list[StoredFile] = []
-    with converted():
+    with translate_spark_errors():
         live = _live_places(table)
         for file in files:
             path = table._fs.makeQualified(path_class(table.jpath, file.path))
@@ -194,7 +194,7 @@ def first_logged(table: DeltaTable) -> int:
     """
     if table.oldest_seen is not None and table.has(table.oldest_seen):
         return table.oldest_seen
-    with converted():
+    with translate_spark_errors():
         statuses = table.log.store().listFrom(
             table._names.listingPrefix(table.log.logPath(), 0), table._hadoop
         )
@@ -210,7 +210,7 @@ def log_names(table: DeltaTable) -> list[str]:
     """The names of a log's files; none where ctsql may not take any away."""
     if any(table.has_feature(name) for name in FEATURES_OF_LOGS):
         return []
-    with converted():
+    with translate_spark_errors():
         statuses = table._fs.listStatus(table.log.logPath())
         return [str(s.getPath().getName()) for s in statuses if s.isFile()]
 
@@ -222,7 +222,7 @@ def delete_log_files(table: DeltaTable, names: Iterable[str]) -> int:
     """
     count = 0
     path_class = table.gateway.jvm.org.apache.hadoop.fs.Path
-    with converted():
+    with translate_spark_errors():
         for name in names:
             count += bool(table._fs.delete(path_class(table.log.logPath(), name), False))
     return count
@@ -247,7 +247,7 @@ def table_folders(gateway: Gateway, warehouse: str, *, leave_out: str) -> list[F
     path_class = gateway.jvm.org.apache.hadoop.fs.Path
     root = path_class(warehouse)
     found: list[Folder] = []
-    with converted():
+    with translate_spark_errors():
         fs = root.getFileSystem(gateway.jsession.sessionState().newHadoopConf())
         for schema in fs.listStatus(root):
             if not schema.isDirectory() or schema.getPath().getName() == leave_out:

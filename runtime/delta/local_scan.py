@@ -30,7 +30,7 @@ from ctsql.runtime.delta.transaction import files_by_name, relative_path
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.rows.collect import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX
 from ctsql.runtime.rows.types import is_flat
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 
 PLACES = (StructField(FILE_COLUMN, StringType()), StructField(ROW_COLUMN, LongType()))
 """The columns that say where a row is stored."""
@@ -45,7 +45,7 @@ def rows_with_deleted(table: DeltaTable, files: Sequence[DataFile], version: int
     paths = table.plain_paths([file.path for file in files], version)
     if paths is not None:
         return table.placed(table.plain_rows(paths, version))
-    with converted():
+    with translate_spark_errors():
         return table.placed(table.frame_of((file.without_vector() for file in files), version))
 
 
@@ -67,7 +67,7 @@ def local_rows(
         OnlySpark: they are on no local disk, or of a kind that only Spark reads.
         TooMany: they are not few.
     """
-    with converted():
+    with translate_spark_errors():
         looked = [
             LocalFile(file.path, path, table.vectors.deleted_rows(file))
             for path, file in zip(_local_paths(table, files, version), files, strict=True)
@@ -98,7 +98,7 @@ def local_rows_moved(
     """
     deleted = table.vectors.deleted_rows
     paths = _local_paths(table, list(now.values()), version)
-    with converted():
+    with translate_spark_errors():
         left = {name: deleted(file) for name, file in now.items() if name in was}
         looked = []
         for path, (name, file) in zip(paths, now.items(), strict=True):
@@ -136,7 +136,7 @@ def local_change(
     gone: list[LocalFile] = []
     paths = _local_paths(table, [old.get(name) or new[name] for name in differ], after)
     deleted = table.vectors.deleted_rows
-    with converted():
+    with translate_spark_errors():
         for name, path in zip(differ, paths, strict=True):
             was, now = old.get(name), new.get(name)
             if was is None:
@@ -198,7 +198,7 @@ def deleted_among(
     """
     by_name = files_by_name(table, version)
     found = {}
-    with converted():
+    with translate_spark_errors():
         for path, rows in places.items():
             file = by_name[relative_path(path, table.location)]
             found[path] = table.vectors.deleted_rows(file) & BitMap64(rows)

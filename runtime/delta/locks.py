@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlparse
 
 from filelock import FileLock
 
-from ctsql.runtime.spark.errors import file_errors
+from ctsql.runtime.spark.errors import translate_os_errors
 
 LOCK_FILE = ".ctsql.lock"
 _held = threading.local()  # the folders whose lock this thread holds
@@ -51,7 +51,7 @@ def folder_lock(location: str) -> Iterator[None]:
         return
     # A new object each time: two threads of one process exclude each other as well.
     lock = FileLock(folder / LOCK_FILE, thread_local=False)
-    with file_errors(str(folder)):
+    with translate_os_errors(str(folder)):
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     held.add(folder)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.log.actions import Commit, Unreadable, parse_checksum, parse_commit
-from ctsql.runtime.spark.errors import converted, damaged_file
+from ctsql.runtime.spark.errors import damaged_file, translate_spark_errors
 
 if TYPE_CHECKING:
     from ctsql.runtime.delta.table import Gateway
@@ -31,7 +31,7 @@ class LogFiles:
         self._log = log
         self._location = location
         self._names = gateway.delta.util.FileNames
-        with converted():
+        with translate_spark_errors():
             self._folder = log.logPath()
             self._hadoop = log.newDeltaHadoopConf()
             self._fs = self._folder.getFileSystem(self._hadoop)
@@ -42,13 +42,13 @@ class LogFiles:
 
     def has(self, version: int) -> bool:
         """Is this version committed? One look at the store, whatever the length of the log."""
-        with converted():
+        with translate_spark_errors():
             return bool(self._fs.exists(self._commit_path(version)))
 
     def mark(self, version: int) -> object:
         """What tells the file of a commit from another of its name; None where there is none."""
         path = self._commit_path(version)
-        with converted():
+        with translate_spark_errors():
             if not self._fs.exists(path):
                 return None
             status = self._fs.getFileStatus(path)
@@ -68,7 +68,7 @@ class LogFiles:
         found = self._commits.get(version)
         if found is None:
             path = self._commit_path(version)
-            with converted():
+            with translate_spark_errors():
                 if not self._fs.exists(path):
                     raise error(
                         "HISTORY_LOST",
@@ -93,7 +93,7 @@ class LogFiles:
         """The version checksum file's contents, or None when there is none (yet)."""
         path = self._names.checksumFile(self._folder, version)
         try:
-            with converted():
+            with translate_spark_errors():
                 if not self._fs.exists(path):
                     return None
                 text = self._read(path)
@@ -105,7 +105,7 @@ class LogFiles:
 
     def check_last(self) -> None:
         """Say so if it is the last commit's file that keeps Delta from reading the table."""
-        with converted():
+        with translate_spark_errors():
             if not self._fs.exists(self._folder):
                 return
             names = [str(s.getPath().getName()) for s in self._fs.listStatus(self._folder)]

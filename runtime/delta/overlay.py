@@ -40,7 +40,7 @@ from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.rows.row_set import RowSet, row_set
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 
 FILES_KEPT_MAX = 16
 """More parts than this are put together into one, so that plans stay small."""
@@ -337,7 +337,7 @@ class MemoryTransaction(Transaction):
 
     def stage(self, rows: RowSet | DataFrame) -> list[StagedFile]:
         """Compute rows and keep them; nobody sees them until committed."""
-        with converted():
+        with translate_spark_errors():
             made = part(declared_as(_checked(row_set(rows).frame, self.table), self.table.schema))
         if not made.rows_count:
             return []

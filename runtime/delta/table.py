@@ -38,7 +38,7 @@ from ctsql.runtime.delta.table_versions import Identity, Versions
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.data_files import DataFile
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 
 VERSIONS_CACHED_MAX = 8
 FILES_COUNTED_MAX = 500
@@ -81,7 +81,7 @@ class Gateway(JvmObjects):
         A relative path counts from this process's working folder, not from the JVM's, which is
         the folder Spark was started in.
         """
-        with converted():
+        with translate_spark_errors():
             path, store = self._place(location)
             if store.getScheme() == "file" and not path.isAbsolute():
                 path = self.path(os.path.abspath(location))
@@ -98,13 +98,13 @@ class Gateway(JvmObjects):
 
     def exists(self, location: str) -> bool:
         """Is there a Delta log at the location, or a folder that could hold one?"""
-        with converted():
+        with translate_spark_errors():
             path, store = self._place(f"{location}/_delta_log")
             return bool(store.exists(path))
 
     def entries(self, location: str) -> list[str] | None:
         """The first names in a folder, none when there is no such folder; None for a file."""
-        with converted():
+        with translate_spark_errors():
             path, store = self._place(location)
             if not store.exists(path):
                 return []
@@ -118,7 +118,7 @@ class Gateway(JvmObjects):
 
     def delete_tree(self, location: str) -> None:
         """Delete a folder and all in it; nothing happens when it is not there."""
-        with converted():
+        with translate_spark_errors():
             path, store = self._place(location)
             store.delete(path, True)
 
@@ -139,7 +139,7 @@ class DeltaTable(DeltaRows):
 
     def _open(self) -> None:
         """Open the log, and know nothing of it yet."""
-        with converted():
+        with translate_spark_errors():
             self.log = self.gateway.delta.DeltaLog.forTable(self.gateway.jsession, self.location)
             self._hadoop = self.log.newDeltaHadoopConf()
             self._fs = self.log.logPath().getFileSystem(self._hadoop)
@@ -194,7 +194,7 @@ class DeltaTable(DeltaRows):
         if self._snapshot is None or self.has(self._snapshot.version() + 1):
             none = self.gateway.none
             try:
-                with converted():
+                with translate_spark_errors():
                     newest = self.log.update(False, none, none)
                     version = int(newest.version())
             except CtsqlError:
@@ -233,7 +233,7 @@ class DeltaTable(DeltaRows):
         if known is not None and known["transactions"] is not None:
             found: int | None = known["transactions"].get(app)
             return found
-        with converted():
+        with translate_spark_errors():
             option = snapshot.transactions().get(app)
         return int(option.get()) if option.isDefined() else None
 
@@ -308,7 +308,7 @@ class DeltaTable(DeltaRows):
         if known is not None and known["files"] is not None:
             return {path: DataFile(line) for path, line in known["files"]}
         snapshot = self.update()
-        with converted():
+        with translate_spark_errors():
             if snapshot.version() != version:
                 none = self.gateway.none
                 snapshot = self.log.getSnapshotAt(version, none, none, False)
@@ -319,27 +319,27 @@ class DeltaTable(DeltaRows):
 
     def discard(self, paths: Iterable[str]) -> None:
         """Delete files by path below the table; those that are gone already are no error."""
-        with converted():
+        with translate_spark_errors():
             for path in paths:
                 self._fs.delete(self.gateway.path(self.jpath, path), False)
 
     def missing(self, paths: Iterable[str]) -> list[str]:
         """Which files, by path below the table, are not there (any more)."""
         path = self.gateway.path
-        with converted():
+        with translate_spark_errors():
             return [p for p in sorted(paths) if not self._fs.exists(path(self.jpath, p))]
 
     def begin(self) -> Transaction:
         """Start an optimistic transaction on the newest version."""
         if self.gateway.read_only:
             raise error("READ_ONLY_MODE", what="A COMMIT")
-        with converted():
+        with translate_spark_errors():
             return Transaction(self, self.log.startTransaction())
 
 
 def domains_of(snapshot: Any) -> dict[str, str]:
     """The domain metadata of a snapshot, by Delta's own reconstruction of its state."""
-    with converted():
+    with translate_spark_errors():
         return {d.domain(): d.configuration() for d in scala_items(snapshot.domainMetadata())}
 
 

@@ -24,7 +24,7 @@ from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_changes import added_files
 from ctsql.runtime.log.table_metadata import TableMetadata, reshaped
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 
 if TYPE_CHECKING:
     from ctsql.runtime.delta.table import Gateway
@@ -93,7 +93,7 @@ class DeltaRows(ABC):
         """
         gateway = self.gateway
         snapshot = self.update() if version is None else self.versions.snapshot(version)
-        with converted():
+        with translate_spark_errors():
             adds = gateway.seq(gateway.add_file(file) for file in files)
             jdf = self.log.createDataFrame(snapshot, adds, False, gateway.none)
         return self.gateway.frame(jdf)
@@ -192,7 +192,7 @@ class DeltaRows(ABC):
         none = self.gateway.none
         snapshot = self.versions.snapshot(last)
         reader = self.gateway.singleton(self.gateway.delta.commands.cdc, "CDCReader")
-        with converted():
+        with translate_spark_errors():
             jdf = reader.changesToBatchDF(
                 self.log,
                 first,

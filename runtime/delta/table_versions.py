@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.log.table_metadata import TableMetadata
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 
 if TYPE_CHECKING:
     from ctsql.runtime.delta.table import DeltaTable
@@ -97,14 +97,14 @@ class Versions:
             if known is not None and isinstance(known["table"], TableMetadata):
                 return known["table"]
             newest = self._snapshot_at(version)
-        with converted():
+        with translate_spark_errors():
             text = str(newest.metadata().json())
         return TableMetadata(json.loads(text)["metaData"])
 
     def _snapshot_at(self, version: int) -> Any:
         none = self._table.gateway.none
         try:
-            with converted():
+            with translate_spark_errors():
                 return self._table.log.getSnapshotAt(version, none, none, False)
         except CtsqlError:
             self._table.commit_at(version)  # where its log was cleaned up, that is the cause
@@ -201,7 +201,7 @@ class Identity:
         Raises:
             TABLE_REPLACED: it is of another table than was known, and some object's.
         """
-        with converted():
+        with translate_spark_errors():
             found = str(snapshot.metadata().id())
         if self.replaced is not None:
             if version < self._newest:

@@ -26,7 +26,7 @@ from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import RowSet, row_set
-from ctsql.runtime.spark.errors import conflicts, converted, file_errors
+from ctsql.runtime.spark.errors import conflict_errors, translate_os_errors, translate_spark_errors
 
 if TYPE_CHECKING:
     from ctsql.runtime.delta.table import DeltaTable
@@ -71,7 +71,7 @@ class Transaction:
             written = self._written_here(local.arrow, local.schema)
             if written is not None:
                 return written
-        with converted():
+        with translate_spark_errors():
             made = scala_items(self.txn.writeFiles(given.frame._jdf))
             return [StagedFile(add.path(), add.json()) for add in made]
 
@@ -83,7 +83,7 @@ class Transaction:
         metadata = json.loads(self.txn.metadata().json())["metaData"]
         if not is_plain(metadata, schema):
             return None
-        with file_errors(str(folder)):
+        with translate_os_errors(str(folder)):
             made = write(rows, schema, folder, self.gateway.session.version)
         return None if made is None else [made]
 
@@ -100,7 +100,7 @@ class Transaction:
         """
         by_name = files_by_name(self.table, self.version_read)
         staged = []
-        with converted(), VectorFile(self.table) as vectors:
+        with translate_spark_errors(), VectorFile(self.table) as vectors:
             for path, rows in victims:
                 file = by_name[relative_path(path, self.table.location)]
                 deleted = self.table.vectors.deleted_rows(file) | BitMap64(rows)
@@ -123,7 +123,7 @@ class Transaction:
         now_ms = clock.now_ms()
         used: set[str] = set()
         read: list[Any] = []
-        with converted(), VectorFile(self.table) as vectors:
+        with translate_spark_errors(), VectorFile(self.table) as vectors:
             for path, deletes in by_file.items():
                 file = live.get(path)
                 if file is None:
@@ -166,7 +166,7 @@ class Transaction:
             CtsqlError: a Delta table cannot have such columns.
         """
         gateway = self.gateway
-        with converted():
+        with translate_spark_errors():
             action = json.loads(self.txn.metadata().json())
             action["metaData"]["schemaString"] = schema
             wanted = gateway.parse_action(json.dumps(action))
@@ -232,7 +232,7 @@ class Transaction:
         with commit_lock(self.table.location):
             try:
                 return int(self.txn.commit(self.gateway.seq(self._actions), operation))
-            except conflicts() as conflict:
+            except conflict_errors() as conflict:
                 raise Conflict(type(conflict).__name__) from conflict
 
     def rewrite(self, files: Sequence[DataFile]) -> list[StagedFile]:
@@ -243,7 +243,7 @@ class Transaction:
         """
         gateway = self.gateway
         adds = [gateway.add_file(file) for file in files]
-        with converted():
+        with translate_spark_errors():
             rows = self.table.log.createDataFrame(
                 self.snapshot(), gateway.seq(adds), False, gateway.option("Optimize")
             )

@@ -78,7 +78,7 @@ def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
                 continue
             rows[read.id].append(_need(engine, read, through, consumer_name(item)))
             logs[read.id].append(_version_at(engine, read, seen))
-    for kept in Readers(engine).kept():
+    for kept in Readers(engine).retention_needs():
         item = engine.relations.item(kept.object_id)
         if item.id not in rows:
             continue

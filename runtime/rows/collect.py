@@ -23,7 +23,7 @@ from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, WIDE
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.types import has_fixed_width
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.session import setting
 
 DRIVER_ROWS_MAX = 10_000
@@ -40,7 +40,7 @@ def few(rows: DataFrame) -> DataFrame | Declined:
         return asked
     with unadaptive(session):
         try:
-            with converted():
+            with translate_spark_errors():
                 held = _computed(asked.limit(DRIVER_ROWS_MAX + 1))
         except CtsqlError as problem:
             if "spark.driver.maxResultSize" in f"{problem.message} {problem.detail}":

@@ -14,13 +14,13 @@ from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.delete_by_key import KeyLookup
-from ctsql.planner.lowering import Context, Held, View, assigned, declared_type, lower_query
+from ctsql.planner.lowering import Context, OutputState, View, assigned, declared_type, lower_query
 from ctsql.planner.lowering.char_types import metadata_of
 from ctsql.planner.lowering.queries import run_text
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.nodes import Delete, Get, Merge, Query, Role, Update
 from ctsql.planner.rules import transform
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 
 ColumnsOf = Callable[[str], Sequence[Column]]
 """The columns of an object, by its id."""
@@ -28,6 +28,8 @@ ColumnsOf = Callable[[str], Sequence[Column]]
 
 class EmptySources:
     """Empty tables with the columns of objects."""
+
+    translate_errors = staticmethod(translate_spark_errors)
 
     def __init__(self, session: SparkSession, columns_of: ColumnsOf) -> None:
         self._session = session
@@ -102,7 +104,7 @@ class SparkAnalyst:
         return bool(self._analysed(query)._jdf.queryExecution().analyzed().deterministic())
 
     def _analysed(self, query: Query) -> DataFrame:
-        with converted():
+        with translate_spark_errors():
             return lower_query(transform(query), self._context, self._own(query))
 
     def _own(self, query: Query) -> dict[int, DataFrame]:
@@ -132,8 +134,8 @@ class SparkAnalyst:
         if node.where is None:
             return
         rows = empty(self._session, columns)
-        with converted():
-            view = View(Held(None, rows), self._context, node.ctes)
+        with translate_spark_errors():
+            view = View(OutputState(None, rows), self._context, node.ctes)
             view.run(
                 [f"SELECT * FROM {{rows}} AS {node.alias} WHERE (", node.where, ")"], {"rows": rows}
             )
@@ -144,8 +146,8 @@ class SparkAnalyst:
         """The types of assigned values; conditions are analysed with them."""
         node = transform(statement)
         ctes = node.ctes if isinstance(node, Update) else None
-        view = View(Held(None, empty(self._session, columns)), self._context, ctes)
-        with converted():
+        view = View(OutputState(None, empty(self._session, columns)), self._context, ctes)
+        with translate_spark_errors():
             if isinstance(node, Merge):
                 frames = assigned(node, view)
                 return [tuple(type_name(f.dataType) for f in d.schema)[1:] for d in frames]
@@ -162,7 +164,7 @@ class SparkAnalyst:
         """The types of values that read no relation."""
         found = []
         for value in values:
-            with converted():
+            with translate_spark_errors():
                 frame = run_text(value.sql, {}, self._context, before="SELECT (", after=")")
             found.append(type_name(frame.schema[0].dataType))
         return tuple(found)

@@ -1,7 +1,7 @@
 """Spark's and Delta's exceptions as errors of ours.
 
 Every call into Spark that can fail for a reason a person should read runs inside
-:func:`converted`. A stack trace is never what a person sees first; it stays as ``__cause__``.
+:func:`translate_spark_errors`. A stack trace is never shown first; it stays as ``__cause__``.
 
 Trap: in Python Delta's conflict classes are siblings, not subclasses of one another, so they are
 listed one by one; and they are only raised as such after ``import delta``.
@@ -10,7 +10,6 @@ listed one by one; and they are only raised as such after ``import delta``.
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from delta import exceptions as delta_errors
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
@@ -20,6 +19,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import did_you_mean, unquote
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.checks import forbidden_in
+from ctsql.planner.lowering.context import Sent
 from ctsql.runtime.spark.messages import Thrown, data_error, lowered, plain_message, thrown_by
 
 _CONFLICTS = (
@@ -44,7 +44,7 @@ _PARTS = re.compile(r"`(?:[^`]|``)*`")
 _ROUTINE_CONDITIONS = ("UNRESOLVED_ROUTINE", "ROUTINE_NOT_FOUND")
 
 
-def conflicts() -> tuple[type[BaseException], ...]:
+def conflict_errors() -> tuple[type[BaseException], ...]:
     """The exceptions by which Delta says that another commit came first."""
     return _CONFLICTS
 
@@ -55,20 +55,9 @@ def is_lost(problem: CtsqlError) -> bool:
     return problem.condition == "SPARK_ERROR" and isinstance(problem.__cause__, gone)
 
 
-class Located(Protocol):
-    """Text given to Spark that knows where its characters come from (``Rewritten``)."""
-
-    @property
-    def text(self) -> str:
-        """What Spark was given."""
-
-    def origin(self, offset: int) -> int:
-        """The offset in the user's text of an offset in ``text``."""
-
-
 @contextmanager
-def converted(
-    sent: Located | None = None,
+def translate_spark_errors(
+    sent: Sent | None = None,
     within: Span | None = None,
     relation_name: Callable[[str], str] | None = None,
 ) -> Iterator[None]:
@@ -94,7 +83,7 @@ def converted(
         ) from problem
 
 
-def _span(thrown: Thrown, sent: Located | None, within: Span | None) -> Span | None:
+def _span(thrown: Thrown, sent: Sent | None, within: Span | None) -> Span | None:
     if sent is None or within is None:
         return within
     for place in thrown.places:
@@ -108,7 +97,7 @@ def _span(thrown: Thrown, sent: Located | None, within: Span | None) -> Span | N
 
 def _from_spark(
     problem: PySparkException | Py4JJavaError,
-    sent: Located | None,
+    sent: Sent | None,
     within: Span | None,
     relation_name: Callable[[str], str] | None,
 ) -> CtsqlError:
@@ -249,7 +238,7 @@ def damaged_file(path: str, how: str) -> CtsqlError:
 
 
 @contextmanager
-def file_errors(path: str) -> Iterator[None]:
+def translate_os_errors(path: str) -> Iterator[None]:
     """Run Python's own file calls; what the system refuses becomes an error of ours."""
     try:
         yield

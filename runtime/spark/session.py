@@ -16,9 +16,8 @@ from platformdirs import user_cache_dir
 from pyspark.sql import SparkSession
 
 from ctsql.catalog.errors import error
-from ctsql.planner.lowering import Failures
 from ctsql.runtime.spark.environment import spark_builder_config, start_spark
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 
 DRIVER_MEMORY = "2g"
 _STATIC = {
@@ -116,17 +115,16 @@ def engine_session(base: SparkSession) -> SparkSession:
             hint="Build it with delta.configure_spark_with_delta_pip and Delta's extension and "
             "catalog, or leave spark= out and ctsql starts one.",
         )
-    with converted():
+    with translate_spark_errors():
         session = base.newSession()
         partitions = base.conf.get("spark.sql.shuffle.partitions", "200") or "200"
         session.conf.set("spark.sql.shuffle.partitions", partitions)
         for key, value in _RUNTIME.items():
             session.conf.set(key, value)
-    Failures.convert_by(converted)
     return session
 
 
-def cloned(session: SparkSession) -> SparkSession:
+def clone_session(session: SparkSession) -> SparkSession:
     """A session with the same settings and with temporary views of its own."""
     jsession: Any = session._jsparkSession
     return SparkSession(session.sparkContext, jsession.cloneSession())

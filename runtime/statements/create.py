@@ -27,7 +27,7 @@ from ctsql.planner.syntax.ast import (
 )
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock, fault_points as faults
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.dml import run_on_table
 from ctsql.runtime.statements.name_resolution import Namespace, check_free, drop_text
 from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
@@ -290,7 +290,7 @@ class Creation:
         with self._undone_on_failure(*made):
             for output in made:
                 if output.location is not None:
-                    with converted():
+                    with translate_spark_errors():
                         engine.session.sql(_create_table_text(output))
             faults.point("catalog_table_made")
             engine.relations.use(engine.catalog.with_items(made))

@@ -22,7 +22,7 @@ from ctsql.planner.syntax.ast import Dml, Edit, RelationRef, SqlText
 from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.transaction import OpenTransaction
 from ctsql.runtime.warehouse.multi_table_commit import is_being_changed
 from ctsql.runtime.warehouse.replaced_views import check_columns
@@ -58,7 +58,7 @@ def run_on_table(
     edit = Edit(span=target.span, text=f"delta.`{location}`{alias}")
     prefixes = [Edit(span=span, text="") for span in target.column_prefixes]
     edited = replace(text, edits=(*text.edits, edit, *prefixes))
-    with converted():
+    with translate_spark_errors():
         context = Context(engine.session, StoredSources(engine.warehouse, copies=copies), at)
         frames = relation_frames(nodes, context)
         with registered(edited, frames) as names:

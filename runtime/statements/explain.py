@@ -18,7 +18,7 @@ from ctsql.planner.syntax.ast import (
     Explain,
     Select,
 )
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.create_flow import compiled
 from ctsql.runtime.statements.explain_refresh import last_refresh, refresh_plan
 from ctsql.runtime.statements.name_resolution import Namespace
@@ -67,7 +67,7 @@ class Explanation:
 
     def refreshing(self, plan: ViewWrite) -> list[str]:
         """How a view, stored or not, would follow the changes of its tables; a line each."""
-        with converted():
+        with translate_spark_errors():
             return refresh_plan(self.engine.warehouse, plan)
 
     def refreshed(self, statement: Explain) -> list[str]:
@@ -80,7 +80,7 @@ class Explanation:
         """Spark's plan for what a plan computes as of now; nothing is run."""
         now = self.engine.mint()
         context = Context(self.engine.session, ExplainedSources(self.engine.warehouse), now, now)
-        with converted():
+        with translate_spark_errors():
             match plan:
                 case Query():
                     frames = [lower_query(plan, context)]

@@ -98,16 +98,14 @@ class OpenTransaction:
         known = self.engine.refresh_catalog().items
         for item in self._items.values():
             if item.id not in known:
-                raise self._conflict(item, "It was dropped since, by somebody else.")
+                raise self._conflict(item, "Another writer dropped it since.")
 
     def _commit(self, changes: dict[str, Change]) -> None:
         engine = self.engine
         tables = engine.relations.sources()
         for object_id in changes:
             if object_id not in tables:
-                raise self._conflict(
-                    self._items[object_id], "It was dropped since, by somebody else."
-                )
+                raise self._conflict(self._items[object_id], "Another writer dropped it since.")
         with ExitStack() as locks:
             for location in sorted(self._copies[i].origin.location for i in changes):
                 locks.enter_context(commit_lock(location))
@@ -119,7 +117,7 @@ class OpenTransaction:
         if conflict is not None:
             raise self._conflict(
                 self._items[conflict.source],
-                f"Its version {conflict.version} was committed since, by somebody else.",
+                f"Another writer committed its version {conflict.version} since.",
             )
 
     def _conflict(self, item: Item, detail: str) -> CtsqlError:

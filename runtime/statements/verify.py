@@ -12,7 +12,7 @@ from ctsql.planner.syntax.ast import VerifyView
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import net
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.refresh_view import check_not_finished
 from ctsql.runtime.tasks.progress import check_not_suspended
@@ -69,7 +69,7 @@ class Verification:
         columns = [c.name for c in plan.columns]
         names = backtick_all(columns)
         try:
-            with converted():
+            with translate_spark_errors():
                 both = table.frame(version).select(*names, F.lit(-1).alias(DIFF))
                 if at is not None and entries:
                     context = Context(self.engine.session, StoredSources(warehouse), at)

@@ -22,14 +22,14 @@ from ctsql.catalog.subscriptions import Subscription
 from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.write_handle import Output, UpperMismatch
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.subscriptions.position import Position
 from ctsql.runtime.subscriptions.retention import RetentionNeed, needed_versions
 
 TABLE = "subscriptions"
 
 
-class Place:
+class StoredCursor:
     """The stored position of one named reader, as one process holds it."""
 
     def __init__(self, output: Output, subscription: Subscription) -> None:
@@ -87,10 +87,10 @@ class Readers:
         found = self.engine.catalog.subscriptions.get(fold(name))
         return None if found is None else found.checked()
 
-    def place(self, subscription: Subscription) -> Place:
+    def place(self, subscription: Subscription) -> StoredCursor:
         """A reader's stored position."""
         table = self.engine.gateway.table(self.location)
-        return Place(Output(table, subscription.app, shared=True), subscription)
+        return StoredCursor(Output(table, subscription.app, shared=True), subscription)
 
     def register(self, name: str, item: Item, start: Position) -> Subscription:
         """Make a new reader; of two processes that do at once, both get the first one's.
@@ -143,7 +143,7 @@ class Readers:
                 f"DROP SUBSCRIPTION '{subscription.name}'",
             )
         if subscription.definition != definition_of(self.engine, item):
-            raise outdated(
+            raise outdated_error(
                 item, f"DROP SUBSCRIPTION '{subscription.name}', then subscribe to it again"
             )
 
@@ -181,7 +181,7 @@ class Readers:
         found = sorted(readable, key=lambda s: fold(s.name))
         return [(s, catalog.items[s.object_id], self.place(s).position) for s in found]
 
-    def kept(self) -> list[RetentionNeed]:
+    def retention_needs(self) -> list[RetentionNeed]:
         """Which versions of which objects the readers need; see :func:`needed_versions`."""
         warehouse = self.engine.warehouse
         needs = (
@@ -229,7 +229,7 @@ def definition_of(engine: Engine, item: Item) -> str:
             return ""
 
 
-def outdated(item: Item, what: str) -> Exception:
+def outdated_error(item: Item, what: str) -> Exception:
     """SUBSCRIPTION_OUTDATED; the caller raises it."""
     return error("SUBSCRIPTION_OUTDATED", name=str(item.name), hint=f"Type: {what}.")
 
@@ -238,7 +238,7 @@ def _create_table(gateway: Gateway, location: str) -> None:
     """Make the table of positions; nothing happens if it is there."""
     if gateway.exists(location):
         return
-    with converted():
+    with translate_spark_errors():
         gateway.session.sql(
             f"CREATE TABLE IF NOT EXISTS delta.`{location}` (unused STRING) USING delta "
             "TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true', "

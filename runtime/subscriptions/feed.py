@@ -26,9 +26,9 @@ from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.subscriptions.changes import Changes
-from ctsql.runtime.subscriptions.cursors import Place, Readers, definition_of, outdated
+from ctsql.runtime.subscriptions.cursors import Readers, StoredCursor, definition_of, outdated_error
 from ctsql.runtime.subscriptions.position import Position
 from ctsql.runtime.tasks.progress import complete_through
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
@@ -72,7 +72,7 @@ class Feed:
         *,
         position: Position,
         end: int | None,
-        place: Place | None,
+        place: StoredCursor | None,
         passive: bool,
     ) -> None:
         self.item_id = item.id
@@ -144,7 +144,7 @@ class Feed:
                 hint="It was dropped while it was followed.",
             )
         if definition_of(engine, item) != self._definition:
-            raise outdated(item, "SUBSCRIBE again")
+            raise outdated_error(item, "SUBSCRIBE again")
         return item
 
     def _has_new_version(self, engine: Engine) -> bool:
@@ -190,7 +190,7 @@ class Feed:
             The rows, and at most how many they are; None when that is not known.
         """
         changes = Changes(engine.warehouse, self._item(engine))
-        with converted():
+        with translate_spark_errors():
             found = (
                 changes.contents(time)
                 if whole
@@ -219,7 +219,7 @@ class Feed:
     def rows_of(self, engine: Engine, times_: Sequence[int]) -> DataFrame:
         """The changes at several times that are told at once, in order, deletions first."""
         changes = Changes(engine.warehouse, self._item(engine))
-        with converted():
+        with translate_spark_errors():
             found = changes.at_all(times_).orderBy(reserved.TIME, F.col(reserved.DIFF) > 0)
             return found.select(
                 F.col(reserved.TIME).alias(TIME),

@@ -19,12 +19,12 @@ from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.lowering import (
     Context,
-    Held,
+    OutputState,
     Proposal,
     base,
     lower_statements,
     lower_transaction,
-    together,
+    union_all,
 )
 from ctsql.planner.nodes import Transaction
 from ctsql.runtime.rows.multiset import net
@@ -49,11 +49,14 @@ def propose(
     held = stored
     for _ in range(transaction.iterations):
         after = lower_statements(transaction, context, held, keep=True)
-        made = {o: Held(None, _computed(h.inserts), _computed(h.victims)) for o, h in after.items()}
+        made = {
+            o: OutputState(None, _computed(h.inserts), _computed(h.victims))
+            for o, h in after.items()
+        }
         if not any(_differ(held[o], made[o], columns[o]) for o in made):
             break
         held = {
-            o: Held(_left(stored[o].stored, h.victims), h.inserts, h.victims)
+            o: OutputState(_left(stored[o].stored, h.victims), h.inserts, h.victims)
             for o, h in made.items()
         }
     else:
@@ -76,7 +79,7 @@ def _left(stored: DataFrame | None, victims: DataFrame | None) -> DataFrame | No
     )
 
 
-def _differ(before: Held, after: Held, columns: list[str]) -> bool:
+def _differ(before: OutputState, after: OutputState, columns: list[str]) -> bool:
     """Does the output hold other rows after a pass?"""
     names = backtick_all(columns)
 
@@ -85,7 +88,7 @@ def _differ(before: Held, after: Held, columns: list[str]) -> bool:
             return None
         return frame.select(*names, F.lit(diff).alias(DIFF))
 
-    rows = together(
+    rows = union_all(
         signed(after.inserts, 1),
         signed(after.victims, -1),
         signed(before.inserts, -1),

@@ -22,7 +22,7 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.reserved_columns import TIME
 from ctsql.planner.lowering import Context, lower_inserts
 from ctsql.planner.nodes import TaskWrite
-from ctsql.planner.row_local import by_row, timed
+from ctsql.planner.row_local import carry_time, is_row_local
 from ctsql.runtime.delta.change_feed import numbered_rows
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.staging import Staging
@@ -30,7 +30,7 @@ from ctsql.runtime.log.table_changes import input_columns
 from ctsql.runtime.rows.collect import few, unadaptive
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import persisted
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.tasks.runs import SNAPSHOT, Run
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -59,7 +59,7 @@ def may_run_together(warehouse: Warehouse, item: Item, waiting: Sequence[Run]) -
         waiting: in the order of their Ts, none left out; at least one.
     """
     plan = warehouse.relations.in_force(item, waiting[0].time)[1]
-    if warehouse.gateway.read_only or not by_row(plan):
+    if warehouse.gateway.read_only or not is_row_local(plan):
         return []
     found: list[Run] = []
     for run in waiting[:RUNS_MAX]:
@@ -102,9 +102,9 @@ def stage_together(
     session = warehouse.gateway.session
     context = Context(session, _Timed(warehouse, rows=rows), runs[0].time, clock_at=TIME)
     with ExitStack() as stack:
-        stack.enter_context(converted())
+        stack.enter_context(translate_spark_errors())
         stack.enter_context(unadaptive(session))
-        made = lower_inserts(timed(plan.transaction), context, TIME)
+        made = lower_inserts(carry_time(plan.transaction), context, TIME)
         held = few(made)
         if isinstance(held, Declined):
             kept = stack.enter_context(persisted(made))

@@ -55,7 +55,7 @@ from ctsql.runtime.log.write_handle import (
     UpperMismatch,
     always_disturbed,
 )
-from ctsql.runtime.spark.errors import FILE_MISSING, converted
+from ctsql.runtime.spark.errors import FILE_MISSING, translate_spark_errors
 from ctsql.runtime.tasks.body import propose
 from ctsql.runtime.tasks.multi_output import Attempts
 from ctsql.runtime.tasks.run_batching import (
@@ -265,7 +265,7 @@ class TaskSink:
                     detail="There is nothing to skip. A failure is known once the task was run, "
                     "by a read of its output or by ctsql run."
                     if first is None
-                    else f"T = {first.time} was passed by somebody else.",
+                    else f"T = {first.time} was passed by another process.",
                 )
             if self._go_past(failure.time, failure.reason):
                 return failure.time
@@ -291,7 +291,7 @@ class TaskSink:
         """Compute and stage what the body proposes; False when that is nothing."""
         _, plan = self.warehouse.relations.in_force(self.item, run.time)
         inputs = RunInputs(self.warehouse, plan, run)
-        with converted(), inputs.opened() as changes:
+        with translate_spark_errors(), inputs.opened() as changes:
             if changes is None:
                 return False
             small = inputs.are_small

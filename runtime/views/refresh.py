@@ -16,7 +16,7 @@ from ctsql.catalog.items import Item
 from ctsql.planner.ivm import ChangePlan, StatePlan
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.staging import Batch
-from ctsql.runtime.spark.errors import FILE_MISSING, converted, is_lost
+from ctsql.runtime.spark.errors import FILE_MISSING, is_lost, translate_spark_errors
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.change_plans import Prepared, prepared
 from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Staged
@@ -190,7 +190,7 @@ class ViewRefresh:
             if isinstance(stored, Fallback):
                 return stored
         with (
-            converted(),
+            translate_spark_errors(),
             opened(self.warehouse, made.tables, {}, plan.reads, at) as relations,
             _runner(self.warehouse, relations) as runner,
         ):
@@ -316,7 +316,7 @@ def follow_changes(
     """
     warehouse, (_, at) = context.warehouse, span
     with (
-        converted(),
+        translate_spark_errors(),
         opened(warehouse, made.tables, moves, plan.reads, at) as relations,
         _runner(warehouse, relations) as runner,
     ):

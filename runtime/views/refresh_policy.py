@@ -56,7 +56,7 @@ WHY = {
     "CANNOT_COMPARE": "the view has a column whose values Spark cannot compare",
     "ERROR_HELD": "the view's contents were an error",
     "FIRST_WRITE": "the view was not written before",
-    "FOREIGN_ROWS": "somebody else wrote into the view's table",
+    "FOREIGN_ROWS": "another writer wrote into the view's table",
     "FULL_ASKED": "REFRESH MATERIALIZED VIEW .. FULL",
     "HISTORY_LOST": "versions of a table since the last refresh are no longer there",
     "LARGE_CHANGE": "so much of a table changed that recomputing costs less",

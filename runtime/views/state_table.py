@@ -43,7 +43,7 @@ from ctsql.runtime.log.staging import Batch, discarded_on_error
 from ctsql.runtime.log.write_handle import Committed, Output
 from ctsql.runtime.rows.row_set import RowSet, persisted
 from ctsql.runtime.rows.types import DIGITS_SUMMED, adds_exactly
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.views.change_plans import Prepared
 from ctsql.runtime.warehouse.versions import DEFINITION
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -280,7 +280,7 @@ class ViewState:
             return
         self._forget()
         columns = ", ".join(f"{backtick(f.name)} {type_name(f.dataType)}" for f in schema.fields)
-        with converted():
+        with translate_spark_errors():
             session.sql(
                 f"CREATE TABLE IF NOT EXISTS delta.`{self.location}` ({columns}) USING delta "
                 "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')"

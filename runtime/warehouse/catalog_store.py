@@ -99,7 +99,7 @@ class DeltaCatalog:
                 return self.load()
         raise error(
             "INTERNAL_ERROR",
-            invariant="somebody wins each race to change the catalog",
+            invariant="one process wins each race to change the catalog",
             detail=f"{CHANGE_TRIES_MAX} tries were lost.",
         )
 

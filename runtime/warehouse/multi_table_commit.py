@@ -260,7 +260,7 @@ class _Participant:
                     "TRANSACTION_STUCK",
                     table=self.table.location,
                     detail=f"Its version {version} holds rows of the transaction {self.group}, "
-                    f"which is to be undone, and somebody rewrote them: {gone}.",
+                    f"which is to be undone, and another writer rewrote them: {gone}.",
                 ) from gone
         raise error(
             "TRANSACTION_STUCK",

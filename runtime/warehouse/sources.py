@@ -17,6 +17,7 @@ from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.delta.key_lookup import Keys, stored_with_keys
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.warehouse.replaced_views import check_known, is_before_columns, version_before
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -42,6 +43,8 @@ class StoredSources:
     span: Span | None = None
     copies: Mapping[str, str] = field(default_factory=dict)
     as_now: bool = False
+
+    translate_errors = staticmethod(translate_spark_errors)
 
     def contents(self, object_id: str, at: int) -> DataFrame:
         """The whole contents as of T.

@@ -386,7 +386,7 @@ class Timeline:
     def _never_first() -> CtsqlError:
         return error(
             "INTERNAL_ERROR",
-            invariant="somebody wins each race to bind times",
+            invariant="one process wins each race to bind times",
             detail=f"{MINT_TRIES_MAX} tries were lost.",
         )
 

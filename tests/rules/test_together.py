@@ -5,7 +5,7 @@ import pytest
 from ctsql.catalog.reserved_columns import TIME
 from ctsql.catalog.schemas import Column
 from ctsql.planner.nodes import Insert, InsertsInput, Query, TaskWrite
-from ctsql.planner.row_local import by_row, timed
+from ctsql.planner.row_local import carry_time, is_row_local
 from ctsql.planner.syntax import rewrite
 from tests.rules.fakes import FakeAnalyst, bind
 
@@ -70,21 +70,21 @@ def task(query: str, *, more: str = "", options: str = "") -> TaskWrite:
 @pytest.mark.parametrize("query", YES)
 def test_row_by_row(query: str) -> None:
     """What looks at one row at a time."""
-    assert by_row(task(query))
+    assert is_row_local(task(query))
 
 
 @pytest.mark.parametrize("query", NO)
 def test_not_row_by_row(query: str) -> None:
     """What combines rows, reads something else, or may."""
-    assert not by_row(task(query))
+    assert not is_row_local(task(query))
 
 
 def test_other_statements() -> None:
     """One statement of another kind, or a second run, and it is not."""
-    assert by_row(task(YES[0], more=f"INSERT INTO t {YES[1]}"))
-    assert not by_row(task(YES[0], more="DELETE FROM t WHERE k = 1"))
-    assert not by_row(task(YES[0], more=f"INSERT INTO t {NO[0]}"))
-    assert not by_row(task(YES[0], options="WITH (ITERATIONS = 2)"))
+    assert is_row_local(task(YES[0], more=f"INSERT INTO t {YES[1]}"))
+    assert not is_row_local(task(YES[0], more="DELETE FROM t WHERE k = 1"))
+    assert not is_row_local(task(YES[0], more=f"INSERT INTO t {NO[0]}"))
+    assert not is_row_local(task(YES[0], options="WITH (ITERATIONS = 2)"))
 
 
 @pytest.mark.parametrize("query", YES)
@@ -106,7 +106,7 @@ def test_stars_are_the_columns() -> None:
 
 def carried(query: str) -> tuple[InsertsInput, str]:
     """What a query reads and its text, once it carries the time."""
-    (insert,) = timed(task(query).transaction).statements
+    (insert,) = carry_time(task(query).transaction).statements
     assert isinstance(insert, Insert)
     (relation,) = insert.query.relations
     assert isinstance(relation, InsertsInput)

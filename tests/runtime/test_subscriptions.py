@@ -246,7 +246,7 @@ def test_named_readers_keep_history_and_are_followed(shop: Connection) -> None:
         shop.execute(f"INSERT INTO t VALUES ({key}, 1.0)")
     shop.execute("SELECT * FROM m")
     assert len(engine.relations.output(item).entries(since=before)) == 1 + 3
-    kept = Readers(engine).kept()
+    kept = Readers(engine).retention_needs()
     assert {engine.relations.item(k.object_id).name.name for k in kept} == {"m", "t"}
     for k in kept:
         held = engine.relations.item(k.object_id)

@@ -1,4 +1,4 @@
-"""What a view's query is made of: relational nodes with change rules, frozen and comparable.
+"""Relational algebra of a view's query: frozen, comparable nodes that have change rules.
 
 A column is known by a number, unique within one plan, so no two columns are ever confused and
 predicates can be moved. An expression is the user's own text, cut at its column references; it is
@@ -60,7 +60,7 @@ class Col:
 
     @property
     def sql(self) -> str:
-        """What the column is called in SQL text."""
+        """The name of the column in SQL text."""
         if self.number < 0:
             return f"{PREFIX}key{-self.number}"
         return reserved.DIFF if self.number == 0 else f"{PREFIX}{self.number}"
@@ -108,7 +108,7 @@ class Expr:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class Projection:
     """A computed column."""
 
     expr: Expr
@@ -116,7 +116,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AggregateCall:
     """An aggregate or window function, computed as a column.
 
     Attributes:
@@ -151,7 +151,7 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
+class Values:
     """Rows that read no table: VALUES, range(), or the one row of a SELECT without FROM.
 
     Attributes:
@@ -165,14 +165,14 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What a step of a change plan left: a change, the keys it touches, or rows of a side."""
+    """The stored rows of a step: a change, the keys it touches, or rows of a side."""
 
     name: str
     columns: tuple[Col, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StateRows:
+class StoredGroups:
     """The stored groups of an aggregate (see :mod:`ctsql.planner.ivm.rules.counting`)."""
 
     number: int
@@ -198,7 +198,7 @@ class Project:
     """Computed columns."""
 
     child: "Node"
-    items: tuple[Item, ...]
+    items: tuple[Projection, ...]
 
     @property
     def columns(self) -> tuple[Col, ...]:
@@ -220,7 +220,7 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SideJoin:
+class OuterOrSemiJoin:
     """A join in which one side's rows stay, or go, for lack of a partner."""
 
     kind: JoinKind
@@ -284,7 +284,7 @@ class Aggregate:
 
     child: "Node"
     keys: tuple[Key, ...]
-    calls: tuple[Call, ...]
+    calls: tuple[AggregateCall, ...]
     sets: tuple[tuple[int, ...], ...] | None = None
 
     @property
@@ -320,7 +320,7 @@ class SetOperation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
+class UnionInput:
     """One input of a UNION ALL: which of its columns fill the result's, in order."""
 
     node: "Node"
@@ -331,7 +331,7 @@ class Branch:
 class UnionAll:
     """The rows of all branches."""
 
-    branches: tuple[Branch, ...]
+    branches: tuple[UnionInput, ...]
     columns: tuple[Col, ...]
 
 
@@ -340,7 +340,7 @@ class Window:
     """The child's rows with window functions computed beside them."""
 
     child: "Node"
-    calls: tuple[Call, ...]
+    calls: tuple[AggregateCall, ...]
 
     @property
     def columns(self) -> tuple[Col, ...]:
@@ -379,8 +379,8 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyTest:
-    """Is there a key row that equals these columns? NULL equals NULL.
+class KeyPredicate:
+    """Whether a key row equals these columns; NULL equals NULL.
 
     Attributes:
         null_matches: a NULL on either side equals everything, as NOT IN needs it.
@@ -394,11 +394,11 @@ class KeyTest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restricted:
+class SemiJoinRestriction:
     """The child's rows that pass any of the tests."""
 
     child: "Node"
-    tests: tuple[KeyTest, ...]
+    tests: tuple[KeyPredicate, ...]
 
     @property
     def columns(self) -> tuple[Col, ...]:
@@ -421,13 +421,13 @@ class ConstantDiff:
 
 Node = (
     Scan
-    | Rows
+    | Values
     | Step
-    | StateRows
+    | StoredGroups
     | Filter
     | Project
     | Join
-    | SideJoin
+    | OuterOrSemiJoin
     | LateralJoin
     | Generate
     | Aggregate
@@ -436,6 +436,6 @@ Node = (
     | UnionAll
     | Window
     | Limit
-    | Restricted
+    | SemiJoinRestriction
     | ConstantDiff
 )

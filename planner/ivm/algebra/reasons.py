@@ -1,4 +1,4 @@
-"""Why a query, or a part of one, has no change plan: one code a reason, each with its sentence.
+"""Reasons why a query, or a part of one, has no change plan: a code and a sentence each.
 
 A code is stable and public (EXPLAIN prints it, REFRESH POLICY = strict refuses with it). Of the
 two kinds, a *refusal* means that the whole view is recomputed and compared, a *note* that a part
@@ -58,7 +58,7 @@ class Reason:
 
     @property
     def sentence(self) -> str:
-        """What the code means."""
+        """The sentence of the code."""
         return REFUSALS[self.code] if self.code in REFUSALS else NOTES[self.code]
 
     def __str__(self) -> str:

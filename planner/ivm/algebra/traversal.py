@@ -6,15 +6,15 @@ from typing import Any
 
 from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
-    Branch,
-    Call,
+    AggregateCall,
     Col,
     Expr,
-    Item,
     Node,
     Order,
+    Projection,
     Scan,
     Subquery,
+    UnionInput,
     Version,
 )
 
@@ -39,7 +39,7 @@ def inputs(node: Node) -> Iterator[Node]:
     for value in _flat(node):
         if isinstance(value, Node):
             yield value
-        elif isinstance(value, Branch):
+        elif isinstance(value, UnionInput):
             yield value.node
 
 
@@ -48,7 +48,7 @@ def expressions(node: Node) -> Iterator[Expr]:
     for value in _flat(node):
         if isinstance(value, Expr):
             yield value
-        elif isinstance(value, Item | Call | Order):
+        elif isinstance(value, Projection | AggregateCall | Order):
             yield value.expr
 
 
@@ -62,7 +62,7 @@ def subqueries(expr: Expr) -> Iterator[Subquery]:
 
 
 def has_subquery(node: Node) -> bool:
-    """Has an expression of the node itself a subquery?"""
+    """Whether an expression of the node itself has a subquery."""
     return any(True for expr in expressions(node) for _ in subqueries(expr))
 
 
@@ -127,13 +127,13 @@ def _descend_inputs(node: Node) -> Iterator[Node]:
         yield from _descend_inputs(child)
 
 
-def rebuilt(thing: Any, change: Callable[[Any], Any]) -> Any:
+def rebuild(thing: Any, change: Callable[[Any], Any]) -> Any:
     """A copy with ``change`` applied to every node, column and expression, leaves first.
 
     What nothing changes in comes back as the same object.
     """
     if isinstance(thing, tuple):
-        made = tuple(rebuilt(value, change) for value in thing)
+        made = tuple(rebuild(value, change) for value in thing)
         return made if any(a is not b for a, b in zip(made, thing, strict=True)) else thing
     if isinstance(thing, Col):
         return change(thing)
@@ -145,20 +145,20 @@ def rebuilt(thing: Any, change: Callable[[Any], Any]) -> Any:
             continue
         value = getattr(thing, f.name)
         if isinstance(value, tuple) or dataclasses.is_dataclass(value):
-            new = rebuilt(value, change)
+            new = rebuild(value, change)
             if new is not value:
                 changed[f.name] = new
     return change(dataclasses.replace(thing, **changed) if changed else thing)
 
 
-def substituted(thing: Any, columns: Mapping[Col, Col]) -> Any:
+def substitute(thing: Any, columns: Mapping[Col, Col]) -> Any:
     """A copy with columns replaced, in subqueries as well."""
-    return rebuilt(thing, lambda x: columns.get(x, x) if isinstance(x, Col) else x)
+    return rebuild(thing, lambda x: columns.get(x, x) if isinstance(x, Col) else x)
 
 
-def replaced(query: Node, by: Mapping[Aggregate, Node]) -> Node:
+def replace_nodes(query: Node, by: Mapping[Aggregate, Node]) -> Node:
     """A copy with other nodes for some, in subqueries as well."""
-    made: Node = rebuilt(query, lambda x: by.get(x, x) if isinstance(x, Aggregate) else x)
+    made: Node = rebuild(query, lambda x: by.get(x, x) if isinstance(x, Aggregate) else x)
     return made
 
 
@@ -170,13 +170,13 @@ def at(node: Node, version: Version, only: Collection[str]) -> Node:
             return dataclasses.replace(thing, version=version)
         return thing
 
-    made: Node = rebuilt(node, change)
+    made: Node = rebuild(node, change)
     return made
 
 
-def passed(columns: tuple[Col, ...]) -> tuple[Item, ...]:
+def pass_through(columns: tuple[Col, ...]) -> tuple[Projection, ...]:
     """Items that pass columns on as they are."""
-    return tuple(Item(Expr.of(col), col) for col in columns)
+    return tuple(Projection(Expr.of(col), col) for col in columns)
 
 
 def equality(expr: Expr) -> tuple[Col, Col] | None:

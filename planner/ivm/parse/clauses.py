@@ -106,7 +106,7 @@ def at_top(tokens: Tokens, start: int = 0) -> Iterator[int]:
 
 
 def starts_query(tokens: Tokens, index: int) -> bool:
-    """Does a query begin inside the parenthesis at ``index``?"""
+    """Whether a query begins inside the parenthesis at ``index``."""
     while index < len(tokens) and tokens[index].upper == "(":
         index += 1
         if index < len(tokens) and tokens[index].upper in ("SELECT", "WITH", "VALUES", "TABLE"):

@@ -95,7 +95,7 @@ def _start(identifiers: Iterable[exp.Expr]) -> int | None:
 
 @dataclass(slots=True)
 class Calls:
-    """What to do with calls of functions over many rows; None where they cannot stand.
+    """Handlers of calls of functions over many rows; None where such calls are not allowed.
 
     Attributes:
         aggregate: given the call's tokens, the column it becomes.
@@ -283,7 +283,7 @@ def _is_quantifier(tokens: Tokens, index: int) -> bool:
 def call_end(
     tokens: Tokens, index: int, windows: dict[str, Tokens]
 ) -> tuple[int, tuple[Tokens, int] | None]:
-    """Where the call at ``index`` ends, and the tokens in its OVER with where that ends."""
+    """Find the end of the call at ``index``, and the tokens in its OVER with their end."""
     stop = closing(tokens, index + 1) + 1
     while stop < len(tokens):
         if words_are(tokens, stop, ("FILTER", "(")):
@@ -357,7 +357,7 @@ def _conjuncts(shape: operators.Shape) -> Iterator[operators.Shape]:
 
 
 def is_floating(expr: Expr) -> bool:
-    """May the value be a floating-point number? Yes where it cannot be told.
+    """Whether the value may be a floating-point number; true where that is not known.
 
     A quotient of integers is one, and one of decimals is not.
     """

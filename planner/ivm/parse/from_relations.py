@@ -11,17 +11,17 @@ from ctsql.planner.ivm.algebra.nodes import (
     Expr,
     Filter,
     Generate,
-    Item,
     Join,
     JoinKind,
     LateralJoin,
     Node,
+    OuterOrSemiJoin,
     Project,
-    Rows,
-    SideJoin,
+    Projection,
+    Values,
 )
 from ctsql.planner.ivm.algebra.reasons import Refused
-from ctsql.planner.ivm.algebra.traversal import has_subquery, passed, subqueries, used
+from ctsql.planner.ivm.algebra.traversal import has_subquery, pass_through, subqueries, used
 from ctsql.planner.ivm.parse import from_clause as text
 from ctsql.planner.ivm.parse.expressions import Expressions, conjuncts, is_floating, typed
 from ctsql.planner.ivm.parse.scopes import Named, Scope, merged
@@ -109,7 +109,7 @@ class Relations:
                 row = list(row[1:-1])
             names = [f"col{i + 1}" for i in range(len(groups(row, ",")))]
         columns = tuple(self.compiler.fresh(name) for name in names)
-        rows = Rows(
+        rows = Values(
             text=" ".join(typed(t) for t in source.tokens),
             columns=columns,
             is_function=is_function,
@@ -219,7 +219,9 @@ class Relations:
         if kind == "inner":
             node = inner_join(left.node, right.node, conditions)
             return Found(node, merged(left.sources, right.sources, {n: a for n, a, _ in shared}))
-        node = SideJoin(kind=_KINDS[kind], left=left.node, right=right.node, conditions=conditions)
+        node = OuterOrSemiJoin(
+            kind=_KINDS[kind], left=left.node, right=right.node, conditions=conditions
+        )
         if kind in ("semi", "anti"):
             return Found(node, left.sources)
         if kind != "full":
@@ -229,9 +231,9 @@ class Relations:
         names = {}
         for name, a, b in shared:
             names[name] = self.compiler.fresh(name, a.type)
-            items.append(Item(Expr.of("coalesce", "(", a, ",", b, ")"), names[name]))
+            items.append(Projection(Expr.of("coalesce", "(", a, ",", b, ")"), names[name]))
         if items:
-            node = Project(child=node, items=(*passed(node.columns), *items))
+            node = Project(child=node, items=(*pass_through(node.columns), *items))
         return Found(node, merged(left.sources, right.sources, names))
 
 
@@ -283,13 +285,15 @@ def _pushed(node: Node, predicate: Expr) -> Node:
                     children = (*node.children[:index], below, *node.children[index + 1 :])
                     return Join(children=children, conditions=node.conditions)
             return Join(children=node.children, conditions=(*node.conditions, predicate))
-        case SideJoin(kind=JoinKind.LEFT | JoinKind.SEMI | JoinKind.ANTI) if columns and (
+        case OuterOrSemiJoin(kind=JoinKind.LEFT | JoinKind.SEMI | JoinKind.ANTI) if columns and (
             columns <= set(node.left.columns)
         ):
             left = _pushed(node.left, predicate)
-            return SideJoin(kind=node.kind, left=left, right=node.right, conditions=node.conditions)
+            return OuterOrSemiJoin(
+                kind=node.kind, left=left, right=node.right, conditions=node.conditions
+            )
         case Filter() if not has_subquery(node):
-            if isinstance(node.child, Filter | Join | SideJoin):
+            if isinstance(node.child, Filter | Join | OuterOrSemiJoin):
                 return Filter(child=_pushed(node.child, predicate), predicates=node.predicates)
             return Filter(child=node.child, predicates=(*node.predicates, predicate))
         case _:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ctsql.catalog.names import fold
 from ctsql.planner.ivm.algebra import spark_functions as functions
-from ctsql.planner.ivm.algebra.nodes import Call, Col, Expr, Order, Part
+from ctsql.planner.ivm.algebra.nodes import AggregateCall, Col, Expr, Order, Part
 from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.algebra.traversal import subqueries
 from ctsql.planner.ivm.parse.clauses import at_top
@@ -36,7 +36,7 @@ class WindowDraft:
 
 def aggregate_call(
     tokens: Tokens, expressions: Expressions, scope: Scope, fresh: Sequence[Col]
-) -> Call:
+) -> AggregateCall:
     """The call of an aggregate function; ``fresh`` holds the column it becomes.
 
     Raises:
@@ -48,7 +48,7 @@ def aggregate_call(
         raise Refused("SUBQUERY_PLACE", span_of(tokens))
     expr = Expr((typed(tokens[0]), *inside.parts), span_of(tokens))
     argument = _argument(tokens, expressions, scope)
-    return Call(
+    return AggregateCall(
         expr=expr,
         col=_typed_column(fresh[0], name, argument, expr),
         function=name,
@@ -68,7 +68,7 @@ def _argument(tokens: Tokens, expressions: Expressions, scope: Scope) -> Expr | 
 
 
 def is_exact(name: str, argument: Expr | None, whole: Expr) -> bool:
-    """Does the function give the same result in whatever order it meets its rows?"""
+    """Whether the function gives the same result in any order of its rows."""
     if name in functions.INEXACT:
         return False
     return name not in functions.SUMS or not is_floating(argument or whole)
@@ -114,7 +114,7 @@ def window_draft(
 
 
 def _sections(over: Tokens) -> dict[str, Tokens]:
-    """What stands in OVER (...): the lists of PARTITION BY and ORDER BY, and the frame."""
+    """Read OVER (...): the lists of PARTITION BY and ORDER BY, and the frame."""
     marks: list[tuple[str, int, int]] = []
     for index in at_top(over):
         word = over[index].upper
@@ -146,7 +146,7 @@ def order_item(
 
 def window_call(
     draft: WindowDraft, over: tuple[Col, ...], order: tuple[Order, ...], fresh: Col
-) -> Call:
+) -> AggregateCall:
     """The window function, its partition given as columns."""
     parts: list[Part] = [*draft.call.parts, "OVER", "("]
     if over:
@@ -165,7 +165,7 @@ def window_call(
     bound = name in functions.ORDER_BOUND
     exact = bound or name in functions.WINDOW_ONLY or is_exact(name, None, draft.call)
     known = tuple(col for col in columns if col is not None)
-    return Call(
+    return AggregateCall(
         expr=Expr(tuple(parts), draft.call.span),
         col=_typed_column(fresh, name, None, draft.call),
         function=name,
@@ -177,7 +177,7 @@ def window_call(
 
 
 def has_calls(tokens: Tokens) -> bool:
-    """Is there a call of an aggregate, not as a window function, outside subqueries?"""
+    """Whether an aggregate is called outside subqueries, and not as a window function."""
     for index in range(len(tokens) - 1):
         token = tokens[index]
         if tokens[index + 1].upper != "(" or fold(token.text) not in functions.AGGREGATES:

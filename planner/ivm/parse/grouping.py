@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ctsql.planner.ivm.algebra.nodes import Col, Expr, Part
 from ctsql.planner.ivm.algebra.reasons import Refused
-from ctsql.planner.ivm.algebra.traversal import substituted, used
+from ctsql.planner.ivm.algebra.traversal import substitute, used
 from ctsql.planner.ivm.parse.clauses import at_top
 from ctsql.planner.syntax.tokens import operators
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, closing, groups, span_of, words_are
@@ -174,7 +174,7 @@ class Grouped:
         parts = expr.parts
         for key, col in self.longer:
             parts = _replaced(parts, key.parts, col)
-        made: Expr = substituted(replace(expr, parts=parts), self.columns)
+        made: Expr = substitute(replace(expr, parts=parts), self.columns)
         if used(made) & self.rows:
             raise Refused("KEY_NOT_MATCHED", expr.span)
         return made

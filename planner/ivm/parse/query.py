@@ -8,22 +8,22 @@ from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.planner.ivm.algebra.nodes import (
-    Branch,
     Col,
     Distinct,
     Expr,
-    Item,
     Limit,
     Node,
     Order,
     Project,
-    Rows,
+    Projection,
     Scan,
     SetOperation,
     UnionAll,
+    UnionInput,
+    Values,
 )
 from ctsql.planner.ivm.algebra.reasons import Refused
-from ctsql.planner.ivm.algebra.traversal import passed
+from ctsql.planner.ivm.algebra.traversal import pass_through
 from ctsql.planner.ivm.parse.clauses import (
     BodyText,
     CteText,
@@ -89,9 +89,9 @@ class Compiler:
         """A new column."""
         return Col(next(self.numbers), name, kind)
 
-    def one_row(self) -> Rows:
-        """What a SELECT without FROM reads."""
-        return Rows(text="VALUES (1)", columns=(self.fresh("one", "int"),))
+    def one_row(self) -> Values:
+        """The relation that a SELECT without FROM reads."""
+        return Values(text="VALUES (1)", columns=(self.fresh("one", "int"),))
 
     def expressions(self, ctes: Ctes) -> Expressions:
         """A builder of expressions whose subqueries see these common table expressions."""
@@ -132,7 +132,7 @@ class Compiler:
             node, names = self.query(entry.text.query, None, entry.ctes)
             entry.compiled = (node, list(entry.text.columns) or names)
         node, names = entry.compiled
-        items = tuple(Item(Expr.of(c), self.fresh(c.name, c.type)) for c in node.columns)
+        items = tuple(Projection(Expr.of(c), self.fresh(c.name, c.type)) for c in node.columns)
         return Project(child=node, items=items), names
 
     # ---- queries
@@ -161,7 +161,7 @@ class Compiler:
             node = self._limited(text, selected)
         if selected.hidden:
             kept = node.columns[: -selected.hidden]
-            node = Project(child=node, items=passed(kept))
+            node = Project(child=node, items=pass_through(kept))
         return node, selected.names
 
     def _limited(self, text: QueryText, selected: Selected) -> Node:
@@ -222,7 +222,7 @@ class Compiler:
             self.fresh(name, _wider(a, b))
             for name, a, b in zip(names, left.columns, right.columns, strict=True)
         )
-        branches = tuple(Branch(node=n, cols=n.columns) for n in (left, right))
+        branches = tuple(UnionInput(node=n, cols=n.columns) for n in (left, right))
         union = UnionAll(branches=branches, columns=columns)
         return (union if text.is_all else Distinct(child=union)), names
 

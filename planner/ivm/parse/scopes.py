@@ -1,4 +1,4 @@
-"""Which column a name means: sources in FROM, aliases of the select list, then what is around.
+"""Resolves column names: by sources in FROM, aliases of the select list, then outer queries.
 
 Names are compared without regard to case, as Spark does.
 """
@@ -29,7 +29,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What can be named at a place."""
+    """The columns that can be named at a place."""
 
     sources: tuple[Named, ...] = ()
     outer: "Scope | None" = None
@@ -81,7 +81,7 @@ class Scope:
         return (found[0], 1) if found else None
 
     def star(self, qualifier: Sequence[str]) -> list[tuple[str, Col]] | None:
-        """What ``*`` or ``t.*`` stands for; None if there is no such relation."""
+        """Return the columns of ``*`` or ``t.*``; None if there is no such relation."""
         if not qualifier:
             return [
                 (name, col)

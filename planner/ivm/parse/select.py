@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 from ctsql.catalog.names import fold
 from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
-    Call,
+    AggregateCall,
     Col,
     Distinct,
     Expr,
-    Item,
     Key,
     Node,
     Order,
     Project,
+    Projection,
     Window,
 )
 from ctsql.planner.ivm.algebra.reasons import Refused
-from ctsql.planner.ivm.algebra.traversal import passed, subqueries
+from ctsql.planner.ivm.algebra.traversal import pass_through, subqueries
 from ctsql.planner.ivm.parse.clauses import SelectText
 from ctsql.planner.ivm.parse.expressions import Calls, conjuncts, type_of
 from ctsql.planner.ivm.parse.from_clause import read_source
@@ -78,7 +78,7 @@ class Block:
         self.expressions = compiler.expressions(ctes)
         self.text = text
         self.ctes = ctes
-        self.aggregates: dict[Expr, Call] = {}
+        self.aggregates: dict[Expr, AggregateCall] = {}
         self.grouping_arguments: dict[Col, tuple[Expr, ...]] = {}
         self.windows: dict[WindowDraft, Col] = {}
         self.scope = Scope(outer=outer)
@@ -155,7 +155,7 @@ class Block:
         return "", tokens
 
     def _star(self, tokens: Tokens) -> list[tuple[str, Col]] | None:
-        """What ``*``, ``t.*`` and ``* EXCEPT (c)`` stand for; None for anything else."""
+        """Return the columns of ``*``, ``t.*`` and ``* EXCEPT (c)``; None for anything else."""
         place = next((i for i, t in enumerate(tokens) if t.upper == "*"), None)
         if place is None or (place and tokens[place - 1].upper != "."):
             return None
@@ -241,19 +241,19 @@ class Block:
             if "map<" in type_of(expr).lower():
                 raise Refused("GROUPED_BY_MAP", expr.span)
         keys: dict[Expr, Key] = {}
-        computed: list[Item] = []
+        computed: list[Projection] = []
         for expr in exprs:
             source = expr.column
             if source is None:
                 source = self.compiler.fresh("", type_of(expr))
-                computed.append(Item(expr, source))
+                computed.append(Projection(expr, source))
             keys[expr] = Key(source=source, col=self.compiler.fresh(source.name, source.type))
         rows = node.columns
         if computed:
-            node = Project(child=node, items=(*passed(node.columns), *computed))
+            node = Project(child=node, items=(*pass_through(node.columns), *computed))
         calls = tuple(self._settled(call, list(keys)) for call in self.aggregates.values())
         if not keys and not calls:  # HAVING alone makes one group of all rows
-            count = Call(
+            count = AggregateCall(
                 expr=Expr.of("count", "(", "*", ")"),
                 col=self.compiler.fresh("count", "bigint"),
                 function="count",
@@ -267,7 +267,7 @@ class Block:
         )
         return made, Grouped({e: k.col for e, k in keys.items()}, rows)
 
-    def _settled(self, call: Call, keys: list[Expr]) -> Call:
+    def _settled(self, call: AggregateCall, keys: list[Expr]) -> AggregateCall:
         """grouping(a) and grouping_id(a, b) with the numbers of the keys they ask about."""
         arguments = self.grouping_arguments.get(call.col)
         if arguments is None:
@@ -308,8 +308,8 @@ class Block:
             for draft, col in self.windows.items()
         )
         if computed:
-            items = tuple(Item(expr, col) for expr, col in computed.items())
-            node = Project(child=node, items=(*passed(node.columns), *items))
+            items = tuple(Projection(expr, col) for expr, col in computed.items())
+            node = Project(child=node, items=(*pass_through(node.columns), *items))
         return Window(child=node, calls=calls)
 
     # ---- the result
@@ -322,7 +322,7 @@ class Block:
         ordered: Sequence[Order],
     ) -> Selected:
         items = [
-            Item(expr, self.compiler.fresh(output.name, type_of(expr)))
+            Projection(expr, self.compiler.fresh(output.name, type_of(expr)))
             for output, expr in zip(outputs, exprs, strict=True)
         ]
         by_expr = {item.expr: item.col for item in reversed(items)}
@@ -334,7 +334,7 @@ class Block:
                     raise Refused("TEXT_NOT_READ", one.expr.span)
                 hidden += 1
                 col = self.compiler.fresh("", type_of(one.expr))
-                items.append(Item(one.expr, col))
+                items.append(Projection(one.expr, col))
                 by_expr[one.expr] = col
             order.append(Order(expr=Expr.of(by_expr[one.expr]), direction=one.direction))
         made: Node = Project(child=node, items=tuple(items))

@@ -9,87 +9,87 @@ from dataclasses import replace
 
 from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
-    Branch,
     Col,
     Distinct,
     Expr,
     Filter,
     Generate,
-    Item,
     Join,
     LateralJoin,
     Limit,
     Node,
+    OuterOrSemiJoin,
     Project,
-    Rows,
+    Projection,
     Scan,
     SetOperation,
-    SideJoin,
     Subquery,
     SubqueryKind,
     UnionAll,
+    UnionInput,
+    Values,
     Window,
 )
 from ctsql.planner.ivm.algebra.traversal import free, used
 
 
-def pruned(node: Node, wanted: Collection[Col]) -> Node:
+def prune(node: Node, wanted: Collection[Col]) -> Node:
     """A node that gives at least the wanted columns, reading no more than it must.
 
-    Rows keep their number: a column less never merges rows.
+    Values keep their number: a column less never merges rows.
     """
     need = frozenset(wanted)
     match node:
         case Scan():
             kept = [(n, c) for n, c in zip(node.names, node.columns, strict=True) if c in need]
             return replace(node, names=tuple(n for n, _ in kept), columns=tuple(c for _, c in kept))
-        case Rows():
+        case Values():
             return node
         case Filter():
             predicates = tuple(_inside(p) for p in node.predicates)
-            return Filter(child=pruned(node.child, need | _uses(predicates)), predicates=predicates)
+            return Filter(child=prune(node.child, need | _uses(predicates)), predicates=predicates)
         case Project():
             items = tuple(_item(i) for i in node.items if i.col in need)
-            return Project(child=pruned(node.child, _uses(i.expr for i in items)), items=items)
+            return Project(child=prune(node.child, _uses(i.expr for i in items)), items=items)
         case Join():
             need |= _uses(node.conditions)
-            children = tuple(pruned(child, need) for child in node.children)
+            children = tuple(prune(child, need) for child in node.children)
             return replace(node, children=children)
-        case SideJoin():
+        case OuterOrSemiJoin():
             need |= _uses(node.conditions)
-            return replace(node, left=pruned(node.left, need), right=pruned(node.right, need))
+            return replace(node, left=prune(node.left, need), right=prune(node.right, need))
         case LateralJoin():
             need |= _uses(node.conditions)
-            right = pruned(node.right, need)
-            return replace(node, left=pruned(node.left, need | free(right)), right=right)
+            right = prune(node.right, need)
+            return replace(node, left=prune(node.left, need | free(right)), right=right)
         case Generate():
-            return replace(node, child=pruned(node.child, need | used(node.generator)))
+            return replace(node, child=prune(node.child, need | used(node.generator)))
         case Aggregate():
             return _aggregate(node, need)
         case Distinct():
-            return Distinct(child=pruned(node.child, node.child.columns))
+            return Distinct(child=prune(node.child, node.child.columns))
         case SetOperation():
             return replace(
                 node,
-                left=pruned(node.left, node.left.columns),
-                right=pruned(node.right, node.right.columns),
+                left=prune(node.left, node.left.columns),
+                right=prune(node.right, node.right.columns),
             )
         case UnionAll():
             places = [i for i, col in enumerate(node.columns) if col in need]
             branches = []
             for branch in node.branches:
                 cols = tuple(branch.cols[i] for i in places)
-                branches.append(Branch(node=pruned(branch.node, cols), cols=cols))
+                branches.append(UnionInput(node=prune(branch.node, cols), cols=cols))
             return UnionAll(
                 branches=tuple(branches), columns=tuple(node.columns[i] for i in places)
             )
         case Window():
             calls = tuple(c for c in node.calls if c.col in need)
-            below = pruned(node.child, need | _uses(c.expr for c in calls))
+            below = prune(node.child, need | _uses(c.expr for c in calls))
             return Window(child=below, calls=calls) if calls else below
         case Limit():
             need |= _uses(o.expr for o in node.order)
-            return replace(node, child=pruned(node.child, need))
+            return replace(node, child=prune(node.child, need))
         case _:
             raise TypeError(f"{type(node).__name__} is no part of a query")
 
@@ -104,10 +104,10 @@ def _aggregate(node: Aggregate, need: frozenset[Col]) -> Aggregate:
     if not calls and not node.keys:
         calls = node.calls[:1]
     below = frozenset(k.source for k in node.keys) | _uses(c.expr for c in calls)
-    return replace(node, child=pruned(node.child, below), calls=calls)
+    return replace(node, child=prune(node.child, below), calls=calls)
 
 
-def _item(item: Item) -> Item:
+def _item(item: Projection) -> Projection:
     return replace(item, expr=_inside(item.expr))
 
 
@@ -119,4 +119,4 @@ def _inside(expr: Expr) -> Expr:
 
 def _subquery(part: Subquery) -> Subquery:
     wanted = () if part.kind is SubqueryKind.EXISTS else part.node.columns
-    return replace(part, node=pruned(part.node, wanted))
+    return replace(part, node=prune(part.node, wanted))

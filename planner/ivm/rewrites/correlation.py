@@ -1,13 +1,13 @@
-"""Which rows around a subquery can see a change inside it.
+"""Finds the rows around a subquery that can see a change inside it.
 
-A subquery is evaluated for each row around it. :func:`core` strips from it what does not decide
-*which* of its rows a row around sees: the relation left is closed (it uses no column of the rows
-around), and its rows that a row around sees are among those whose columns equal that row's. So a
-row around none of whose values is among those of the core's change sees the same as before.
-Dropping a condition makes the core larger, which is right; dropping one that holds another changed
-relation would lose a change, so then nothing is known.
+A subquery is evaluated for each row around it. :func:`correlation_core` strips from it all that
+does not decide *which* of its rows a row around sees. The relation that is left is closed: it uses
+no column of the rows around. Its rows that a row around sees are among those whose columns equal
+that row's. So a row around sees the same as before if none of its values is among those of the
+core's change. Dropping a condition makes the core larger, which is right. Dropping one that holds
+another changed relation would lose a change, so then nothing is known.
 
-:func:`seen` restricts what a subquery reads to the rows that some rows around can see.
+:func:`restrict_to_visible` leaves of what a subquery reads the rows that some rows around can see.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,12 +29,12 @@ from ctsql.planner.ivm.algebra.nodes import (
     Window,
 )
 from ctsql.planner.ivm.algebra.traversal import equality, free, subqueries, used
-from ctsql.planner.ivm.rewrites.semijoin_pushdown import join_pairs, restricted
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import join_pairs, restrict
 
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """What decides which rows a row around sees.
+    """The relation and the columns that decide which rows a row around sees.
 
     Attributes:
         node: closed. pairs: a column around and the node's column that it must equal.
@@ -46,31 +46,31 @@ class Core:
     traced: Mapping[Col, Col]
 
 
-def core(node: Node) -> Core | None:
+def correlation_core(node: Node) -> Core | None:
     """The core of a subquery's relation; None if nothing is known."""
     around = free(node)
     if not around:
         return Core(node, (), {col: col for col in node.columns})
     match node:
         case Filter():
-            below = core(node.child)
+            below = correlation_core(node.child)
             return None if below is None else _filter(node, below, around)
         case Project():
-            below = core(node.child)
+            below = correlation_core(node.child)
             if below is None or any(True for i in node.items for _ in subqueries(i.expr)):
                 return None
             plain = {i.col: i.expr.column for i in node.items}
             traced = {c: below.traced[s] for c, s in plain.items() if s in below.traced and s}
             return Core(below.node, below.pairs, traced)
         case Aggregate():
-            below = core(node.child)
+            below = correlation_core(node.child)
             if below is None:
                 return None
             sources = {k.col: k.source for k in node.keys}
             traced = {c: below.traced[s] for c, s in sources.items() if s in below.traced}
             return Core(below.node, below.pairs, traced)
         case Distinct() | Window() | Limit():
-            return core(node.child)
+            return correlation_core(node.child)
         case Join():
             return _join(node)
         case _:
@@ -99,7 +99,7 @@ def _filter(node: Filter, below: Core, around: frozenset[Col]) -> Core | None:
 
 def _join(node: Join) -> Core | None:
     """The join of the cores, with the conditions that still can be told."""
-    cores = [core(child) for child in node.children]
+    cores = [correlation_core(child) for child in node.children]
     found = [c for c in cores if c is not None]
     if len(found) < len(cores):
         return None
@@ -118,13 +118,13 @@ Keys = Callable[[Sequence[Col]], tuple[Step, tuple[Col, ...]]]
 """Gives the distinct values of some columns of the rows around, as a step and its columns."""
 
 
-def versioned(expr: Expr, version: Callable[[Subquery], Node]) -> Expr:
+def at_version(expr: Expr, version: Callable[[Subquery], Node]) -> Expr:
     """An expression whose subqueries have other relations."""
     parts = tuple(replace(p, node=version(p)) if isinstance(p, Subquery) else p for p in expr.parts)
     return replace(expr, parts=parts)
 
 
-def seen(subquery: Subquery, node: Node, around: Sequence[Col], keys: Keys) -> Node:
+def restrict_to_visible(subquery: Subquery, node: Node, around: Sequence[Col], keys: Keys) -> Node:
     """A subquery's relation, reading only what some of the rows around can see of it.
 
     Its text tests the same again: this is for what reads the tables.
@@ -156,4 +156,4 @@ def _hinted(node: Node, pairs: Sequence[tuple[Col, Col]], keys: Keys) -> Node:
         return node
     step, names = keys([outer for _, outer in pairs])
     found = tuple((inner, name) for (inner, _), name in zip(pairs, names, strict=True))
-    return restricted(node, step, found, is_hint=True)
+    return restrict(node, step, found, is_hint=True)

@@ -44,6 +44,6 @@ def _calls(node: Aggregate | Window) -> Reason | None:
 
 
 def has_total_order(node: Limit) -> bool:
-    """Does ORDER BY name every column? Then rows that it ties are equal."""
+    """Whether ORDER BY names every column, so that tied rows are equal."""
     ordered = {item.expr.column for item in node.order}
     return ordered >= set(node.columns)

@@ -15,7 +15,6 @@ from dataclasses import replace
 
 from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
-    Branch,
     Col,
     Distinct,
     Expr,
@@ -23,16 +22,17 @@ from ctsql.planner.ivm.algebra.nodes import (
     Generate,
     Join,
     JoinKind,
-    KeyTest,
+    KeyPredicate,
     LateralJoin,
     Node,
+    OuterOrSemiJoin,
     Project,
-    Restricted,
     Scan,
+    SemiJoinRestriction,
     SetOperation,
-    SideJoin,
     Step,
     UnionAll,
+    UnionInput,
     Window,
 )
 from ctsql.planner.ivm.algebra.traversal import equal_classes, equality
@@ -40,7 +40,7 @@ from ctsql.planner.ivm.algebra.traversal import equal_classes, equality
 Pairs = tuple[tuple[Col, Col], ...]
 
 
-def restricted(node: Node, keys: Step, pairs: Pairs, *, is_hint: bool = False) -> Node:
+def restrict(node: Node, keys: Step, pairs: Pairs, *, is_hint: bool = False) -> Node:
     """The node's rows that have a key.
 
     Args:
@@ -53,7 +53,7 @@ def restricted(node: Node, keys: Step, pairs: Pairs, *, is_hint: bool = False) -
     below, done = _pushed(node, keys, pairs, is_hint)
     if done == frozenset(pairs) or is_hint:
         return below
-    return Restricted(child=below, tests=(KeyTest(keys=keys, pairs=pairs),))
+    return SemiJoinRestriction(child=below, tests=(KeyPredicate(keys=keys, pairs=pairs),))
 
 
 def _pushed(
@@ -62,13 +62,13 @@ def _pushed(
     """The node with the restriction inside it, and the pairs that then hold of its rows."""
 
     def inside(child: Node, mapped: Sequence[tuple[Col, Col]]) -> Node:
-        return restricted(child, keys, tuple(mapped), is_hint=is_hint)
+        return restrict(child, keys, tuple(mapped), is_hint=is_hint)
 
     own = [(a, b) for a, b in pairs if a in node.columns]
     match node:
         case Scan():
-            test = KeyTest(keys=keys, pairs=tuple(own), is_hint=is_hint)
-            return Restricted(child=node, tests=(test,)), frozenset(own)
+            test = KeyPredicate(keys=keys, pairs=tuple(own), is_hint=is_hint)
+            return SemiJoinRestriction(child=node, tests=(test,)), frozenset(own)
         case Filter():
             return replace(node, child=inside(node.child, own)), frozenset(own)
         case Project():
@@ -78,7 +78,7 @@ def _pushed(
             return replace(node, child=inside(node.child, mapped)), frozenset(plain)
         case Join():
             return _join(node, keys, own, is_hint)
-        case SideJoin():
+        case OuterOrSemiJoin():
             return _side_join(node, keys, own, is_hint)
         case LateralJoin():
             left = [(a, b) for a, b in own if a in node.left.columns]
@@ -101,14 +101,16 @@ def _pushed(
         case UnionAll():
             place = {col: i for i, col in enumerate(node.columns)}
             branches = tuple(
-                Branch(node=inside(b.node, [(b.cols[place[a]], k) for a, k in own]), cols=b.cols)
+                UnionInput(
+                    node=inside(b.node, [(b.cols[place[a]], k) for a, k in own]), cols=b.cols
+                )
                 for b in node.branches
             )
             return replace(node, branches=branches), frozenset(own)
         case Window():
             plain = [(a, b) for a, b in own if a in node.keys]
             return replace(node, child=inside(node.child, plain)), frozenset(plain)
-        case Restricted():
+        case SemiJoinRestriction():
             return replace(node, child=inside(node.child, own)), frozenset(own)
         case _:
             return node, frozenset()
@@ -131,14 +133,14 @@ def _join(
             here = sorted(same & set(child.columns), key=lambda c: (c != mine, c.number))
             if here:
                 found[(mine, key)] = (here[0], key)
-        children.append(restricted(child, keys, tuple(found.values()), is_hint=is_hint))
+        children.append(restrict(child, keys, tuple(found.values()), is_hint=is_hint))
         if len(found) == len(own):
             done = frozenset(own)
     return replace(node, children=tuple(children)), done
 
 
 def _side_join(
-    node: SideJoin, keys: Step, own: Sequence[tuple[Col, Col]], is_hint: bool
+    node: OuterOrSemiJoin, keys: Step, own: Sequence[tuple[Col, Col]], is_hint: bool
 ) -> tuple[Node, frozenset[tuple[Col, Col]]]:
     """The side whose rows stay is restricted, and the other one as far as it is equated."""
     left, right = node.left, node.right
@@ -152,9 +154,9 @@ def _side_join(
             if a == mine:
                 partners.append((b, key))
                 break
-    kept = restricted(kept, keys, tuple(plain), is_hint=is_hint)
+    kept = restrict(kept, keys, tuple(plain), is_hint=is_hint)
     if len(partners) == len(plain):
-        other = restricted(other, keys, tuple(partners), is_hint=is_hint)
+        other = restrict(other, keys, tuple(partners), is_hint=is_hint)
     left, right = (other, kept) if node.kind is JoinKind.RIGHT else (kept, other)
     return replace(node, left=left, right=right), frozenset(plain)
 

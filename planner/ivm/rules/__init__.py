@@ -17,15 +17,15 @@ from ctsql.planner.ivm.algebra.nodes import (
     LateralJoin,
     Limit,
     Node,
+    OuterOrSemiJoin,
     Project,
-    Restricted,
-    Rows,
     Scan,
+    SemiJoinRestriction,
     SetOperation,
-    SideJoin,
-    StateRows,
     Step,
+    StoredGroups,
     UnionAll,
+    Values,
     Window,
 )
 from ctsql.planner.ivm.algebra.traversal import has_subquery
@@ -38,10 +38,10 @@ from ctsql.planner.ivm.rules import (
     scan,
     union_all,
 )
-from ctsql.planner.ivm.rules.context import Changes
+from ctsql.planner.ivm.rules.context import DeltaDerivation
 
 
-def change(node: Node, changes: Changes) -> Node | None:
+def change(node: Node, changes: DeltaDerivation) -> Node | None:
     """The signed change of a node that reads a changed table; None if it can have none."""
     match node:
         case Scan():
@@ -58,7 +58,7 @@ def change(node: Node, changes: Changes) -> Node | None:
             return union_all.change_union_all(node, changes)
         case Join():
             return join.change_join(node, changes)
-        case SideJoin():
+        case OuterOrSemiJoin():
             return left_rows.change_side_join(node, changes)
         case LateralJoin():
             return left_rows.change_lateral(node, changes)
@@ -74,9 +74,9 @@ def change(node: Node, changes: Changes) -> Node | None:
             return affected_keys.change_window(node, changes)
         case Limit():
             return affected_keys.change_limit(node, changes)
-        case Rows():
+        case Values():
             return None
-        case Step() | StateRows() | Restricted() | ConstantDiff():
+        case Step() | StoredGroups() | SemiJoinRestriction() | ConstantDiff():
             raise TypeError(f"{type(node).__name__} is made by rules, it has none")
         case _:
             assert_never(node)

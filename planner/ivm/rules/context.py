@@ -1,4 +1,4 @@
-"""What the change rules share: which tables changed, the steps found so far, notes for people."""
+"""Shared by the change rules: the tables that changed, the steps so far, notes for EXPLAIN."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -8,16 +8,16 @@ from enum import Enum
 from ctsql.planner.ivm.algebra.nodes import (
     DIFF,
     Aggregate,
-    Branch,
     Col,
     ConstantDiff,
     Distinct,
     Expr,
-    Item,
     Node,
     Project,
+    Projection,
     Step,
     UnionAll,
+    UnionInput,
     Version,
 )
 from ctsql.planner.ivm.algebra.reasons import Reason
@@ -25,7 +25,7 @@ from ctsql.planner.ivm.algebra.traversal import at, tables
 
 
 class StepRole(Enum):
-    """What the rows of a step are."""
+    """The role of a step's rows."""
 
     CHANGE = "a signed change"
     KEYS = "keys that are affected, each once"
@@ -61,7 +61,7 @@ class Applied:
     note: Reason | None = None
 
 
-class Changes:
+class DeltaDerivation:
     """Derives the change of one query, for one set of changed tables.
 
     Args:
@@ -79,7 +79,7 @@ class Changes:
         self,
         changed: Collection[str],
         numbers: Iterator[int],
-        rule: Callable[[Node, "Changes"], Node | None],
+        rule: Callable[[Node, "DeltaDerivation"], Node | None],
         state: Callable[[Aggregate], int | None] = lambda _: None,
     ) -> None:
         self.changed = frozenset(changed)
@@ -98,7 +98,7 @@ class Changes:
         return Col(next(self.numbers), name, kind)
 
     def touches(self, node: Node) -> bool:
-        """Does the node read a changed table?"""
+        """Whether the node reads a changed table."""
         return bool(tables(node) & self.changed)
 
     def of(self, node: Node) -> Node | None:
@@ -143,10 +143,10 @@ class Changes:
         """The distinct values of some columns, of several changes together."""
         made = tuple(Col(-1 - i, "key") for i in range(len(changes[0][1])))
         branches = tuple(
-            Branch(
+            UnionInput(
                 node=Project(
                     child=change,
-                    items=tuple(Item(Expr.of(c), k) for c, k in zip(cols, made, strict=True)),
+                    items=tuple(Projection(Expr.of(c), k) for c, k in zip(cols, made, strict=True)),
                 ),
                 cols=made,
             )
@@ -162,20 +162,20 @@ class Changes:
             self.applied[operator] = Applied(operator=operator, rule=rule, note=note)
 
 
-def signed(columns: Sequence[Col]) -> tuple[Col, ...]:
+def signed_columns(columns: Sequence[Col]) -> tuple[Col, ...]:
     """The columns, then the diff."""
     return (*columns, DIFF)
 
 
-def together(changes: Sequence[Node], columns: Sequence[Col]) -> Node | None:
+def sum_of_deltas(changes: Sequence[Node], columns: Sequence[Col]) -> Node | None:
     """The sum of signed changes; None of none."""
     if not changes:
         return None
-    cols = signed(columns)
-    branches = tuple(Branch(node=change, cols=cols) for change in changes)
+    cols = signed_columns(columns)
+    branches = tuple(UnionInput(node=change, cols=cols) for change in changes)
     return changes[0] if len(changes) == 1 else UnionAll(branches=branches, columns=cols)
 
 
-def exchanged(new: Node, old: Node) -> tuple[Node, Node]:
+def replacement_delta(new: Node, old: Node) -> tuple[Node, Node]:
     """All rows of ``new`` added, all rows of ``old`` taken away."""
     return ConstantDiff(child=new, diff=1), ConstantDiff(child=old, diff=-1)

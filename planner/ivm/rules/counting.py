@@ -16,7 +16,7 @@ because d * x would round decimals of large scale. AVG of decimals divides as Sp
 15 digits: the quotient is then rounded at 9 digits more than the result has, and a quotient of
 integers with a divisor under 10^9 is never that near to a half, so rounding twice is rounding once.
 AVG of integers is by Spark a sum of doubles. That is exact, and so the same in any order, as long
-as |x| adds up to at most 2^53: the state holds this sum too, and whoever uses it looks.
+as |x| adds up to at most 2^53: the state holds this sum too, and it is checked at each use.
 
 Source: Gupta, Mumick and Subrahmanian, Maintaining Views Incrementally (SIGMOD 1993), the counting
 algorithm; Larson and Zhou for the counters that outer joins need (here: n_x).
@@ -29,27 +29,32 @@ from ctsql.catalog.schemas import decimal_size
 from ctsql.planner.ivm.algebra.nodes import (
     DIFF,
     Aggregate,
-    Branch,
-    Call,
+    AggregateCall,
     Col,
     Expr,
     Filter,
     Generate,
-    Item,
     JoinKind,
     Key,
     Node,
+    OuterOrSemiJoin,
     Part,
     Project,
-    SideJoin,
-    StateRows,
+    Projection,
     Step,
+    StoredGroups,
     UnionAll,
+    UnionInput,
 )
 from ctsql.planner.ivm.algebra.spark_functions import AVERAGES
-from ctsql.planner.ivm.algebra.traversal import passed
-from ctsql.planner.ivm.rewrites.semijoin_pushdown import restricted
-from ctsql.planner.ivm.rules.context import Changes, StepRole, exchanged, together
+from ctsql.planner.ivm.algebra.traversal import pass_through
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
+from ctsql.planner.ivm.rules.context import (
+    DeltaDerivation,
+    StepRole,
+    replacement_delta,
+    sum_of_deltas,
+)
 
 RULE = "state table: stored groups with the change added"
 
@@ -77,7 +82,7 @@ class State:
     bounded: tuple[str, ...] = ()
 
     def places(self, start: int) -> dict[Expr, tuple[int, int | None]]:
-        """Where the columns of each argument are, if the first argument's are at ``start``."""
+        """The positions of each argument's columns, if the first argument's are at ``start``."""
         found: dict[Expr, tuple[int, int | None]] = {}
         for argument, is_summed in self.arguments:
             found[argument] = (start, start + 1 if is_summed else None)
@@ -117,7 +122,7 @@ def _size(argument: Expr) -> Expr:
     return Expr.of("abs", "(", "CAST", "(", *argument.parts, "AS", "DECIMAL(20, 0)", ")", ")")
 
 
-def _is_kept(call: Call) -> bool:
+def _is_kept(call: AggregateCall) -> bool:
     if not call.exact or call.grouping is not None:
         return False
     if call.function == "count":
@@ -151,7 +156,7 @@ def initial(node: Aggregate, state: State, numbers: Iterator[int]) -> Aggregate:
     return Aggregate(child=node.child, keys=keys, calls=tuple(calls))
 
 
-def change_aggregate(node: Aggregate, changes: Changes) -> Node | None:
+def change_aggregate(node: Aggregate, changes: DeltaDerivation) -> Node | None:
     """The change of GROUP BY, from its state.
 
     The state's touched rows are replaced by those after the change, but for groups that are gone.
@@ -162,10 +167,10 @@ def change_aggregate(node: Aggregate, changes: Changes) -> Node | None:
     changes.note(node, RULE)
     state, *rows = found
     new, old = (_result(node, state, there) for there in rows)
-    return together(exchanged(new, old), node.columns)
+    return sum_of_deltas(replacement_delta(new, old), node.columns)
 
 
-def all_groups(node: Aggregate, changes: Changes) -> Node | None:
+def all_groups(node: Aggregate, changes: DeltaDerivation) -> Node | None:
     """All rows of GROUP BY after the change, from its state; None if nothing changed."""
     found = _groups(node, changes)
     if found is None:
@@ -177,38 +182,38 @@ def all_groups(node: Aggregate, changes: Changes) -> Node | None:
         columns = stored.columns
         keys, names = changes.keys(_changed(node, changes), [k.source for k in node.keys])
         equal = zip(columns, names, strict=False)
-        others = SideJoin(
+        others = OuterOrSemiJoin(
             kind=JoinKind.ANTI,
             left=stored,
             right=keys,
             conditions=tuple(Expr.of(a, "<=>", b) for a, b in equal),
         )
-        branches = (Branch(node=others, cols=columns), Branch(node=rows, cols=rows.columns))
+        branches = (UnionInput(node=others, cols=columns), UnionInput(node=rows, cols=rows.columns))
         made = tuple(changes.fresh(c.name) for c in columns)
         rows = UnionAll(branches=branches, columns=made)
     return _result(node, state, rows)
 
 
-def stored_groups(node: Aggregate, changes: Changes) -> Node | None:
+def stored_groups(node: Aggregate, changes: DeltaDerivation) -> Node | None:
     """All rows of GROUP BY as its state has them; None if it has none."""
     number = changes.state(node)
     state = None if number is None else state_of(node, number)
     return None if state is None else _result(node, state, _stored(state, changes))
 
 
-def _stored(state: State, changes: Changes) -> StateRows:
+def _stored(state: State, changes: DeltaDerivation) -> StoredGroups:
     columns = tuple(changes.fresh(name) for name in state.names)
-    return StateRows(number=state.number, names=state.names, columns=columns)
+    return StoredGroups(number=state.number, names=state.names, columns=columns)
 
 
-def _changed(node: Aggregate, changes: Changes) -> Step:
+def _changed(node: Aggregate, changes: DeltaDerivation) -> Step:
     """The change below an aggregate, which there is."""
     delta = changes.of(node.child)
     assert delta is not None  # the caller looked
     return changes.step(StepRole.CHANGE, delta)
 
 
-def _groups(node: Aggregate, changes: Changes) -> tuple[State, Node, Node] | None:
+def _groups(node: Aggregate, changes: DeltaDerivation) -> tuple[State, Node, Node] | None:
     """The state, and its touched groups after and before."""
     delta = changes.of(node.child)
     number = changes.state(node)
@@ -220,7 +225,7 @@ def _groups(node: Aggregate, changes: Changes) -> tuple[State, Node, Node] | Non
     if node.keys:
         keys, names = changes.keys(step, [k.source for k in node.keys])
         pairs = tuple(zip(stored.columns, names, strict=False))
-        stored = restricted(stored, keys, pairs)
+        stored = restrict(stored, keys, pairs)
         wanted = tuple((n, key.sql) for n, key in zip(state.names, names, strict=False))
         changes.state_keys.setdefault(state.number, (keys.name, wanted))
     known = changes.groups.get(state.number)
@@ -231,7 +236,9 @@ def _groups(node: Aggregate, changes: Changes) -> tuple[State, Node, Node] | Non
     return (state, *known)
 
 
-def change_groups(node: Aggregate, state: State, delta: Node, changes: Changes) -> Aggregate:
+def change_groups(
+    node: Aggregate, state: State, delta: Node, changes: DeltaDerivation
+) -> Aggregate:
     """The change by group: keys, n, then of each argument n_x, and what is added and taken away.
 
     The last two are of summed arguments only, and NULL where no such row is.
@@ -245,7 +252,7 @@ def change_groups(node: Aggregate, state: State, delta: Node, changes: Changes) 
         made=(changes.fresh("copy", "int"),),
     )
     sign = Expr.of("CASE", "WHEN", DIFF, ">", "0", "THEN", "1", "ELSE", "-", "1", "END")
-    rows = Project(child=each, items=(*passed(delta.columns), Item(sign, unit)))
+    rows = Project(child=each, items=(*pass_through(delta.columns), Projection(sign, unit)))
     calls = [_sum(changes, unit)]
     for argument, is_summed in state.arguments:
         value = ("(", *argument.parts, ")")
@@ -257,27 +264,29 @@ def change_groups(node: Aggregate, state: State, delta: Node, changes: Changes) 
     return Aggregate(child=rows, keys=_fresh_keys(node.keys, changes), calls=tuple(calls))
 
 
-def _merged(node: Aggregate, state: State, delta: Node, stored: Node, changes: Changes) -> Node:
+def _merged(
+    node: Aggregate, state: State, delta: Node, stored: Node, changes: DeltaDerivation
+) -> Node:
     """The stored groups and the change's, added up: keys, n, then n_x and s of each argument."""
     change = change_groups(node, state, delta, changes)
-    mine = [Item(Expr.of(c), changes.fresh("")) for c in stored.columns[: len(node.keys) + 1]]
+    mine = [Projection(Expr.of(c), changes.fresh("")) for c in stored.columns[: len(node.keys) + 1]]
     for count, total in state.places(len(node.keys) + 1).values():
-        mine.append(Item(Expr.of(stored.columns[count]), changes.fresh("")))
+        mine.append(Projection(Expr.of(stored.columns[count]), changes.fresh("")))
         if total is not None:
-            mine.append(Item(Expr.of(stored.columns[total]), changes.fresh("")))
-            mine.append(Item(Expr.of("NULL"), changes.fresh("")))
+            mine.append(Projection(Expr.of(stored.columns[total]), changes.fresh("")))
+            mine.append(Projection(Expr.of("NULL"), changes.fresh("")))
     before = Project(child=stored, items=tuple(mine))
     both = UnionAll(
         branches=(
-            Branch(node=change, cols=change.columns),
-            Branch(node=before, cols=before.columns),
+            UnionInput(node=change, cols=change.columns),
+            UnionInput(node=before, cols=before.columns),
         ),
         columns=tuple(changes.fresh("") for _ in before.columns),
     )
     return _added(state, both, len(node.keys), changes)
 
 
-def _added(state: State, both: UnionAll, at: int, changes: Changes) -> Node:
+def _added(state: State, both: UnionAll, at: int, changes: DeltaDerivation) -> Node:
     """The sums over both; a sum is what was added less what was taken away."""
     waiting = iter(both.columns[at:])
     calls = [_sum(changes, next(waiting), default="0")]
@@ -289,7 +298,7 @@ def _added(state: State, both: UnionAll, at: int, changes: Changes) -> Node:
                 *("coalesce", "(", "sum", "(", plus, ")", ",", "0", ")", "-"),
                 *("coalesce", "(", "sum", "(", minus, ")", ",", "0", ")"),
             )
-            calls.append(Call(expr=expr, col=changes.fresh("s"), function="sum"))
+            calls.append(AggregateCall(expr=expr, col=changes.fresh("s"), function="sum"))
     keys = tuple(Key(source=c, col=changes.fresh(c.name, c.type)) for c in both.columns[:at])
     return Aggregate(child=both, keys=keys, calls=tuple(calls))
 
@@ -299,20 +308,20 @@ def _result(node: Aggregate, state: State, rows: Node) -> Node:
     columns = rows.columns
     at = len(node.keys)
     count = columns[at]
-    items = [Item(Expr.of(c), k.col) for c, k in zip(columns[:at], node.keys, strict=True)]
+    items = [Projection(Expr.of(c), k.col) for c, k in zip(columns[:at], node.keys, strict=True)]
     for call in node.calls:
         if call.argument is None:
-            items.append(Item(Expr.of(count), call.col))
+            items.append(Projection(Expr.of(count), call.col))
             continue
         many, total = state.places(at + 1)[call.argument]
-        items.append(Item(_value(call, columns[many], columns[total or many]), call.col))
+        items.append(Projection(_value(call, columns[many], columns[total or many]), call.col))
     there = rows
     if node.keys:
         there = Filter(child=rows, predicates=(Expr.of(count, ">", "0"),))
     return Project(child=there, items=tuple(items))
 
 
-def _value(call: Call, count: Col, total: Col) -> Expr:
+def _value(call: AggregateCall, count: Col, total: Col) -> Expr:
     if call.function == "count":
         return Expr.of(count)
     if call.function == "sum":
@@ -327,21 +336,21 @@ def _value(call: Call, count: Col, total: Col) -> Expr:
     return Expr.of("CASE", "WHEN", count, ">", "0", "THEN", *value, "END")
 
 
-def _call(name: str, inside: tuple[Part, ...], numbers: Iterator[int]) -> Call:
+def _call(name: str, inside: tuple[Part, ...], numbers: Iterator[int]) -> AggregateCall:
     parts = (name, "(", *inside, ")")
-    return Call(
+    return AggregateCall(
         expr=Expr(parts),
         col=Col(next(numbers), name),
         function=name,
     )
 
 
-def _sum(changes: Changes, *inside: Part, default: str | None = None) -> Call:
+def _sum(changes: DeltaDerivation, *inside: Part, default: str | None = None) -> AggregateCall:
     parts: tuple[Part, ...] = ("sum", "(", *inside, ")")
     if default is not None:
         parts = ("coalesce", "(", *parts, ",", default, ")")
-    return Call(expr=Expr.of(*parts), col=changes.fresh("sum"), function="sum")
+    return AggregateCall(expr=Expr.of(*parts), col=changes.fresh("sum"), function="sum")
 
 
-def _fresh_keys(keys: tuple[Key, ...], changes: Changes) -> tuple[Key, ...]:
+def _fresh_keys(keys: tuple[Key, ...], changes: DeltaDerivation) -> tuple[Key, ...]:
     return tuple(replace(k, col=changes.fresh(k.col.name, k.col.type)) for k in keys)

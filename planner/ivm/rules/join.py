@@ -16,13 +16,13 @@ from dataclasses import replace
 
 from ctsql.planner.ivm.algebra.nodes import Col, Expr, Filter, Join, Node, Project, Scan, Step
 from ctsql.planner.ivm.algebra.traversal import equal_classes, has_subquery, used
-from ctsql.planner.ivm.rewrites.semijoin_pushdown import restricted
-from ctsql.planner.ivm.rules.context import Changes, StepRole, together
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
+from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole, sum_of_deltas
 
 RULE = "one term for each changed operand"
 
 
-def change_join(node: Join, changes: Changes) -> Node | None:
+def change_join(node: Join, changes: DeltaDerivation) -> Node | None:
     """The change of an inner join."""
     classes = equal_classes(node.conditions)
     terms: list[Node] = []
@@ -41,10 +41,12 @@ def change_join(node: Join, changes: Changes) -> Node | None:
         children = _connected(operands, index, node.conditions)
         terms.append(replace(node, children=tuple(children)))
     changes.note(node, RULE)
-    return together(terms, node.columns)
+    return sum_of_deltas(terms, node.columns)
 
 
-def _narrowed(other: Node, step: Step, classes: Sequence[frozenset[Col]], changes: Changes) -> Node:
+def _narrowed(
+    other: Node, step: Step, classes: Sequence[frozenset[Col]], changes: DeltaDerivation
+) -> Node:
     """An operand cut to what can join with the change.
 
     Of a plain scan this is a hint: the join itself leaves out the rest. Below an aggregate or
@@ -59,9 +61,9 @@ def _narrowed(other: Node, step: Step, classes: Sequence[frozenset[Col]], change
     if not pairs:
         return other
     if is_plain(other):
-        return restricted(other, step, tuple(pairs.items()), is_hint=True)
+        return restrict(other, step, tuple(pairs.items()), is_hint=True)
     keys, names = changes.keys(step, tuple(pairs.values()))
-    return restricted(other, keys, tuple(zip(pairs, names, strict=True)))
+    return restrict(other, keys, tuple(zip(pairs, names, strict=True)))
 
 
 def is_plain(node: Node) -> bool:

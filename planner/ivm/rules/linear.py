@@ -11,13 +11,13 @@ Source: the linear operators of DBSP (Budiu et al., VLDB 2023, section 4).
 from dataclasses import replace
 
 from ctsql.planner.ivm.algebra.nodes import DIFF, Filter, Generate, Node, Project
-from ctsql.planner.ivm.algebra.traversal import passed
-from ctsql.planner.ivm.rules.context import Changes
+from ctsql.planner.ivm.algebra.traversal import pass_through
+from ctsql.planner.ivm.rules.context import DeltaDerivation
 
 RULE = "linear"
 
 
-def change_filter(node: Filter, changes: Changes) -> Node | None:
+def change_filter(node: Filter, changes: DeltaDerivation) -> Node | None:
     """The change of a filter without subqueries."""
     below = changes.of(node.child)
     if below is None:
@@ -26,16 +26,16 @@ def change_filter(node: Filter, changes: Changes) -> Node | None:
     return Filter(child=below, predicates=node.predicates)
 
 
-def change_project(node: Project, changes: Changes) -> Node | None:
+def change_project(node: Project, changes: DeltaDerivation) -> Node | None:
     """The change of a projection without subqueries."""
     below = changes.of(node.child)
     if below is None:
         return None
     changes.note(node, RULE)
-    return Project(child=below, items=(*node.items, *passed((DIFF,))))
+    return Project(child=below, items=(*node.items, *pass_through((DIFF,))))
 
 
-def change_generate(node: Generate, changes: Changes) -> Node | None:
+def change_generate(node: Generate, changes: DeltaDerivation) -> Node | None:
     """The change of LATERAL VIEW: OUTER too, as an empty array is the row's own matter."""
     below = changes.of(node.child)
     if below is None:

@@ -25,33 +25,38 @@ from dataclasses import replace
 
 from ctsql.planner.ivm.algebra.nodes import (
     DIFF,
-    Branch,
     Expr,
     Filter,
-    Item,
     JoinKind,
-    KeyTest,
+    KeyPredicate,
     LateralJoin,
     Node,
+    OuterOrSemiJoin,
     Project,
-    Restricted,
-    SideJoin,
+    Projection,
+    SemiJoinRestriction,
     Step,
     Subquery,
     SubqueryKind,
     UnionAll,
+    UnionInput,
 )
-from ctsql.planner.ivm.algebra.traversal import expressions, free, passed, subqueries
-from ctsql.planner.ivm.rewrites.correlation import core, seen, versioned
-from ctsql.planner.ivm.rewrites.semijoin_pushdown import join_pairs, restricted
-from ctsql.planner.ivm.rules.context import Changes, StepRole, exchanged, together
+from ctsql.planner.ivm.algebra.traversal import expressions, free, pass_through, subqueries
+from ctsql.planner.ivm.rewrites.correlation import at_version, correlation_core, restrict_to_visible
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import join_pairs, restrict
+from ctsql.planner.ivm.rules.context import (
+    DeltaDerivation,
+    StepRole,
+    replacement_delta,
+    sum_of_deltas,
+)
 
 RULE = "affected left rows"
 
 # ---- joins
 
 
-def change_side_join(node: SideJoin, changes: Changes) -> Node | None:
+def change_side_join(node: OuterOrSemiJoin, changes: DeltaDerivation) -> Node | None:
     """The change of an outer, semi or anti join."""
     changes.note(node, RULE)
     if node.kind is JoinKind.FULL:
@@ -68,47 +73,47 @@ def change_side_join(node: SideJoin, changes: Changes) -> Node | None:
         seen = right
         if pairs:
             keys, names = changes.keys(step, ours)
-            seen = restricted(right, keys, tuple(zip(theirs, names, strict=True)))
+            seen = restrict(right, keys, tuple(zip(theirs, names, strict=True)))
         terms.append(replace(node, left=step, right=seen))
     right_change = changes.of(right)
     if right_change is not None:
         old = changes.old(left)
         if pairs:
             keys, names = changes.keys(right_change, theirs)
-            affected = restricted(old, keys, tuple(zip(ours, names, strict=True)))
+            affected = restrict(old, keys, tuple(zip(ours, names, strict=True)))
             cut = tuple(zip(theirs, names, strict=True))
         else:
             step = changes.step(StepRole.CHANGE, right_change)
-            affected = SideJoin(
+            affected = OuterOrSemiJoin(
                 kind=JoinKind.SEMI, left=old, right=step, conditions=node.conditions
             )
             keys, cut = step, ()
         rows = changes.step(StepRole.ROWS, affected)
-        new = replace(node, left=rows, right=restricted(right, keys, cut))
-        before = replace(node, left=rows, right=restricted(changes.old(right), keys, cut))
-        terms += exchanged(new, before)
-    return together(terms, node.columns)
+        new = replace(node, left=rows, right=restrict(right, keys, cut))
+        before = replace(node, left=rows, right=restrict(changes.old(right), keys, cut))
+        terms += replacement_delta(new, before)
+    return sum_of_deltas(terms, node.columns)
 
 
-def _change_full(node: SideJoin, changes: Changes) -> Node | None:
+def _change_full(node: OuterOrSemiJoin, changes: DeltaDerivation) -> Node | None:
     left = replace(node, kind=JoinKind.LEFT)
-    lonely = SideJoin(
+    lonely = OuterOrSemiJoin(
         kind=JoinKind.ANTI, left=node.right, right=node.left, conditions=node.conditions
     )
     first, second = changes.of(left), changes.of(lonely)
-    found: list[Branch] = []
+    found: list[UnionInput] = []
     columns = (*node.columns, DIFF)
     if first is not None:
-        found.append(Branch(node=first, cols=columns))
+        found.append(UnionInput(node=first, cols=columns))
     if second is not None:
         fresh = {c: changes.fresh(c.name, c.type) for c in node.left.columns}
-        items = [Item(Expr.of("NULL"), fresh[c]) for c in node.left.columns]
-        padded = Project(child=second, items=(*items, *passed((*node.right.columns, DIFF))))
-        found.append(Branch(node=padded, cols=padded.columns))
+        items = [Projection(Expr.of("NULL"), fresh[c]) for c in node.left.columns]
+        padded = Project(child=second, items=(*items, *pass_through((*node.right.columns, DIFF))))
+        found.append(UnionInput(node=padded, cols=padded.columns))
     return UnionAll(branches=tuple(found), columns=columns) if found else None
 
 
-def change_lateral(node: LateralJoin, changes: Changes) -> Node | None:
+def change_lateral(node: LateralJoin, changes: DeltaDerivation) -> Node | None:
     """The change of a join with LATERAL (subquery)."""
     inner = Subquery(node.right, SubqueryKind.NULL_AWARE_IN)
     changes.note(node, RULE)
@@ -124,24 +129,24 @@ def change_lateral(node: LateralJoin, changes: Changes) -> Node | None:
 # ---- subqueries in expressions
 
 
-def change_filter(node: Filter, changes: Changes) -> Node | None:
+def change_filter(node: Filter, changes: DeltaDerivation) -> Node | None:
     """The change of a filter whose predicates have subqueries."""
     changes.note(node, RULE)
 
     def rebuild(rows: Node, version: Callable[[Subquery], Node]) -> Node:
-        predicates = tuple(versioned(p, version) for p in node.predicates)
+        predicates = tuple(at_version(p, version) for p in node.predicates)
         return Filter(child=rows, predicates=predicates)
 
     return _change(node.child, _inner(node), rebuild, node, changes)
 
 
-def change_project(node: Project, changes: Changes) -> Node | None:
+def change_project(node: Project, changes: DeltaDerivation) -> Node | None:
     """The change of a projection with subqueries."""
     changes.note(node, RULE)
 
     def rebuild(rows: Node, version: Callable[[Subquery], Node]) -> Node:
-        items = tuple(Item(versioned(i.expr, version), i.col) for i in node.items)
-        diff = passed((DIFF,)) if DIFF in rows.columns else ()
+        items = tuple(Projection(at_version(i.expr, version), i.col) for i in node.items)
+        diff = pass_through((DIFF,)) if DIFF in rows.columns else ()
         return Project(child=rows, items=(*items, *diff))
 
     return _change(node.child, _inner(node), rebuild, node, changes)
@@ -156,7 +161,7 @@ def _change(
     inner: Sequence[Subquery],
     rebuild: Callable[[Node, Callable[[Subquery], Node]], Node],
     node: Node,
-    changes: Changes,
+    changes: DeltaDerivation,
 ) -> Node | None:
     terms: list[Node] = []
     left_change = changes.of(left)
@@ -169,18 +174,20 @@ def _change(
         rows = changes.step(StepRole.ROWS, affected, must_be_stored=True)
         new = rebuild(rows, lambda s: _seen(s, s.node, rows, changes))
         old = rebuild(rows, lambda s: _seen(s, changes.old(s.node), rows, changes))
-        terms += exchanged(new, old)
-    return together(terms, node.columns)
+        terms += replacement_delta(new, old)
+    return sum_of_deltas(terms, node.columns)
 
 
-def _seen(subquery: Subquery, node: Node, rows: Step, changes: Changes) -> Node:
+def _seen(subquery: Subquery, node: Node, rows: Step, changes: DeltaDerivation) -> Node:
     """A subquery's relation, reading only what some of these left rows can see of it."""
-    return seen(subquery, node, rows.columns, lambda columns: changes.keys(rows, columns))
+    return restrict_to_visible(
+        subquery, node, rows.columns, lambda columns: changes.keys(rows, columns)
+    )
 
 
-def _affected(left: Node, inner: Sequence[Subquery], node: Node, changes: Changes) -> Node:
+def _affected(left: Node, inner: Sequence[Subquery], node: Node, changes: DeltaDerivation) -> Node:
     """The old left rows that can see a change in one of the subqueries."""
-    tests: list[KeyTest] = []
+    tests: list[KeyPredicate] = []
     guards: list[Expr] = []
     for subquery in inner:
         test = _test(left, subquery, changes)
@@ -199,13 +206,13 @@ def _affected(left: Node, inner: Sequence[Subquery], node: Node, changes: Change
         parts = [part for guard in guards for part in ("OR", *guard.parts)]
         return Filter(child=left, predicates=(Expr(tuple(parts[1:])),))
     if len(tests) == 1 and not tests[0].null_matches:
-        return restricted(left, tests[0].keys, tests[0].pairs)
-    return Restricted(child=left, tests=tuple(tests))
+        return restrict(left, tests[0].keys, tests[0].pairs)
+    return SemiJoinRestriction(child=left, tests=tuple(tests))
 
 
-def _test(left: Node, subquery: Subquery, changes: Changes) -> KeyTest | None:
+def _test(left: Node, subquery: Subquery, changes: DeltaDerivation) -> KeyPredicate | None:
     """The test by keys, if the subquery's rows are found by equalities with left columns."""
-    found = core(subquery.node)
+    found = correlation_core(subquery.node)
     if found is None:
         return None
     pairs = [(a, b) for a, b in found.pairs if a in left.columns]
@@ -220,15 +227,15 @@ def _test(left: Node, subquery: Subquery, changes: Changes) -> KeyTest | None:
         return None
     pairs = list(dict(pairs).items())
     keys, names = changes.keys(delta, [b for _, b in pairs])
-    return KeyTest(
+    return KeyPredicate(
         keys=keys,
         pairs=tuple((a, name) for (a, _), name in zip(pairs, names, strict=True)),
         null_matches=by_value and subquery.kind is SubqueryKind.NULL_AWARE_IN,
     )
 
 
-def _guard(subquery: Subquery, changes: Changes) -> Expr | None:
-    """Did the value of an uncorrelated subquery change?"""
+def _guard(subquery: Subquery, changes: DeltaDerivation) -> Expr | None:
+    """Whether the value of an uncorrelated subquery changed."""
     if free(subquery.node):
         return None
     old = replace(subquery, node=changes.old(subquery.node), left=None)

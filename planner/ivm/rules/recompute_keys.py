@@ -21,29 +21,29 @@ from dataclasses import replace
 
 from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
-    Branch,
-    Call,
+    AggregateCall,
     Col,
     Distinct,
     Expr,
     Filter,
-    Item,
     Limit,
     Node,
     Project,
+    Projection,
     SetOperation,
     Step,
     UnionAll,
+    UnionInput,
     Window,
 )
-from ctsql.planner.ivm.rewrites.semijoin_pushdown import restricted
-from ctsql.planner.ivm.rules.context import Changes, exchanged, together
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
+from ctsql.planner.ivm.rules.context import DeltaDerivation, replacement_delta, sum_of_deltas
 
 RULE = "affected keys"
 NO_KEY = "whole, before and after"
 
 
-def change_aggregate(node: Aggregate, changes: Changes) -> Node | None:
+def change_aggregate(node: Aggregate, changes: DeltaDerivation) -> Node | None:
     """The change of GROUP BY, by recomputing the affected groups."""
     if node.sets is not None:
         changes.note(node, "sum over the grouping sets")
@@ -53,14 +53,14 @@ def change_aggregate(node: Aggregate, changes: Changes) -> Node | None:
     return _change([node.child], [keys], lambda below: replace(node, child=below[0]), changes)
 
 
-def change_distinct(node: Distinct, changes: Changes) -> Node | None:
+def change_distinct(node: Distinct, changes: DeltaDerivation) -> Node | None:
     """The change of DISTINCT."""
     changes.note(node, RULE)
     child = node.child
     return _change([child], [child.columns], lambda below: Distinct(child=below[0]), changes)
 
 
-def change_set_operation(node: SetOperation, changes: Changes) -> Node | None:
+def change_set_operation(node: SetOperation, changes: DeltaDerivation) -> Node | None:
     """The change of INTERSECT [ALL] and EXCEPT [ALL]."""
     changes.note(node, RULE)
     return _change(
@@ -71,21 +71,21 @@ def change_set_operation(node: SetOperation, changes: Changes) -> Node | None:
     )
 
 
-def change_window(node: Window, changes: Changes) -> Node | None:
+def change_window(node: Window, changes: DeltaDerivation) -> Node | None:
     """The change of window functions."""
     keys = node.keys
     changes.note(node, RULE if keys else NO_KEY, None if keys else "WINDOW_WITHOUT_PARTITION")
     return _change([node.child], [keys], lambda below: replace(node, child=below[0]), changes)
 
 
-def change_limit(node: Limit, changes: Changes) -> Node | None:
+def change_limit(node: Limit, changes: DeltaDerivation) -> Node | None:
     """The change of ORDER BY .. LIMIT; that the order is total has been checked."""
     changes.note(node, NO_KEY, "LIMIT_FROM_ALL_ROWS")
     return _change([node.child], [()], lambda below: replace(node, child=below[0]), changes)
 
 
-def affected(
-    children: Sequence[Node], keys: Sequence[Sequence[Col]], changes: Changes
+def affected_keys(
+    children: Sequence[Node], keys: Sequence[Sequence[Col]], changes: DeltaDerivation
 ) -> tuple[Step, tuple[Col, ...]] | None:
     """The keys that the children's changes touch; None if nothing changed."""
     found = [
@@ -96,12 +96,12 @@ def affected(
     return changes.keys_of(found) if found else None
 
 
-def cut(
+def restrict_all(
     children: Sequence[Node], keys: Sequence[Sequence[Col]], step: Step, names: Sequence[Col]
 ) -> list[Node]:
     """The children restricted to the keys."""
     return [
-        restricted(child, step, tuple(zip(cols, names, strict=True)))
+        restrict(child, step, tuple(zip(cols, names, strict=True)))
         for child, cols in zip(children, keys, strict=True)
     ]
 
@@ -110,21 +110,21 @@ def _change(
     children: Sequence[Node],
     keys: Sequence[Sequence[Col]],
     rebuild: Callable[[Sequence[Node]], Node],
-    changes: Changes,
+    changes: DeltaDerivation,
 ) -> Node | None:
     before = [changes.old(child) for child in children]
     if not keys[0]:
         new, old = rebuild(children), rebuild(before)
-        return together(exchanged(new, old), new.columns)
-    found = affected(children, keys, changes)
+        return sum_of_deltas(replacement_delta(new, old), new.columns)
+    found = affected_keys(children, keys, changes)
     if found is None:
         return None
-    new = rebuild(cut(children, keys, *found))
-    old = rebuild(cut(before, keys, *found))
-    return together(exchanged(new, old), new.columns)
+    new = rebuild(restrict_all(children, keys, *found))
+    old = rebuild(restrict_all(before, keys, *found))
+    return sum_of_deltas(replacement_delta(new, old), new.columns)
 
 
-def by_sets(node: Aggregate, changes: Changes) -> UnionAll:
+def by_sets(node: Aggregate, changes: DeltaDerivation) -> UnionAll:
     """GROUPING SETS as a UNION ALL of plain groupings, in the columns of the original.
 
     Of several sets, the one without columns gives no row for no input in Spark, while a
@@ -132,38 +132,44 @@ def by_sets(node: Aggregate, changes: Changes) -> UnionAll:
     """
     sets = node.sets or ()
     branches = tuple(
-        Branch(node=branch, cols=branch.columns)
+        UnionInput(node=branch, cols=branch.columns)
         for branch in (_one_set(node, one, len(sets) == 1, changes) for one in sets)
     )
     return UnionAll(branches=branches, columns=node.columns)
 
 
-def _one_set(node: Aggregate, chosen: Sequence[int], is_only: bool, changes: Changes) -> Node:
+def _one_set(
+    node: Aggregate, chosen: Sequence[int], is_only: bool, changes: DeltaDerivation
+) -> Node:
     keys = tuple(
         replace(node.keys[i], col=changes.fresh(node.keys[i].col.name, node.keys[i].col.type))
         for i in sorted(set(chosen))
     )
     kept = dict(zip(sorted(set(chosen)), keys, strict=True))
-    calls: list[Call] = []
-    items: list[Item] = []
+    calls: list[AggregateCall] = []
+    items: list[Projection] = []
     for index, key in enumerate(node.keys):
         if index in kept:
-            items.append(Item(Expr.of(kept[index].col), changes.fresh(key.col.name, key.col.type)))
+            items.append(
+                Projection(Expr.of(kept[index].col), changes.fresh(key.col.name, key.col.type))
+            )
             continue
         # A NULL of the key's own type: the type is Spark's matter.
         text = Expr.of("any_value", "(", key.source, ")", "FILTER", "(", "WHERE", "false", ")")
-        null = Call(expr=text, col=changes.fresh("null", key.col.type), function="any_value")
+        null = AggregateCall(
+            expr=text, col=changes.fresh("null", key.col.type), function="any_value"
+        )
         calls.append(null)
-        items.append(Item(Expr.of(null.col), changes.fresh(key.col.name, key.col.type)))
+        items.append(Projection(Expr.of(null.col), changes.fresh(key.col.name, key.col.type)))
     for call in node.calls:
         col = changes.fresh(call.col.name, call.col.type)
         if call.grouping is None:
             made = replace(call, col=changes.fresh(call.col.name, call.col.type))
             calls.append(made)
-            items.append(Item(Expr.of(made.col), col))
+            items.append(Projection(Expr.of(made.col), col))
         else:
-            items.append(Item(_grouping_value(call, kept), col))
-    count = Call(
+            items.append(Projection(_grouping_value(call, kept), col))
+    count = AggregateCall(
         expr=Expr.of("count", "(", "*", ")"), col=changes.fresh("count", "bigint"), function="count"
     )
     total = not keys and not is_only
@@ -175,7 +181,7 @@ def _one_set(node: Aggregate, chosen: Sequence[int], is_only: bool, changes: Cha
     return Project(child=grouped, items=tuple(items))
 
 
-def _grouping_value(call: Call, kept: Collection[int]) -> Expr:
+def _grouping_value(call: AggregateCall, kept: Collection[int]) -> Expr:
     """grouping(a) is 1 where a is not in the set; grouping_id puts such bits side by side."""
     value = 0
     for index in call.grouping or ():

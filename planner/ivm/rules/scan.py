@@ -6,12 +6,12 @@ VALUES and range() read no table, so they have no change.
 from dataclasses import replace
 
 from ctsql.planner.ivm.algebra.nodes import DIFF, Node, Scan, Version
-from ctsql.planner.ivm.rules.context import Changes
+from ctsql.planner.ivm.rules.context import DeltaDerivation
 
 RULE = "the table's own change"
 
 
-def change_scan(node: Scan, changes: Changes) -> Node | None:
+def change_scan(node: Scan, changes: DeltaDerivation) -> Node | None:
     """The change of a table."""
     changes.note(node, RULE)
     return replace(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ctsql.catalog.names import backtick
-from ctsql.planner.ivm.algebra.nodes import Col, Limit, Node, Restricted, Scan, Step
+from ctsql.planner.ivm.algebra.nodes import Col, Limit, Node, Scan, SemiJoinRestriction, Step
 from ctsql.planner.ivm.algebra.traversal import descend
 from ctsql.planner.ivm.rules.context import StepRole
 from ctsql.planner.ivm.sql.spark import Input, Naming, Printer, inputs_of
@@ -183,7 +183,7 @@ def step_uses(texts: Iterable[Text]) -> Counter[str]:
         for node in descend(text.node):
             if isinstance(node, Step):
                 found[node.name] += 1
-            elif isinstance(node, Restricted):
+            elif isinstance(node, SemiJoinRestriction):
                 found.update(t.keys.name for t in node.tests if not t.is_hint)
     return found
 
@@ -194,6 +194,6 @@ def key_steps(texts: Iterable[Text]) -> set[str]:
         test.keys.name
         for text in texts
         for node in descend(text.node)
-        if isinstance(node, Restricted) and isinstance(node.child, Scan)
+        if isinstance(node, SemiJoinRestriction) and isinstance(node.child, Scan)
         for test in node.tests
     }

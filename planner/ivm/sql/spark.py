@@ -21,21 +21,21 @@ from ctsql.planner.ivm.algebra.nodes import (
     Filter,
     Generate,
     Join,
-    KeyTest,
+    KeyPredicate,
     LateralJoin,
     Limit,
     Node,
+    OuterOrSemiJoin,
     Part,
     Project,
-    Restricted,
-    Rows,
     Scan,
+    SemiJoinRestriction,
     SetOperation,
-    SideJoin,
-    StateRows,
     Step,
+    StoredGroups,
     Subquery,
     UnionAll,
+    Values,
     Version,
     Window,
 )
@@ -161,11 +161,11 @@ class Printer:
         match node:
             case Scan():
                 return self._scan(node, ())
-            case Rows():
+            case Values():
                 return self._rows(node)
             case Step():
                 return f"SELECT {columns(node.columns)} FROM {self.naming.step(node.name)}"
-            case StateRows():
+            case StoredGroups():
                 listed = [
                     f"{backtick(n)} AS {c.sql}"
                     for n, c in zip(node.names, node.columns, strict=True)
@@ -180,7 +180,7 @@ class Printer:
                 return self._project(node)
             case Join():
                 return self._join(node)
-            case SideJoin():
+            case OuterOrSemiJoin():
                 return self._side_join(node)
             case LateralJoin():
                 return self._lateral(node)
@@ -207,7 +207,7 @@ class Printer:
                 return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
             case Limit():
                 return self._limit(node)
-            case Restricted():
+            case SemiJoinRestriction():
                 child = (
                     f"({self._scan(node.child, node.tests)})"
                     if isinstance(node.child, Scan)
@@ -256,7 +256,7 @@ class Printer:
             f" {kind} {right}{on}"
         )
 
-    def _scan(self, node: Scan, tests: Sequence[KeyTest]) -> str:
+    def _scan(self, node: Scan, tests: Sequence[KeyPredicate]) -> str:
         name = self.naming.table(_table_use(node, tests))
         listed = [
             f"{backtick(n)} AS {c.sql}" for c, n in zip(node.columns, node.names, strict=True)
@@ -269,7 +269,7 @@ class Printer:
     def _all(self, node: Node) -> str:
         return f"SELECT {columns(node.columns)} FROM {self._from(node)}"
 
-    def _rows(self, node: Rows) -> str:
+    def _rows(self, node: Values) -> str:
         if node.is_function:
             return f"SELECT id AS {node.columns[0].sql} FROM {node.text}"
         made = columns(node.columns)
@@ -296,7 +296,7 @@ class Printer:
         where = f" WHERE {self._conditions(waiting)}" if waiting else ""
         return f"SELECT {columns(node.columns)} FROM {text}{where}"
 
-    def _side_join(self, node: SideJoin) -> str:
+    def _side_join(self, node: OuterOrSemiJoin) -> str:
         left, right = self._from(node.left), self._from(node.right)
         on = self._conditions(node.conditions) if node.conditions else "true"
         return (
@@ -340,7 +340,7 @@ class Printer:
         inner = f"{self._all(node.child)} ORDER BY {order}{limit}{offset}"
         return f"SELECT {columns(node.columns)} FROM ({inner})"
 
-    def _test(self, test: KeyTest) -> str:
+    def _test(self, test: KeyPredicate) -> str:
         """Is there an equal key? NULL equals NULL here: groups have such keys."""
         pairs = []
         for mine, key in test.pairs:
@@ -353,7 +353,7 @@ class Printer:
         return f"EXISTS (SELECT 1 FROM {step}{where})"
 
 
-def _table_use(node: Scan, tests: Sequence[KeyTest]) -> TableUse:
+def _table_use(node: Scan, tests: Sequence[KeyPredicate]) -> TableUse:
     """How a scan reads its table; with tests, only rows that may pass one are wanted of it."""
     names = dict(zip(node.columns, node.names, strict=True))
     keys = tuple(

@@ -21,25 +21,25 @@ to: the order of addition counts.
 from ctsql.planner.ivm.algebra.nodes import (
     VIEW,
     Aggregate,
-    Branch,
-    Call,
+    AggregateCall,
     Col,
     Distinct,
     Expr,
     Filter,
-    Item,
     JoinKind,
     Node,
+    OuterOrSemiJoin,
     Part,
     Project,
-    SideJoin,
-    StateRows,
+    Projection,
     Step,
+    StoredGroups,
     UnionAll,
+    UnionInput,
 )
-from ctsql.planner.ivm.algebra.traversal import passed
-from ctsql.planner.ivm.rewrites.semijoin_pushdown import restricted
-from ctsql.planner.ivm.rules.context import Changes, StepRole
+from ctsql.planner.ivm.algebra.traversal import pass_through
+from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
+from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole
 from ctsql.planner.ivm.rules.counting import State, change_groups, state_of
 from ctsql.planner.ivm.strategies.stored_view import KeyedTop, place_of
 
@@ -63,7 +63,7 @@ def shows_counts(node: Aggregate) -> bool:
 
 
 def added_rows(
-    top: KeyedTop, query: Node, names: tuple[str, ...], changes: Changes
+    top: KeyedTop, query: Node, names: tuple[str, ...], changes: DeltaDerivation
 ) -> tuple[Desired, Node] | None:
     """The rows that the view should hold for the touched groups.
 
@@ -83,18 +83,18 @@ def added_rows(
     step = changes.step(StepRole.CHANGE, delta)
     keys, key_names = changes.keys(step, [k.source for k in node.keys])
     change = change_groups(node, state, step, changes)
-    stored = StateRows(
+    stored = StoredGroups(
         number=VIEW,
         names=tuple(names[place] for place in shown),
         columns=tuple(changes.fresh(names[place]) for place in shown),
     )
     there = changes.fresh("there", "int")
     marked = Project(
-        child=restricted(stored, keys, tuple(zip(stored.columns, key_names, strict=False))),
-        items=(*passed(stored.columns), Item(Expr.of("1"), there)),
+        child=restrict(stored, keys, tuple(zip(stored.columns, key_names, strict=False))),
+        items=(*pass_through(stored.columns), Projection(Expr.of("1"), there)),
     )
     equal = zip(change.columns, stored.columns[: len(node.keys)], strict=False)
-    both = SideJoin(
+    both = OuterOrSemiJoin(
         kind=JoinKind.LEFT,
         left=change,
         right=marked,
@@ -102,7 +102,9 @@ def added_rows(
     )
     groups = _Groups(node, state, change, stored, there)
     flag = changes.fresh("doubtful", "int")
-    flagged = Project(child=both, items=(*passed(both.columns), Item(groups.is_doubtful(), flag)))
+    flagged = Project(
+        child=both, items=(*pass_through(both.columns), Projection(groups.is_doubtful(), flag))
+    )
     rows = changes.step(StepRole.ROWS, flagged, must_be_stored=True)
     doubtful = Filter(child=rows, predicates=(Expr.of(flag, "=", "1"),))
     found = _together(groups, rows, flag, doubtful, changes)
@@ -134,7 +136,7 @@ class _Groups:
     """The touched groups: the change of each, and what was stored."""
 
     def __init__(
-        self, node: Aggregate, state: State, change: Aggregate, stored: StateRows, there: Col
+        self, node: Aggregate, state: State, change: Aggregate, stored: StoredGroups, there: Col
     ) -> None:
         at = len(node.keys)
         self.node = node
@@ -175,12 +177,14 @@ class _Groups:
         known = self._known(argument)
         return None if known is None else ("coalesce", "(", known, ",", "0", ")", "+", change)
 
-    def values(self) -> list[Item]:
+    def values(self) -> list[Projection]:
         """The keys and calls of a certain group."""
-        items = [Item(Expr.of(c), k.col) for c, k in zip(self.keys, self.node.keys, strict=True)]
-        return items + [Item(self._value(call), call.col) for call in self.node.calls]
+        items = [
+            Projection(Expr.of(c), k.col) for c, k in zip(self.keys, self.node.keys, strict=True)
+        ]
+        return items + [Projection(self._value(call), call.col) for call in self.node.calls]
 
-    def _value(self, call: Call) -> Expr:
+    def _value(self, call: AggregateCall) -> Expr:
         if call.argument is None:
             return Expr.of(*(self._count(None, self.rows) or ()))
         many, *moved = self.parts[call.argument]
@@ -204,22 +208,24 @@ class _Groups:
         return () if count is None else (Expr.of(*count, ">", "0"),)
 
 
-def _together(groups: _Groups, rows: Step, flag: Col, doubtful: Node, changes: Changes) -> Node:
+def _together(
+    groups: _Groups, rows: Step, flag: Col, doubtful: Node, changes: DeltaDerivation
+) -> Node:
     """The certain groups by addition, the doubtful ones from all their rows."""
     node = groups.node
     certain = Filter(child=rows, predicates=(Expr.of(flag, "=", "0"), *groups.remains()))
     added = Project(child=certain, items=tuple(groups.values()))
     names = tuple(changes.fresh("key") for _ in node.keys)
-    listed = tuple(Item(Expr.of(c), n) for c, n in zip(groups.keys, names, strict=True))
+    listed = tuple(Projection(Expr.of(c), n) for c, n in zip(groups.keys, names, strict=True))
     step = changes.step(StepRole.KEYS, Distinct(child=Project(child=doubtful, items=listed)))
     pairs = tuple((k.source, n) for k, n in zip(node.keys, names, strict=True))
     again = Aggregate(
-        child=restricted(node.child, step, pairs), keys=node.keys, calls=node.calls, sets=None
+        child=restrict(node.child, step, pairs), keys=node.keys, calls=node.calls, sets=None
     )
     return UnionAll(
         branches=(
-            Branch(node=added, cols=node.columns),
-            Branch(node=again, cols=node.columns),
+            UnionInput(node=added, cols=node.columns),
+            UnionInput(node=again, cols=node.columns),
         ),
         columns=node.columns,
     )

@@ -14,9 +14,9 @@ from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
     Col,
     Expr,
-    Item,
     Node,
     Project,
+    Projection,
     Scan,
     SubqueryKind,
 )
@@ -25,14 +25,14 @@ from ctsql.planner.ivm.algebra.traversal import (
     expressions,
     free,
     inputs,
-    passed,
-    rebuilt,
-    replaced,
+    pass_through,
+    rebuild,
+    replace_nodes,
     subqueries,
     tables,
 )
-from ctsql.planner.ivm.rewrites.column_pruning import pruned
-from ctsql.planner.ivm.rules.context import Changes, StepRole
+from ctsql.planner.ivm.rewrites.column_pruning import prune
+from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole
 from ctsql.planner.ivm.rules.counting import RULE, all_groups, state_of, stored_groups
 
 _TOP_RULE = "all rows, from all groups"
@@ -60,7 +60,7 @@ def compared_groups(query: Node) -> tuple[Aggregate, ...]:
     return ()
 
 
-def compared_rows(query: Node, changes: Changes) -> Node | None:
+def compared_rows(query: Node, changes: DeltaDerivation) -> Node | None:
     """All rows of a query after the change, from the state of the groups that it compares.
 
     Returns:
@@ -80,7 +80,7 @@ def compared_rows(query: Node, changes: Changes) -> Node | None:
     for place in places:
         changes.note(place, RULE)
     changes.note(query, _TOP_RULE)
-    return replaced(query, made)
+    return replace_nodes(query, made)
 
 
 def widened(query: Node, whole: Node) -> Node:
@@ -98,16 +98,18 @@ def widened(query: Node, whole: Node) -> Node:
     found = query
     for own, places in read.items():
         if len(places) > 1:
-            one = pruned(own, {col for place in places for col in place.columns})
-            wide = {p: Project(child=one, items=passed(p.columns)) for p in places if p != one}
-            found = replaced(found, wide)
+            one = prune(own, {col for place in places for col in place.columns})
+            wide = {
+                p: Project(child=one, items=pass_through(p.columns)) for p in places if p != one
+            }
+            found = replace_nodes(found, wide)
     return found if compared_groups(found) else query
 
 
 def _from(step: Node, columns: tuple[Col, ...]) -> Project:
     """The rows of a step, its columns called otherwise."""
     pairs = zip(step.columns, columns, strict=True)
-    return Project(child=step, items=tuple(Item(Expr.of(mine), col) for mine, col in pairs))
+    return Project(child=step, items=tuple(Projection(Expr.of(mine), col) for mine, col in pairs))
 
 
 def _numbered_anew(node: Node) -> Node:
@@ -117,7 +119,7 @@ def _numbered_anew(node: Node) -> Node:
     def change(thing: Any) -> Any:
         return known.setdefault(thing, Col(len(known) + 1)) if isinstance(thing, Col) else thing
 
-    made: Node = rebuilt(node, change)
+    made: Node = rebuild(node, change)
     return made
 
 

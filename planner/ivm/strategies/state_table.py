@@ -17,7 +17,7 @@ from enum import Enum
 
 from ctsql.planner.ivm.algebra.nodes import Aggregate, Filter, Node, Project
 from ctsql.planner.ivm.algebra.traversal import descend, free, has_subquery, tables
-from ctsql.planner.ivm.rules.context import Changes
+from ctsql.planner.ivm.rules.context import DeltaDerivation
 from ctsql.planner.ivm.rules.counting import State, all_groups, state_of
 from ctsql.planner.ivm.strategies.add_to_groups import can_add, shows_counts
 from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows
@@ -104,7 +104,7 @@ def grouped(node: Node) -> tuple[Node, list[Filter | Project]]:
     return node, above
 
 
-def chosen_groups(query: Node, changes: Changes) -> Node | None:
+def chosen_groups(query: Node, changes: DeltaDerivation) -> Node | None:
     """All rows of a query over all groups as their state has them: the first, or those compared.
 
     Returns:

@@ -21,8 +21,7 @@ from ctsql.planner.ivm.algebra.nodes import (
     DIFF,
     VIEW,
     Aggregate,
-    Branch,
-    Call,
+    AggregateCall,
     Col,
     ConstantDiff,
     Distinct,
@@ -34,14 +33,15 @@ from ctsql.planner.ivm.algebra.nodes import (
     Node,
     Project,
     SetOperation,
-    StateRows,
     Step,
+    StoredGroups,
     UnionAll,
+    UnionInput,
     Window,
 )
-from ctsql.planner.ivm.algebra.traversal import has_subquery, passed
-from ctsql.planner.ivm.rules.context import Changes, StepRole
-from ctsql.planner.ivm.rules.recompute_keys import affected, cut
+from ctsql.planner.ivm.algebra.traversal import has_subquery, pass_through
+from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole
+from ctsql.planner.ivm.rules.recompute_keys import affected_keys, restrict_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def place_of(col: Col, above: Sequence[Filter | Project], top: Node) -> int | No
 
 
 def desired_rows(
-    top: KeyedTop, changes: Changes
+    top: KeyedTop, changes: DeltaDerivation
 ) -> tuple[Node, Step, tuple[tuple[int, Col], ...]] | None:
     """The rows that the view should hold for the affected keys.
 
@@ -104,11 +104,11 @@ def desired_rows(
     kept = [i for i, place in enumerate(top.places) if place is not None]
     children, keys = _inputs(top.operator)
     chosen = [[cols[i] for i in kept] for cols in keys]
-    found = affected(children, chosen, changes)
+    found = affected_keys(children, chosen, changes)
     if found is None:
         return None
     step, names = found
-    node = _over(top.operator, cut(children, chosen, step, names))
+    node = _over(top.operator, restrict_all(children, chosen, step, names))
     for one in reversed(top.above):
         node = replace(one, child=node)
     places = [place for place in top.places if place is not None]
@@ -154,8 +154,8 @@ def limit_top(node: Node) -> Limit | None:
 
 
 def first_rows(
-    node: Node, limit: Limit, names: Sequence[str], changes: Changes
-) -> tuple[Node, Step, StateRows] | None:
+    node: Node, limit: Limit, names: Sequence[str], changes: DeltaDerivation
+) -> tuple[Node, Step, StoredGroups] | None:
     """The rows to choose from: the view's, and the change of what LIMIT chose from.
 
     Returns:
@@ -165,17 +165,17 @@ def first_rows(
     if delta is None:
         return None
     columns = node.columns
-    stored = StateRows(number=VIEW, names=tuple(names), columns=columns)
+    stored = StoredGroups(number=VIEW, names=tuple(names), columns=columns)
     signed = (*columns, DIFF)
     both = UnionAll(
         branches=(
-            Branch(node=ConstantDiff(child=stored, diff=1), cols=signed),
-            Branch(node=Project(child=delta, items=passed(signed)), cols=signed),
+            UnionInput(node=ConstantDiff(child=stored, diff=1), cols=signed),
+            UnionInput(node=Project(child=delta, items=pass_through(signed)), cols=signed),
         ),
         columns=signed,
     )
     copies = changes.fresh("copies", "bigint")
-    total = Call(expr=Expr.of("sum", "(", DIFF, ")"), col=copies, function="sum")
+    total = AggregateCall(expr=Expr.of("sum", "(", DIFF, ")"), col=copies, function="sum")
     keys = tuple(Key(source=c, col=c) for c in columns)
     grouped = Aggregate(child=both, keys=keys, calls=(total,))
     there = Filter(child=grouped, predicates=(Expr.of(copies, ">", "0"),))
@@ -186,5 +186,5 @@ def first_rows(
         is_outer=False,
         made=(changes.fresh("copy", "int"),),
     )
-    step = changes.step(StepRole.CANDIDATES, Project(child=each, items=passed(columns)))
+    step = changes.step(StepRole.CANDIDATES, Project(child=each, items=pass_through(columns)))
     return replace(limit, child=step), step, stored

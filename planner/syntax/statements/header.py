@@ -41,7 +41,7 @@ _LATER = {
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a header holds; lists are given as the tokens between their parentheses.
+    """The parts of a header; lists are given as the tokens between their parentheses.
 
     Attributes:
         replace: the word REPLACE, if it is there.
@@ -169,7 +169,7 @@ def _output(tree: Tree[LarkToken], tokens: Tokens) -> tuple[RelationRef, Tokens]
 
 
 def _between(tree: Tree[LarkToken], tokens: Tokens) -> Tokens:
-    """What stands inside the outer parentheses of a clause."""
+    """Return the tokens inside the outer parentheses of a clause."""
     inside = _leaves(tree, tokens)
     opening = next(i for i, token in enumerate(inside) if token.upper == "(")
     return inside[opening + 1 : -1]

@@ -57,11 +57,11 @@ class PieceReader:
             raise self.unreadable()
 
     def unreadable(self) -> Unreadable:
-        """What is raised where nothing fits."""
+        """Return the exception for a piece that nothing fits."""
         return Unreadable(f"at {self.text()!r}")
 
     def is_name(self, ahead: int = 0) -> bool:
-        """Is it a name, also to whoever knows nothing of what stands around it?"""
+        """Whether it is a name in any context."""
         text = self.text(ahead)
         return text[:1] == "`" or (is_word(text) and text.upper() not in _NO_NAMES)
 
@@ -70,7 +70,7 @@ class PieceReader:
         return self.at < len(self.pieces) and not isinstance(self.pieces[self.at], str)
 
     def query_follows(self) -> bool:
-        """Does a query begin behind the parentheses that open here?"""
+        """Whether a query begins behind the parentheses that open here."""
         ahead = 0
         while self.text(ahead) == "(":
             ahead += 1
@@ -93,7 +93,7 @@ class PieceReader:
                 return
 
     def interval_stop(self) -> int | None:
-        """Where ``INTERVAL 1 DAY 2 HOURS`` or ``INTERVAL '1-2' YEAR TO MONTH`` ends."""
+        """Find the end of ``INTERVAL 1 DAY 2 HOURS`` or ``INTERVAL '1-2' YEAR TO MONTH``."""
         if self.word() != "INTERVAL":
             return None
         ahead, stop = 1, None
@@ -138,5 +138,5 @@ class PieceReader:
 
 
 def is_word(text: str) -> bool:
-    """Does it begin as a word does?"""
+    """Whether it begins as a word does."""
     return text[:1].isalpha() or text[:1] == "_"

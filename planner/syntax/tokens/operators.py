@@ -2,8 +2,8 @@
 
 sqlglot's tree is good for finding names, but its operators bind otherwise than Spark's: to Spark
 ``a = b BETWEEN c AND d`` asks whether ``a = b`` is between, and ``a = b > c`` compares from left to
-right. Whoever must know what belongs to what asks here. What is not certain to be read as Spark
-reads it (a keyword as a name, a form that is not known) is :class:`Unreadable`, never guessed.
+right. Code that must know which operands belong together asks here. What may be read otherwise than
+by Spark (a keyword as a name, an unknown form) is :class:`Unreadable`, never guessed.
 
 An expression is a sequence of *pieces*: tokens as they are typed, and anything that is no string,
 which stands for one operand (a column that is known, a subquery with its parentheses).
@@ -220,7 +220,7 @@ class _Reader(PieceReader):
             found = Shape("", start, self.at, inside)
 
     def path_follows(self, found: Shape) -> bool:
-        """Does ``:`` reach into an operand? Into a literal text it does not."""
+        """Whether ``:`` extracts from an operand; from a literal text it does not."""
         piece = self.pieces[found.start]
         is_text = not found.inside and isinstance(piece, str) and STRING.match(piece)
         return not is_text and (self.is_name(1) or self.text(1) == "[")
@@ -290,7 +290,7 @@ class _Reader(PieceReader):
         return Shape(GROUP if len(inside) == 1 else "", start, self.at, tuple(inside))
 
     def tried(self, item: Callable[[], Shape]) -> list[Shape] | None:
-        """What stands in parentheses, at least one; None of a query, which may begin with some."""
+        """Read what is in parentheses, at least one item; None for a query."""
         start, may_be_query = self.at, self.query_follows()
         try:
             found = self.group(item)
@@ -305,7 +305,7 @@ class _Reader(PieceReader):
         return found
 
     def group(self, item: Callable[[], Shape]) -> list[Shape]:
-        """What stands in parentheses, cut at commas."""
+        """Read what is in parentheses, split at commas."""
         self.expect("(")
         if self.accept(")"):
             return []

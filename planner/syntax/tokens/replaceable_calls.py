@@ -98,7 +98,7 @@ def type_edits(tokens: Tokens) -> tuple[Edit, ...]:
 
 
 def spark_types(tokens: Tokens) -> list[Edit]:
-    """What to replace in the tokens of one type; names of struct fields are left alone."""
+    """Return the edits of one type's tokens; names of struct fields stay as they are."""
     edits = []
     angles: list[bool] = []  # for each open angle bracket: is it a struct's?
     for index, token in enumerate(tokens):

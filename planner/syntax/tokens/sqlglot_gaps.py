@@ -1,4 +1,4 @@
-"""What Spark accepts and sqlglot does not read, changed so that sqlglot can.
+"""Rewrites what Spark accepts and sqlglot cannot parse, so that sqlglot can.
 
 Only relations are looked for in sqlglot's tree, so the changed text need not mean the same: it
 must hold the same relations at places that can be traced back. Spark never sees it.

@@ -182,7 +182,7 @@ def _parse(given: Rewritten) -> exp.Expr:
 
 
 def _parse_error(cause: ParseError, given: Rewritten, span: Span, tokens: Tokens) -> CtsqlError:
-    """What sqlglot says, at the right place and in words for people."""
+    """Translate an error of sqlglot: its place in the user's text, and a plain message."""
     told = cause.errors[0] if cause.errors else {}
     place = span
     line, column, highlight = told.get("line"), told.get("col"), told.get("highlight") or ""

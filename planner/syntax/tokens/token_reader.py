@@ -77,7 +77,7 @@ class Cursor:
         return Span(self.source, self.tokens[-1].stop, self.tokens[-1].stop)
 
     def upper(self, ahead: int = 0) -> str:
-        """What keywords are compared with, of the token so many ahead; empty at the end."""
+        """Return the token so many ahead as keywords are compared; empty at the end."""
         index = self.position + ahead
         return self.tokens[index].upper if index < len(self.tokens) else ""
 
@@ -137,7 +137,7 @@ class Cursor:
         return None
 
     def end(self, hint: str = "") -> None:
-        """Nothing may follow."""
+        """Fail if a token follows."""
         if self.current is not None:
             self.fail(self._end, hint=hint)
 

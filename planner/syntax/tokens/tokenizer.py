@@ -31,7 +31,7 @@ def word_set(text: str) -> frozenset[str]:
 
 
 class Kind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     WORD = "word"
     QUOTED = "quoted name"
@@ -58,7 +58,7 @@ class Token:
 
     @property
     def span(self) -> Span:
-        """Where it stands."""
+        """The span of the token."""
         return Span(self.source, self.start, self.stop)
 
     @property
@@ -128,7 +128,7 @@ def tokenise(span: Span) -> tuple[Token, ...]:
 
 
 def unclosed(text: str) -> tuple[int, str] | None:
-    """Where a string, a quoted name or a comment opens that never closes, and which it is."""
+    """Find a string, a quoted name or a comment that is never closed, and its kind."""
     comments: list[int] = []
     position = 0
     while match := _PIECE.search(text, position):

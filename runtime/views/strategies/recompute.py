@@ -6,7 +6,7 @@ from ctsql.planner.ivm.explain import Telling
 from ctsql.planner.lowering import Context, lower_view
 from ctsql.runtime.delta.diff_writer import DRIVER_ROWS_MAX, stage
 from ctsql.runtime.log.staging import discarded_on_error
-from ctsql.runtime.spark.errors import converted
+from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.views.outcomes import Outcome, Staged
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
@@ -32,7 +32,7 @@ def refresh(context: RefreshContext) -> Outcome:
     at = warehouse.schedules.shown_at(item, context.time)
     assert at is not None  # a view is written from its first refresh on
     try:
-        with discarded_on_error([batch]), converted():
+        with discarded_on_error([batch]), translate_spark_errors():
             lowering = Context(warehouse.gateway.session, StoredSources(warehouse), at)
             outputs = {item.id: (item, batch.version_read)}
             desired = lower_view(context.view, lowering)
