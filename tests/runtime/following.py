@@ -8,12 +8,7 @@ from ctsql.api import Connection
 
 def said(con: Connection, view: str) -> dict[str, Any]:
     """What the last commit of a view says of itself."""
-    assert con._engine is not None
-    objects = con._engine.objects
-    item = next(i for i in objects.catalog if i.name.name == view)
-    table = objects.table(item)
-    (*_, newest) = objects.output(item).entries(since=objects.output(item).fetch_recent_upper())
-    return table.commit_at(newest.version).metadata
+    return dict(con.commits(view)[-1].said)
 
 
 def rows(con: Connection, query: str) -> Counter[tuple[str, ...]]:
