@@ -220,7 +220,7 @@ class Connection:
                 self._settings.set(statement, engine.session)
                 engine.tick_ms = self._settings.tick_ms
                 if engine.read_only and not self._settings.read_only:
-                    self._promote(engine)
+                    _promote(self, engine)
                 return Result.of_status("SET")
             case st.ShowSetting():
                 shown = self._settings.show(statement, engine.session)
@@ -248,11 +248,7 @@ class Connection:
                 return
             with self._running("promote") as engine:
                 if engine.read_only:
-                    self._promote(engine)
-
-    def _promote(self, engine: "Engine") -> None:
-        engine.promote()
-        self._settings.read_only = self.read_only = False
+                    _promote(self, engine)
 
     # ---- running
 
@@ -415,6 +411,11 @@ class Connection:
             return _open_subscription(
                 self, engine, statement, auto_commit=auto_commit, interval=interval
             )
+
+
+def _promote(con: Connection, engine: "Engine") -> None:
+    engine.promote()
+    con._settings.read_only = con.read_only = False
 
 
 def _transact(connection: Connection, engine: "Engine", statement: st.Transact) -> Result:
