@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.service.events import Event
+    from ctsql.runtime.statements.commits import ObjectCommit
     from ctsql.runtime.statements.transaction import OpenTransaction
 
 DEFAULT_WAREHOUSE = "warehouse"
@@ -293,6 +294,26 @@ class Connection:
                 )
                 for i in engine.refresh_catalog()
             ]
+
+    def now(self) -> int:
+        """The newest T that is bound in the warehouse; ``AS OF`` it reads what there is now."""
+        with self._running("now") as engine:
+            return engine.timeline.refresh()
+
+    def commits(self, name: str) -> "list[ObjectCommit]":
+        """The commits of a table, task or materialized view, oldest first; writes nothing.
+
+        Args:
+            name: as SQL spells it.
+        """
+        from ctsql.planner.binding.names import qualify
+        from ctsql.runtime.statements.commits import commits
+
+        statement = parse(Source(f"DESCRIBE {name}", "<commits>").whole())
+        if not isinstance(statement, st.Describe) or statement.kind or statement.extended:
+            raise error("INVALID_USAGE", message=f"{name!r} is no name", detail="")
+        with self._running(f"commits of {name}") as engine:
+            return commits(engine, qualify(statement.target, self.search_schema))
 
     def status(self) -> Result:
         """How far every task and view is, and what is wrong; writes and computes nothing."""

@@ -8,14 +8,7 @@ from ctsql.api import Connection
 
 def said(con: Connection, view: str) -> dict[str, Any]:
     """What the last commit of a view says of itself."""
-    assert con._engine is not None
-    warehouse = con._engine.warehouse
-    item = next(i for i in warehouse.catalog if i.name.name == view)
-    table = warehouse.relations.table(item)
-    (*_, newest) = warehouse.relations.output(item).entries(
-        since=warehouse.relations.output(item).fetch_recent_upper()
-    )
-    return table.commit_at(newest.version).metadata
+    return dict(con.commits(view)[-1].said)
 
 
 def rows(con: Connection, query: str) -> Counter[tuple[str, ...]]:

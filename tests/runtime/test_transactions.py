@@ -38,9 +38,7 @@ def rows(con: Connection, sql: str) -> list[tuple[object, ...]]:
 
 def times(con: Connection, name: str) -> list[int]:
     """The Ts bound to a table."""
-    engine = con._opened()
-    item = next(i for i in engine.refresh_catalog() if i.name.name == name)
-    return [b.time for b in engine.timeline.bindings_between(item.id, -1, engine.timeline.now)]
+    return [commit.t for commit in con.commits(name)]
 
 
 def test_all_changes_get_one_time(connect: Callable[[], Connection]) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from ctsql.api import Connection
+from tests.runtime.disk import folder
 from tests.runtime.following import rows
 from tests.scenarios.play import expect_error
 
@@ -29,10 +30,9 @@ def test_verify_shows_and_repairs(con: Connection) -> None:
     assert clean.columns == ["change", "k", "s"]
     assert clean.fetchall() == []
     assert clean.status == "VERIFY 0"
-    assert con._engine is not None
-    (item,) = (i for i in con._engine.warehouse.catalog if i.name.name == "sums")
+    stored = folder(con, "sums")
     wrong = con.spark.createDataFrame([(7, 7), (7, 7)], "k INT, s BIGINT")
-    wrong.write.format("delta").mode("append").save(item.location)
+    wrong.write.format("delta").mode("append").save(str(stored))
     found = con.execute("VERIFY MATERIALIZED VIEW sums REPAIR")
     assert found.fetchall() == [("-", 7, 7), ("-", 7, 7)]
     assert found.status == "VERIFY 2"
@@ -45,10 +45,9 @@ def test_verify_changes_nothing_unless_asked(con: Connection) -> None:
     """Rows that are missing and rows that are too many, as often as they are."""
     con.execute(SET_UP)
     con.execute("SELECT * FROM sums").fetchall()
-    assert con._engine is not None
-    (item,) = (i for i in con._engine.warehouse.catalog if i.name.name == "sums")
-    con.spark.sql(f"DELETE FROM delta.`{item.location}` WHERE k = 1")
-    con.spark.sql(f"INSERT INTO delta.`{item.location}` VALUES (7, 7), (7, 7)")
+    stored = folder(con, "sums")
+    con.spark.sql(f"DELETE FROM delta.`{stored}` WHERE k = 1")
+    con.spark.sql(f"INSERT INTO delta.`{stored}` VALUES (7, 7), (7, 7)")
     for _ in range(2):
         found = con.execute("VERIFY sums")
         assert sorted(found.fetchall()) == [("+", 1, 30), ("-", 7, 7), ("-", 7, 7)]

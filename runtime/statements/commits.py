@@ -1,0 +1,63 @@
+"""The commits of a stored object, each with its T and with what it says of itself.
+
+A table's T is what the timeline bound; an output's commit carries its upper, and T is the one
+before it. A commit that no T belongs to, such as a compaction, is left out. Nothing is bound or
+written by asking, so a commit of a table that has no T yet is left out as well.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Item
+from ctsql.catalog.names import Name
+from ctsql.catalog.times import CLOSED
+from ctsql.runtime.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectCommit:
+    """A commit. ``version``: of the Delta table; ``t``: from which time on readers see it.
+
+    ``said``: what ctsql wrote beside it, for a view how it was refreshed. It is what EXPLAIN
+    ANALYZE prints in words; its keys may change between versions.
+    """
+
+    t: int
+    version: int
+    said: Mapping[str, Any] = field(default_factory=dict)
+
+
+def commits(engine: Engine, name: Name) -> list[ObjectCommit]:
+    """The commits whose log is still there, oldest first.
+
+    Raises:
+        UNKNOWN_RELATION: there is no such object.
+        WRONG_OBJECT_KIND: it has no table: a plain view, or a task with several outputs.
+    """
+    with engine.as_stored():
+        item = engine.refresh_catalog().get(name)
+        engine.timeline.refresh()
+        if item.location is None:
+            raise error(
+                "WRONG_OBJECT_KIND",
+                name=str(item.name),
+                found=item.kind.value,
+                wanted="object with a table of its own",
+                hint="Ask for what it reads, or for what it writes.",
+            )
+        table = engine.warehouse.relations.table(item)
+        return [
+            ObjectCommit(t, version, table.commit_at(version).metadata)
+            for t, version in _times(engine, item)
+            if table.has(version)
+        ]
+
+
+def _times(engine: Engine, item: Item) -> list[tuple[int, int]]:
+    if not item.is_output:
+        bound = engine.timeline.bindings_between(item.id, -1, engine.timeline.now)
+        return [(b.time, b.version) for b in bound]
+    output = engine.warehouse.relations.output(item)
+    return [(e.upper - 1, e.version) for e in output.entries(since=0) if e.upper != CLOSED]
