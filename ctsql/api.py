@@ -9,7 +9,7 @@ import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,7 @@ class ObjectInfo:
     columns: tuple[str, ...]
 
 
-class Connection:
+class Connection(AbstractContextManager["Connection"]):
     """One warehouse, open for statements. Made by :func:`connect`."""
 
     def __init__(
@@ -110,9 +110,6 @@ class Connection:
         with self._lock:
             self.rollback()
             self._closed, self._engine = True, None
-
-    def __enter__(self) -> "Connection":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -47,7 +47,7 @@ def commits(engine: Engine, name: Name) -> list[ObjectCommit]:
                 wanted="object with a table of its own",
                 hint="Ask for what it reads, or for what it writes.",
             )
-        table = engine.relations.table(item)
+        table = engine.warehouse.relations.table(item)
         return [
             ObjectCommit(t, version, table.commit_at(version).metadata)
             for t, version in _times(engine, item)
@@ -59,5 +59,5 @@ def _times(engine: Engine, item: Item) -> list[tuple[int, int]]:
     if not item.is_output:
         bound = engine.timeline.bindings_between(item.id, -1, engine.timeline.now)
         return [(b.time, b.version) for b in bound]
-    output = engine.relations.output(item)
+    output = engine.warehouse.relations.output(item)
     return [(e.upper - 1, e.version) for e in output.entries(since=0) if e.upper != CLOSED]
