@@ -6,7 +6,7 @@ Why this way: a read-only connection must compute what a writing one would, Ts f
 have none yet, runs of tasks, views. Were that other code, it could give other rows. So the same
 timeline and the same sinks run, on tables that keep their commits here; nothing else differs.
 
-M1: nothing is written into any folder of the warehouse. (tests/runtime/test_read_only.py)
+M1: nothing is written into any folder of the warehouse. (tests/spark/engine/test_read_only.py)
 M2: the stored part is pinned when the table is opened: what others commit later is not seen.
     :meth:`ReadOnlyGateway.is_stale` says so, and the engine then starts again from what is stored.
 M3: what is inserted is computed once and kept by Spark, in memory or on its own local disks; rows

@@ -5,7 +5,7 @@ equal rows, and every ordinary read of a table that has just changed rebuilds it
 six Spark jobs. Here the log is read commit by commit through Delta's own log store, the list of
 live files is rolled forward on the driver, and a commit is one optimistic transaction.
 
-What is relied on (``tests/runtime`` uses every one): ``DeltaLog.forTable/update/createDataFrame/
+What is relied on (``tests/spark`` uses every one): ``DeltaLog.forTable/update/createDataFrame/
 startTransaction/store/getSnapshotAt``, ``OptimisticTransaction.writeFiles/readTxn/
 updateSetTransaction/trackFilesRead/commit``, ``Action.fromJson``, ``AddFile.removeWithTimestamp``,
 the deletion vector store, ``CDCReader.changesToBatchDF``. All are internal to Delta and pinned to

@@ -11,7 +11,7 @@ F2: a record says nothing of when and where: replicas that fail at the same T me
 F4: a record in a commit that moves a view's upper to T + 1 says that the view's contents are an
     error from T until the next such commit: errors are contents. Tasks that follow the view fail
     at T, whoever runs them and whenever; an error that stays the same is no change.
-    (tests/runtime/test_view_errors.py)
+    (tests/spark/views/test_view_errors.py)
 F3: what may go away by itself (a full disk, a cancelled statement, a lost connection, history
     that was removed) is never recorded.
 """

@@ -3,7 +3,7 @@
 A point is inert unless armed by ``CTSQL_FAULT=<point>[:<nth>]`` in the environment: then the
 process kills itself (as ``kill -9`` would) the nth time it comes there.
 
-:data:`PROMISES` says of each point what holds after a restart; ``tests/runtime/test_faults.py``
+:data:`PROMISES` says of each point what holds after a restart; ``tests/crash/test_faults.py``
 kills a process at every one of them and looks.
 """
 

@@ -28,7 +28,7 @@ One commit is :mod:`ctsql.runtime.log.commit`, what is staged :mod:`ctsql.runtim
 as text, :mod:`ctsql.runtime.log.batches`; the uppers in the log are
 :mod:`ctsql.runtime.log.uppers`.
 
-Tests: tests/runtime/test_write_handle.py (all cases of vectors/write_handle.json) and
+Tests: tests/spark/log/test_write_handle.py (all cases of vectors/write_handle.json) and
 test_batches_appended.py.
 """
 

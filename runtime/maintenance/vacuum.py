@@ -5,7 +5,8 @@
 A plan is made from the log and a listing and changes nothing; DRY RUN shows it. Needs only move
 forward, so what a plan gives up is not needed later either, however long carrying it out takes.
 
-M1: no file that a version at or above the floor names is deleted. (tests/runtime/test_maintain.py)
+M1: no file that a version at or above the floor names is deleted.
+(tests/spark/maintenance/test_maintain.py)
 M2: a folder is deleted only if its name is one that CREATE gives, it lies where CREATE puts it,
     no object of the catalog read *afterwards* lies there or below, and nothing in it is young.
 """

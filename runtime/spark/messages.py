@@ -6,7 +6,7 @@ throwable of the chain says, outermost first. The condition and the SQLSTATE tel
 the class: Python knows a dozen of Spark's classes and none of Delta's.
 
 Source: Spark's error-conditions.json and Delta's delta-error-classes.json, whose sentences
-tests/states/test_spark_messages.py runs through :func:`plain_message`.
+tests/unit/runtime/spark/test_messages.py runs through :func:`plain_message`.
 """
 
 import re

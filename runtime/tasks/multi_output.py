@@ -24,7 +24,8 @@ when it commits the last one, ours loses it and is deleted.
 
 A task that is its own output is the case of one: it leads, and nothing else is written.
 
-Tests: tests/simulation (kills between the commits, and races), tests/runtime/test_several_outputs.
+Tests: tests/simulation (kills between the commits, and races),
+tests/spark/tasks/test_several_outputs.
 """
 
 from collections.abc import Iterator, Mapping

@@ -12,16 +12,16 @@ Frontiers: the output's upper is the application id's version in its log. Times 
 brought there first. A proposal is complete as soon as it is made.
 
 C1: every due T is written at most once: the commit depends on the upper it read, and a rival's
-    commit at T moves it. (tests/runtime: racing engines)
+    commit at T moves it. (tests/crash: racing engines)
 C2: Ts are written in order, because the decision writes the smallest due time (S1).
 C3: a proposal is computed against the version that the commit builds on: the attempt is opened
     first and the output read at its version.
 C4: what was staged for a lost or disturbed attempt is deleted.
 C5: where the body cannot be computed nothing is written and nothing after it is run; the reason
     is recorded beside the output (:mod:`ctsql.runtime.log.failures`), and only RETRY runs the
-    body there again. (tests/runtime/test_task_failures.py)
+    body there again. (tests/spark/tasks/test_task_failures.py)
 C6: a body is run as the timeline says that the task's definition is at that T, whatever the newest
-    one is. (tests/runtime/test_alter_task.py)
+    one is. (tests/spark/statements/test_alter_task.py)
 
 On a crash: before the commit the upper is unchanged, files nobody refers to may be left, T is run
 again; after it, T is in. When a rival commits first: its upper is read, T is forgotten.

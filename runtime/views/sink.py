@@ -8,7 +8,7 @@ Frontiers: desired is T + 1 for the T to be reached; stored is the output's uppe
 
 V1: after a commit at T the table holds the query's result on what its sources held at T, as a
     multiset, whatever it held before (self-correcting: stored is what is in the table, foreign
-    rows included). (tests/runtime/test_view_correction.py)
+    rows included). (tests/spark/views/test_view_correction.py)
 V2: one commit for each T that is written; no file when there is no difference. Where a new
     definition has other columns the commit writes all rows anew, under them
     (:mod:`ctsql.runtime.warehouse.replaced_views`).
@@ -17,7 +17,7 @@ V3: a view that a task follows is written at every T at which anything it reads 
 V4: past the last refresh of its schedule a view's upper is CLOSED: it is never written again.
 V5: somebody else's change to the table is noticed in its log, also one that came between the
     version that was compared and the commit. It makes one comparison; what changes no rows
-    (OPTIMIZE) makes none. (tests/runtime/test_view_correction.py)
+    (OPTIMIZE) makes none. (tests/spark/views/test_view_correction.py)
 V6: where the query of a view that a task follows cannot be computed, its contents are an error
     from that T until it can be computed again: a commit without rows says so. So what follows
     the view at later Ts is definite too. One that nobody follows is left as it is, and tried

@@ -15,7 +15,7 @@ N1: one that knows an older definition writes nothing on top of a newer one. Eac
 N2: what was stored before the table got its columns is never read under them. The commit that
     changed them says so in the log (:attr:`ctsql.runtime.log.uppers.Entry.anew`).
 
-Tests: tests/simulation/test_replacing.py, tests/runtime/test_replaced_columns.py and
+Tests: tests/simulation/test_replacing.py, tests/spark/views/test_replaced_columns.py and
 test_replaced_columns_killed.py.
 """
 

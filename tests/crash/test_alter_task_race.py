@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from tests.runtime.disk import folder, log, orphans, transaction
-from tests.runtime.processes import race
-from tests.scenarios.play import assert_rows
+from tests.helpers.processes import race
+from tests.helpers.table_folder import folder, log, orphans, transaction
+from tests.scenarios.runner import assert_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -9,17 +9,17 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.runtime.log.fault_points import POINTS
-from tests.runtime.disk import folder, log, transaction
-from tests.runtime.kept import vacuum
-from tests.runtime.processes import Process
-from tests.scenarios.play import assert_rows
+from tests.helpers.processes import Process
+from tests.helpers.sample_warehouse import vacuum
+from tests.helpers.table_folder import folder, log, transaction
+from tests.scenarios.runner import assert_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]
 
 HALFWAY = "outputs_halfway"
-"""Only a task with several outputs comes there: tests/runtime/test_several_outputs.py."""
+"""Only a task with several outputs comes there: tests/spark/tasks/test_several_outputs.py."""
 STATE_COMMITTED = "state_committed"
-"""Only a view with a state table comes there: tests/runtime/test_state_tables.py."""
+"""Only a view with a state table comes there: tests/spark/views/test_state_tables.py."""
 EACH_TIME = ("output_committed", "timeline_committed")
 """The simulation is killed anywhere in every run; what is slow here is the process around it."""
 SET_UP = [

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.crash.crew import Child, crew_of, seconds, stored, table_of
+from tests.crash.killed_processes import Child, crew_of, seconds, stored, table_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
 

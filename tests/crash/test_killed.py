@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from tests.crash.crew import Child, Crew, Event, crew_of, seconds, stored, table_of
+from tests.crash.killed_processes import Child, Crew, Event, crew_of, seconds, stored, table_of
 from tests.crash.programs import ACCOUNTS, OPENING
-from tests.runtime.disk import log, transaction
+from tests.helpers.table_folder import log, transaction
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from tests.runtime import kept
-from tests.runtime.disk import folder, log
-from tests.scenarios.play import assert_rows
+from tests.helpers import sample_warehouse as kept
+from tests.helpers.table_folder import folder, log
+from tests.scenarios.runner import assert_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

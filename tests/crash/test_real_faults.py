@@ -14,9 +14,9 @@ import pytest
 from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log import clock
-from tests.runtime import kept
-from tests.runtime.disk import log, tree
-from tests.runtime.disks import filled, needs_root, read_only, small_disk
+from tests.helpers import sample_warehouse as kept
+from tests.helpers.failing_disks import filled, needs_root, read_only, small_disk
+from tests.helpers.table_folder import log, tree
 
 pytestmark = pytest.mark.spark
 

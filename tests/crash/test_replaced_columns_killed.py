@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ctsql.api import Connection
-from tests.runtime.disk import folder, log, orphans, transaction
-from tests.runtime.processes import Process, finish_program, race, start_program
-from tests.scenarios.play import assert_rows
+from tests.helpers.processes import Process, finish_program, race, start_program
+from tests.helpers.table_folder import folder, log, orphans, transaction
+from tests.scenarios.runner import assert_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

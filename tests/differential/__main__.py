@@ -16,10 +16,10 @@ from ctsql.api import connect
 from tests.conftest import SHORT_LIVED_JVM, TEST_MASTER
 from tests.differential import arrivals, tasks, ways
 from tests.differential.battery import Battery
+from tests.differential.battery_tables import World
 from tests.differential.cells import chosen, together
 from tests.differential.kinds import BY_NAME as KINDS
 from tests.differential.model import ModelTask
-from tests.differential.world import World
 
 
 def main() -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tests.differential.kinds import DELTA_RS, Kind
 
 if TYPE_CHECKING:
-    from tests.differential.world import World
+    from tests.differential.battery_tables import World
 
 Arrive = Callable[["World"], None]
 

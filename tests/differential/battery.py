@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from ctsql.catalog.errors import CtsqlError, StatementError
 from ctsql.runtime.views.refresh_policy import Strategy
+from tests.differential.battery_tables import World
 from tests.differential.cells import Cell
 from tests.differential.compare import Pair, compare
 from tests.differential.expected import no_plan
 from tests.differential.followers import Follower
 from tests.differential.model import Model, ModelTask
-from tests.differential.world import World
-from tests.runtime.following import said
+from tests.helpers.view_reports import said
 
 _CREATE = "CREATE MATERIALIZED VIEW {} WITH (REFRESH POLICY = {}) AS {}"
 _WHOLE = """CREATE MATERIALIZED VIEW IF NOT EXISTS whole

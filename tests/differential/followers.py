@@ -3,7 +3,7 @@
 from collections import Counter
 
 from tests.differential import exact
-from tests.differential.world import World
+from tests.differential.battery_tables import World
 
 
 class Follower:

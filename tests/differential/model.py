@@ -12,10 +12,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.differential import exact
+from tests.differential.battery_tables import World
 from tests.differential.compare import Pair
 from tests.differential.kinds import Kind
 from tests.differential.tasks import TaskWay
-from tests.differential.world import World
 
 
 @dataclass

@@ -15,12 +15,12 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from tests.differential.arrivals import BY_NAME as HOMES, HOMES as ALL_HOMES, Arrival, Home
 from tests.differential.battery import Battery
+from tests.differential.battery_tables import World
 from tests.differential.cells import Cell, chosen, together
 from tests.differential.kinds import BY_NAME as KIND, KINDS, NOT_STORED, Kind
 from tests.differential.model import ModelTask
 from tests.differential.tasks import BY_NAME as TASK, TASK_WAYS
 from tests.differential.ways import BY_NAME as WAY, WAYS
-from tests.differential.world import World
 
 pytestmark = pytest.mark.spark
 

@@ -6,8 +6,8 @@ import duckdb
 import pytest
 
 from ctsql.planner.ivm import Naming, NoChangePlan, change_plan
-from tests.changes.duck import Counter, Duck, View, connect_plainly, frozen
-from tests.changes.random_sql import TABLES, Maker, rows
+from tests.differential.plans_on_duckdb import Counter, Duck, View, connect_plainly, frozen
+from tests.differential.random_sql import TABLES, Maker, rows
 
 QUICK = range(36)
 SLOW = [range(start, start + 250) for start in range(1_000, 7_000, 250)]

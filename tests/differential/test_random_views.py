@@ -1,6 +1,7 @@
 """Random queries as views on Spark, followed through random changes: equal to recomputing.
 
-The queries are those of tests/changes/test_random.py, where DuckDB runs thousands of them.
+The queries are those of tests/differential/test_random_plans.py, where DuckDB runs thousands of
+them.
 """
 
 import random
@@ -10,9 +11,9 @@ import pytest
 from ctsql.api import Connection
 from ctsql.planner.ivm import NoChangePlan, change_plan
 from ctsql.runtime.views.refresh_policy import Strategy
-from tests.changes import random_sql
-from tests.changes.random_sql import TABLES, Maker
-from tests.runtime.following import rows, said
+from tests.differential import random_sql
+from tests.differential.random_sql import TABLES, Maker
+from tests.helpers.view_reports import rows, said
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from ctsql.planner.ivm import Naming
-from tests.changes import tpch
-from tests.changes.duck import Counter, Duck, View, frozen, translated
+from tests.differential import tpch
+from tests.differential.plans_on_duckdb import Counter, Duck, View, frozen, translated
 
 TOPS = {2, 3, 10, 18, 21}
 """ORDER BY .. LIMIT over columns that leave ties: kept from the stored rows."""

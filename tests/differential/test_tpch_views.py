@@ -7,11 +7,11 @@ import pytest
 
 from ctsql.api import Connection, connect
 from ctsql.runtime.views.refresh_policy import Strategy
-from tests.changes import tpch
-from tests.changes.duck import Duck, planned
 from tests.conftest import TEST_MASTER
-from tests.runtime.disk import folder
-from tests.runtime.following import rows, said
+from tests.differential import tpch
+from tests.differential.plans_on_duckdb import Duck, planned
+from tests.helpers.table_folder import folder
+from tests.helpers.view_reports import rows, said
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

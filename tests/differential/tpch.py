@@ -7,7 +7,7 @@ import duckdb_extension_tpch
 import sqlglot
 
 from ctsql.catalog.schemas import Column
-from tests.changes.duck import Duck
+from tests.differential.plans_on_duckdb import Duck
 
 SCALE = 0.01
 SPARK = {"INTEGER": "int", "VARCHAR": "string"}

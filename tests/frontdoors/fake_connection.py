@@ -1,6 +1,6 @@
 """A connection without Spark: a few statements with known results; also a program to run.
 
-``python tests/frontdoors/fake.py [arguments]`` is the command line over this connection.
+``python tests/frontdoors/fake_connection.py [arguments]`` is the command line over this connection.
 """
 
 import os

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ctsql.cli import main
-from tests.frontdoors.fake import FakeConnection
+from tests.frontdoors.fake_connection import FakeConnection
 
-FAKE = [sys.executable, str(Path(__file__).with_name("fake.py"))]
+FAKE = [sys.executable, str(Path(__file__).with_name("fake_connection.py"))]
 ROOT = Path(__file__).resolve().parents[2]
 ONE = " one\n-----\n   1\n(1 row)\n"
 

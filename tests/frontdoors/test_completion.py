@@ -3,7 +3,7 @@
 import pytest
 
 from ctsql.completion import complete
-from tests.frontdoors.fake import OBJECTS
+from tests.frontdoors.fake_connection import OBJECTS
 
 
 def names(text: str, after: str = "") -> list[str]:

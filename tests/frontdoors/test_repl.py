@@ -26,7 +26,7 @@ from ctsql.commands import (
 from ctsql.progress import Progress
 from ctsql.repl import Repl, wants_more
 from ctsql.script import Runner, Settings
-from tests.frontdoors.fake import FakeConnection
+from tests.frontdoors.fake_connection import FakeConnection
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ class Terminal:
 
     def __init__(self, tmp_path: Path, **environment: str) -> None:
         self._socket = str(tmp_path / f"tmux-{uuid.uuid4().hex[:8]}")
-        fake = Path(__file__).with_name("fake.py")
+        fake = Path(__file__).with_name("fake_connection.py")
         root = fake.parents[2]
         settings = {"PYTHONPATH": str(root), "XDG_STATE_HOME": str(tmp_path), **environment}
         command = " ".join(

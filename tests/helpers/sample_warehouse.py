@@ -5,8 +5,8 @@ from pathlib import Path
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
-from tests.runtime.disk import folder, log, orphans, transaction
-from tests.scenarios.play import assert_rows
+from tests.helpers.table_folder import folder, log, orphans, transaction
+from tests.scenarios.runner import assert_rows
 
 SET_UP = """
 CREATE TABLE feed (k INT, v INT);

@@ -9,7 +9,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.runtime.log import clock
-from tests.scenarios.play import assert_rows, expect_error
+from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
 

@@ -8,7 +8,7 @@ import pytest
 
 from ctsql.api import Connection
 from tests.properties.model import CROSSINGS, STATEMENTS, Change, Row, Rows, outputs, task
-from tests.scenarios.play import assert_rows
+from tests.scenarios.runner import assert_rows
 
 pytestmark = pytest.mark.spark
 

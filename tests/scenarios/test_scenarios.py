@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.catalog.errors import NotSupported
-from tests.scenarios.play import Connect, play
+from tests.scenarios.runner import Connect, play
 from tests.scenarios.scenario_text import Scenario, load
 
 HERE = Path(__file__).resolve().parent

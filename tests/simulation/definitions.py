@@ -1,7 +1,7 @@
 """What is simulated: sources, tasks and views, with what their definitions mean in plain Python.
 
 The engine binds the definitions as it always does. Only where it would hand a plan to Spark, the
-Python function of the same meaning runs instead (:mod:`tests.simulation.in_place_of_spark`).
+Python function of the same meaning runs instead (:mod:`tests.simulation.model_engine`).
 """
 
 import random

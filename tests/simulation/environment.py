@@ -9,9 +9,9 @@ import json
 import random
 from collections.abc import Callable
 
+from tests.simulation.definitions import BAD, SOURCES
 from tests.simulation.memory_store import File, Folder, Row, Sent, Store, metadata_action
 from tests.simulation.model import CATALOG, TIMELINE
-from tests.simulation.world import BAD, SOURCES
 
 FOREIGN = "foreign"
 

@@ -15,7 +15,6 @@ from ctsql.runtime.log.actions import Commit, parse_commit
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.log.table_changes import added_files
-from tests.simulation.lasting import Identity, Versions
 from tests.simulation.memory_store import (
     Bag,
     Fate,
@@ -27,6 +26,7 @@ from tests.simulation.memory_store import (
     Store,
     metadata_action,
 )
+from tests.simulation.table_identity import Identity, Versions
 
 
 class Rows:

@@ -20,8 +20,7 @@ from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.uppers import SHARED_BY
 from ctsql.runtime.log.write_handle import FAILURE
 from ctsql.runtime.warehouse.timeline import APP
-from tests.simulation.memory_store import Bag, File, Folder, Row, Sent, Store
-from tests.simulation.world import (
+from tests.simulation.definitions import (
     DEFINED,
     SEVERAL,
     SOURCES,
@@ -34,6 +33,7 @@ from tests.simulation.world import (
     reads_of,
     task_of,
 )
+from tests.simulation.memory_store import Bag, File, Folder, Row, Sent, Store
 
 TIMELINE, CATALOG = "timeline", "catalog"
 

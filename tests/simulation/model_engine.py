@@ -27,9 +27,9 @@ from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.strategies import recompute
 from ctsql.runtime.warehouse import relations, sources, timeline, versions
 from ctsql.runtime.warehouse.warehouse import Warehouse
+from tests.simulation.definitions import COLUMNS, DEFINED, Fails, Part, Several, Task, View
 from tests.simulation.memory_log import Functions, Rows
 from tests.simulation.memory_store import Bag
-from tests.simulation.world import COLUMNS, DEFINED, Fails, Part, Several, Task, View
 
 
 def _failed() -> Exception:

@@ -26,7 +26,7 @@ from ctsql.runtime.warehouse import sources
 from ctsql.runtime.warehouse.relations import Relations
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.versions import DEFINITION, REVISION
-from tests.simulation import in_place_of_spark, world
+from tests.simulation import definitions as world, model_engine as in_place_of_spark
 from tests.simulation.memory_log import Rows
 from tests.simulation.memory_store import Bag, Folder, Sent
 from tests.simulation.model import require

@@ -24,12 +24,12 @@ from ctsql.runtime.log.uppers import Entry
 from ctsql.runtime.warehouse import timeline
 from ctsql.runtime.warehouse.catalog_store import FORMAT, FORMAT_PROPERTY
 from ctsql.runtime.warehouse.timeline import ARCHIVED
-from tests.simulation import world
+from tests.simulation import definitions as world
 from tests.simulation.environment import Environment
-from tests.simulation.in_place_of_spark import without_spark
 from tests.simulation.marks import MARKS
 from tests.simulation.memory_store import Folder, Sent, Store
 from tests.simulation.model import CATALOG, TIMELINE, Model, require
+from tests.simulation.model_engine import without_spark
 from tests.simulation.process import Process
 from tests.simulation.scheduler import Scheduler
 

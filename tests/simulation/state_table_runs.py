@@ -19,13 +19,13 @@ from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.state_table import ViewState
 from ctsql.runtime.views.table_deltas import Moved
 from ctsql.runtime.warehouse.sources import StoredSources
-from tests.simulation import in_place_of_spark
+from tests.simulation import model_engine as in_place_of_spark
+from tests.simulation.definitions import DEFINED, Fails, View
 from tests.simulation.memory_log import Rows
 from tests.simulation.memory_store import Bag, Folder, Sent
 from tests.simulation.model import require
 from tests.simulation.process import MemoryEngine
 from tests.simulation.simulation import Simulation
-from tests.simulation.world import DEFINED, Fails, View
 
 PLAN = StatePlan(number=1, columns=("k", "n", "s"), key_columns=1)
 

@@ -6,7 +6,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.views import sink as mv
 from ctsql.runtime.views.strategies import recompute
 from tests.simulation.mistakes import check_noticed
-from tests.simulation.replacing import Replacing
+from tests.simulation.replaced_view_runs import Replacing
 from tests.simulation.simulation import ran
 
 SEEDS = range(60)

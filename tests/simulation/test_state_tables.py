@@ -6,7 +6,7 @@ from ctsql.runtime.views import state_table as view_state
 from ctsql.runtime.views.state_table import Named, ViewState
 from tests.simulation.mistakes import check_noticed
 from tests.simulation.simulation import ran
-from tests.simulation.stated import Stated
+from tests.simulation.state_table_runs import Stated
 
 SEEDS = range(60)
 SEEDS_MAX = 300

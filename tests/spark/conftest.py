@@ -9,8 +9,8 @@ import pytest
 from ctsql.api import Connection, connect
 from ctsql.runtime.delta.transaction import whole_file
 from tests.conftest import TEST_MASTER
-from tests.runtime.disk import orphans
-from tests.runtime.letters import Letters
+from tests.helpers.letter_table import Letters
+from tests.helpers.table_folder import orphans
 
 
 @pytest.fixture(scope="module")

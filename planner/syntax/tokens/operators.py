@@ -9,7 +9,7 @@ An expression is a sequence of *pieces*: tokens as they are typed, and anything 
 which stands for one operand (a column that is known, a subquery with its parentheses).
 
 Source: the rules ``booleanExpression``, ``predicate``, ``valueExpression``, ``primaryExpression``
-of Spark 4.2's SqlBaseParser.g4; tests/runtime/test_operators.py asks Spark's parser itself.
+of Spark 4.2's SqlBaseParser.g4; tests/spark/planner/test_operators.py asks Spark's parser itself.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -2,7 +2,8 @@
 
 Only relations are looked for in sqlglot's tree, so the changed text need not mean the same: it
 must hold the same relations at places that can be traced back. Spark never sees it.
-Source: our own trials with sqlglot 30.30; each case stands in tests/syntax/test_sqltext.py.
+Source: our own trials with sqlglot 30.30; each case stands in
+tests/unit/planner/syntax/test_sqltext.py.
 """
 
 from ctsql.catalog.spans import Span

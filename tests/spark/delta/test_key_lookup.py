@@ -10,7 +10,7 @@ from ctsql.planner.lowering import Found
 from ctsql.runtime.delta import key_lookup, table_rows as delta_rows
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.warehouse import sources
-from tests.scenarios.play import assert_rows
+from tests.scenarios.runner import assert_rows
 
 pytestmark = pytest.mark.spark
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from ctsql.api import Connection
-from tests.scenarios.play import assert_rows
+from tests.scenarios.runner import assert_rows
 
 FORMS = {
     "equal": "SELECT id FROM t WHERE c = 'ab'",

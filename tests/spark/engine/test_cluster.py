@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from tests.runtime.cluster import Cluster
-from tests.runtime.disk import folder, log, orphans, transaction
-from tests.scenarios.play import assert_rows
+from tests.helpers.table_folder import folder, log, orphans, transaction
+from tests.scenarios.runner import assert_rows
+from tests.spark.engine.cluster import Cluster
 
 pytestmark = pytest.mark.spark
 

@@ -6,7 +6,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
-from tests.scenarios.play import assert_rows
+from tests.scenarios.runner import assert_rows
 
 pytestmark = pytest.mark.spark
 

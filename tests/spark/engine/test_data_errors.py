@@ -4,7 +4,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError, DataError
-from tests.runtime.disk import folder, log
+from tests.helpers.table_folder import folder, log
 
 pytestmark = pytest.mark.spark
 

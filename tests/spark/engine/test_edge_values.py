@@ -3,7 +3,7 @@
 import pytest
 
 from ctsql.api import Connection
-from tests.scenarios.play import assert_rows
+from tests.scenarios.runner import assert_rows
 
 COLUMNS = {
     "d": "DATE",

@@ -7,7 +7,7 @@ import pytest
 from ctsql.api import Connection, connect as open_connection
 from ctsql.catalog.errors import CtsqlError
 from tests.conftest import TEST_MASTER
-from tests.scenarios.play import expect_error
+from tests.scenarios.runner import expect_error
 
 pytestmark = pytest.mark.spark
 

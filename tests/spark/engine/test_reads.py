@@ -7,8 +7,8 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog import times
-from tests.runtime.disk import folder, log, transaction
-from tests.scenarios.play import assert_rows, expect_error
+from tests.helpers.table_folder import folder, log, transaction
+from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
 

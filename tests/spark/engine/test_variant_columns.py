@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from ctsql.api import Connection
-from tests.scenarios.play import assert_rows
+from tests.scenarios.runner import assert_rows
 
 VIEWS = {"whole": "SELECT * FROM t"}
 MORE_VIEWS = {

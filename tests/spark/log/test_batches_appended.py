@@ -14,9 +14,9 @@ from ctsql.runtime.log.write_handle import (
     UpperMismatch,
 )
 from ctsql.runtime.log.writer_ids import WriterId
-from tests.runtime.disk import data_files, log
-from tests.runtime.letters import Letters, at_upper
-from tests.runtime.processes import run_program
+from tests.helpers.letter_table import Letters, at_upper
+from tests.helpers.processes import run_program
+from tests.helpers.table_folder import data_files, log
 
 pytestmark = pytest.mark.spark
 

@@ -19,9 +19,9 @@ from ctsql.runtime.log.write_handle import (
 )
 from ctsql.runtime.log.writer_ids import WriterId
 from tests.conftest import VECTORS
-from tests.runtime.disk import data_files, log, transaction
-from tests.runtime.letters import Letters, at_upper
-from tests.runtime.processes import finish_program, start_program
+from tests.helpers.letter_table import Letters, at_upper
+from tests.helpers.processes import finish_program, start_program
+from tests.helpers.table_folder import data_files, log, transaction
 
 pytestmark = pytest.mark.spark
 

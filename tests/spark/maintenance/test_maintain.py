@@ -10,8 +10,8 @@ import pytest
 from ctsql.api import Connection, connect as connect_to
 from ctsql.runtime.maintenance import retention
 from tests.conftest import TEST_MASTER
-from tests.runtime.disk import data_files, folder, log, named_files, tree
-from tests.scenarios.play import assert_rows, expect_error
+from tests.helpers.table_folder import data_files, folder, log, named_files, tree
+from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from ctsql.api import Connection
 from ctsql.planner.syntax.tokens.operators import Unreadable
-from tests.syntax.operator_texts import KINDS, around_operands, in_a_row, parenthesised
+from tests.unit.planner.syntax.operator_texts import KINDS, around_operands, in_a_row, parenthesised
 
 pytestmark = pytest.mark.spark
 _TOGETHER = 400

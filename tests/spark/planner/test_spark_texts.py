@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from ctsql.api import Connection
 from ctsql.catalog.schemas import Column
 from ctsql.planner.ivm import ChangePlan, Naming, change_plan
-from tests.runtime.conditions import Conditions
-from tests.runtime.spark_texts import COLUMNS, ITEMS, QUERIES, ROWS
+from tests.spark.planner.random_conditions import Conditions
+from tests.spark.planner.spark_texts import COLUMNS, ITEMS, QUERIES, ROWS
 
 pytestmark = pytest.mark.spark
 

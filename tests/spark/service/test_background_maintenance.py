@@ -12,9 +12,9 @@ from ctsql.runtime.maintenance.compaction import ROUTINE, THOROUGH, Limits, choo
 from ctsql.runtime.service import background_maintenance as upkeep
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.spark.session import active
-from tests.runtime.disk import folder, log, orphans, transaction
-from tests.runtime.processes import Process
-from tests.scenarios.play import assert_rows
+from tests.helpers.processes import Process
+from tests.helpers.table_folder import folder, log, orphans, transaction
+from tests.scenarios.runner import assert_rows
 
 pytestmark = pytest.mark.spark
 

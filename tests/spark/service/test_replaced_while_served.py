@@ -9,11 +9,11 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.runtime.service.events import Event, EventKind
-from tests.runtime.disk import folder
-from tests.runtime.foreign import Place, remove
-from tests.runtime.test_replaced_tables import attached, made_anew, write
-from tests.runtime.test_service import Told, serving
-from tests.scenarios.play import assert_rows
+from tests.helpers.foreign_writers import Place, remove
+from tests.helpers.table_folder import folder
+from tests.scenarios.runner import assert_rows
+from tests.spark.service.test_service import Told, serving
+from tests.spark.warehouse.test_replaced_tables import attached, made_anew, write
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -13,8 +13,8 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
-from tests.runtime.disk import folder, log
-from tests.scenarios.play import assert_rows, expect_error
+from tests.helpers.table_folder import folder, log
+from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
 

@@ -14,7 +14,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.cli import SIGNALLED, STOP_SECONDS
-from tests.runtime.disk import folder, log, orphans
+from tests.helpers.table_folder import folder, log, orphans
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from tests.runtime.processes import Process
-from tests.scenarios.play import assert_rows, expect_error
+from tests.helpers.processes import Process
+from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
 

@@ -4,7 +4,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
-from tests.runtime.disk import folder, log, transaction
+from tests.helpers.table_folder import folder, log, transaction
 
 pytestmark = pytest.mark.spark
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from tests.runtime.disk import tree
-from tests.scenarios.play import expect_error
+from tests.helpers.table_folder import tree
+from tests.scenarios.runner import expect_error
 
 pytestmark = pytest.mark.spark
 

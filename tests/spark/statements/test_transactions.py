@@ -9,9 +9,9 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CommitLost, CtsqlError
-from tests.runtime.disk import folder, log
-from tests.runtime.processes import Process
-from tests.scenarios.play import assert_rows
+from tests.helpers.processes import Process
+from tests.helpers.table_folder import folder, log
+from tests.scenarios.runner import assert_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]
 

@@ -3,9 +3,9 @@
 import pytest
 
 from ctsql.api import Connection
-from tests.runtime.disk import folder
-from tests.runtime.following import rows
-from tests.scenarios.play import expect_error
+from tests.helpers.table_folder import folder
+from tests.helpers.view_reports import rows
+from tests.scenarios.runner import expect_error
 
 pytestmark = pytest.mark.spark
 

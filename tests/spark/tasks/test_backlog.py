@@ -11,8 +11,8 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.table_changes import partition
 from ctsql.runtime.tasks import run_batching as together
-from tests.runtime.disk import folder, log, transaction
-from tests.scenarios.play import assert_rows
+from tests.helpers.table_folder import folder, log, transaction
+from tests.scenarios.runner import assert_rows
 
 pytestmark = pytest.mark.spark
 

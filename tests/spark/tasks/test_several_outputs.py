@@ -8,11 +8,11 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.runtime.log import fault_points as faults
-from tests.runtime.disk import folder, log, transaction
-from tests.runtime.kept import vacuum
-from tests.runtime.processes import Process, race
-from tests.runtime.test_faults import HALFWAY
-from tests.scenarios.play import assert_rows, expect_error
+from tests.crash.test_faults import HALFWAY
+from tests.helpers.processes import Process, race
+from tests.helpers.sample_warehouse import vacuum
+from tests.helpers.table_folder import folder, log, transaction
+from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
 

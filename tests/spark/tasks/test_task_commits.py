@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ctsql.api import Connection
-from tests.runtime.disk import (
+from tests.helpers.table_folder import (
     data_files,
     folder,
     log,
@@ -16,7 +16,7 @@ from tests.runtime.disk import (
     transaction,
     versions,
 )
-from tests.scenarios.play import assert_rows, multiset
+from tests.scenarios.runner import assert_rows, multiset
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]
 

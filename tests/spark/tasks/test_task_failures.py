@@ -11,8 +11,8 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.log.failures import FEATURE
 from ctsql.runtime.tasks import sink as ct
-from tests.runtime.disk import folder, log, orphans, transaction
-from tests.scenarios.play import assert_rows, expect_error
+from tests.helpers.table_folder import folder, log, orphans, transaction
+from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
 

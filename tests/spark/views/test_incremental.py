@@ -6,7 +6,7 @@ from ctsql.api import Connection
 from ctsql.errors import CtsqlError
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.views.refresh_policy import Strategy
-from tests.runtime.following import rows, said
+from tests.helpers.view_reports import rows, said
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]
 

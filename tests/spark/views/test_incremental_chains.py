@@ -8,9 +8,9 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.runtime.views.refresh_policy import Strategy
-from tests.runtime.disk import folder, log, rows_at, transaction
-from tests.runtime.following import rows, said
-from tests.runtime.processes import Process
+from tests.helpers.processes import Process
+from tests.helpers.table_folder import folder, log, rows_at, transaction
+from tests.helpers.view_reports import rows, said
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

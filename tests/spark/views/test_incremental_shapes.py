@@ -1,7 +1,7 @@
 """Every construct as a view on Spark: what is kept by following equals what recomputing gives.
 
-The constructs are those of tests/changes/test_constructs.py, with values there that DuckDB and
-Spark treat otherwise. No view may fall back to recomputing without being listed here.
+The constructs are those of tests/unit/planner/ivm/rules/test_constructs.py, with values there that
+DuckDB and Spark treat otherwise. No view may fall back to recomputing without being listed here.
 """
 
 from collections.abc import Iterator
@@ -11,10 +11,10 @@ import pytest
 from ctsql.api import Connection, connect
 from ctsql.runtime.delta import keyed_scan as near_rows
 from ctsql.runtime.views.refresh_policy import Strategy
-from tests.changes.duck import planned
-from tests.changes.test_constructs import CASES, INEXACT, TABLES as COLUMNS
 from tests.conftest import TEST_MASTER
-from tests.runtime.following import rows, said
+from tests.differential.plans_on_duckdb import planned
+from tests.helpers.view_reports import rows, said
+from tests.unit.planner.ivm.rules.test_constructs import CASES, INEXACT, TABLES as COLUMNS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -9,7 +9,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.times import CLOSED, to_iso
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
-from tests.runtime.disk import data_files, folder, log, orphans, transaction
+from tests.helpers.table_folder import data_files, folder, log, orphans, transaction
 
 pytestmark = pytest.mark.spark
 

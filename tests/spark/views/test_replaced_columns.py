@@ -15,10 +15,18 @@ from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.sources import StoredSources
 from tests.conftest import TEST_MASTER
-from tests.runtime.disk import data_files, folder, log, orphans, rows_at, transaction, versions
-from tests.runtime.following import rows, said
-from tests.runtime.processes import Process
-from tests.scenarios.play import assert_rows
+from tests.helpers.processes import Process
+from tests.helpers.table_folder import (
+    data_files,
+    folder,
+    log,
+    orphans,
+    rows_at,
+    transaction,
+    versions,
+)
+from tests.helpers.view_reports import rows, said
+from tests.scenarios.runner import assert_rows
 
 pytestmark = pytest.mark.spark
 

@@ -10,9 +10,9 @@ import pytest
 from ctsql.api import Connection
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.state_table import state_table
-from tests.runtime.following import rows, said
-from tests.runtime.processes import Process
-from tests.runtime.test_faults import STATE_COMMITTED
+from tests.crash.test_faults import STATE_COMMITTED
+from tests.helpers.processes import Process
+from tests.helpers.view_reports import rows, said
 
 pytestmark = pytest.mark.spark
 

@@ -20,8 +20,8 @@ from ctsql.runtime.spark.session import active
 from ctsql.runtime.views.mint import Description
 from ctsql.runtime.views.sink import ViewSink, Written
 from tests.conftest import TEST_MASTER, VECTORS
-from tests.runtime.disk import data_files, folder, log, orphans, transaction
-from tests.runtime.processes import run_program
+from tests.helpers.processes import run_program
+from tests.helpers.table_folder import data_files, folder, log, orphans, transaction
 
 pytestmark = pytest.mark.spark
 

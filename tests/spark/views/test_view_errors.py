@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from ctsql.api import Connection
-from tests.runtime.disk import folder, log
-from tests.scenarios.play import assert_rows, expect_error
+from tests.helpers.table_folder import folder, log
+from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
 

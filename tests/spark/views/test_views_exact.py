@@ -11,9 +11,9 @@ from ctsql.api import Connection
 from ctsql.literals import literal
 from ctsql.runtime.engine import Engine
 from tests.conftest import VECTORS
-from tests.runtime.disk import data_files, folder, log, orphans, rows_at
-from tests.runtime.following import said
-from tests.scenarios.play import assert_rows
+from tests.helpers.table_folder import data_files, folder, log, orphans, rows_at
+from tests.helpers.view_reports import said
+from tests.scenarios.runner import assert_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.core]
 

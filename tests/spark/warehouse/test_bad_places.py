@@ -21,8 +21,8 @@ from ctsql.progress import Progress
 from ctsql.repl import Repl
 from ctsql.runtime.spark.environment import delta_jars, ivy_jars_folder
 from ctsql.script import Runner, Settings
-from tests.runtime.disk import tree
-from tests.runtime.disks import needs_root
+from tests.helpers.failing_disks import needs_root
+from tests.helpers.table_folder import tree
 
 pytestmark = pytest.mark.spark
 

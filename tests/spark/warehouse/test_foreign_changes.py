@@ -10,8 +10,7 @@ from deltalake import DeltaTable
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
-from tests.runtime.disk import log
-from tests.runtime.foreign import (
+from tests.helpers.foreign_writers import (
     ACTS,
     BASE,
     TASKS,
@@ -23,6 +22,7 @@ from tests.runtime.foreign import (
     by_ctsql,
     by_spark,
 )
+from tests.helpers.table_folder import log
 
 pytestmark = pytest.mark.spark
 

@@ -13,9 +13,9 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.times import to_iso
 from ctsql.runtime.log import clock
 from ctsql.runtime.statements.status import status
-from tests.runtime.disk import folder
-from tests.runtime.foreign import Place, by_ctsql, remove
-from tests.scenarios.play import assert_rows, expect_error
+from tests.helpers.foreign_writers import Place, by_ctsql, remove
+from tests.helpers.table_folder import folder
+from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
 

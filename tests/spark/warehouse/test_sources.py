@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
-from tests.runtime.disk import folder
-from tests.scenarios.play import assert_rows
+from tests.helpers.table_folder import folder
+from tests.scenarios.runner import assert_rows
 
 pytestmark = pytest.mark.spark
 

@@ -7,7 +7,7 @@ from ctsql.catalog.schemas import Column
 from ctsql.planner.nodes import Insert, InsertsInput, Query, TaskWrite
 from ctsql.planner.row_local import carry_time, is_row_local
 from ctsql.planner.syntax import rewrite
-from tests.rules.fakes import FakeAnalyst, bind
+from tests.unit.planner.binding.catalog_by_hand import FakeAnalyst, bind
 
 YES = [
     "SELECT * FROM feed",

@@ -23,7 +23,7 @@ from ctsql.planner.nodes import (
     descend,
 )
 from ctsql.planner.syntax import rewrite
-from tests.rules.fakes import CATALOG, FEED, FakeAnalyst, bind, item
+from tests.unit.planner.binding.catalog_by_hand import CATALOG, FEED, FakeAnalyst, bind, item
 
 
 def _task(bound: Bound) -> TaskWrite:

@@ -18,7 +18,7 @@ from ctsql.planner.ivm import (
 )
 from ctsql.planner.ivm.algebra.nodes import VIEW, Version
 from ctsql.planner.ivm.rules.context import StepRole
-from tests.changes.duck import planned
+from tests.differential.plans_on_duckdb import planned
 
 TABLES = {
     "t": (Column("k", "int"), Column("v", "int"), Column("unused", "string")),

@@ -38,7 +38,7 @@ from ctsql.planner.rules import (
 )
 from ctsql.planner.syntax import parse
 from ctsql.planner.syntax.ast import Select
-from tests.rules.fakes import bind
+from tests.unit.planner.binding.catalog_by_hand import bind
 
 
 def _get(name: str, role: Role) -> Get:

@@ -1,4 +1,6 @@
-"""How operators bind; tests/runtime/test_operators.py asks Spark the same of every pair of them."""
+"""How operators bind; tests/spark/planner/test_operators.py asks Spark the same of every pair of
+them.
+"""
 
 import pytest
 
@@ -7,7 +9,12 @@ from ctsql.planner.ivm.parse.expressions import conjuncts, texts, typed
 from ctsql.planner.syntax.tokens import operators
 from ctsql.planner.syntax.tokens.operators import Unreadable
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, tokenise
-from tests.syntax.operator_texts import around_operands, in_a_row, operations, parenthesised
+from tests.unit.planner.syntax.operator_texts import (
+    around_operands,
+    in_a_row,
+    operations,
+    parenthesised,
+)
 
 SHAPES = [
     ("a = b BETWEEN c AND d", "((a = b) BETWEEN c AND d)"),

@@ -14,7 +14,7 @@ from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.service.service import Service
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
-from tests.rules.fakes import FEED, item
+from tests.unit.planner.binding.catalog_by_hand import FEED, item
 
 
 def _problem(condition: str) -> CtsqlError:

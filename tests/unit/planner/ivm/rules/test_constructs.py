@@ -12,7 +12,7 @@ from ctsql.planner.ivm.algebra.nodes import Expr
 from ctsql.planner.ivm.explain import explain
 from ctsql.planner.ivm.sql.spark import Printer
 from ctsql.planner.syntax.tokens.operators import read
-from tests.changes.duck import Duck, View, connect_plainly, planned
+from tests.differential.plans_on_duckdb import Duck, View, connect_plainly, planned
 
 TABLES = {
     "t": (Column("k", "int"), Column("v", "int"), Column("s", "string"), Column("f", "double")),

@@ -8,7 +8,7 @@ from ctsql.catalog.schemas import Column
 from ctsql.planner.ivm import StateNeed, change_plan
 from ctsql.planner.ivm.explain import explain
 from ctsql.planner.ivm.plan import NoChangePlan
-from tests.changes.duck import Duck, View, connect_plainly, planned
+from tests.differential.plans_on_duckdb import Duck, View, connect_plainly, planned
 
 TABLES = {
     "t": (
