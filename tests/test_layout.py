@@ -74,3 +74,37 @@ def test_links_in_documents_resolve(root: Path) -> None:
 
 def _documents(root: Path) -> list[Path]:
     return sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md")])
+
+
+def _folders(top: Path) -> list[Path]:
+    """The folders with tests below a folder, relative to it."""
+    found = {path.parent.relative_to(top) for path in top.rglob("test_*.py")}
+    assert found, f"no tests below {top}"
+    return sorted(found)
+
+
+def test_unit_tests_mirror_the_packages(root: Path) -> None:
+    """``tests/unit/a/b`` has the tests of the package ``a/b``, and none of them needs a JVM."""
+    unit = root / "tests" / "unit"
+    without = [str(f) for f in _folders(unit) if not (root / f / "__init__.py").is_file()]
+    assert without == []
+    marked = [p.name for p in unit.rglob("test_*.py") if "pytest.mark.spark" in p.read_text()]
+    assert marked == []
+
+
+def test_spark_tests_mirror_the_rooms(root: Path) -> None:
+    """``tests/spark/a`` has the tests on Spark of the room or module ``a``."""
+    top = root / "tests" / "spark"
+    rooms = {p.stem for p in (root / "runtime").iterdir()} | {"planner"}
+    assert [str(f) for f in _folders(top) if str(f) not in rooms] == []
+    unmarked = [p.name for p in top.rglob("test_*.py") if "pytest.mark.spark" not in p.read_text()]
+    assert unmarked == []
+
+
+def test_every_test_stands_in_a_lane_of_its_own(root: Path) -> None:
+    """A folder of tests that CONTRIBUTING.md does not name would be found by nobody."""
+    named = (root / "CONTRIBUTING.md").read_text()
+    folders = {
+        p.relative_to(root / "tests").parts[0] for p in (root / "tests").rglob("*/test_*.py")
+    }
+    assert [f for f in sorted(folders) if f"`{f}/`" not in named] == []
