@@ -11,6 +11,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.statements import create
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -131,7 +132,7 @@ def _die(*_: object, **__: object) -> None:
 def awaiting(shop: Connection, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
     """Another connection, after the one that replaced the view died before it wrote."""
     with monkeypatch.context() as dying:
-        dying.setattr(Engine, "refresh_view", _die)
+        dying.setattr(create, "refresh_view", _die)
         with pytest.raises(KeyboardInterrupt):
             _replace(shop)
     with open_connection(shop.warehouse, master=TEST_MASTER) as other:
