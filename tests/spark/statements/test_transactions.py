@@ -13,7 +13,7 @@ from tests.helpers.processes import Process
 from tests.helpers.table_folder import folder, log
 from tests.scenarios.runner import assert_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.core]
+pytestmark = pytest.mark.spark
 
 SET_UP = """
     CREATE TABLE account (id INT, balance INT);
