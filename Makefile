@@ -2,7 +2,7 @@
 #
 #   make demo     set up, then run the upsert and the audit-log recipe on real data
 #   make test     set up, then lint, types, contracts, and the tests that say whether it works here
-#   make rest     the tests that make test leaves out; CI runs both
+#   make test-all what CI runs: make test, then make rest, the tests that it leaves out
 #   make check    the same without Java: for the edit loop
 #   make venv     set up only          make slow    the tests that take minutes
 #   make bench    the benchmarks       make clean   remove what make made
@@ -16,7 +16,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test rest check lint slow bench venv java clean
+.PHONY: help demo test rest test-all check lint slow bench venv java clean
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
@@ -100,6 +100,8 @@ test: java lint
 
 rest: java venv
 	@"$(BIN)/python" -m pytest -m "spark and not core and not slow" -n 2 --dist loadfile
+
+test-all: test rest
 
 slow: java venv
 	@"$(BIN)/python" -m pytest -m slow
