@@ -2,7 +2,8 @@
 #
 #   make demo     set up, then run the upsert and the audit-log recipe on real data
 #   make test     set up, then lint, types, contracts, and the tests that say whether it works here
-#   make test-all what CI runs: make test, then make rest, the tests that it leaves out
+#   make rest     the tests that make test leaves out
+#   make test-all  both: what CI runs
 #   make check    the same without Java: for the edit loop
 #   make venv     set up only          make slow    the tests that take minutes
 #   make bench    the benchmarks       make clean   remove what make made
