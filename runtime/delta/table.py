@@ -19,7 +19,7 @@ Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum Fi
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -38,7 +38,7 @@ from ctsql.runtime.delta.table_versions import Identity, Versions
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.data_files import DataFile
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
 
 VERSIONS_CACHED_MAX = 8
 FILES_COUNTED_MAX = 500
@@ -95,6 +95,21 @@ class Gateway(JvmObjects):
     def cancel(self, group: str) -> None:
         """Cancel the jobs of a group, those that run and those that would follow."""
         self.session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
+
+    def create_table(self, location: str, columns: str, properties: Mapping[str, str]) -> None:
+        """Make a table of the engine's own; nothing happens if it is there.
+
+        Nor if another process or thread makes it at the same moment: Delta refuses the later one.
+        """
+        listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+        try:
+            self.session.sql(
+                f"CREATE TABLE IF NOT EXISTS delta.`{location}` ({columns}) USING delta "
+                f"TBLPROPERTIES ({listed})"
+            )
+        except conflict_errors():
+            if not self.exists(location):
+                raise
 
     def exists(self, location: str) -> bool:
         """Is there a Delta log at the location, or a folder that could hold one?"""

@@ -239,8 +239,12 @@ def _create_table(gateway: Gateway, location: str) -> None:
     if gateway.exists(location):
         return
     with translate_spark_errors():
-        gateway.session.sql(
-            f"CREATE TABLE IF NOT EXISTS delta.`{location}` (unused STRING) USING delta "
-            "TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true', "
-            "'delta.feature.domainMetadata' = 'supported', 'delta.checkpointInterval' = '100')"
+        gateway.create_table(
+            location,
+            "unused STRING",
+            {
+                "delta.enableInCommitTimestamps": "true",
+                "delta.feature.domainMetadata": "supported",
+                "delta.checkpointInterval": "100",
+            },
         )

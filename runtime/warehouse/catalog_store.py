@@ -41,11 +41,15 @@ class DeltaCatalog:
     @staticmethod
     def create(gateway: Gateway, location: str) -> None:
         """Make the table; nothing happens if another process has."""
-        gateway.session.sql(
-            f"CREATE TABLE IF NOT EXISTS delta.`{location}` (unused STRING) USING delta "
-            f"TBLPROPERTIES ('{FORMAT_PROPERTY}' = '{FORMAT}', "
-            "'delta.enableInCommitTimestamps' = 'true', "
-            "'delta.feature.domainMetadata' = 'supported', 'delta.checkpointInterval' = '100')"
+        gateway.create_table(
+            location,
+            "unused STRING",
+            {
+                FORMAT_PROPERTY: str(FORMAT),
+                "delta.enableInCommitTimestamps": "true",
+                "delta.feature.domainMetadata": "supported",
+                "delta.checkpointInterval": "100",
+            },
         )
 
     def _check_format(self, warehouse: str) -> None:

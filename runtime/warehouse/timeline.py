@@ -126,18 +126,12 @@ class Timeline:
     @staticmethod
     def create(gateway: Gateway, location: str) -> None:
         """Make the table; nothing happens if another process has."""
-        properties = ", ".join(
-            f"'{k}' = '{v}'"
-            for k, v in {
-                "delta.enableInCommitTimestamps": "true",
-                "delta.feature.domainMetadata": "supported",
-                "delta.checkpointInterval": str(ARCHIVE_EVERY_COMMITS),
-            }.items()
-        )
-        gateway.session.sql(
-            f"CREATE TABLE IF NOT EXISTS delta.`{location}` ({SCHEMA}) USING delta "
-            f"TBLPROPERTIES ({properties})"
-        )
+        properties = {
+            "delta.enableInCommitTimestamps": "true",
+            "delta.feature.domainMetadata": "supported",
+            "delta.checkpointInterval": str(ARCHIVE_EVERY_COMMITS),
+        }
+        gateway.create_table(location, SCHEMA, properties)
 
     # ---- reading
 
