@@ -45,6 +45,14 @@ FILES_COUNTED_MAX = 500
 ENTRIES_MAX = 100
 
 
+SYSTEM_TABLE = {
+    "delta.enableInCommitTimestamps": "true",
+    "delta.feature.domainMetadata": "supported",
+    "delta.checkpointInterval": "100",
+}
+"""Properties of the tables in which a warehouse keeps what it knows."""
+
+
 class Gateway(JvmObjects):
     """Handles on Delta's classes for one Spark session; makes :class:`DeltaTable` objects."""
 

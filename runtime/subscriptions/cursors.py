@@ -19,7 +19,7 @@ from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import signature
 from ctsql.catalog.spans import Span
 from ctsql.catalog.subscriptions import Subscription
-from ctsql.runtime.delta.table import Gateway
+from ctsql.runtime.delta.table import SYSTEM_TABLE, Gateway
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.write_handle import Output, UpperMismatch
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -239,12 +239,4 @@ def _create_table(gateway: Gateway, location: str) -> None:
     if gateway.exists(location):
         return
     with translate_spark_errors():
-        gateway.create_table(
-            location,
-            "unused STRING",
-            {
-                "delta.enableInCommitTimestamps": "true",
-                "delta.feature.domainMetadata": "supported",
-                "delta.checkpointInterval": "100",
-            },
-        )
+        gateway.create_table(location, "unused STRING", SYSTEM_TABLE)

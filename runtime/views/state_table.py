@@ -275,16 +275,13 @@ class ViewState:
 
     def _make(self, schema: T.StructType) -> None:
         """Make the table if it is not there, and drop those of other definitions (S3)."""
-        gateway, session = self.warehouse.gateway, self.warehouse.gateway.session
+        gateway = self.warehouse.gateway
         if gateway.exists(self.location):
             return
         self._forget()
         columns = ", ".join(f"{backtick(f.name)} {type_name(f.dataType)}" for f in schema.fields)
         with translate_spark_errors():
-            session.sql(
-                f"CREATE TABLE IF NOT EXISTS delta.`{self.location}` ({columns}) USING delta "
-                "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')"
-            )
+            gateway.create_table(self.location, columns, {"delta.enableChangeDataFeed": "false"})
         for other in self._others():
             gateway.forget(other)
             gateway.delete_tree(other)

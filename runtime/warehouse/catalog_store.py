@@ -13,7 +13,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold
 from ctsql.catalog.subscriptions import Subscription
-from ctsql.runtime.delta.table import DeltaTable, Gateway
+from ctsql.runtime.delta.table import SYSTEM_TABLE, DeltaTable, Gateway
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.write_handle import Attempt, Committed, Output
 
@@ -41,16 +41,8 @@ class DeltaCatalog:
     @staticmethod
     def create(gateway: Gateway, location: str) -> None:
         """Make the table; nothing happens if another process has."""
-        gateway.create_table(
-            location,
-            "unused STRING",
-            {
-                FORMAT_PROPERTY: str(FORMAT),
-                "delta.enableInCommitTimestamps": "true",
-                "delta.feature.domainMetadata": "supported",
-                "delta.checkpointInterval": "100",
-            },
-        )
+        properties = {FORMAT_PROPERTY: str(FORMAT), **SYSTEM_TABLE}
+        gateway.create_table(location, "unused STRING", properties)
 
     def _check_format(self, warehouse: str) -> None:
         found = self._table.configuration().get(FORMAT_PROPERTY, "")

@@ -1,9 +1,4 @@
-"""Tables in whose place another one lies: what is said, and by what an object's table is known.
-
-An object remembers the id of its Delta table from its creation, or, in a warehouse that an older
-version made, from the first time that it is seen. A commit of the table's own log may give it
-another id; then that one is remembered.
-"""
+"""The error for a table in whose place another one lies, and which errors say that."""
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind

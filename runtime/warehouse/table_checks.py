@@ -1,4 +1,9 @@
-"""Is the table of an object still there, and the one that it stands for?"""
+"""Is the table of an object still there, and the one that it stands for?
+
+An object remembers the id of its Delta table from its creation, or, in a warehouse that an older
+version made, from the first time that it is seen. A commit of the table's own log may give it
+another id; then that one is remembered.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace

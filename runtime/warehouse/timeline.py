@@ -45,7 +45,7 @@ from pyspark.sql import functions as F
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.times import TIME_MAX
-from ctsql.runtime.delta.table import DeltaTable, Gateway
+from ctsql.runtime.delta.table import SYSTEM_TABLE, DeltaTable, Gateway
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.write_handle import Attempt, Committed, Output
 from ctsql.runtime.warehouse.replaced_tables import NOT_THERE
@@ -126,11 +126,7 @@ class Timeline:
     @staticmethod
     def create(gateway: Gateway, location: str) -> None:
         """Make the table; nothing happens if another process has."""
-        properties = {
-            "delta.enableInCommitTimestamps": "true",
-            "delta.feature.domainMetadata": "supported",
-            "delta.checkpointInterval": str(ARCHIVE_EVERY_COMMITS),
-        }
+        properties = {**SYSTEM_TABLE, "delta.checkpointInterval": str(ARCHIVE_EVERY_COMMITS)}
         gateway.create_table(location, SCHEMA, properties)
 
     # ---- reading
