@@ -183,11 +183,11 @@ def test_memory_is_bounded(table: Letters, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_commits_name_their_writer(table: Letters) -> None:
-    """Batches and attempts alike, by the id of the handle."""
+    """By the id of the handle."""
     output = at_upper(table, 1)
-    attempt = output.open(1)
-    assert not isinstance(attempt, UpperMismatch)
-    committed = attempt.commit(2, {"mine": 7})
+    batch = output.open(1)
+    assert not isinstance(batch, UpperMismatch)
+    committed = output.commit(batch, 2, {"mine": 7})
     assert isinstance(committed, Committed)
     said = output.table.commit_at(committed.version).metadata
     assert WriterId.parse(said["writer"]) == output.writer
