@@ -34,7 +34,7 @@ from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.lowering import declared_as
 from ctsql.runtime.delta.table import DeltaTable, Gateway, domains_of
 from ctsql.runtime.delta.transaction import Transaction
-from ctsql.runtime.log.actions import Commit, FileAction
+from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict
@@ -440,8 +440,8 @@ def _checked(rows: DataFrame, table: MemoryTable) -> DataFrame:
     return rows
 
 
-def _action(name: str, rows_count: int) -> FileAction:
-    return FileAction(path=name, data_change=True, deleted_count=0, rows_count=rows_count, line="")
+def _action(name: str, rows_count: int) -> DataFile:
+    return DataFile("", {"path": name, "stats": f'{{"numRecords": {rows_count}}}'})
 
 
 def _united(frames: list[DataFrame]) -> DataFrame:

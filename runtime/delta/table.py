@@ -329,7 +329,7 @@ class DeltaTable(DeltaRows):
     def _files_from_log(self, version: int) -> dict[str, DataFile]:
         known = self.log_files.checksum(version)
         if known is not None and known["files"] is not None:
-            return {path: DataFile(line) for path, line in known["files"]}
+            return dict(known["files"])
         snapshot = self.update()
         with translate_spark_errors():
             if snapshot.version() != version:
@@ -370,4 +370,4 @@ def _roll(files: dict[str, DataFile], commit: Commit) -> None:
     for removed in commit.removes:
         files.pop(removed.path, None)
     for added in commit.adds:
-        files[added.path] = DataFile(added.line)
+        files[added.path] = added

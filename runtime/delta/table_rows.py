@@ -141,7 +141,7 @@ class DeltaRows(ABC):
             paths = self.plain_paths([a.path for a in adds], last)
         if paths is not None:
             return self.plain_rows(paths, last)
-        return self.frame_of((DataFile(a.line) for a in adds), last)
+        return self.frame_of(adds, last)
 
     def plain_paths(self, paths: Sequence[str], version: int) -> list[str] | None:
         """The full paths of files that plain Parquet reads as Delta would; None if it would not.

@@ -149,7 +149,7 @@ class Maintenance:
         """Compact a table; when another commit comes first, the next MAINTAIN does it."""
         table = work.table
         if dry:
-            chosen = choose(adapter.file_stats(table, table.version()).values(), THOROUGH)
+            chosen = choose(table.files(table.version()).values(), THOROUGH)
             return Compacted(before=sum(map(len, chosen)), after=len(chosen))
         is_source = work.item is not None and not work.item.is_output
         if is_source and adapter.is_of_others(table):
