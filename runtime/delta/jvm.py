@@ -5,6 +5,7 @@ for each dot, a tenth of a millisecond or more: those that every commit needs ar
 """
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -38,6 +39,11 @@ class JvmObjects:
         self._text: Any = self.jvm.scala.collection.mutable.StringBuilder
         self._adds: WeakKeyDictionary[DataFile, Any] = WeakKeyDictionary()
 
+    @cached_property
+    def vector_classes(self) -> "VectorClasses":
+        """What deletion vectors are made with."""
+        return VectorClasses(self)
+
     def seq(self, items: Iterable[Any]) -> Any:
         """A Scala Seq of JVM objects."""
         java_list = self._list()
@@ -70,6 +76,16 @@ class JvmObjects:
     def frame(self, jdf: Any) -> DataFrame:
         """A PySpark DataFrame around a JVM one, in this gateway's session."""
         return DataFrame(jdf, self.session)
+
+
+class VectorClasses:
+    """The classes that deletion vectors are kept with."""
+
+    def __init__(self, jvm: JvmObjects) -> None:
+        """Look them up."""
+        self.stores = jvm.singleton(jvm.delta.storage.dv, "DeletionVectorStore")
+        self.descriptors = jvm.singleton(jvm.delta.actions, "DeletionVectorDescriptor")
+        self.portable = jvm.delta.deletionvectors.RoaringBitmapArrayFormat.Portable()
 
 
 def scala_items(scala: Any) -> Iterator[Any]:

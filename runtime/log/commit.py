@@ -21,7 +21,6 @@ from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.batches import Part, own_files
 from ctsql.runtime.log.protocol import Conflict, LogTransaction
 from ctsql.runtime.log.uppers import FAILURE, Uppers
-from ctsql.runtime.log.writer_ids import WriterId
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ class Owner(Protocol):
 class Commits:
     """Makes the commits of one handle."""
 
-    def __init__(self, uppers: Uppers, writer: WriterId) -> None:
+    def __init__(self, uppers: Uppers, writer: str) -> None:
         """Nothing is unresolved yet."""
         self.uppers = uppers
         self.table = uppers.table
@@ -204,7 +203,7 @@ class Commits:
             **write.metadata,
             "lower": write.expected,
             "token": token,
-            "writer": str(self.writer),
+            "writer": self.writer,
             "version_read": write.version_read,
         }
         if write.new is not None:

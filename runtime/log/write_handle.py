@@ -41,7 +41,7 @@ from typing import Any, TypeVar
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.times import CLOSED
-from ctsql.runtime.log.batches import BatchText, check_bounds
+from ctsql.runtime.log.batches import BatchText, check_bounds, check_writer_id, new_writer_id
 from ctsql.runtime.log.commit import (
     Appended,
     Commits,
@@ -56,7 +56,6 @@ from ctsql.runtime.log.commit import (
 from ctsql.runtime.log.protocol import LogTable, LogTransaction, RowsGone
 from ctsql.runtime.log.staging import Batch, Rows, discarded_on_error, schema_of
 from ctsql.runtime.log.uppers import FAILURE, NO_UPPER, Entry, Uppers
-from ctsql.runtime.log.writer_ids import WriterId
 
 __all__ = [
     "FAILURE",
@@ -92,7 +91,7 @@ class Output:
         table: LogTable,
         app: str,
         *,
-        writer: WriterId | None = None,
+        writer: str | None = None,
         shared: bool = False,
         since: int = -1,
         begin: Callable[[], LogTransaction] | None = None,
@@ -107,7 +106,7 @@ class Output:
         """
         self.table = table
         self.app = app
-        self.writer = writer or WriterId.new()
+        self.writer = writer or new_writer_id()
         self.uppers = Uppers(table, app, shared=shared, since=since)
         self._begin = begin or table.begin
         self._commits = Commits(self.uppers, self.writer)
@@ -216,7 +215,7 @@ class Output:
     def _begun(self, txn: LogTransaction, lower: int, upper: int, *, rebase: bool) -> Batch:
         text = BatchText(
             batch_id=str(uuid.uuid4()),
-            writer=str(self.writer),
+            writer=self.writer,
             table_id=self.table.table_id,
             app=self.app,
             lower=lower,
@@ -241,7 +240,7 @@ class Output:
                 detail=f"It is for table {read.table_id}, application {read.app}; this is table "
                 f"{self.table.table_id}, application {self.app}.",
             )
-        WriterId.parse(read.writer)
+        check_writer_id(read.writer)
         return Batch(self.table, read)
 
     # ---- writing
