@@ -37,36 +37,40 @@ from ctsql.planner.syntax.fragments import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Select:
-    """A query at the top level. ``as_of`` is the literal's text after AS OF, or None."""
+class Statement:
+    """Any statement; ``span`` is its text."""
 
     span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Select(Statement):
+    """A query at the top level. ``as_of`` is the literal's text after AS OF, or None."""
+
     query: SqlText
     as_of: str | int | None = None
     as_of_span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dml:
+class Dml(Statement):
     """INSERT, UPDATE, DELETE or MERGE at the top level; ``text`` is the whole statement.
 
     ``text.relations`` leaves the target out.
     """
 
-    span: Span
     verb: str  # INSERT, UPDATE, DELETE, MERGE
     target: RelationRef
     text: SqlText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTable:
+class CreateTable(Statement):
     """CREATE TABLE with columns or AS SELECT (``text`` is the whole statement), or an attachment.
 
     ``location`` is set for ``CREATE TABLE t LOCATION 'uri'``, which attaches a table that is there.
     """
 
-    span: Span
     target: RelationRef
     text: SqlText
     if_not_exists: bool = False
@@ -77,10 +81,9 @@ class CreateTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateView:
+class CreateView(Statement):
     """CREATE [OR REPLACE] VIEW."""
 
-    span: Span
     target: RelationRef
     query: SqlText
     columns: tuple[ColumnDef, ...] = ()
@@ -90,10 +93,9 @@ class CreateView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateMaterializedView:
+class CreateMaterializedView(Statement):
     """CREATE [OR REPLACE] MATERIALIZED VIEW."""
 
-    span: Span
     target: RelationRef
     query: SqlText
     columns: tuple[ColumnDef, ...] = ()
@@ -104,7 +106,7 @@ class CreateMaterializedView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateContinualTask:
+class CreateContinualTask(Statement):
     """CREATE CONTINUAL TASK ... ON INPUT ... AS ( statements ).
 
     Attributes:
@@ -113,7 +115,6 @@ class CreateContinualTask:
         as_span: the word AS in front of the body.
     """
 
-    span: Span
     target: RelationRef
     inputs: tuple[RelationRef, ...]
     body: tuple[BodyStatement, ...]
@@ -127,20 +128,18 @@ class CreateContinualTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateSchema:
+class CreateSchema(Statement):
     """CREATE SCHEMA [IF NOT EXISTS] name."""
 
-    span: Span
     name: str
     name_span: Span
     if_not_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DropObject:
+class DropObject(Statement):
     """DROP TABLE / VIEW / MATERIALIZED VIEW / CONTINUAL TASK / SCHEMA."""
 
-    span: Span
     kind: ObjectKind
     target: RelationRef
     if_exists: bool = False
@@ -148,58 +147,52 @@ class DropObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RenameObject:
+class RenameObject(Statement):
     """ALTER <kind> name RENAME TO new."""
 
-    span: Span
     kind: ObjectKind
     target: RelationRef
     new: RelationRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeTask:
+class ResumeTask(Statement):
     """ALTER CONTINUAL TASK name RETRY, or SKIP: go on from the T at which it failed."""
 
-    span: Span
     target: RelationRef
     skip: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplaceBody:
+class ReplaceBody(Statement):
     """ALTER CONTINUAL TASK name AS ( statements ): another body from the next T on."""
 
-    span: Span
     target: RelationRef
     body: tuple[BodyStatement, ...]
     body_span: Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchTask:
+class SwitchTask(Statement):
     """ALTER CONTINUAL TASK name SUSPEND, or RESUME."""
 
-    span: Span
     target: RelationRef
     suspend: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetTaskOptions:
+class SetTaskOptions(Statement):
     """ALTER CONTINUAL TASK name SET (options), or RESET (names of options)."""
 
-    span: Span
     target: RelationRef
     options: tuple[Option, ...] = ()
     reset: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommentOn:
+class CommentOn(Statement):
     """COMMENT ON <kind> name IS 'text' | NULL; COMMENT ON COLUMN t.c IS ... sets ``column``."""
 
-    span: Span
     kind: ObjectKind | None  # None for a column
     target: RelationRef
     comment: str | None
@@ -207,10 +200,9 @@ class CommentOn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowObjects:
+class ShowObjects(Statement):
     """SHOW TABLES / VIEWS / MATERIALIZED VIEWS / CONTINUAL TASKS / SCHEMAS / OBJECTS / COLUMNS."""
 
-    span: Span
     what: str  # lower case plural: "tables", "materialized views", "objects", "columns", ...
     schema: str | None = None  # IN or FROM schema
     schema_span: Span | None = None
@@ -219,66 +211,58 @@ class ShowObjects:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowPending:
+class ShowPending(Statement):
     """SHOW PENDING: what every output lacks."""
-
-    span: Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowCreate:
+class ShowCreate(Statement):
     """SHOW CREATE [kind] name."""
 
-    span: Span
     kind: ObjectKind | None
     target: RelationRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Describe:
+class Describe(Statement):
     """DESCRIBE | DESC [kind] [EXTENDED] name."""
 
-    span: Span
     target: RelationRef
     kind: ObjectKind | None = None
     extended: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explain:
+class Explain(Statement):
     """EXPLAIN [PHYSICAL] statement | <kind> name; EXPLAIN ANALYZE [MATERIALIZED VIEW] name."""
 
-    span: Span
     physical: bool = False
     analyze: bool = False
-    statement: "Statement | None" = None
+    statement: Statement | None = None
     kind: ObjectKind | None = None
     target: RelationRef | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RefreshView:
+class RefreshView(Statement):
     """REFRESH MATERIALIZED VIEW name [FULL]."""
 
-    span: Span
     target: RelationRef
     full: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyView:
+class VerifyView(Statement):
     """VERIFY [MATERIALIZED VIEW] name [REPAIR]."""
 
-    span: Span
     target: RelationRef
     repair: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetSetting:
+class SetSetting(Statement):
     """SET name = value | SET name TO value."""
 
-    span: Span
     name: str
     name_span: Span
     value: str
@@ -286,34 +270,31 @@ class SetSetting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowSetting:
+class ShowSetting(Statement):
     """SHOW name, SET name (Spark's way to ask), SHOW ALL (name is None)."""
 
-    span: Span
     name: str | None
     name_span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResetSetting:
+class ResetSetting(Statement):
     """RESET name, RESET ALL (name is None)."""
 
-    span: Span
     name: str | None
     name_span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UseSchema:
+class UseSchema(Statement):
     """USE [SCHEMA] name."""
 
-    span: Span
     name: str
     name_span: Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Maintain:
+class Maintain(Statement):
     """MAINTAIN [ALL | name] [RETAIN 'interval'] [DRY RUN].
 
     Attributes:
@@ -321,7 +302,6 @@ class Maintain:
             tables that CREATE TABLE made. retain_ms: None when it is not said.
     """
 
-    span: Span
     target: RelationRef | None = None
     everything: bool = False
     retain_ms: int | None = None
@@ -329,10 +309,9 @@ class Maintain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowRetention:
+class ShowRetention(Statement):
     """SHOW RETENTION [name]."""
 
-    span: Span
     target: RelationRef | None = None
 
 
@@ -345,7 +324,7 @@ class Instant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subscribe:
+class Subscribe(Statement):
     """SUBSCRIBE TO name: its changes as they happen.
 
     Attributes:
@@ -354,7 +333,6 @@ class Subscribe:
         reader: the name under which the position is kept. progress: tell times without change.
     """
 
-    span: Span
     target: RelationRef
     as_of: Instant | None = None
     begin: Instant | None = None
@@ -366,20 +344,17 @@ class Subscribe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DropSubscription:
+class DropSubscription(Statement):
     """DROP SUBSCRIPTION [IF EXISTS] 'reader'."""
 
-    span: Span
     name: str
     name_span: Span
     if_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowSubscriptions:
+class ShowSubscriptions(Statement):
     """SHOW SUBSCRIPTIONS."""
-
-    span: Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -392,7 +367,7 @@ class ColumnList:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateFlow:
+class CreateFlow(Statement):
     """CREATE FLOW name AS AUTO CDC INTO target FROM source ...
 
     Attributes:
@@ -400,7 +375,6 @@ class CreateFlow:
         columns: of the target; None for all. tracked: TRACK HISTORY ON; None for all.
     """
 
-    span: Span
     name: RelationRef
     target: RelationRef
     source: RelationRef
@@ -424,44 +398,7 @@ class TransactionVerb(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transact:
+class Transact(Statement):
     """BEGIN, START TRANSACTION, COMMIT or ROLLBACK."""
 
-    span: Span
     verb: TransactionVerb
-
-
-Statement = (
-    Select
-    | Dml
-    | CreateTable
-    | CreateView
-    | CreateMaterializedView
-    | CreateContinualTask
-    | CreateSchema
-    | DropObject
-    | RenameObject
-    | ResumeTask
-    | ReplaceBody
-    | SwitchTask
-    | SetTaskOptions
-    | CommentOn
-    | ShowObjects
-    | ShowCreate
-    | ShowPending
-    | Describe
-    | Explain
-    | RefreshView
-    | VerifyView
-    | SetSetting
-    | ShowSetting
-    | ResetSetting
-    | UseSchema
-    | Maintain
-    | ShowRetention
-    | Subscribe
-    | DropSubscription
-    | ShowSubscriptions
-    | CreateFlow
-    | Transact
-)
