@@ -5,24 +5,10 @@ it makes SQL texts and does not run them.
 """
 
 from ctsql.planner.ivm.parse.query import PlainView, Relation
-from ctsql.planner.ivm.plan import (
-    ChangePlan,
-    ChangeTexts,
-    Input,
-    KeyedTexts,
-    Naming,
-    NoChangePlan,
-    Query,
-    StateNeed,
-    StatePlan,
-    StateUse,
-    StepText,
-    StepUse,
-    TableUse,
-    Text,
-    TopTexts,
-    change_plan,
-)
+from ctsql.planner.ivm.plan import ChangePlan, NoChangePlan, change_plan
+from ctsql.planner.ivm.sql.queries import ChangeTexts, KeyedTexts, Query, StepText, Text, TopTexts
+from ctsql.planner.ivm.sql.spark import Input, Naming, StateUse, StepUse, TableUse
+from ctsql.planner.ivm.strategies.state_table import StateNeed, StatePlan
 
 __all__ = [
     "ChangePlan",

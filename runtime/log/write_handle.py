@@ -43,35 +43,24 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log.batches import BatchText, check_bounds, check_writer_id, new_writer_id
 from ctsql.runtime.log.commit import (
-    Appended,
+    Appended as Appended,
     Commits,
-    Committed,
-    Disturbed,
-    Outcome,
-    Unwritten,
-    UpperMismatch,
+    Committed as Committed,
+    Disturbed as Disturbed,
+    Outcome as Outcome,
+    Unwritten as Unwritten,
+    UpperMismatch as UpperMismatch,
     Write,
-    always_disturbed,
+    always_disturbed as always_disturbed,
 )
 from ctsql.runtime.log.protocol import LogTable, LogTransaction, RowsGone
-from ctsql.runtime.log.staging import Batch, Rows, discarded_on_error, schema_of
-from ctsql.runtime.log.uppers import FAILURE, NO_UPPER, Entry, Uppers
-
-__all__ = [
-    "FAILURE",
-    "NO_UPPER",
-    "Appended",
-    "Batch",
-    "Committed",
-    "Disturbed",
-    "Entry",
-    "Outcome",
-    "Output",
-    "Rows",
-    "Unwritten",
-    "UpperMismatch",
-    "always_disturbed",
-]
+from ctsql.runtime.log.staging import Batch as Batch, Rows as Rows, discarded_on_error, schema_of
+from ctsql.runtime.log.uppers import (
+    FAILURE as FAILURE,
+    NO_UPPER as NO_UPPER,
+    Entry as Entry,
+    Uppers,
+)
 
 DISTURBED_TRIES_MAX = 50
 POLL_SECONDS_MIN = 0.002

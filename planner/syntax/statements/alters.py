@@ -1,7 +1,5 @@
 """Reads what ALTER CONTINUAL TASK changes of a task besides its name."""
 
-from ctsql.catalog.errors import error
-from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import (
     RelationRef,
@@ -12,9 +10,9 @@ from ctsql.planner.syntax.ast import (
     SwitchTask,
 )
 from ctsql.planner.syntax.statements.body import read_body
-from ctsql.planner.syntax.statements.options import TASK_OPTIONS, task_options
-from ctsql.planner.syntax.tokens.token_reader import Cursor
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, closing, groups, span_of
+from ctsql.planner.syntax.statements.options import TASK_OPTIONS, task_options, unknown_option
+from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, groups, span_of
 
 FIXED_OPTIONS = ("SNAPSHOT", "COALESCE")
 """Options that say how a task begins, and at which Ts it runs: changes may wait for the next."""
@@ -51,14 +49,10 @@ def read_alter_task(cursor: Cursor, target: RelationRef) -> Statement | None:
 
 
 def _inside(cursor: Cursor) -> Tokens:
-    if not cursor.at("("):
-        cursor.fail('"("')
-    stop = closing(cursor.tokens, cursor.position)
-    inside = cursor.tokens[cursor.position + 1 : stop]
+    inside = cursor.group()
     if not inside:
-        cursor.take()
+        cursor.position -= 1
         cursor.fail("an option", known=TASK_OPTIONS)
-    cursor.position = stop + 1
     cursor.end()
     return inside
 
@@ -68,14 +62,7 @@ def _names(tokens: Tokens) -> tuple[str, ...]:
     for group in groups(tokens, ","):
         name = " ".join(token.upper for token in group)
         if name not in TASK_OPTIONS:
-            raise error(
-                "INVALID_OPTION",
-                span=span_of(group or tokens),
-                option=name,
-                value="any value here",
-                detail=f"There is no such option. The options are: {', '.join(TASK_OPTIONS)}.",
-                hint=did_you_mean(name, TASK_OPTIONS),
-            )
+            raise unknown_option(span_of(group or tokens), name, TASK_OPTIONS)
         _check_free(name, span_of(group))
         found.append(name)
     return tuple(found)
@@ -83,11 +70,6 @@ def _names(tokens: Tokens) -> tuple[str, ...]:
 
 def _check_free(name: str, span: Span) -> None:
     if name in FIXED_OPTIONS:
-        raise error(
-            "INVALID_OPTION",
-            span=span,
-            option=name,
-            value="another value now",
-            detail="It holds from the task's creation on, and the task has begun.",
-            hint="Drop the task and create it anew.",
-        )
+        detail = "It holds from the task's creation on, and the task has begun."
+        hint = "Drop the task and create it anew."
+        raise bad_option(span, name, detail, value="another value now", hint=hint)

@@ -14,11 +14,15 @@ from ctsql.planner.syntax.ast import (
     SqlText,
     UpdateStatement,
 )
-from ctsql.planner.syntax.statements.assignments import comma_groups, read_assignments
+from ctsql.planner.syntax.statements.assignments import (
+    assigned_without,
+    comma_groups,
+    read_assignments,
+)
 from ctsql.planner.syntax.statements.columns import read_columns
 from ctsql.planner.syntax.statements.merges import read_merge
 from ctsql.planner.syntax.tokens.split import split_tokens
-from ctsql.planner.syntax.tokens.sqltext import analyse, with_prefixes
+from ctsql.planner.syntax.tokens.sqltext import analyse, targeted, without
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, closing, span_of
 
@@ -130,10 +134,8 @@ def _insert(tokens: Tokens, verb: int) -> InsertStatement:
             raise not_yet(cursor.here, what)
     columns: tuple[ColumnDef, ...] = ()
     if cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
-        stop = closing(cursor.tokens, cursor.position)
-        inside = cursor.tokens[cursor.position + 1 : stop]
-        columns = read_columns(inside, cursor.here, typed=False)
-        cursor.position = stop + 1
+        place = cursor.here
+        columns = read_columns(cursor.group(), place, typed=False)
     if cursor.upper() not in QUERY_WORDS:
         cursor.fail("SELECT or VALUES", known=QUERY_WORDS)
     rest = cursor.rest
@@ -174,7 +176,7 @@ def _delete(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> 
         alias = cursor.name('"WHERE"').text
     if cursor.current is not None and not cursor.at("WHERE"):
         cursor.fail('"WHERE"', known=["WHERE"])
-    target = with_target(target, cursor.tokens, aliased=alias is not None)
+    target = targeted(target, cursor.tokens, aliased=alias is not None)
     where = _where(cursor, target, known)
     return DeleteStatement(span=span, target=target, alias=alias, where=where)
 
@@ -185,7 +187,7 @@ def _where(cursor: Cursor, target: RelationRef, known: frozenset[str]) -> SqlTex
     if cursor.current is None:
         cursor.fail("a condition")
     text = analyse(span_of(cursor.rest), form="predicate", tokens=cursor.rest, known=known)
-    return without_prefixes(text, target)
+    return without(text, target.column_prefixes)
 
 
 def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> UpdateStatement:
@@ -195,7 +197,7 @@ def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> 
     explicit = cursor.accept("AS")
     if cursor.current is not None and (explicit or not cursor.at("SET")):
         alias = cursor.name('"SET"').text
-    target = with_target(target, cursor.tokens, aliased=alias is not None)
+    target = targeted(target, cursor.tokens, aliased=alias is not None)
     cursor.expect("SET")
     rest = cursor.rest
     stop = next((i for i, t in at_depth_0(rest) if t.upper == "WHERE"), len(rest))
@@ -206,23 +208,7 @@ def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> 
     return UpdateStatement(
         span=span,
         target=target,
-        assignments=tuple(
-            dataclasses.replace(a, value=without_prefixes(a.value, target) if a.value else None)
-            for a in assignments
-        ),
+        assignments=assigned_without(assignments, target.column_prefixes),
         alias=alias,
         where=_where(cursor, target, known),
     )
-
-
-def with_target(target: RelationRef, tokens: Tokens, *, aliased: bool) -> RelationRef:
-    """A statement's target with the places where its schema stands in front of a column."""
-    made = RelationRef(parts=target.parts, span=target.span, aliased=aliased)
-    return with_prefixes([made], tokens)[0]
-
-
-def without_prefixes(text: SqlText, target: RelationRef) -> SqlText:
-    """A piece in which the target's columns are no longer written with its schema."""
-    inside = [p for p in target.column_prefixes if text.span.start <= p.start < text.span.stop]
-    edits = (*text.edits, *(Edit(span=p, text="") for p in inside))
-    return dataclasses.replace(text, edits=edits) if inside else text

@@ -36,6 +36,7 @@ from ctsql.planner.syntax.statements.subscriptions import (
 )
 from ctsql.planner.syntax.tokens.token_reader import (
     Cursor,
+    bad_option,
     not_supported,
     not_yet,
     relation_ref,
@@ -113,9 +114,7 @@ def _comment(cursor: Cursor) -> Statement:
     column = None
     if cursor.accept("COLUMN"):
         kind = None
-        parts = [cursor.name("relation.column")]
-        while cursor.accept("."):
-            parts.append(cursor.name("a name after the dot"))
+        parts = cursor.dotted("relation.column")
         if len(parts) == 1:
             cursor.fail('"." and the column\'s name')
         column = parts[-1].text
@@ -234,8 +233,7 @@ def _refresh(cursor: Cursor) -> Statement:
 
 
 def _verify(cursor: Cursor) -> Statement:
-    if cursor.at("MATERIALIZED") and cursor.upper(1) == "VIEW":
-        cursor.expect("MATERIALIZED", "VIEW")
+    cursor.accept("MATERIALIZED", "VIEW")
     target = cursor.relation("the view's name")
     repair = cursor.accept("REPAIR")
     cursor.end()
@@ -261,14 +259,8 @@ def _retained(cursor: Cursor) -> int:
     token = cursor.string("an interval in quotes", hint="Type for example: RETAIN '7 days'")
     length = parse_interval(token.text)
     if isinstance(length, str):
-        raise error(
-            "INVALID_OPTION",
-            span=token.span,
-            option="RETAIN",
-            value=f"'{token.text}'",
-            detail=length,
-            hint="Write for example '7 days' or '0 seconds'.",
-        )
+        hint = "Write for example '7 days' or '0 seconds'."
+        raise bad_option(token.span, "RETAIN", length, value=f"'{token.text}'", hint=hint)
     return length
 
 

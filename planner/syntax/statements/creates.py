@@ -23,7 +23,7 @@ from ctsql.planner.syntax.statements.options import task_options, view_options
 from ctsql.planner.syntax.statements.short_forms import read_flow, read_task_form
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of
 
 _KNOWN = (
     "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE", "OR", "TEMPORARY",
@@ -82,15 +82,8 @@ def read_create(tokens: Tokens) -> Statement:
     raise cursor.failure(_EXPECTED, known=_KNOWN)
 
 
-def _if_not_exists(cursor: Cursor) -> bool:
-    if cursor.accept("IF"):
-        cursor.expect("NOT", "EXISTS")
-        return True
-    return False
-
-
 def _schema(cursor: Cursor) -> CreateSchema:
-    if_not_exists = _if_not_exists(cursor)
+    if_not_exists = cursor.if_not_exists()
     name = cursor.name("the schema's name")
     if cursor.upper() in ("LOCATION", "MANAGED", "COMMENT", "WITH"):
         raise not_yet(cursor.here, f"{cursor.upper()} of a schema")
@@ -120,7 +113,7 @@ class _TableClauses:
         cursor = self.cursor
         if cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
             self.columns_span = cursor.here
-            self.columns = self._group()
+            self.columns = cursor.group()
         while cursor.current is not None and not cursor.at("AS"):
             if cursor.upper() in QUERY_WORDS:
                 return
@@ -141,7 +134,7 @@ class _TableClauses:
         elif cursor.accept("COMMENT"):
             self.comment = cursor.string("the comment in quotes").text
         elif any(cursor.accept(*words) for words in _LAYOUTS):
-            self._group()
+            cursor.group()
         elif word in ("LIKE", "CLONE", "SHALLOW", "DEEP", "OPTIONS", "CLUSTERED", "STORED", "ROW"):
             raise not_yet(here, f"CREATE TABLE ... {word}")
         else:
@@ -152,18 +145,9 @@ class _TableClauses:
         if word not in ("LOCATION", "COMMENT", "USING"):
             self.layout = self.layout or here
 
-    def _group(self) -> Tokens:
-        cursor = self.cursor
-        if not cursor.at("("):
-            cursor.fail('"("')
-        stop = closing(cursor.tokens, cursor.position)
-        inside = cursor.tokens[cursor.position + 1 : stop]
-        cursor.position = stop + 1
-        return inside
-
 
 def _table(cursor: Cursor) -> CreateTable:
-    if_not_exists = _if_not_exists(cursor)
+    if_not_exists = cursor.if_not_exists()
     target = cursor.relation("the table's name")
     clauses = _TableClauses(cursor)
     clauses.read()
@@ -201,15 +185,13 @@ def _table(cursor: Cursor) -> CreateTable:
 
 
 def _view(cursor: Cursor, *, or_replace: bool) -> CreateView:
-    if_not_exists = _if_not_exists(cursor)
+    if_not_exists = cursor.if_not_exists()
     target = cursor.relation("the view's name")
     columns: tuple[ColumnDef, ...] = ()
     comment = None
     if cursor.at("("):
-        stop = closing(cursor.tokens, cursor.position)
-        inside = cursor.tokens[cursor.position + 1 : stop]
-        columns = read_columns(inside, cursor.here, typed=False)
-        cursor.position = stop + 1
+        place = cursor.here
+        columns = read_columns(cursor.group(), place, typed=False)
     if cursor.accept("COMMENT"):
         comment = cursor.string("the comment in quotes").text
     if cursor.upper() in ("TBLPROPERTIES", "WITH", "SCHEMA"):

@@ -19,14 +19,15 @@ from ctsql.planner.syntax.ast import (
     WhenClause,
 )
 from ctsql.planner.syntax.statements.assignments import (
+    assigned_without,
     checked,
     comma_groups,
     read_assignments,
     read_value,
 )
-from ctsql.planner.syntax.tokens.sqltext import analyse, with_prefixes
+from ctsql.planner.syntax.tokens.sqltext import analyse, targeted, with_prefixes, without
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, closing, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, span_of
 
 _CLAUSES = "WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE"
 _ALLOWED = {
@@ -57,13 +58,12 @@ def read_merge(tokens: Tokens, verb: int = 0) -> MergeStatement:
     alias = None
     if cursor.accept("AS") or not cursor.at("USING"):
         alias = cursor.name('"USING"').text
-    made = RelationRef(parts=target.parts, span=target.span, aliased=alias is not None)
-    target = with_prefixes([made], tokens)[0]
+    target = targeted(target, tokens, aliased=alias is not None)
     cursor.expect("USING")
     source, source_alias, prefixes = _source(cursor, verb)
     cursor.expect("ON")
     rest = cursor.rest
-    starts = _clause_starts(rest)
+    starts = [i for i in _outside_case(rest) if rest[i].upper == "WHEN"]
     on = rest[: starts[0]] if starts else rest
     if not on:
         cursor.fail("a condition")
@@ -81,7 +81,7 @@ def read_merge(tokens: Tokens, verb: int = 0) -> MergeStatement:
         target=target,
         source=source,
         source_alias=source_alias,
-        on=_cut(analyse(span_of(on), form="predicate", tokens=on), cuts),
+        on=without(analyse(span_of(on), form="predicate", tokens=on), cuts),
         clauses=tuple(_cut_clause(c, cuts) for c in clauses),
         alias=alias,
     )
@@ -92,13 +92,13 @@ def _source(cursor: Cursor, verb: int) -> tuple[SqlText, str, tuple[Span, ...]]:
     prefixes: tuple[Span, ...] = ()
     start = cursor.position
     if cursor.at("("):
-        stop = closing(cursor.tokens, cursor.position)
-        inside = cursor.tokens[cursor.position + 1 : stop]
+        place = cursor.position
+        inside = cursor.group()
         if not inside:
+            cursor.position = place
             cursor.fail("a query in the parentheses")
         text = analyse(span_of(inside), form="query", tokens=inside)
         alias = quote(SOURCE)
-        cursor.position = stop + 1
     else:
         ref = _relation(cursor)
         ref = with_prefixes([ref], cursor.tokens)[0]
@@ -145,10 +145,6 @@ def _outside_case(tokens: Tokens) -> list[int]:
         elif depth == 0:
             found.append(index)
     return found
-
-
-def _clause_starts(tokens: Tokens) -> list[int]:
-    return [i for i in _outside_case(tokens) if tokens[i].upper == "WHEN"]
 
 
 def _clause(tokens: Tokens, names: tuple[str, ...]) -> WhenClause:
@@ -223,10 +219,7 @@ def _insert(cursor: Cursor, names: tuple[str, ...]) -> tuple[Assignment, ...]:
 def _group(cursor: Cursor, what: str) -> list[Tokens]:
     if not cursor.at("("):
         cursor.fail(what)
-    stop = closing(cursor.tokens, cursor.position)
-    inside = cursor.tokens[cursor.position + 1 : stop]
-    cursor.position = stop + 1
-    return list(comma_groups(inside))
+    return list(comma_groups(cursor.group()))
 
 
 def _check_reachable(clauses: tuple[WhenClause, ...]) -> None:
@@ -249,16 +242,6 @@ def _check_reachable(clauses: tuple[WhenClause, ...]) -> None:
 def _cut_clause(clause: WhenClause, cuts: tuple[Span, ...]) -> WhenClause:
     return dataclasses.replace(
         clause,
-        condition=_cut(clause.condition, cuts) if clause.condition else None,
-        assignments=tuple(
-            dataclasses.replace(a, value=_cut(a.value, cuts) if a.value else None)
-            for a in clause.assignments
-        ),
+        condition=without(clause.condition, cuts) if clause.condition else None,
+        assignments=assigned_without(clause.assignments, cuts),
     )
-
-
-def _cut(text: SqlText, cuts: tuple[Span, ...]) -> SqlText:
-    """A piece without the schemas that are written in front of columns."""
-    inside = [c for c in cuts if text.span.start <= c.start < text.span.stop]
-    edits = (*text.edits, *(Edit(span=c, text="") for c in inside))
-    return dataclasses.replace(text, edits=edits) if inside else text

@@ -44,8 +44,7 @@ def read_task_form(tokens: Tokens) -> TaskForm | None:
     cursor = Cursor(tokens)
     cursor.expect("CREATE", "CONTINUAL", "TASK")
     begin = cursor.here.start
-    if cursor.accept("IF"):
-        cursor.expect("NOT", "EXISTS")
+    cursor.if_not_exists()
     if cursor.current is None or not cursor.current.is_name:
         return None
     target = cursor.relation("the task's name")
@@ -78,21 +77,15 @@ def _options(cursor: Cursor) -> str:
     if not cursor.at("WITH"):
         return ""
     begin = cursor.take().start
-    if not cursor.at("("):
-        cursor.fail('"("')
-    stop = closing(cursor.tokens, cursor.position)
-    cursor.position = stop + 1
-    return " " + Span(cursor.source, begin, cursor.tokens[stop].stop).text
+    cursor.group()
+    return " " + Span(cursor.source, begin, cursor.tokens[cursor.position - 1].stop).text
 
 
 def _group(cursor: Cursor, what: str) -> Tokens:
-    if not cursor.at("("):
-        cursor.fail(f'"(" and {what}')
-    stop = closing(cursor.tokens, cursor.position)
-    inside = cursor.tokens[cursor.position + 1 : stop]
+    place = cursor.here
+    inside = cursor.group(what)
     if not inside:
-        raise syntax_error(cursor.here, f"found nothing in (), expected {what}")
-    cursor.position = stop + 1
+        raise syntax_error(place, f"found nothing in (), expected {what}")
     return inside
 
 
@@ -102,10 +95,7 @@ def read_flow(cursor: Cursor) -> CreateFlow:
     Raises:
         SYNTAX_ERROR, INVALID_OPTION, NOT_SUPPORTED, NOT_SUPPORTED_YET.
     """
-    if_not_exists = False
-    if cursor.accept("IF"):
-        cursor.expect("NOT", "EXISTS")
-        if_not_exists = True
+    if_not_exists = cursor.if_not_exists()
     name = cursor.relation("the flow's name")
     cursor.expect("AS", hint=_FLOW_HINT)
     if cursor.at("INSERT"):

@@ -15,10 +15,13 @@ of Spark 4.2's SqlBaseParser.g4; tests/spark/planner/test_operators.py asks Spar
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ctsql.planner.syntax.tokens.operands import NUMBER, STRING, PieceReader, Unreadable, is_word
-
-__all__ = ["AND", "GROUP", "OR", "Shape", "Unreadable", "read"]
-
+from ctsql.planner.syntax.tokens.operands import (
+    NUMBER,
+    STRING,
+    PieceReader,
+    Unreadable as Unreadable,
+    is_word,
+)
 
 AND, OR = "AND", "OR"
 GROUP = "("
