@@ -1,14 +1,7 @@
 """Reads what ALTER CONTINUAL TASK changes of a task besides its name."""
 
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import (
-    RelationRef,
-    ReplaceBody,
-    ResumeTask,
-    SetTaskOptions,
-    Statement,
-    SwitchTask,
-)
+from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import read_body
 from ctsql.planner.syntax.statements.options import TASK_OPTIONS, task_options, unknown_option
 from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option
@@ -18,7 +11,7 @@ FIXED_OPTIONS = ("SNAPSHOT", "COALESCE")
 """Options that say how a task begins, and at which Ts it runs: changes may wait for the next."""
 
 
-def read_alter_task(cursor: Cursor, target: RelationRef) -> Statement | None:
+def read_alter_task(cursor: Cursor, target: st.RelationRef) -> st.Statement | None:
     """Read RETRY, SKIP, SUSPEND, RESUME, SET, RESET or AS; None when none of them comes.
 
     Raises:
@@ -28,23 +21,23 @@ def read_alter_task(cursor: Cursor, target: RelationRef) -> Statement | None:
     if cursor.upper() in ("RETRY", "SKIP"):
         skip = cursor.take().upper == "SKIP"
         cursor.end()
-        return ResumeTask(span=span, target=target, skip=skip)
+        return st.ResumeTask(span=span, target=target, skip=skip)
     if cursor.upper() in ("SUSPEND", "RESUME"):
         suspend = cursor.take().upper == "SUSPEND"
         cursor.end()
-        return SwitchTask(span=span, target=target, suspend=suspend)
+        return st.SwitchTask(span=span, target=target, suspend=suspend)
     if cursor.accept("SET"):
         inside = _inside(cursor)
         options = task_options([inside])
         for option in options:
             _check_free(option.name, option.span)
-        return SetTaskOptions(span=span, target=target, options=options)
+        return st.SetTaskOptions(span=span, target=target, options=options)
     if cursor.accept("RESET"):
-        return SetTaskOptions(span=span, target=target, reset=_names(_inside(cursor)))
+        return st.SetTaskOptions(span=span, target=target, reset=_names(_inside(cursor)))
     if cursor.accept("AS"):
         rest = cursor.rest
         body = read_body(rest, cursor.here, target.span.text)
-        return ReplaceBody(span=span, target=target, body=body, body_span=span_of(rest))
+        return st.ReplaceBody(span=span, target=target, body=body, body_span=span_of(rest))
     return None
 
 

@@ -4,16 +4,7 @@ import dataclasses
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import (
-    BodyStatement,
-    ColumnDef,
-    DeleteStatement,
-    Edit,
-    InsertStatement,
-    RelationRef,
-    SqlText,
-    UpdateStatement,
-)
+from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.assignments import (
     assigned_without,
     comma_groups,
@@ -30,7 +21,7 @@ QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE"
 _VERBS = ("INSERT", "DELETE", "UPDATE", "MERGE")
 
 
-def read_body(tokens: Tokens, place: Span, name: str) -> tuple[BodyStatement, ...]:
+def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement, ...]:
     """Read a body.
 
     Args:
@@ -64,7 +55,7 @@ def read_body(tokens: Tokens, place: Span, name: str) -> tuple[BodyStatement, ..
     return tuple(_statement(group, name) for group in statements)
 
 
-def _statement(tokens: Tokens, name: str) -> BodyStatement:
+def _statement(tokens: Tokens, name: str) -> st.BodyStatement:
     cursor = Cursor(tokens)
     span = span_of(tokens)
     first = cursor.upper()
@@ -95,7 +86,7 @@ def _statement(tokens: Tokens, name: str) -> BodyStatement:
             raise _misplaced(cursor, span, name)
 
 
-def _behind_with(tokens: Tokens, verb: int) -> DeleteStatement | UpdateStatement:
+def _behind_with(tokens: Tokens, verb: int) -> st.DeleteStatement | st.UpdateStatement:
     """A DELETE or an UPDATE behind a WITH clause."""
     clause = tokens[:verb]
     ctes = analyse(span_of(clause), form="ctes", tokens=clause)
@@ -105,7 +96,7 @@ def _behind_with(tokens: Tokens, verb: int) -> DeleteStatement | UpdateStatement
     cursor = Cursor(tokens[verb:])
     span = span_of(tokens)
     read = _delete if cursor.at("DELETE") else _update
-    made: DeleteStatement | UpdateStatement = read(cursor, span, known)
+    made: st.DeleteStatement | st.UpdateStatement = read(cursor, span, known)
     return dataclasses.replace(made, ctes=ctes)
 
 
@@ -121,7 +112,7 @@ def _misplaced(cursor: Cursor, span: Span, name: str) -> CtsqlError:
     )
 
 
-def _insert(tokens: Tokens, verb: int) -> InsertStatement:
+def _insert(tokens: Tokens, verb: int) -> st.InsertStatement:
     """Read an INSERT; ``verb`` is where the word stands, behind a WITH clause."""
     cursor = Cursor(tokens)
     cursor.position = verb
@@ -132,7 +123,7 @@ def _insert(tokens: Tokens, verb: int) -> InsertStatement:
         if cursor.at(*words):
             what = f"{' '.join(words)} in a continual task"
             raise not_yet(cursor.here, what)
-    columns: tuple[ColumnDef, ...] = ()
+    columns: tuple[st.ColumnDef, ...] = ()
     if cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
         place = cursor.here
         columns = read_columns(cursor.group(), place, typed=False)
@@ -140,11 +131,11 @@ def _insert(tokens: Tokens, verb: int) -> InsertStatement:
         cursor.fail("SELECT or VALUES", known=QUERY_WORDS)
     rest = cursor.rest
     if verb:
-        cut = Edit(span=span_of(tokens[verb : cursor.position]), text=" ")
+        cut = st.Edit(span=span_of(tokens[verb : cursor.position]), text=" ")
         query = analyse(span_of(tokens), form="query", tokens=[*tokens[:verb], *rest], cut=cut)
     else:
         query = analyse(span_of(rest), form="query", tokens=rest)
-    return InsertStatement(
+    return st.InsertStatement(
         span=span_of(tokens),
         target=target,
         query=query,
@@ -167,7 +158,7 @@ def _default_places(tokens: Tokens) -> tuple[tuple[int, Span], ...]:
     return tuple(found)
 
 
-def _delete(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> DeleteStatement:
+def _delete(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> st.DeleteStatement:
     cursor.expect("DELETE", "FROM")
     target = cursor.relation("the table to delete from", aliased=False)
     alias = None
@@ -178,10 +169,10 @@ def _delete(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> 
         cursor.fail('"WHERE"', known=["WHERE"])
     target = targeted(target, cursor.tokens, aliased=alias is not None)
     where = _where(cursor, target, known)
-    return DeleteStatement(span=span, target=target, alias=alias, where=where)
+    return st.DeleteStatement(span=span, target=target, alias=alias, where=where)
 
 
-def _where(cursor: Cursor, target: RelationRef, known: frozenset[str]) -> SqlText | None:
+def _where(cursor: Cursor, target: st.RelationRef, known: frozenset[str]) -> st.SqlText | None:
     if not cursor.accept("WHERE"):
         return None
     if cursor.current is None:
@@ -190,7 +181,7 @@ def _where(cursor: Cursor, target: RelationRef, known: frozenset[str]) -> SqlTex
     return without(text, target.column_prefixes)
 
 
-def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> UpdateStatement:
+def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> st.UpdateStatement:
     cursor.expect("UPDATE")
     target = cursor.relation("the table to update", aliased=False)
     alias = None
@@ -205,7 +196,7 @@ def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> 
         cursor.fail("a column")
     assignments = read_assignments(rest[:stop], (alias or target.parts[-1],), known)
     cursor.position += stop
-    return UpdateStatement(
+    return st.UpdateStatement(
         span=span,
         target=target,
         assignments=assigned_without(assignments, target.column_prefixes),

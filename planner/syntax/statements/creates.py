@@ -3,18 +3,7 @@
 import dataclasses
 
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import (
-    ColumnDef,
-    CreateContinualTask,
-    CreateMaterializedView,
-    CreateSchema,
-    CreateTable,
-    CreateView,
-    Edit,
-    OutputDef,
-    SqlText,
-    Statement,
-)
+from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
 from ctsql.planner.syntax.statements.columns import read_columns, type_edits
 from ctsql.planner.syntax.statements.desugar import compiled
@@ -35,7 +24,7 @@ _LATER = ("FUNCTION", "INDEX", "SINK", "SOURCE", "CONNECTION", "ROLE", "STREAMIN
 _LAYOUTS = (("PARTITIONED", "BY"), ("CLUSTER", "BY"), ("TBLPROPERTIES",))
 
 
-def read_create(tokens: Tokens) -> Statement:
+def read_create(tokens: Tokens) -> st.Statement:
     """Read a statement that begins with CREATE.
 
     Raises:
@@ -82,13 +71,13 @@ def read_create(tokens: Tokens) -> Statement:
     raise cursor.failure(_EXPECTED, known=_KNOWN)
 
 
-def _schema(cursor: Cursor) -> CreateSchema:
+def _schema(cursor: Cursor) -> st.CreateSchema:
     if_not_exists = cursor.if_not_exists()
     name = cursor.name("the schema's name")
     if cursor.upper() in ("LOCATION", "MANAGED", "COMMENT", "WITH"):
         raise not_yet(cursor.here, f"{cursor.upper()} of a schema")
     cursor.end()
-    return CreateSchema(
+    return st.CreateSchema(
         span=span_of(cursor.tokens),
         name=name.text,
         name_span=name.span,
@@ -146,17 +135,17 @@ class _TableClauses:
             self.layout = self.layout or here
 
 
-def _table(cursor: Cursor) -> CreateTable:
+def _table(cursor: Cursor) -> st.CreateTable:
     if_not_exists = cursor.if_not_exists()
     target = cursor.relation("the table's name")
     clauses = _TableClauses(cursor)
     clauses.read()
     span = span_of(cursor.tokens)
-    edits: list[Edit] = []
+    edits: list[st.Edit] = []
     if clauses.columns is not None:
         read_columns(clauses.columns, clauses.columns_span, typed=True)
         edits = type_edits(clauses.columns)
-    query: SqlText | None = None
+    query: st.SqlText | None = None
     if cursor.current is not None:
         cursor.accept("AS")
         query = _query(cursor)
@@ -170,9 +159,9 @@ def _table(cursor: Cursor) -> CreateTable:
     if clauses.columns is not None and query is not None:
         hint = "Leave the column list out and name the columns in the query."
         raise not_yet(clauses.columns_span, "a column list together with AS", hint)
-    text = query or SqlText(span=span)
+    text = query or st.SqlText(span=span)
     text = dataclasses.replace(text, span=span, edits=(*edits, *text.edits))
-    return CreateTable(
+    return st.CreateTable(
         span=span,
         target=target,
         text=text,
@@ -184,10 +173,10 @@ def _table(cursor: Cursor) -> CreateTable:
     )
 
 
-def _view(cursor: Cursor, *, or_replace: bool) -> CreateView:
+def _view(cursor: Cursor, *, or_replace: bool) -> st.CreateView:
     if_not_exists = cursor.if_not_exists()
     target = cursor.relation("the view's name")
-    columns: tuple[ColumnDef, ...] = ()
+    columns: tuple[st.ColumnDef, ...] = ()
     comment = None
     if cursor.at("("):
         place = cursor.here
@@ -197,7 +186,7 @@ def _view(cursor: Cursor, *, or_replace: bool) -> CreateView:
     if cursor.upper() in ("TBLPROPERTIES", "WITH", "SCHEMA"):
         raise not_yet(cursor.here, f"CREATE VIEW ... {cursor.upper()}")
     cursor.expect("AS")
-    return CreateView(
+    return st.CreateView(
         span=span_of(cursor.tokens),
         target=target,
         query=_query(cursor),
@@ -208,20 +197,20 @@ def _view(cursor: Cursor, *, or_replace: bool) -> CreateView:
     )
 
 
-def _query(cursor: Cursor) -> SqlText:
+def _query(cursor: Cursor) -> st.SqlText:
     if cursor.upper() not in QUERY_WORDS:
         cursor.fail("a query", known=("SELECT", "WITH", "VALUES", "FROM", "TABLE"))
     return analyse(span_of(cursor.rest), form="query", tokens=cursor.rest)
 
 
-def _materialized_view(tokens: Tokens, *, or_replace: bool) -> CreateMaterializedView:
+def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterializedView:
     header = read_header(tokens, task=False)
     cursor = Cursor(tokens)
     cursor.position = header.stop
-    columns: tuple[ColumnDef, ...] = ()
+    columns: tuple[st.ColumnDef, ...] = ()
     if header.columns is not None:
         columns = read_columns(header.columns, header.target.span, typed=False)
-    return CreateMaterializedView(
+    return st.CreateMaterializedView(
         span=span_of(tokens),
         target=header.target,
         options=view_options(header.options),
@@ -233,23 +222,25 @@ def _materialized_view(tokens: Tokens, *, or_replace: bool) -> CreateMaterialize
     )
 
 
-def _task(tokens: Tokens) -> CreateContinualTask:
+def _task(tokens: Tokens) -> st.CreateContinualTask:
     header = read_header(tokens, task=True)
     if header.replace is not None:
         hint = f"Type DROP CONTINUAL TASK {header.target.span.text} first."
         raise not_yet(header.replace.span, "CREATE OR REPLACE CONTINUAL TASK", hint)
-    columns: tuple[ColumnDef, ...] = ()
+    columns: tuple[st.ColumnDef, ...] = ()
     if header.columns is not None:
         columns = read_columns(header.columns, header.target.span, typed=True, defaults=True)
     outputs = tuple(
-        OutputDef(target=name, columns=read_columns(inside, name.span, typed=True, defaults=True))
+        st.OutputDef(
+            target=name, columns=read_columns(inside, name.span, typed=True, defaults=True)
+        )
         for name, inside in header.outputs
     )
     written = (outputs[0].target if outputs else header.target).span.text
     options = task_options(header.options)
     last = tokens[-1]
     end = Span(last.source, last.stop, last.stop)
-    return CreateContinualTask(
+    return st.CreateContinualTask(
         span=span_of(tokens),
         target=header.target,
         inputs=header.inputs,

@@ -7,17 +7,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.names import quote
 from ctsql.catalog.reserved_columns import SOURCE
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import (
-    Assignment,
-    ChangeKind,
-    Edit,
-    MergeAction,
-    MergeStatement,
-    MergeWhen,
-    RelationRef,
-    SqlText,
-    WhenClause,
-)
+from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.assignments import (
     assigned_without,
     checked,
@@ -31,13 +21,13 @@ from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, span_of
 
 _CLAUSES = "WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE"
 _ALLOWED = {
-    MergeWhen.MATCHED: (MergeAction.UPDATE, MergeAction.DELETE),
-    MergeWhen.NOT_MATCHED: (MergeAction.INSERT,),
-    MergeWhen.NOT_MATCHED_BY_SOURCE: (MergeAction.UPDATE, MergeAction.DELETE),
+    st.MergeWhen.MATCHED: (st.MergeAction.UPDATE, st.MergeAction.DELETE),
+    st.MergeWhen.NOT_MATCHED: (st.MergeAction.INSERT,),
+    st.MergeWhen.NOT_MATCHED_BY_SOURCE: (st.MergeAction.UPDATE, st.MergeAction.DELETE),
 }
 
 
-def read_merge(tokens: Tokens, verb: int = 0) -> MergeStatement:
+def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
     """Read a MERGE.
 
     Args:
@@ -76,7 +66,7 @@ def read_merge(tokens: Tokens, verb: int = 0) -> MergeStatement:
     bounds = [*starts, len(rest)]
     clauses = tuple(_clause(rest[start:stop], names) for start, stop in pairwise(bounds))
     _check_reachable(clauses)
-    return MergeStatement(
+    return st.MergeStatement(
         span=span_of(tokens),
         target=target,
         source=source,
@@ -87,7 +77,7 @@ def read_merge(tokens: Tokens, verb: int = 0) -> MergeStatement:
     )
 
 
-def _source(cursor: Cursor, verb: int) -> tuple[SqlText, str, tuple[Span, ...]]:
+def _source(cursor: Cursor, verb: int) -> tuple[st.SqlText, str, tuple[Span, ...]]:
     """The source as a query, its alias, and where its schema is written in front of columns."""
     prefixes: tuple[Span, ...] = ()
     start = cursor.position
@@ -103,14 +93,14 @@ def _source(cursor: Cursor, verb: int) -> tuple[SqlText, str, tuple[Span, ...]]:
         ref = _relation(cursor)
         ref = with_prefixes([ref], cursor.tokens)[0]
         prefixes = ref.column_prefixes
-        before = Edit(span=Span(ref.span.source, ref.span.start, ref.span.start), text=_ALL_OF)
+        before = st.Edit(span=Span(ref.span.source, ref.span.start, ref.span.start), text=_ALL_OF)
         bare = dataclasses.replace(ref, column_prefixes=())
-        text = SqlText(span=ref.span, relations=(bare,), edits=(before,))
+        text = st.SqlText(span=ref.span, relations=(bare,), edits=(before,))
         alias = quote(ref.parts[-1])
     if verb:
         between = span_of(cursor.tokens[verb:start])
         tokens = [*cursor.tokens[:verb], *cursor.tokens[start : cursor.position]]
-        cut = Edit(span=between, text=_ALL_OF)
+        cut = st.Edit(span=between, text=_ALL_OF)
         text = analyse(span_of(tokens), form="query", tokens=tokens, cut=cut)
     if cursor.accept("AS") or not cursor.at("ON"):
         alias = quote(cursor.name('"ON"').text)
@@ -122,9 +112,9 @@ def _source(cursor: Cursor, verb: int) -> tuple[SqlText, str, tuple[Span, ...]]:
 _ALL_OF = "SELECT * FROM "
 
 
-def _relation(cursor: Cursor) -> RelationRef:
+def _relation(cursor: Cursor) -> st.RelationRef:
     start = cursor.position
-    kind = {k.name: k for k in ChangeKind}.get(cursor.upper())
+    kind = {k.name: k for k in st.ChangeKind}.get(cursor.upper())
     if kind is None or cursor.upper(1) != "(":
         return cursor.relation("the source", aliased=False)
     cursor.position += 2
@@ -147,14 +137,14 @@ def _outside_case(tokens: Tokens) -> list[int]:
     return found
 
 
-def _clause(tokens: Tokens, names: tuple[str, ...]) -> WhenClause:
+def _clause(tokens: Tokens, names: tuple[str, ...]) -> st.WhenClause:
     cursor = Cursor(tokens, of="clause")
     cursor.expect("WHEN")
     negated = cursor.accept("NOT")
     cursor.expect("MATCHED")
-    when = MergeWhen.NOT_MATCHED if negated else MergeWhen.MATCHED
+    when = st.MergeWhen.NOT_MATCHED if negated else st.MergeWhen.MATCHED
     if negated and cursor.accept("BY", "SOURCE"):
-        when = MergeWhen.NOT_MATCHED_BY_SOURCE
+        when = st.MergeWhen.NOT_MATCHED_BY_SOURCE
     elif negated:
         cursor.accept("BY", "TARGET")
     condition = None
@@ -171,25 +161,25 @@ def _clause(tokens: Tokens, names: tuple[str, ...]) -> WhenClause:
     if action is None:
         cursor.fail(" or ".join(a.name for a in allowed), known=[a.name for a in allowed])
     cursor.take()
-    clause = WhenClause(span=span_of(tokens), when=when, action=action, condition=condition)
+    clause = st.WhenClause(span=span_of(tokens), when=when, action=action, condition=condition)
     match action:
-        case MergeAction.DELETE:
+        case st.MergeAction.DELETE:
             cursor.end()
             return clause
-        case MergeAction.UPDATE:
+        case st.MergeAction.UPDATE:
             cursor.expect("SET")
-            if cursor.at("*") and when is MergeWhen.MATCHED and len(cursor.rest) == 1:
+            if cursor.at("*") and when is st.MergeWhen.MATCHED and len(cursor.rest) == 1:
                 return dataclasses.replace(clause, star=cursor.here)
             if cursor.current is None:
                 cursor.fail("a column")
             return dataclasses.replace(clause, assignments=read_assignments(cursor.rest, names))
-        case MergeAction.INSERT:
+        case st.MergeAction.INSERT:
             if cursor.at("*") and len(cursor.rest) == 1:
                 return dataclasses.replace(clause, star=cursor.here)
             return dataclasses.replace(clause, assignments=_insert(cursor, names))
 
 
-def _insert(cursor: Cursor, names: tuple[str, ...]) -> tuple[Assignment, ...]:
+def _insert(cursor: Cursor, names: tuple[str, ...]) -> tuple[st.Assignment, ...]:
     """``(columns) VALUES (values)``."""
     columns = _group(cursor, "the columns to fill in parentheses, or *")
     cursor.expect("VALUES")
@@ -212,7 +202,7 @@ def _insert(cursor: Cursor, names: tuple[str, ...]) -> tuple[Assignment, ...]:
             inner.take()
             name = inner.name("a name after the dot")
         inner.end()
-        found.append(Assignment(column=name.text, span=name.span, value=read_value(value)))
+        found.append(st.Assignment(column=name.text, span=name.span, value=read_value(value)))
     return checked(found)
 
 
@@ -222,9 +212,9 @@ def _group(cursor: Cursor, what: str) -> list[Tokens]:
     return list(comma_groups(cursor.group()))
 
 
-def _check_reachable(clauses: tuple[WhenClause, ...]) -> None:
+def _check_reachable(clauses: tuple[st.WhenClause, ...]) -> None:
     """Behind a clause without a condition no other of its kind can apply."""
-    closed: set[MergeWhen] = set()
+    closed: set[st.MergeWhen] = set()
     for clause in clauses:
         if clause.when in closed:
             kind = clause.when.name.replace("_", " ")
@@ -239,7 +229,7 @@ def _check_reachable(clauses: tuple[WhenClause, ...]) -> None:
             closed.add(clause.when)
 
 
-def _cut_clause(clause: WhenClause, cuts: tuple[Span, ...]) -> WhenClause:
+def _cut_clause(clause: st.WhenClause, cuts: tuple[Span, ...]) -> st.WhenClause:
     return dataclasses.replace(
         clause,
         condition=without(clause.condition, cuts) if clause.condition else None,
