@@ -407,7 +407,6 @@ def _promote(con: Connection, engine: "Engine") -> None:
 
 
 def _transact(connection: Connection, engine: "Engine", statement: st.Transact) -> Result:
-    """BEGIN, COMMIT or ROLLBACK."""
     from ctsql.runtime.statements.transaction import OpenTransaction
 
     open_ = connection._transaction

@@ -44,7 +44,7 @@ def line(node: lp.Node) -> str:
         case lp.SelfReference():
             return f"SelfReference {node.name}: contents as of T - 1, stepped forward to T"
         case lp.Query():
-            return f"Query {_one_line(node.sql.span.text)}"
+            return f"Query {' '.join(node.sql.span.text.split())}"
         case lp.ViewReference():
             return f"View {node.name} ({', '.join(node.columns)})"
         case lp.Assign():
@@ -118,7 +118,3 @@ def _what_changes(node: lp.TimesExtract) -> str:
     if several:
         return f"the inputs' inserts changed, from {logs}"
     return f"the input's inserts changed, from {logs}"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

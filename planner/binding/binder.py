@@ -11,8 +11,13 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column, without_limits
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.analyst import Analyst
-from ctsql.planner.binding.checks import check_holds_rows, check_storable, named_columns
-from ctsql.planner.binding.definition_checks import not_null_columns, refuse_nondeterministic
+from ctsql.planner.binding.checks import (
+    check_holds_rows,
+    check_storable,
+    named_columns,
+    not_null_columns,
+    refuse_nondeterministic,
+)
 from ctsql.planner.binding.definitions import (
     definition_of,
     is_no_definition,

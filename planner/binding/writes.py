@@ -11,7 +11,7 @@ from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.binder import Binder
-from ctsql.planner.binding.definition_checks import refuse_nondeterministic
+from ctsql.planner.binding.checks import refuse_nondeterministic
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens.token_reader import not_yet
 

@@ -72,7 +72,6 @@ class VectorFile:
     """
 
     def __init__(self, vectors: Vectors, discard: Callable[[Iterable[str]], None]) -> None:
-        """No file yet."""
         self._vectors = vectors
         self._discard = discard
         self._number = str(uuid.uuid4())

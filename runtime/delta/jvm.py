@@ -21,7 +21,6 @@ class JvmObjects:
     """The classes and objects of the JVM that one Spark session's commits need."""
 
     def __init__(self, session: SparkSession) -> None:
-        """Look them up."""
         self.session = session
         self.jvm: Any = session._jvm
         assert self.jvm is not None  # engine_session refuses Spark Connect
@@ -82,7 +81,6 @@ class VectorClasses:
     """The classes that deletion vectors are kept with."""
 
     def __init__(self, jvm: JvmObjects) -> None:
-        """Look them up."""
         self.stores = jvm.singleton(jvm.delta.storage.dv, "DeletionVectorStore")
         self.descriptors = jvm.singleton(jvm.delta.actions, "DeletionVectorDescriptor")
         self.portable = jvm.delta.deletionvectors.RoaringBitmapArrayFormat.Portable()

@@ -249,7 +249,6 @@ def _path(value: Any) -> str:
 
 
 def _add(value: Any, path: str) -> str:
-    """Delta's ``add`` action for the path."""
     action: str = _is(str, value)
     add = _object(action).get("add")
     if not isinstance(add, dict) or add.get("path") != path:

@@ -104,7 +104,6 @@ class Commits:
     """Makes the commits of one handle."""
 
     def __init__(self, uppers: Uppers, writer: str) -> None:
-        """Nothing is unresolved yet."""
         self.uppers = uppers
         self.table = uppers.table
         self.writer = writer
@@ -187,7 +186,6 @@ class Commits:
         return Committed(version)
 
     def _describe(self, txn: LogTransaction, write: Write) -> None:
-        """The actions of a commit beside its files."""
         txn.read_application(self.uppers.app)
         domains = list(write.domains)
         if write.new is not None:
@@ -198,7 +196,6 @@ class Commits:
             txn.set_domain(domain, configuration or "", removed=configuration is None)
 
     def _said(self, write: Write, token: str) -> str:
-        """The metadata of a commit."""
         said = {
             **write.metadata,
             "lower": write.expected,

@@ -106,7 +106,6 @@ class Batch:
         *,
         rebase: bool = True,
     ) -> None:
-        """Nothing is staged yet but what the text says."""
         self._table = table
         self._text = text
         self.txn = txn

@@ -15,10 +15,9 @@ from dataclasses import replace
 from ctsql.catalog.errors import DataError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Revision
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.binding import Binder, Bound, bind_task
+from ctsql.planner.binding import Bound, bind_task
 from ctsql.planner.syntax import ast as st, parse, splice
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.spark.analyzer import SparkAnalyst
 from ctsql.runtime.statements.failed_task import retry_failed
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.show import current_definition
@@ -107,12 +106,8 @@ class TaskAlteration:
 
     def _bound(self, item: Item, statement: st.CreateContinualTask) -> Bound:
         engine = self.engine
-        catalog, columns_of = engine.catalog, engine.relations.columns_now
-        analyst = SparkAnalyst(
-            engine.session, lambda object_id: columns_of(catalog.items[object_id])
-        )
-        binder = Binder(catalog, item.search_schema, analyst, columns_of=columns_of)
-        return bind_task(binder, statement, item, catalog.outputs_of(item))
+        binder = Namespace(engine, item.search_schema).binder()
+        return bind_task(binder, statement, item, engine.catalog.outputs_of(item))
 
     def _check_cycle(self, item: Item, bound: Bound, span: Span) -> None:
         """What the new body reads may not read the task."""

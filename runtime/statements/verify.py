@@ -52,7 +52,6 @@ class Verification:
         return found
 
     def _difference(self, item: Item) -> DataFrame:
-        """The rows that differ, computed now."""
         warehouse = self.engine.warehouse
         plan = warehouse.relations.bound(item).view
         output = warehouse.relations.output(item)

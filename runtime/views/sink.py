@@ -179,7 +179,6 @@ class ViewSink:
         return True
 
     def _close(self) -> None:
-        """Write nothing but the last upper."""
         while (upper := self.output.fetch_recent_upper()) != CLOSED:
             if is_outdated(self.warehouse, self.item):
                 return  # by its new definition it may go on
@@ -251,7 +250,6 @@ class ViewSink:
     def _append(
         self, batches: Sequence[Batch], expected: int, new: int, metadata: Mapping[str, Any]
     ) -> Appended:
-        """Move the upper, with or without rows."""
         outcome = self.output.compare_and_append(
             batches, expected=expected, new=new, metadata=metadata
         )

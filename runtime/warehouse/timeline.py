@@ -184,7 +184,6 @@ class Timeline:
         return self.now
 
     def _forget(self) -> None:
-        """Start over, as after opening."""
         self._read_to, self._read_from, self._known_from = -1, 0, 0
         self._bindings, self._frontier, self._requests, self._no_data_above = {}, {}, {}, {}
         self.intents = {}

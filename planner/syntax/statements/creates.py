@@ -6,10 +6,9 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
 from ctsql.planner.syntax.statements.columns import read_columns, type_edits
-from ctsql.planner.syntax.statements.desugar import compiled
 from ctsql.planner.syntax.statements.header import read_header
 from ctsql.planner.syntax.statements.options import task_options, view_options
-from ctsql.planner.syntax.statements.short_forms import read_flow, read_task_form
+from ctsql.planner.syntax.statements.short_forms import compiled, read_flow, read_task_form
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of
@@ -98,7 +97,6 @@ class _TableClauses:
         self._seen: set[str] = set()
 
     def read(self) -> None:
-        """Read up to AS, the query or the end."""
         cursor = self.cursor
         if cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
             self.columns_span = cursor.here
@@ -166,7 +164,6 @@ def _table(cursor: Cursor) -> st.CreateTable:
         target=target,
         text=text,
         if_not_exists=if_not_exists,
-        has_query=query is not None,
         location=location.text if location else None,
         location_span=location.span if location else None,
         comment=clauses.comment,

@@ -16,11 +16,11 @@ from collections.abc import Callable
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import quote
-from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import ColumnList, CreateFlow, RelationRef
-from ctsql.planner.syntax.fragments import TaskForm
+from ctsql.catalog.spans import Source, Span
+from ctsql.planner.desugar.task_forms import compile_form
+from ctsql.planner.syntax.ast import ColumnList, CreateFlow, RelationRef, TaskForm
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, span_of, tokenise
 
 _CLAUSES: tuple[tuple[str, ...], ...] = (
     ("KEYS",),
@@ -71,6 +71,11 @@ def read_task_form(tokens: Tokens) -> TaskForm | None:
         inner=span_of(inner).text,
         options=options,
     )
+
+
+def compiled(form: TaskForm) -> Tokens:
+    """The tokens of the form's continual task; errors show that statement's text."""
+    return tokenise(Source(compile_form(form), f"{form.span.source.name} (compiled)").whole())
 
 
 def _options(cursor: Cursor) -> str:
@@ -153,7 +158,6 @@ class _FlowClauses:
         }
 
     def clause(self) -> None:
-        """Read one clause."""
         cursor = self.cursor
         here = cursor.here
         words = next((w for w in _CLAUSES if cursor.at(*w)), None)
@@ -225,7 +229,6 @@ class _FlowClauses:
     def flow(
         self, name: RelationRef, target: RelationRef, source: RelationRef, *, if_not_exists: bool
     ) -> CreateFlow:
-        """The statement, once all is read."""
         cursor = self.cursor
         for clause, given in (("KEYS", self.keys), ("SEQUENCE BY", self.sequence)):
             if not given:

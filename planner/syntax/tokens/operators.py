@@ -86,8 +86,6 @@ def read(pieces: Sequence[object]) -> Shape:
 
 
 class _Reader(PieceReader):
-    """Reads pieces from left to right."""
-
     # ---- conditions
 
     def expression(self) -> Shape:
@@ -319,7 +317,6 @@ class _Reader(PieceReader):
         return found
 
     def item(self) -> Shape:
-        """An expression, perhaps with an alias."""
         found = self.expression()
         if self.accept("AS") or self.is_name():
             if not self.is_name():

@@ -171,13 +171,13 @@ def test_memory_is_bounded(table: Letters, monkeypatch: pytest.MonkeyPatch) -> N
     for upper in range(1, 16):
         outcome = output.compare_and_append([], expected=upper - 1, new=upper)
         assert isinstance(outcome, Committed)
-        assert output.uppers.kept_count <= 6
+        assert len(output.uppers._entries) <= 6
     newest = output.table.version()
     wanted = [(upper, newest - 15 + upper) for upper in range(2, 16)]
     assert [(e.upper, e.version) for e in output.entries(since=2)] == wanted
     assert [(e.upper, e.version) for e in table.handle().entries(since=2)] == wanted
     assert isinstance(output.compare_and_append([], expected=15, new=16), Committed)
-    assert output.uppers.kept_count <= 6
+    assert len(output.uppers._entries) <= 6
     assert output.upper == 16
 
 
