@@ -13,17 +13,13 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st
 from ctsql.runtime.statements.failed_task import retry_failed, skip_failed
-from ctsql.runtime.statements.name_resolution import Namespace, check_free
+from ctsql.runtime.statements.name_resolution import OnNames, check_free
 from ctsql.runtime.statements.refresh_view import refresh_view
 from ctsql.runtime.warehouse.table_checks import is_replaced
 
 
-class Alteration:
+class Alteration(OnNames):
     """DROP, RENAME, COMMENT and REFRESH; each method gives the status line."""
-
-    def __init__(self, names: Namespace) -> None:
-        self.names = names
-        self.engine = names.engine
 
     def drop(self, statement: st.DropObject) -> str:
         """DROP <kind>; with CASCADE everything that reads it too."""

@@ -19,7 +19,7 @@ from ctsql.planner.binding import Bound, bind_task
 from ctsql.planner.syntax import ast as st, parse, splice
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.failed_task import retry_failed
-from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.name_resolution import Namespace, OnNames
 from ctsql.runtime.statements.show import current_definition
 from ctsql.runtime.tasks.progress import complete_through, failure_of
 from ctsql.runtime.tasks.sink import TaskSink
@@ -28,12 +28,8 @@ from ctsql.runtime.warehouse.timeline import TaskState
 DONE = "ALTER CONTINUAL TASK"
 
 
-class TaskAlteration:
+class TaskAlteration(OnNames):
     """ALTER CONTINUAL TASK ... AS, SET, RESET, SUSPEND, RESUME; each gives the status line."""
-
-    def __init__(self, names: Namespace) -> None:
-        self.names = names
-        self.engine = names.engine
 
     def switch(self, statement: st.SwitchTask) -> str:
         """SUSPEND or RESUME; nothing happens when it is so already."""

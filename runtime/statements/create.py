@@ -22,7 +22,7 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.dml import run_on_table
-from ctsql.runtime.statements.name_resolution import Namespace, check_free, drop_text
+from ctsql.runtime.statements.name_resolution import OnNames, check_free, drop_text
 from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_strict
@@ -30,12 +30,8 @@ from ctsql.runtime.warehouse.replaced_views import table_columns, table_schema
 from ctsql.runtime.warehouse.table_checks import identified
 
 
-class Creation:
+class Creation(OnNames):
     """The CREATE statements; each method gives the status line."""
-
-    def __init__(self, names: Namespace) -> None:
-        self.names = names
-        self.engine = names.engine
 
     def create_schema(self, statement: st.CreateSchema) -> str:
         """CREATE SCHEMA."""

@@ -13,16 +13,12 @@ from ctsql.planner.syntax import ast as st, parse
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.create_flow import compiled
 from ctsql.runtime.statements.explain_refresh import last_refresh, refresh_plan
-from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.warehouse.sources import ExplainedSources
 
 
-class Explanation:
+class Explanation(OnNames):
     """What a statement would do."""
-
-    def __init__(self, names: Namespace) -> None:
-        self.names = names
-        self.engine = names.engine
 
     def plan_of(self, statement: st.Explain) -> Node:
         """The plan of a statement, or of a stored object: the very value that is run."""

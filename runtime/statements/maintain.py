@@ -19,7 +19,7 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.maintenance import retention, vacuum as cleaning
 from ctsql.runtime.maintenance.compaction import THOROUGH, choose
 from ctsql.runtime.maintenance.consumers import READS, Needs, needs, system_floor
-from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.views.state_table import state_table
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
 from ctsql.runtime.warehouse.table_checks import check_tables, missing_table
@@ -61,12 +61,8 @@ class _Work:
     item: Item | None = None
 
 
-class Maintenance:
+class Maintenance(OnNames):
     """The two statements, on one catalog."""
-
-    def __init__(self, names: Namespace) -> None:
-        self.names = names
-        self.engine = names.engine
 
     # ---- MAINTAIN
 

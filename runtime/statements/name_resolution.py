@@ -98,6 +98,14 @@ class Namespace:
         return found
 
 
+class OnNames:
+    """Statements of one kind, on the names of a schema."""
+
+    def __init__(self, names: Namespace) -> None:
+        self.names = names
+        self.engine = names.engine
+
+
 def _folder(part: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]", "_", part)
 
