@@ -141,14 +141,8 @@ class Creation(OnNames):
         if not or_replace or found is None:
             return None
         if found.kind is not kind:
-            raise error(
-                "WRONG_OBJECT_KIND",
-                span=ref.span,
-                name=str(found.name),
-                found=found.kind.value,
-                wanted=kind.value,
-                hint=f"Drop it first: {drop_text(self.engine.catalog, found)}",
-            )
+            hint = f"Drop it first: {drop_text(self.engine.catalog, found)}"
+            raise found.wrong_kind(kind.value, hint, ref.span)
         return found
 
     def _check_replacement(self, catalog: Catalog, old: Item, new: Item, span: Span) -> None:

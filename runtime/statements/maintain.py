@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ctsql.catalog import times
-from ctsql.catalog.errors import error
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax.ast import Maintain, ShowRetention
 from ctsql.runtime.delta import files as adapter
@@ -130,14 +129,8 @@ class Maintenance(OnNames):
             check_tables(self.engine.relations, catalog.outputs_of(item))
             return catalog.outputs_of(item)
         if item.location is None:
-            raise error(
-                "WRONG_OBJECT_KIND",
-                span=ref.span,
-                name=str(item.name),
-                found=ObjectKind.VIEW.value,
-                wanted="stored object",
-                hint="A view keeps no rows. Name the tables that it reads.",
-            )
+            hint = "A view keeps no rows. Name the tables that it reads."
+            raise item.wrong_kind("stored object", hint, ref.span)
         check_tables(self.engine.relations, [item])
         return [item]
 

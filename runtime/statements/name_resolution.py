@@ -42,14 +42,7 @@ class Namespace:
             hint = f"Write {item.kind.keyword} instead of {kind.keyword}."
             if kind is ObjectKind.CONTINUAL_TASK and item.kind is ObjectKind.TASK_OUTPUT:
                 hint = f"It is written by continual task {catalog.items[item.owner].name}: name it."
-            raise error(
-                "WRONG_OBJECT_KIND",
-                span=ref.span,
-                name=str(item.name),
-                found=item.kind.value,
-                wanted=kind.value,
-                hint=hint,
-            )
+            raise item.wrong_kind(kind.value, hint, ref.span)
         return item
 
     def free(self, ref: RelationRef, kind: ObjectKind, *, quiet: bool) -> Name | None:

@@ -187,14 +187,8 @@ def show_create(engine: Engine, statement: st.ShowCreate, search_schema: str) ->
     ref = statement.target
     item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span)
     if statement.kind is not None and item.kind is not statement.kind:
-        raise error(
-            "WRONG_OBJECT_KIND",
-            span=ref.span,
-            name=str(item.name),
-            found=item.kind.value,
-            wanted=statement.kind.value,
-            hint=f"Type: SHOW CREATE {item.kind.keyword} {item.name}",
-        )
+        hint = f"Type: SHOW CREATE {item.kind.keyword} {item.name}"
+        raise item.wrong_kind(statement.kind.value, hint, ref.span)
     engine.timeline.refresh()  # it says which definition of a task is in force
     item = engine.relations.current(engine.refresh_catalog().items[item.id])
     return ["name", "create_statement"], [(str(item.name), current_definition(engine, item))]
