@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ctsql.runtime.delta import diff_writer as staging
-from ctsql.runtime.log import write_handle
+from ctsql.runtime.log import staging as staging_of_logs, write_handle
 from ctsql.runtime.tasks import runs, sink as ct
 from ctsql.runtime.warehouse import timeline
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
@@ -79,7 +79,7 @@ def tick_clock() -> Clock:
     clock.wrap(ct, "stage", "stage, rest")
     clock.wrap(write_handle.Output, "fetch_recent_upper", "read the upper")
     clock.wrap(write_handle.Output, "open", "start the transaction")
-    clock.wrap(write_handle.Attempt, "stage", "stage the file")
-    clock.wrap(write_handle.Attempt, "delete_rows", "write deletion vectors")
-    clock.wrap(write_handle.Attempt, "commit", "commit")
+    clock.wrap(staging_of_logs.Staging, "stage", "stage the file")
+    clock.wrap(staging_of_logs.Staging, "delete_rows", "write deletion vectors")
+    clock.wrap(write_handle.Output, "commit", "commit")
     return clock

@@ -22,49 +22,27 @@ work, past tense if a retry could. Detail is facts in sentences. Hint is one thi
 Source: the PostgreSQL message style guide and its SQLSTATE table; SQL conditions in Spark.
 """
 
-from ctsql.catalog.conditions import CONDITIONS
+from ctsql.catalog.conditions import CONDITIONS as CONDITIONS
 from ctsql.catalog.error_classes import (
-    CatalogError,
-    CommitLost,
-    CommitUnknown,
-    Condition,
-    CtsqlError,
-    DatabaseError,
-    DataError,
-    EnvironmentProblem,
-    Error,
-    IntegrityError,
-    InterfaceError,
-    InternalError,
-    NotSupported,
-    NotSupportedError,
-    OperationalError,
-    ProgrammingError,
-    StatementError,
+    CatalogError as CatalogError,
+    CommitLost as CommitLost,
+    CommitUnknown as CommitUnknown,
+    Condition as Condition,
+    CtsqlError as CtsqlError,
+    DatabaseError as DatabaseError,
+    DataError as DataError,
+    EnvironmentProblem as EnvironmentProblem,
+    Error as Error,
+    IntegrityError as IntegrityError,
+    InterfaceError as InterfaceError,
+    InternalError as InternalError,
+    NotSupported as NotSupported,
+    NotSupportedError as NotSupportedError,
+    OperationalError as OperationalError,
+    ProgrammingError as ProgrammingError,
+    StatementError as StatementError,
 )
 from ctsql.catalog.spans import Span
-
-__all__ = [
-    "CONDITIONS",
-    "CatalogError",
-    "CommitLost",
-    "CommitUnknown",
-    "Condition",
-    "CtsqlError",
-    "DataError",
-    "DatabaseError",
-    "EnvironmentProblem",
-    "Error",
-    "IntegrityError",
-    "InterfaceError",
-    "InternalError",
-    "NotSupported",
-    "NotSupportedError",
-    "OperationalError",
-    "ProgrammingError",
-    "StatementError",
-    "error",
-]
 
 
 def error(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from ctsql.catalog.errors import CatalogError, error
+from ctsql.catalog.errors import CatalogError, CtsqlError, error
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
@@ -116,6 +116,13 @@ class Item:
                 f"_ctsql/catalog table, or give it up: DROP TABLE {self.name}",
             )
         return self
+
+    def wrong_kind(self, wanted: str, hint: str, span: Span | None = None) -> CtsqlError:
+        """WRONG_OBJECT_KIND, where something else is wanted; the caller raises it."""
+        name, found = str(self.name), self.kind.value
+        return error(
+            "WRONG_OBJECT_KIND", span=span, name=name, found=found, wanted=wanted, hint=hint
+        )
 
     def at_revision(self, number: int) -> "Item":
         """The item as that definition has it; the oldest known one stands for older ones."""

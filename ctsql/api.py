@@ -10,13 +10,14 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import InterfaceError, error
 from ctsql.catalog.spans import Source, Span
+from ctsql.completion import ObjectInfo
 from ctsql.cursor import Cursor
 from ctsql.literals import literals
 from ctsql.planner.syntax import ast as st, parse, split
@@ -35,16 +36,6 @@ if TYPE_CHECKING:
     from ctsql.runtime.statements.transaction import OpenTransaction
 
 DEFAULT_WAREHOUSE = "warehouse"
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectInfo:
-    """An object as completion and the REPL's description of it need it."""
-
-    schema: str
-    name: str
-    kind: str
-    columns: tuple[str, ...]
 
 
 class Connection(AbstractContextManager["Connection"]):
@@ -416,7 +407,6 @@ def _promote(con: Connection, engine: "Engine") -> None:
 
 
 def _transact(connection: Connection, engine: "Engine", statement: st.Transact) -> Result:
-    """BEGIN, COMMIT or ROLLBACK."""
     from ctsql.runtime.statements.transaction import OpenTransaction
 
     open_ = connection._transaction

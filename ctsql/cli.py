@@ -8,19 +8,22 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from ctsql.catalog.spans import Source
-from ctsql.ports import Connect, Event
 from ctsql.progress import Progress
 from ctsql.script import OK, STOP_SECONDS, Runner, Settings
 from ctsql.show import Format, messages, write_result
+
+if TYPE_CHECKING:
+    from ctsql.api import Connection
+    from ctsql.runtime.service.events import Event
 
 BROKEN_PIPE = 141
 SIGNALLED = 128  # plus the signal's number, as a shell says it
@@ -109,7 +112,7 @@ def _check(given: dict[str, Any]) -> None:
         raise click.UsageError("--json goes with: ctsql run, ctsql status. See --format json.")
 
 
-def _dispatch(connect: Connect, given: dict[str, Any], out: TextIO) -> int:
+def _dispatch(connect: "Callable[..., Connection]", given: dict[str, Any], out: TextIO) -> int:
     files: Sequence[str] = given["files"]
     command = files[0] if files and files[0] in _COMMANDS else None
     interactive = not files and not given["commands"] and sys.stdin.isatty()
@@ -201,7 +204,7 @@ def _follow(runner: Runner, given: dict[str, Any]) -> int:
     settings, connection = runner.settings, runner.connection
     stop = threading.Event()
 
-    def tell(event: Event) -> None:
+    def tell(event: "Event") -> None:
         settings.progress.pause()
         if given["as_json"]:
             settings.out.write(event.to_json() + "\n")
@@ -270,7 +273,7 @@ def _drop_stdout() -> None:
     os.dup2(nowhere, sys.stdout.fileno())
 
 
-def _connect() -> Connect:
+def _connect() -> "Callable[..., Connection]":
     from ctsql.api import connect
 
     return connect

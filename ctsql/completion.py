@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote, unquote
-from ctsql.ports import ObjectInfo
 
 _KEYWORD_TEXT = """
     ALIGNED ALTER ANALYZE AND AS AT BETWEEN BY CASCADE CASE CAST COLUMNS COMMENT COMMIT CONTINUAL
@@ -46,6 +45,16 @@ _HIDDEN = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"
 _PART = r"(?:`(?:[^`]|``)*`|[A-Za-z_]\w*)"
 _PATH = re.compile(rf"(?:{_PART}\.)*(?:`(?:[^`]|``)*|[A-Za-z_]\w*)?$")
 _TOKEN = re.compile(rf"{_PART}(?:\.{_PART})*|[(),;]|\S")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """An object as completion and the REPL's description of it need it."""
+
+    schema: str
+    name: str
+    kind: str
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

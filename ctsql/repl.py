@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import platformdirs
 from prompt_toolkit import PromptSession
@@ -35,12 +35,14 @@ from ctsql.commands import (
     statement_of,
     switched,
 )
-from ctsql.completion import complete
+from ctsql.completion import ObjectInfo, complete
 from ctsql.planner.syntax import is_complete
-from ctsql.ports import Connection, ObjectInfo
 from ctsql.script import Runner, Settings
 from ctsql.show import Format
 from ctsql.work import Defect, Job, Worker
+
+if TYPE_CHECKING:
+    from ctsql.api import Connection
 
 ROWS_SHOWN = 1000
 PROMPT = "ctsql> "
@@ -71,7 +73,7 @@ def wants_more(text: str) -> bool:
 class Starter:
     """Starts Spark in the background; a statement waits for it."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: "Connection") -> None:
         self._connection = connection
         self._worker = Worker()
         self._job: Job | None = None
@@ -101,7 +103,7 @@ class Starter:
 class CatalogCompleter(Completer):
     """Completion from the catalog, which is looked up again after each statement."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: "Connection") -> None:
         self._connection = connection
         self._objects: Sequence[ObjectInfo] = ()
         self.stale = True

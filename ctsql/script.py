@@ -8,19 +8,21 @@ many were not run is said. Results go to standard output, everything else to sta
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 
 from ctsql.catalog.errors import CtsqlError, Error
 from ctsql.catalog.spans import Source, Span
 from ctsql.errortext import print_error
-from ctsql.ports import Connection
 from ctsql.progress import Progress
 from ctsql.result import Live
 from ctsql.show import Format, write_result
 from ctsql.show_live import write_live
 from ctsql.work import Defect, Worker
+
+if TYPE_CHECKING:
+    from ctsql.api import Connection
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 STOP_SECONDS = 5.0
@@ -55,7 +57,7 @@ class Settings:
 class Runner:
     """Runs statements of one connection in a worker thread; Ctrl-C cancels them."""
 
-    def __init__(self, connection: Connection, settings: Settings) -> None:
+    def __init__(self, connection: "Connection", settings: Settings) -> None:
         self.connection = connection
         self.settings = settings
         self.abandoned = False  # a statement goes on that nobody waits for

@@ -76,7 +76,13 @@ def write_result(
             _write_plain(result, rows, out)
         out.write(_footer(len(rows), more=more))
     else:
-        _WRITERS[format](result, out.write)
+        before, line, between, behind = row_format(result, format)
+        out.write(before)
+        separator = None
+        for row in result:
+            out.write((separator or "") + line(row))
+            separator = between
+        out.write(behind if separator is not None else behind.lstrip())
     out.flush()
 
 
@@ -152,21 +158,13 @@ def _write_expanded(result: Result, rows: list[Row], out: TextIO) -> None:
             out.write(f"{_pad(head, width, right=False)} | {_cell(value, kind)}\n")
 
 
-def csv_field(value: object, kind: str) -> str:
-    """A value as a field of a line of CSV."""
+def _csv_field(value: object, kind: str) -> str:
     if value is None:
         return ""
     text = text_of(value, kind)
     if text == "" or text != text.strip() or _NEEDS_QUOTES.search(text):
         return '"' + text.replace('"', '""') + '"'
     return text
-
-
-def _write_csv(result: Result, write: Callable[[str], object]) -> None:
-    write(",".join(csv_field(name, "string") for name in result.columns) + "\n")
-    for row in result:
-        fields = (csv_field(v, k) for v, k in zip(row, result.types, strict=True))
-        write(",".join(fields) + "\n")
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
@@ -181,45 +179,52 @@ def unique_names(names: Iterable[str]) -> list[str]:
     return used
 
 
-def json_row(keys: list[str], kinds: list[str], row: Row) -> str:
-    """A row as one JSON object; see :func:`json_keys`."""
+def _json_row(keys: list[str], kinds: list[str], row: Row) -> str:
+    """A row as one JSON object; see :func:`_json_keys`."""
     items = (f"{k}: {json_of(v, kind)}" for k, v, kind in zip(keys, row, kinds, strict=True))
     return "{" + ", ".join(items) + "}"
 
 
-def json_keys(result: Result) -> list[str]:
+def _json_keys(result: Result) -> list[str]:
     """The columns' names as JSON strings, no two alike."""
     return [json.dumps(name, ensure_ascii=False) for name in unique_names(result.columns)]
 
 
-def _write_json(result: Result, write: Callable[[str], object]) -> None:
-    keys = json_keys(result)
-    before = "["
-    for row in result:
-        write(f"{before}\n  {json_row(keys, result.types, row)}")
-        before = ","
-    write("[]\n" if before == "[" else "\n]\n")
+RowFormat = tuple[str, Callable[[Row], str], str, str]
+"""What comes before all rows, a row, what comes between two, and what comes behind all."""
 
 
-def _write_jsonl(result: Result, write: Callable[[str], object]) -> None:
-    keys = json_keys(result)
-    for row in result:
-        write(json_row(keys, result.types, row) + "\n")
+def row_format(result: Result, format: Format) -> RowFormat:
+    """How rows are written that need not be known together; not for tables and Arrow."""
+    names, kinds = result.columns, result.types
+    match format:
+        case Format.JSON:
+            keys = _json_keys(result)
+            return "[", lambda row: "\n  " + _json_row(keys, kinds, row), ",", "\n]\n"
+        case Format.JSONL:
+            keys = _json_keys(result)
+            return "", lambda row: _json_row(keys, kinds, row) + "\n", "", ""
+        case Format.CSV:
+            head = ",".join(_csv_field(name, "string") for name in names) + "\n"
+            return head, lambda row: _csv_line(row, kinds), "", ""
+        case _:
+            rules = ("---:" if is_number(kind) else "---" for kind in kinds)
+            head = _markdown_line(names) + "| " + " | ".join(rules) + " |\n"
+            return head, lambda row: _markdown_line(texts(row, kinds)), "", ""
 
 
-def markdown_cell(text: str) -> str:
-    """Text as it may stand in a cell of a Markdown table."""
-    return one_line(text).replace("|", "\\|")
+def texts(row: Row, kinds: list[str]) -> list[str]:
+    """The values of a row as a person reads them."""
+    pairs = zip(row, kinds, strict=True)
+    return [NULL if value is None else text_of(value, kind) for value, kind in pairs]
 
 
-def _write_markdown(result: Result, write: Callable[[str], object]) -> None:
-    write("| " + " | ".join(markdown_cell(name) for name in result.columns) + " |\n")
-    rules = ("---:" if is_number(kind) else "---" for kind in result.types)
-    write("| " + " | ".join(rules) + " |\n")
-    for row in result:
-        pairs = zip(row, result.types, strict=True)
-        cells = (markdown_cell(NULL if v is None else text_of(v, k)) for v, k in pairs)
-        write("| " + " | ".join(cells) + " |\n")
+def _csv_line(row: Row, kinds: list[str]) -> str:
+    return ",".join(_csv_field(v, k) for v, k in zip(row, kinds, strict=True)) + "\n"
+
+
+def _markdown_line(cells: list[str]) -> str:
+    return "| " + " | ".join(one_line(cell).replace("|", "\\|") for cell in cells) + " |\n"
 
 
 def arrow_output(out: TextIO) -> IO[bytes]:
@@ -244,14 +249,6 @@ def _write_arrow(result: Result, out: TextIO) -> None:
     with pa.ipc.new_stream(binary, table.schema) as writer:
         writer.write_table(table)
     binary.flush()
-
-
-_WRITERS: dict[Format, Callable[[Result, Callable[[str], object]], None]] = {
-    Format.CSV: _write_csv,
-    Format.JSON: _write_json,
-    Format.JSONL: _write_jsonl,
-    Format.MARKDOWN: _write_markdown,
-}
 
 
 def messages() -> Console:

@@ -213,7 +213,6 @@ class Subscription:
                 yield t, None if rows is None else Batch(t, made, rows)
 
     def _result(self, t: int, *, whole: bool) -> Result:
-        """The changes at T, to be computed."""
         with self._opened() as engine:
             frame, _ = self._feed.rows(engine, t, whole=whole)
         return Result.of_dataframe(frame, convert=self._convert)

@@ -101,7 +101,6 @@ class _Thread(threading.Thread):
         _keep_defects()
 
     def run(self) -> None:
-        """Do the jobs in order."""
         while True:
             job = self.jobs.get()
             try:

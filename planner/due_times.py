@@ -2,23 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from ctsql.planner.nodes import (
-    ChangesInput,
-    DeletesInput,
-    InsertsInput,
-    Node,
-    TaskWrite,
-    TimesExtract,
-    TimesReduce,
-    descend,
-)
+from ctsql.planner import nodes as lp
 from ctsql.planner.updates import Row, Update, times_extract, times_reduce
 
-InputNode = InsertsInput | DeletesInput | ChangesInput
+InputNode = lp.InsertsInput | lp.DeletesInput | lp.ChangesInput
 
 
 def due_times(
-    node: Node, changes: Callable[[InputNode], Iterable[Update[Row]]]
+    node: lp.Node, changes: Callable[[InputNode], Iterable[Update[Row]]]
 ) -> list[tuple[int, int]]:
     """Evaluate a node of due times to (t, d), by the transforms on collections.
 
@@ -26,19 +17,19 @@ def due_times(
         changes: the collection of an input node.
     """
     match node:
-        case TimesReduce(times=below):
+        case lp.TimesReduce(times=below):
             return times_reduce(due_times(below, changes))
-        case TimesExtract():
+        case lp.TimesExtract():
             return times_extract(u for n in watched_inputs(node) for u in changes(n))
     raise TypeError(f"{type(node).__name__} gives no times")
 
 
-def watched_inputs(node: Node) -> Iterator[InputNode]:
+def watched_inputs(node: lp.Node) -> Iterator[InputNode]:
     """The inputs below a node."""
-    return (n for n in descend(node) if isinstance(n, InputNode))
+    return (n for n in lp.descend(node) if isinstance(n, InputNode))
 
 
-def snapshot_inputs(plan: TaskWrite) -> list[str]:
+def snapshot_inputs(plan: lp.TaskWrite) -> list[str]:
     """The ids of the inputs of which the first run reads the whole contents."""
-    marked = (n for n in plan.inputs if isinstance(n, InsertsInput) and n.with_snapshot)
+    marked = (n for n in plan.inputs if isinstance(n, lp.InsertsInput) and n.with_snapshot)
     return list(dict.fromkeys(n.object_id for n in marked))

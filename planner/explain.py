@@ -8,95 +8,71 @@ from typing import assert_never
 
 from ctsql.catalog.refreshes import refresh_text
 from ctsql.catalog.schemas import Column
+from ctsql.planner import nodes as lp
 from ctsql.planner.delete_by_key import sole_lookup
-from ctsql.planner.nodes import (
-    Assign,
-    ChangesInput,
-    Delete,
-    DeletesInput,
-    Get,
-    Insert,
-    InsertsInput,
-    Merge,
-    MergeClause,
-    Node,
-    NormalReference,
-    Query,
-    SelfReference,
-    TaskOutput,
-    TaskWrite,
-    TimesExtract,
-    TimesReduce,
-    Transaction,
-    Update,
-    ViewReference,
-    ViewWrite,
-    children,
-    descend,
-)
 from ctsql.planner.row_local import is_row_local
 
 
-def explain(node: Node) -> str:
+def explain(node: lp.Node) -> str:
     """The plan as text: one line a node, children indented by two."""
     lines: list[str] = []
     _walk(node, 0, lines)
     return "\n".join(lines)
 
 
-def _walk(node: Node, depth: int, lines: list[str]) -> None:
+def _walk(node: lp.Node, depth: int, lines: list[str]) -> None:
     lines.append("  " * depth + line(node))
-    for child in children(node):
+    for child in lp.children(node):
         _walk(child, depth + 1, lines)
 
 
-def line(node: Node) -> str:
+def line(node: lp.Node) -> str:
     """A node's own line."""
     match node:
-        case Get():
+        case lp.Get():
             return f"Get {node.name} ({node.role.value})"
-        case InsertsInput():
+        case lp.InsertsInput():
             snapshot = ", on the first run the snapshot" if node.with_snapshot else ""
             return f"InsertsInput {node.name}: the rows inserted at T{snapshot}"
-        case DeletesInput():
+        case lp.DeletesInput():
             return f"DeletesInput {node.name}: the rows deleted at T"
-        case ChangesInput():
+        case lp.ChangesInput():
             snapshot = ", on the first run the snapshot" if node.with_snapshot else ""
             return f"ChangesInput {node.name}: the rows changed at T with diff{snapshot}"
-        case NormalReference():
+        case lp.NormalReference():
             return f"NormalReference {node.name}: contents as of T"
-        case SelfReference():
+        case lp.SelfReference():
             return f"SelfReference {node.name}: contents as of T - 1, stepped forward to T"
-        case Query():
-            return f"Query {_one_line(node.sql.span.text)}"
-        case ViewReference():
+        case lp.Query():
+            return f"Query {' '.join(node.sql.span.text.split())}"
+        case lp.ViewReference():
             return f"View {node.name} ({', '.join(node.columns)})"
-        case Assign():
+        case lp.Assign():
             return f"Assign {node.column}" + (" NULL" if node.value is None else "")
-        case Insert():
+        case lp.Insert():
             into = f" into {node.name}" if node.name else ""
             return f"Insert{into} ({', '.join(node.into)})"
-        case Delete():
+        case lp.Delete():
             condition = "" if node.where is None else f" where it is true, as {node.alias}"
             return f"Delete{condition}"
-        case Update():
+        case lp.Update():
             condition = "" if node.where is None else " where the last condition is true,"
             return f"Update{condition} as {node.alias}"
-        case MergeClause():
+        case lp.MergeClause():
             condition = "" if node.condition is None else " and the condition is true"
             return f"When {node.when.value}{condition}: {node.action.value}"
-        case Merge():
+        case lp.Merge():
             return f"Merge as {node.alias}, source as {node.source_alias}, on the condition"
-        case Transaction():
+        case lp.Transaction():
             how = f"statements in order{_repeated(node)}, consolidated{_looked_up(node)}"
             return f"Transaction: {how}"
-        case TimesExtract():
+        case lp.TimesExtract():
             return f"TimesExtract: the times at which {_what_changes(node)}"
-        case TimesReduce():
+        case lp.TimesReduce():
             return "TimesReduce: one update a time"
-        case TaskOutput():
+        case lp.TaskOutput():
             return f"TaskOutput {node.name} ({_columns(node.columns)})"
-        case TaskWrite():
+        case lp.TaskWrite():
             trim = f", and {node.trim.text}" if node.trim else ""
             at = f"each due T, {node.coalesce.text} at most" if node.coalesce else "each due T"
             if node.outputs:
@@ -104,7 +80,7 @@ def line(node: Node) -> str:
             columns = _columns(node.columns)
             jobs = "; Ts that wait share a job and a commit" if is_row_local(node) else ""
             return f"TaskWrite {node.name} ({columns}): one commit at {at}{trim}{jobs}"
-        case ViewWrite():
+        case lp.ViewWrite():
             columns = _columns(node.columns)
             at = "T" if node.refresh is None else f"the times of {refresh_text(node.refresh)}"
             checks = f"; an error if NULL: {', '.join(node.not_null)}" if node.not_null else ""
@@ -117,7 +93,7 @@ def _columns(columns: Sequence[Column]) -> str:
     return ", ".join(f"{c.name} {c.type}" for c in columns)
 
 
-def _repeated(node: Transaction) -> str:
+def _repeated(node: lp.Transaction) -> str:
     if node.fixpoint:
         return f", repeated until nothing changes (at most {node.iterations} times)"
     if node.iterations > 1:
@@ -125,24 +101,20 @@ def _repeated(node: Transaction) -> str:
     return ""
 
 
-def _looked_up(node: Transaction) -> str:
+def _looked_up(node: lp.Transaction) -> str:
     """Name the outputs whose rows are found by key when the change is small."""
     if node.iterations > 1:
         return ""
-    outputs = {n.object_id: n.name for n in descend(node) if isinstance(n, SelfReference)}
+    outputs = {n.object_id: n.name for n in lp.descend(node) if isinstance(n, lp.SelfReference)}
     names = [str(name) for o, name in outputs.items() if sole_lookup(node, o) is not None]
     return f"; few rows of {', '.join(names)} are looked up by key" if names else ""
 
 
-def _what_changes(node: TimesExtract) -> str:
+def _what_changes(node: lp.TimesExtract) -> str:
     several = len({getattr(n, "object_id", None) for n in node.inputs}) > 1
     logs = "their logs" if several else "its log"
-    if any(isinstance(n, DeletesInput) for n in node.inputs):
+    if any(isinstance(n, lp.DeletesInput) for n in node.inputs):
         return f"what is below changed, from {logs}"
     if several:
         return f"the inputs' inserts changed, from {logs}"
     return f"the input's inserts changed, from {logs}"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -28,67 +28,55 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Get:
-    """A relation as bound: which object, in which role. The rules replace every one."""
+class Relation:
+    """What all leaves say: which object, what it is called here, and its columns."""
 
     object_id: str
     name: Name
     columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Get(Relation):
+    """A relation as bound: which object, in which role. The rules replace every one."""
+
     role: Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InsertsInput:
+class InsertsInput(Relation):
     """Exactly the rows inserted at T, with multiplicity, gone again at T + 1.
 
     With ``with_snapshot``, the whole contents on the very first run.
     """
 
-    object_id: str
-    name: Name
-    columns: tuple[str, ...]
     with_snapshot: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeletesInput:
+class DeletesInput(Relation):
     """Exactly the rows deleted at T, with multiplicity; none on the first run with snapshot."""
-
-    object_id: str
-    name: Name
-    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangesInput:
+class ChangesInput(Relation):
     """The rows changed at T, each once, with ``diff``: copies inserted, or if negative deleted.
 
     ``columns`` ends with it; with ``DIFF`` where the table has a column ``diff`` and the
     text names all columns anew. On the first run with snapshot the rows are the whole contents.
     """
 
-    object_id: str
-    name: Name
-    columns: tuple[str, ...]
     with_snapshot: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NormalReference:
+class NormalReference(Relation):
     """The contents as of T, by binding, whatever is committed later."""
-
-    object_id: str
-    name: Name
-    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SelfReference:
+class SelfReference(Relation):
     """The output itself: what it held at T - 1, then what earlier statements proposed."""
-
-    object_id: str
-    name: Name
-    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,12 +97,9 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ViewReference:
+class ViewReference(Relation):
     """A plain view, read by evaluating its query in place, under its column names."""
 
-    object_id: str
-    name: Name
-    columns: tuple[str, ...]
     query: Query
 
 

@@ -31,73 +31,60 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from ctsql.planner.nodes import (
-    ChangesInput,
-    DeletesInput,
-    Get,
-    InsertsInput,
-    Node,
-    NormalReference,
-    Role,
-    SelfReference,
-    TaskWrite,
-    TimesExtract,
-    TimesReduce,
-    map_nodes,
-)
+from ctsql.planner import nodes as lp
 
-Root = TypeVar("Root", bound=Node)
+Root = TypeVar("Root", bound=lp.Node)
 """A plan that is no ``Get`` itself."""
 
-RELATION_OF_ROLE: dict[Role, Callable[..., Node]] = {
-    Role.INPUT: InsertsInput,
-    Role.DELETES: DeletesInput,
-    Role.CHANGES: ChangesInput,
-    Role.REFERENCE: NormalReference,
-    Role.SELF: SelfReference,
+RELATION_OF_ROLE: dict[lp.Role, Callable[..., lp.Node]] = {
+    lp.Role.INPUT: lp.InsertsInput,
+    lp.Role.DELETES: lp.DeletesInput,
+    lp.Role.CHANGES: lp.ChangesInput,
+    lp.Role.REFERENCE: lp.NormalReference,
+    lp.Role.SELF: lp.SelfReference,
 }
 
 
-def resolve_roles(plan: Node) -> Node:
+def resolve_roles(plan: lp.Node) -> lp.Node:
     """Replace every ``Get`` by the relation that its role stands for; no ``Get`` is left."""
 
-    def change(n: Node) -> Node:
-        if not isinstance(n, Get):
+    def change(n: lp.Node) -> lp.Node:
+        if not isinstance(n, lp.Get):
             return n
         relation = RELATION_OF_ROLE[n.role]
         return relation(object_id=n.object_id, name=n.name, columns=n.columns)
 
-    return map_nodes(plan, change)
+    return lp.map_nodes(plan, change)
 
 
-def mark_snapshot(plan: Node) -> Node:
+def mark_snapshot(plan: lp.Node) -> lp.Node:
     """Mark the inputs of a task with SNAPSHOT: on the first run they are the snapshot."""
-    if not (isinstance(plan, TaskWrite) and plan.snapshot):
+    if not (isinstance(plan, lp.TaskWrite) and plan.snapshot):
         return plan
 
-    def change(n: Node) -> Node:
-        if isinstance(n, InsertsInput | ChangesInput) and not n.with_snapshot:
+    def change(n: lp.Node) -> lp.Node:
+        if isinstance(n, lp.InsertsInput | lp.ChangesInput) and not n.with_snapshot:
             return replace(n, with_snapshot=True)
         return n
 
-    return map_nodes(plan, change)
+    return lp.map_nodes(plan, change)
 
 
-def extract_times(plan: Node) -> Node:
+def extract_times(plan: lp.Node) -> lp.Node:
     """Take a task's due times from the changes of its inputs."""
-    if isinstance(plan, TaskWrite) and plan.times is None:
-        return replace(plan, times=TimesExtract(inputs=plan.inputs))
+    if isinstance(plan, lp.TaskWrite) and plan.times is None:
+        return replace(plan, times=lp.TimesExtract(inputs=plan.inputs))
     return plan
 
 
-def reduce_times(plan: Node) -> Node:
+def reduce_times(plan: lp.Node) -> lp.Node:
     """Make a task due at most once at each time."""
-    if isinstance(plan, TaskWrite) and isinstance(plan.times, TimesExtract):
-        return replace(plan, times=TimesReduce(times=plan.times))
+    if isinstance(plan, lp.TaskWrite) and isinstance(plan.times, lp.TimesExtract):
+        return replace(plan, times=lp.TimesReduce(times=plan.times))
     return plan
 
 
-RULES: tuple[Callable[[Node], Node], ...] = (
+RULES: tuple[Callable[[lp.Node], lp.Node], ...] = (
     resolve_roles,
     mark_snapshot,
     extract_times,
@@ -108,7 +95,7 @@ RULES: tuple[Callable[[Node], Node], ...] = (
 def transform(plan: Root) -> Root:
     """Apply all rules. The root stays of its kind."""
     kind = type(plan)
-    transformed: Node = plan
+    transformed: lp.Node = plan
     for rule in RULES:
         transformed = rule(transformed)
     assert isinstance(transformed, kind)

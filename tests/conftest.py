@@ -80,7 +80,7 @@ def _no_wrong_change_is_hidden(
     if request.node.get_closest_marker("spark") is None:
         yield
         return
-    from ctsql.runtime.delta.signed_diff_writer import Staged
+    from ctsql.runtime.delta.diff_writer import Staged
     from ctsql.runtime.views import view_diff
 
     stage = view_diff.stage_signed

@@ -5,22 +5,14 @@ through the :class:`Analyst` protocol. Definitions that are stored are bound aga
 objects they were bound to when they were made (``Item.reads``), whatever is called so now.
 """
 
-from ctsql.planner.binding.analyst import Analyst
-from ctsql.planner.binding.binder import Binder, Bound, refresh_parts
-from ctsql.planner.binding.checks import check_holds_rows
-from ctsql.planner.binding.definitions import definition_span
-from ctsql.planner.binding.names import qualify
-from ctsql.planner.binding.stored import bind_stored
-from ctsql.planner.binding.task import bind_task
-
-__all__ = [
-    "Analyst",
-    "Binder",
-    "Bound",
-    "bind_stored",
-    "bind_task",
-    "check_holds_rows",
-    "definition_span",
-    "qualify",
-    "refresh_parts",
-]
+from ctsql.planner.binding.analyst import Analyst as Analyst
+from ctsql.planner.binding.binder import (
+    Binder as Binder,
+    Bound as Bound,
+    refresh_parts as refresh_parts,
+)
+from ctsql.planner.binding.checks import check_holds_rows as check_holds_rows
+from ctsql.planner.binding.definitions import definition_span as definition_span
+from ctsql.planner.binding.names import qualify as qualify
+from ctsql.planner.binding.stored import bind_stored as bind_stored
+from ctsql.planner.binding.task import bind_task as bind_task

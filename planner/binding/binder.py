@@ -9,43 +9,32 @@ from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column, without_limits
+from ctsql.planner import nodes as lp
 from ctsql.planner.binding.analyst import Analyst
-from ctsql.planner.binding.checks import check_holds_rows, check_storable, named_columns
-from ctsql.planner.binding.definition_checks import not_null_columns, refuse_nondeterministic
+from ctsql.planner.binding.checks import (
+    check_holds_rows,
+    check_storable,
+    named_columns,
+    not_null_columns,
+    refuse_nondeterministic,
+)
 from ctsql.planner.binding.definitions import (
     definition_of,
     is_no_definition,
     reading_definition,
 )
 from ctsql.planner.binding.names import qualify
-from ctsql.planner.nodes import (
-    POLICY_AUTO,
-    Get,
-    Node,
-    Query,
-    Role,
-    TaskWrite,
-    ViewReference,
-    ViewWrite,
-)
 from ctsql.planner.rules import transform
-from ctsql.planner.syntax.ast import (
-    ChangeKind,
-    CreateMaterializedView,
-    CreateView,
-    RelationRef,
-    Select,
-    SqlText,
-)
+from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.refreshes import POLICY
 
 DIFF_NAME = "diff"
 """What the last column of ``changes(t)`` is called."""
 
 _CHANGE_ROLES = {
-    ChangeKind.INSERTS: Role.INPUT,
-    ChangeKind.DELETES: Role.DELETES,
-    ChangeKind.CHANGES: Role.CHANGES,
+    st.ChangeKind.INSERTS: lp.Role.INPUT,
+    st.ChangeKind.DELETES: lp.Role.DELETES,
+    st.ChangeKind.CHANGES: lp.Role.CHANGES,
 }
 
 
@@ -53,26 +42,26 @@ _CHANGE_ROLES = {
 class Bound:
     """A bound definition: its plan, its columns, and what it reads."""
 
-    plan: Query | TaskWrite | ViewWrite
+    plan: lp.Query | lp.TaskWrite | lp.ViewWrite
     columns: tuple[Column, ...]
     reads: tuple[Reading, ...]
 
     @property
-    def task(self) -> TaskWrite:
+    def task(self) -> lp.TaskWrite:
         """The plan of a continual task."""
-        assert isinstance(self.plan, TaskWrite)
+        assert isinstance(self.plan, lp.TaskWrite)
         return self.plan
 
     @property
-    def view(self) -> ViewWrite:
+    def view(self) -> lp.ViewWrite:
         """The plan of a materialized view."""
-        assert isinstance(self.plan, ViewWrite)
+        assert isinstance(self.plan, lp.ViewWrite)
         return self.plan
 
     @property
-    def query(self) -> Query:
+    def query(self) -> lp.Query:
         """The plan of a plain view: its query."""
-        assert isinstance(self.plan, Query)
+        assert isinstance(self.plan, lp.Query)
         return self.plan
 
 
@@ -105,7 +94,7 @@ class Binder:
 
     # ---- relations
 
-    def resolve(self, ref: RelationRef) -> Item:
+    def resolve(self, ref: st.RelationRef) -> Item:
         """The object a reference means."""
         name = qualify(ref, self.search_schema)
         stored = self._stored.get(name)
@@ -115,15 +104,15 @@ class Binder:
         check_holds_rows(self.catalog, item, ref.span)
         return item
 
-    def own_of(self, ref: RelationRef) -> Item | None:
+    def own_of(self, ref: st.RelationRef) -> Item | None:
         """The output being defined that a reference means; None when it means another object."""
         name = qualify(ref, self.search_schema)
         return None if name in self._stored else self.own.get(name)
 
-    def relation(self, ref: RelationRef, roles: dict[str, Role]) -> Node:
+    def relation(self, ref: st.RelationRef, roles: dict[str, lp.Role]) -> lp.Node:
         """The node of a reference; ``roles`` gives the roles of the inputs and the output."""
         name = qualify(ref, self.search_schema)
-        in_body = Role.SELF in roles.values()
+        in_body = lp.Role.SELF in roles.values()
         if ref.change is not None and not in_body:
             raise error(
                 "INVALID_STATEMENT",
@@ -144,57 +133,57 @@ class Binder:
             if ref.change in _CHANGE_ROLES:
                 raise _no_change_of(ref, "is the output")
             columns = tuple(c.name for c in own.columns)
-            return Get(object_id=own.id, name=own.name, columns=columns, role=Role.SELF)
+            return lp.Get(object_id=own.id, name=own.name, columns=columns, role=lp.Role.SELF)
         item = self.resolve(ref)
         stored = self._stored.get(name)
         columns = stored.columns if stored else tuple(c.name for c in self.columns_of(item))
-        role = roles.get(item.id, Role.REFERENCE)
-        if ref.change is ChangeKind.CONTENTS:
-            role = Role.REFERENCE
+        role = roles.get(item.id, lp.Role.REFERENCE)
+        if ref.change is st.ChangeKind.CONTENTS:
+            role = lp.Role.REFERENCE
         elif ref.change is not None:
-            if role is not Role.INPUT:
+            if role is not lp.Role.INPUT:
                 raise _no_change_of(ref, "is no input of the task")
             role = _CHANGE_ROLES[ref.change]
         self.reads[item.id] = Reading(name=name, object_id=item.id, columns=columns)
         if item.kind is ObjectKind.VIEW:
             return self.view(item)
-        if role is Role.CHANGES:
+        if role is lp.Role.CHANGES:
             columns = (*columns, _diff_of(ref, columns))
-        return Get(object_id=item.id, name=item.name, columns=columns, role=role)
+        return lp.Get(object_id=item.id, name=item.name, columns=columns, role=role)
 
-    def view(self, item: Item) -> ViewReference:
+    def view(self, item: Item) -> lp.ViewReference:
         """A plain view, with its own query bound in its own terms."""
         below = Binder(self.catalog, item.search_schema, None, reads=item.reads)
         with reading_definition(item):
             statement = definition_of(item)
-            if not isinstance(statement, CreateView):
+            if not isinstance(statement, st.CreateView):
                 raise is_no_definition(item)
             query = below.query(statement.query)
         columns = tuple(c.name for c in item.columns)
-        return ViewReference(object_id=item.id, name=item.name, columns=columns, query=query)
+        return lp.ViewReference(object_id=item.id, name=item.name, columns=columns, query=query)
 
-    def query(self, sql: SqlText, roles: dict[str, Role] | None = None) -> Query:
+    def query(self, sql: st.SqlText, roles: dict[str, lp.Role] | None = None) -> lp.Query:
         """A query with its relations and the types of its result."""
         nodes = tuple(self.relation(ref, roles or {}) for ref in sql.relations)
-        query = Query(sql=sql, relations=nodes)
+        query = lp.Query(sql=sql, relations=nodes)
         if self.analyst is None:
             return query
         return replace(query, columns=self.analyst.columns(query))
 
     # ---- definitions
 
-    def bind_select(self, statement: Select) -> Query:
+    def bind_select(self, statement: st.Select) -> lp.Query:
         """A query at the top level; Spark checks its columns when it is lowered."""
         trusting = Binder(self.catalog, self.search_schema, None, columns_of=self.columns_of)
         return transform(trusting.query(statement.query))
 
-    def bind_view(self, statement: CreateView) -> Bound:
+    def bind_view(self, statement: st.CreateView) -> Bound:
         """CREATE VIEW."""
         query = self.query(statement.query)
         columns = named_columns(query, statement.columns, statement.query.span)
         return Bound(query, columns, tuple(self.reads.values()))
 
-    def bind_materialized_view(self, statement: CreateMaterializedView, own: Item) -> Bound:
+    def bind_materialized_view(self, statement: st.CreateMaterializedView, own: Item) -> Bound:
         """CREATE MATERIALIZED VIEW; ``own`` is the item as far as it is known."""
         self.own = {qualify(statement.target, self.search_schema): own}
         query = self.query(statement.query)
@@ -208,13 +197,13 @@ class Binder:
             check_storable(columns, statement.query.span)
         not_null = not_null_columns(statement, columns)
         columns = tuple(replace(c, nullable=False) if c.name in not_null else c for c in columns)
-        stored = Get(
+        stored = lp.Get(
             object_id=own.id,
             name=own.name,
             columns=tuple(c.name for c in columns),
-            role=Role.REFERENCE,
+            role=lp.Role.REFERENCE,
         )
-        plan = ViewWrite(
+        plan = lp.ViewWrite(
             object_id=own.id,
             name=own.name,
             columns=columns,
@@ -227,7 +216,7 @@ class Binder:
         return Bound(transform(plan), columns, tuple(self.reads.values()))
 
 
-def _diff_of(ref: RelationRef, columns: Sequence[str]) -> str:
+def _diff_of(ref: st.RelationRef, columns: Sequence[str]) -> str:
     """What the last column of ``changes(t)`` is called, where t has these columns.
 
     Raises:
@@ -252,7 +241,7 @@ def _diff_of(ref: RelationRef, columns: Sequence[str]) -> str:
     )
 
 
-def _no_change_of(ref: RelationRef, why: str) -> CtsqlError:
+def _no_change_of(ref: st.RelationRef, why: str) -> CtsqlError:
     assert ref.change is not None  # the caller looked
     return error(
         "INVALID_STATEMENT",
@@ -263,13 +252,13 @@ def _no_change_of(ref: RelationRef, why: str) -> CtsqlError:
     )
 
 
-def refresh_parts(statement: CreateMaterializedView) -> tuple[RefreshPart, ...] | None:
+def refresh_parts(statement: st.CreateMaterializedView) -> tuple[RefreshPart, ...] | None:
     """The parts of a view's refresh schedule; None when it is refreshed on commit."""
     values = [o.value for o in statement.options if o.name == "REFRESH"]
     return tuple(v for v in values if isinstance(v, RefreshPart)) or None
 
 
-def refresh_policy(statement: CreateMaterializedView) -> str:
+def refresh_policy(statement: st.CreateMaterializedView) -> str:
     """Return the value of REFRESH POLICY."""
     values = [str(o.value) for o in statement.options if o.name == POLICY]
-    return values[0] if values else POLICY_AUTO
+    return values[0] if values else lp.POLICY_AUTO

@@ -9,8 +9,7 @@ from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import Every
 from ctsql.catalog.schemas import Column, check_unique, plain_type
 from ctsql.planner.binding.binder import Binder, Bound
-from ctsql.planner.binding.checks import check_storable
-from ctsql.planner.binding.definition_checks import refuse_nondeterministic
+from ctsql.planner.binding.checks import check_storable, refuse_nondeterministic
 from ctsql.planner.binding.names import qualify
 from ctsql.planner.binding.writes import BodyBinder
 from ctsql.planner.nodes import Get, Node, Role, TaskOutput, TaskWrite, Transaction, descend
@@ -141,7 +140,6 @@ def _every(statement: CreateContinualTask, name: str) -> Every | None:
 
 
 def _inputs(binder: Binder, statement: CreateContinualTask, own: Item) -> list[Item]:
-    """The objects a task follows."""
     found: list[Item] = []
     for ref in statement.inputs:
         if binder.own_of(ref) is not None:

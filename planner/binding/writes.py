@@ -9,31 +9,10 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold, quote
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
+from ctsql.planner import nodes as lp
 from ctsql.planner.binding.binder import Binder
-from ctsql.planner.binding.definition_checks import refuse_nondeterministic
-from ctsql.planner.nodes import (
-    Assign,
-    Delete,
-    Get,
-    Insert,
-    Merge,
-    MergeClause,
-    Query,
-    Role,
-    Update,
-)
-from ctsql.planner.syntax.ast import (
-    Assignment,
-    BodyStatement,
-    ColumnDef,
-    DeleteStatement,
-    Edit,
-    InsertStatement,
-    MergeStatement,
-    SqlText,
-    UpdateStatement,
-    WhenClause,
-)
+from ctsql.planner.binding.checks import refuse_nondeterministic
+from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.tokens.token_reader import not_yet
 
 
@@ -46,23 +25,23 @@ class BodyBinder:
     """
 
     def __init__(
-        self, binder: Binder, own: Item, roles: dict[str, Role], declared: Sequence[ColumnDef]
+        self, binder: Binder, own: Item, roles: dict[str, lp.Role], declared: Sequence[st.ColumnDef]
     ) -> None:
         self.binder = binder
         self.analyst = binder.analyst
         self.own = own
         self.roles = roles
-        self.self_node = Get(
+        self.self_node = lp.Get(
             object_id=own.id,
             name=own.name,
             columns=tuple(c.name for c in own.columns),
-            role=Role.SELF,
+            role=lp.Role.SELF,
         )
         self.defaults = {fold(c.name): c.default for c in declared if c.default is not None}
         if self.analyst is not None:
             self._check_defaults(declared)
 
-    def bind(self, statement: BodyStatement) -> Insert | Delete | Update | Merge:
+    def bind(self, statement: st.BodyStatement) -> lp.Insert | lp.Delete | lp.Update | lp.Merge:
         """One statement.
 
         Raises:
@@ -70,38 +49,38 @@ class BodyBinder:
             Spark's analysis finds.
         """
         match statement:
-            case InsertStatement():
+            case st.InsertStatement():
                 return self._insert(statement)
-            case DeleteStatement():
+            case st.DeleteStatement():
                 return self._delete(statement)
-            case UpdateStatement():
+            case st.UpdateStatement():
                 return self._update(statement)
-            case MergeStatement():
+            case st.MergeStatement():
                 return self._merge(statement)
 
     # ---- pieces
 
-    def _piece(self, sql: SqlText) -> Query:
+    def _piece(self, sql: st.SqlText) -> lp.Query:
         """A predicate or a value: a query without columns of its own."""
         nodes = tuple(self.binder.relation(r, self.roles) for r in sql.relations)
-        return Query(sql=sql, relations=nodes, columns=())
+        return lp.Query(sql=sql, relations=nodes, columns=())
 
-    def _condition(self, sql: SqlText | None) -> Query | None:
+    def _condition(self, sql: st.SqlText | None) -> lp.Query | None:
         return None if sql is None else self._piece(sql)
 
     def _column(self, name: str, span: Span) -> Column:
         known = f'"{self.own.name}" has the columns'
         return schemas.get(self.own.columns, name, span=span, known=known)
 
-    def _default(self, column: Column) -> Query | None:
+    def _default(self, column: Column) -> lp.Query | None:
         sql = self.defaults.get(fold(column.name))
         return None if sql is None else self._piece(sql)
 
-    def _assign(self, assignment: Assignment) -> Assign:
+    def _assign(self, assignment: st.Assignment) -> lp.Assign:
         column = self._column(assignment.column, assignment.span)
         value = assignment.value
         made = self._default(column) if value is None else self._piece(value)
-        return Assign(column=column.name, value=made)
+        return lp.Assign(column=column.name, value=made)
 
     def _check_type(self, column: Column, given: str, span: Span, shown: str) -> None:
         assert self.analyst is not None  # only asked of new definitions
@@ -114,7 +93,7 @@ class BodyBinder:
                 hint=f"Write CAST({shown} AS {column.type}) if that is meant.",
             )
 
-    def _check_defaults(self, declared: Sequence[ColumnDef]) -> None:
+    def _check_defaults(self, declared: Sequence[st.ColumnDef]) -> None:
         """A default is a value of its column's type that needs nothing else."""
         named = [c for c in declared if c.default is not None]
         if not named:
@@ -133,16 +112,16 @@ class BodyBinder:
 
     # ---- statements
 
-    def _delete(self, statement: DeleteStatement) -> Delete:
+    def _delete(self, statement: st.DeleteStatement) -> lp.Delete:
         alias = statement.alias or statement.target.parts[-1]
         where = self._condition(statement.where)
         ctes = self._condition(statement.ctes)
-        delete = Delete(of=self.self_node, alias=quote(alias), where=where, ctes=ctes)
+        delete = lp.Delete(of=self.self_node, alias=quote(alias), where=where, ctes=ctes)
         if self.analyst is not None:
             self.analyst.check_predicate(delete, self.own.columns)
         return delete
 
-    def _insert(self, statement: InsertStatement) -> Insert:
+    def _insert(self, statement: st.InsertStatement) -> lp.Insert:
         into: list[Column] = []
         for wanted in statement.columns:
             column = self._column(wanted.name, wanted.span)
@@ -151,14 +130,14 @@ class BodyBinder:
             into.append(column)
         into = into or list(self.own.columns)
         query = self.binder.query(self._with_defaults(statement, into), self.roles)
-        insert = Insert(
+        insert = lp.Insert(
             object_id=self.own.id,
             name=self.own.name if self.own.kind is ObjectKind.TASK_OUTPUT else None,
             query=query,
             into=tuple(c.name for c in into),
             target=self.own.columns,
             defaults=tuple(
-                Assign(column=c.name, value=value)
+                lp.Assign(column=c.name, value=value)
                 for c in self.own.columns
                 if c not in into and (value := self._default(c)) is not None
             ),
@@ -178,7 +157,7 @@ class BodyBinder:
             self._check_type(column, found.type, statement.query.span, quote(found.name))
         return insert
 
-    def _with_defaults(self, statement: InsertStatement, into: Sequence[Column]) -> SqlText:
+    def _with_defaults(self, statement: st.InsertStatement, into: Sequence[Column]) -> st.SqlText:
         """The query with each DEFAULT of its VALUES replaced by the column's."""
         edits = []
         for place, span in statement.defaults:
@@ -186,12 +165,12 @@ class BodyBinder:
             if sql is not None and sql.clocks:
                 hint = "Leave the column out of the INSERT's column list."
                 raise not_yet(span, "DEFAULT that reads the clock, in VALUES,", hint)
-            edits.append(Edit(span=span, text="NULL" if sql is None else f"({sql.span.text})"))
+            edits.append(st.Edit(span=span, text="NULL" if sql is None else f"({sql.span.text})"))
         query = statement.query
         return replace(query, edits=(*query.edits, *edits)) if edits else query
 
-    def _update(self, statement: UpdateStatement) -> Update:
-        update = Update(
+    def _update(self, statement: st.UpdateStatement) -> lp.Update:
+        update = lp.Update(
             of=self.self_node,
             alias=quote(statement.alias or statement.target.parts[-1]),
             assignments=tuple(self._assign(a) for a in statement.assignments),
@@ -204,8 +183,8 @@ class BodyBinder:
             self._check_assigned(update.assignments, types, statement.span)
         return update
 
-    def _merge(self, statement: MergeStatement) -> Merge:
-        merge = Merge(
+    def _merge(self, statement: st.MergeStatement) -> lp.Merge:
+        merge = lp.Merge(
             of=self.self_node,
             alias=quote(statement.alias or statement.target.parts[-1]),
             source=self.binder.query(statement.source, self.roles),
@@ -220,19 +199,19 @@ class BodyBinder:
                 self._check_assigned(clause.assignments, types, typed.span)
         return merge
 
-    def _clause(self, clause: WhenClause, source_alias: str) -> MergeClause:
+    def _clause(self, clause: st.WhenClause, source_alias: str) -> lp.MergeClause:
         if clause.star is None:
             assignments = tuple(self._assign(a) for a in clause.assignments)
         else:
             assignments = tuple(
-                Assign(column=c.name, value=_of_source(source_alias, c, clause.star))
+                lp.Assign(column=c.name, value=_of_source(source_alias, c, clause.star))
                 for c in self.own.columns
             )
         if clause.action.name == "INSERT":
             filled = {a.column for a in assignments}
             rest = [c for c in self.own.columns if c.name not in filled]
-            assignments += tuple(Assign(column=c.name, value=self._default(c)) for c in rest)
-        return MergeClause(
+            assignments += tuple(lp.Assign(column=c.name, value=self._default(c)) for c in rest)
+        return lp.MergeClause(
             when=clause.when,
             action=clause.action,
             condition=self._condition(clause.condition),
@@ -240,14 +219,14 @@ class BodyBinder:
         )
 
     def _check_assigned(
-        self, assignments: Sequence[Assign], types: Sequence[str], place: Span
+        self, assignments: Sequence[lp.Assign], types: Sequence[str], place: Span
     ) -> None:
         for assign, given in zip(assignments, types, strict=True):
             span = assign.value.sql.span if assign.value is not None else place
             self._check_type(self._column(assign.column, span), given, span, span.text)
 
 
-def _of_source(alias: str, column: Column, star: Span) -> Query:
+def _of_source(alias: str, column: Column, star: Span) -> lp.Query:
     """The value that ``*`` gives a column: the source's column of that name."""
-    edit = Edit(span=star, text=f"{alias}.{quote(column.name)}")
-    return Query(sql=SqlText(span=star, edits=(edit,)), relations=(), columns=())
+    edit = st.Edit(span=star, text=f"{alias}.{quote(column.name)}")
+    return lp.Query(sql=st.SqlText(span=star, edits=(edit,)), relations=(), columns=())

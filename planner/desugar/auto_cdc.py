@@ -31,7 +31,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
-from ctsql.planner.desugar.commented import commented
+from ctsql.planner.desugar.task_forms import commented
 from ctsql.planner.syntax.ast import ColumnList, CreateFlow
 from ctsql.planner.syntax.tokens.token_reader import not_supported
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
@@ -189,11 +189,9 @@ class _Form:
         raise NotImplementedError
 
     def body(self) -> list[str]:
-        """The statements of the task."""
         raise NotImplementedError
 
     def view_query(self) -> tuple[list[str], str]:
-        """The columns and the condition of the target view."""
         return self.names, f"NOT {DELETED}"
 
     def replaced(self, rows: str, identity: Sequence[str], compared: Sequence[str]) -> list[str]:
@@ -218,7 +216,6 @@ class _Form:
         ]
 
     def texts(self, view_name: str) -> FlowTexts:
-        """The two statements."""
         quiet = "IF NOT EXISTS " if self.flow.if_not_exists else ""
         declared = [(backtick(c.name), c.type) for c in self.chosen] + self.state_columns()
         made = _indented(commented(self.flow.span.text, ""), 4).rstrip()

@@ -4,43 +4,25 @@
 it makes SQL texts and does not run them.
 """
 
-from ctsql.planner.ivm.parse.query import PlainView, Relation
+from ctsql.planner.ivm.parse.query import PlainView as PlainView, Relation as Relation
 from ctsql.planner.ivm.plan import (
-    ChangePlan,
-    ChangeTexts,
-    Input,
-    KeyedTexts,
-    Naming,
-    NoChangePlan,
-    Query,
-    StateNeed,
-    StatePlan,
-    StateUse,
-    StepText,
-    StepUse,
-    TableUse,
-    Text,
-    TopTexts,
-    change_plan,
+    ChangePlan as ChangePlan,
+    NoChangePlan as NoChangePlan,
+    change_plan as change_plan,
 )
-
-__all__ = [
-    "ChangePlan",
-    "ChangeTexts",
-    "Input",
-    "KeyedTexts",
-    "Naming",
-    "NoChangePlan",
-    "PlainView",
-    "Query",
-    "Relation",
-    "StateNeed",
-    "StatePlan",
-    "StateUse",
-    "StepText",
-    "StepUse",
-    "TableUse",
-    "Text",
-    "TopTexts",
-    "change_plan",
-]
+from ctsql.planner.ivm.sql.queries import (
+    ChangeTexts as ChangeTexts,
+    KeyedTexts as KeyedTexts,
+    Query as Query,
+    StepText as StepText,
+    Text as Text,
+    TopTexts as TopTexts,
+)
+from ctsql.planner.ivm.sql.spark import (
+    Input as Input,
+    Naming as Naming,
+    StateUse as StateUse,
+    StepUse as StepUse,
+    TableUse as TableUse,
+)
+from ctsql.planner.ivm.strategies.state_table import StateNeed as StateNeed, StatePlan as StatePlan

@@ -7,31 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from ctsql.planner.ivm.algebra.nodes import (
-    Aggregate,
-    Col,
-    ConstantDiff,
-    Distinct,
-    Expr,
-    Filter,
-    Generate,
-    Join,
-    LateralJoin,
-    Limit,
-    Node,
-    OuterOrSemiJoin,
-    Part,
-    Project,
-    Scan,
-    SemiJoinRestriction,
-    SetOperation,
-    Step,
-    StoredGroups,
-    Subquery,
-    UnionAll,
-    Values,
-    Window,
-)
+from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.algebra.traversal import expressions, inputs, subqueries
 from ctsql.planner.ivm.plan import ChangePlan, NoChangePlan
@@ -63,11 +39,11 @@ def explain(
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
-    rules: Mapping[Node, Applied]
+    rules: Mapping[alg.Node, Applied]
     told: Telling
 
 
-def _walk(node: Node, depth: int, applied: _Applied, lines: list[str]) -> None:
+def _walk(node: alg.Node, depth: int, applied: _Applied, lines: list[str]) -> None:
     found = applied.rules.get(node)
     text = label(node)
     if found is not None:
@@ -83,48 +59,48 @@ def _walk(node: Node, depth: int, applied: _Applied, lines: list[str]) -> None:
             _walk(subquery.node, depth + 2, applied, lines)
 
 
-def label(node: Node) -> str:
+def label(node: alg.Node) -> str:
     """An operator in a few words."""
     match node:
-        case Scan():
+        case alg.Scan():
             return f"Scan {node.table}"
-        case Values():
+        case alg.Values():
             return "Constants"
-        case Filter():
+        case alg.Filter():
             return f"Filter {_all(node.predicates)}"
-        case Project():
+        case alg.Project():
             return f"Project {len(node.items)} column(s)"
-        case Join():
+        case alg.Join():
             kind = f"Join of {len(node.children)}"
             return f"{kind} on {_all(node.conditions)}" if node.conditions else f"{kind}, crossed"
-        case OuterOrSemiJoin():
+        case alg.OuterOrSemiJoin():
             on = f" on {_all(node.conditions)}" if node.conditions else ""
             return f"{node.kind.value.capitalize()}{on}"
-        case LateralJoin():
+        case alg.LateralJoin():
             return "Lateral join"
-        case Generate():
+        case alg.Generate():
             return f"Lateral view {text_of(node.generator)}"
-        case Aggregate():
+        case alg.Aggregate():
             return _aggregate(node)
-        case Distinct():
+        case alg.Distinct():
             return "Distinct"
-        case SetOperation():
+        case alg.SetOperation():
             return node.operator.capitalize()
-        case UnionAll():
+        case alg.UnionAll():
             return "Union all"
-        case Window():
+        case alg.Window():
             calls = ", ".join(text_of(call.expr) for call in node.calls)
             return f"Window {calls}"
-        case Limit():
+        case alg.Limit():
             order = ", ".join(f"{text_of(o.expr)} {o.direction}".strip() for o in node.order)
             return f"First {node.limit} by {order}"
-        case Step() | StoredGroups() | SemiJoinRestriction() | ConstantDiff():
+        case alg.Step() | alg.StoredGroups() | alg.SemiJoinRestriction() | alg.ConstantDiff():
             return type(node).__name__
         case _:
             assert_never(node)
 
 
-def _aggregate(node: Aggregate) -> str:
+def _aggregate(node: alg.Aggregate) -> str:
     names = [key.col.name or "expression" for key in node.keys]
     calls = ", ".join(text_of(call.expr) for call in node.calls)
     if node.sets is not None:
@@ -133,20 +109,20 @@ def _aggregate(node: Aggregate) -> str:
     return f"Group by {', '.join(names)}: {calls}" if names else f"Aggregate {calls}"
 
 
-def _all(exprs: Sequence[Expr]) -> str:
+def _all(exprs: Sequence[alg.Expr]) -> str:
     return " and ".join(text_of(expr) for expr in exprs)
 
 
-def text_of(expr: Expr) -> str:
+def text_of(expr: alg.Expr) -> str:
     """An expression under the user's own names."""
     return joined([_part(part) for part in expr.parts])
 
 
-def _part(part: Part) -> str:
+def _part(part: alg.Part) -> str:
     match part:
         case str():
             return part
-        case Col():
+        case alg.Col():
             return part.name or "expression"
-        case Subquery():
+        case alg.Subquery():
             return "(subquery)"

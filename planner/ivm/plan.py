@@ -36,13 +36,11 @@ from ctsql.planner.ivm.rules.counting import State, initial, stored_groups
 from ctsql.planner.ivm.sql.queries import (
     ChangeTexts,
     KeyedTexts,
-    Query,
     StateSteps,
     StepText,
     Text,
     TopTexts,
 )
-from ctsql.planner.ivm.sql.spark import Input, Naming, StateUse, StepUse, TableUse
 from ctsql.planner.ivm.strategies.add_to_groups import added_rows, can_add
 from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows, widened
 from ctsql.planner.ivm.strategies.state_table import (
@@ -58,26 +56,6 @@ from ctsql.planner.ivm.strategies.stored_view import (
     keyed_top,
     limit_top,
 )
-
-__all__ = [
-    "ChangePlan",
-    "ChangeTexts",
-    "Input",
-    "KeyedTexts",
-    "Naming",
-    "NoChangePlan",
-    "Query",
-    "StateNeed",
-    "StatePlan",
-    "StateSteps",
-    "StateUse",
-    "StepText",
-    "StepUse",
-    "TableUse",
-    "Text",
-    "TopTexts",
-    "change_plan",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +310,7 @@ def change_plan(
         the plan, or why there is none.
     """
     try:
-        node, names, _ = compile_query(sql, relations)
+        node, names = compile_query(sql, relations)
     except Refused as refusal:
         return NoChangePlan(refusal.reason)
     node = widened(prune(node, node.columns), node)

@@ -1,49 +1,38 @@
 """From frozen plan nodes to lazy DataFrames; the only part of the planner that knows Spark."""
 
 from ctsql.planner.lowering.char_types import (
-    declared_as,
-    declared_type,
-    fields_of,
-    is_padded,
-    without_padding,
+    declared_as as declared_as,
+    declared_type as declared_type,
+    fields_of as fields_of,
+    is_padded as is_padded,
+    without_padding as without_padding,
 )
-from ctsql.planner.lowering.context import EMPTY, Context, Found, Sources
-from ctsql.planner.lowering.merge import assigned
-from ctsql.planner.lowering.output_state import OutputState, View, union_all
-from ctsql.planner.lowering.queries import lower_query, temporary_view
-from ctsql.planner.lowering.store_assignment import value_text
+from ctsql.planner.lowering.context import (
+    EMPTY as EMPTY,
+    Context as Context,
+    Found as Found,
+    Sources as Sources,
+)
+from ctsql.planner.lowering.merge import assigned as assigned
+from ctsql.planner.lowering.output_state import (
+    OutputState as OutputState,
+    View as View,
+    union_all as union_all,
+)
+from ctsql.planner.lowering.queries import (
+    lower_query as lower_query,
+    temporary_view as temporary_view,
+)
+from ctsql.planner.lowering.store_assignment import value_text as value_text
 from ctsql.planner.lowering.transaction import (
-    Proposal,
-    base,
-    lower_inserts,
-    lower_statements,
-    lower_transaction,
+    Proposal as Proposal,
+    base as base,
+    lower_inserts as lower_inserts,
+    lower_statements as lower_statements,
+    lower_transaction as lower_transaction,
 )
-from ctsql.planner.lowering.view import checked, lower_view, stored_types
-
-__all__ = [
-    "EMPTY",
-    "Context",
-    "Found",
-    "OutputState",
-    "Proposal",
-    "Sources",
-    "View",
-    "assigned",
-    "base",
-    "checked",
-    "declared_as",
-    "declared_type",
-    "fields_of",
-    "is_padded",
-    "lower_inserts",
-    "lower_query",
-    "lower_statements",
-    "lower_transaction",
-    "lower_view",
-    "stored_types",
-    "temporary_view",
-    "union_all",
-    "value_text",
-    "without_padding",
-]
+from ctsql.planner.lowering.view import (
+    checked as checked,
+    lower_view as lower_view,
+    stored_types as stored_types,
+)

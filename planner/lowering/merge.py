@@ -48,8 +48,6 @@ def lower_merge(node: Merge, view: View, *, later: bool) -> OutputState:
 
 
 class _Lowering:
-    """The parts of one MERGE."""
-
     def __init__(self, node: Merge, view: View) -> None:
         self.node = node
         self.view = view
@@ -57,7 +55,6 @@ class _Lowering:
         self.source = lower_query(source, view.context, view.given(source.relations))
 
     def of(self, when: MergeWhen) -> list[MergeClause]:
-        """The clauses about rows of one kind."""
         return [c for c in self.node.clauses if c.when is when]
 
     # ---- rows that are held

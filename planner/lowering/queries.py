@@ -15,16 +15,8 @@ from pyspark.sql import DataFrame
 from ctsql.catalog.names import backtick_all, fold
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.spans import Span
+from ctsql.planner import nodes as lp
 from ctsql.planner.lowering.context import Context
-from ctsql.planner.nodes import (
-    ChangesInput,
-    DeletesInput,
-    InsertsInput,
-    Node,
-    NormalReference,
-    Query,
-    ViewReference,
-)
 from ctsql.planner.syntax import Rewritten, rewrite
 from ctsql.planner.syntax.ast import RelationRef, SqlText
 
@@ -74,17 +66,17 @@ def _present(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 @lower_relation.register
-def _(node: InsertsInput, context: Context) -> DataFrame:
+def _(node: lp.InsertsInput, context: Context) -> DataFrame:
     return _present(context.sources.inserts(node.object_id, context.at), node.columns)
 
 
 @lower_relation.register
-def _(node: DeletesInput, context: Context) -> DataFrame:
+def _(node: lp.DeletesInput, context: Context) -> DataFrame:
     return _present(context.sources.deletes(node.object_id, context.at), node.columns)
 
 
 @lower_relation.register
-def _(node: ChangesInput, context: Context) -> DataFrame:
+def _(node: lp.ChangesInput, context: Context) -> DataFrame:
     rows = context.sources.changes(node.object_id, context.at)
     diff = rows[DIFF].alias(node.columns[-1])
     present = _present(rows.drop(DIFF), node.columns[:-1])
@@ -92,17 +84,17 @@ def _(node: ChangesInput, context: Context) -> DataFrame:
 
 
 @lower_relation.register
-def _(node: NormalReference, context: Context) -> DataFrame:
+def _(node: lp.NormalReference, context: Context) -> DataFrame:
     return _present(context.sources.contents(node.object_id, context.at), node.columns)
 
 
 @lower_relation.register
-def _(node: ViewReference, context: Context) -> DataFrame:
+def _(node: lp.ViewReference, context: Context) -> DataFrame:
     return lower_query(node.query, context).toDF(*node.columns)
 
 
 def lower_query(
-    query: Query,
+    query: lp.Query,
     context: Context,
     given: dict[int, DataFrame] | None = None,
     parameters: Sequence[str] = (),
@@ -120,7 +112,7 @@ def lower_query(
 
 
 def relation_frames(
-    relations: Sequence[Node], context: Context, given: dict[int, DataFrame] | None = None
+    relations: Sequence[lp.Node], context: Context, given: dict[int, DataFrame] | None = None
 ) -> list[DataFrame]:
     """A DataFrame for each relation of a text."""
     given = given or {}

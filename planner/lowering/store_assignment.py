@@ -38,7 +38,6 @@ def _spelled(type_: str) -> str:
 
 
 def _head(type_: str) -> str:
-    """A type as Spark spells it, without its size."""
     return type_.split("(")[0].split("<")[0]
 
 

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import COLUMN_, VALUE_
+from ctsql.planner import nodes as lp
 from ctsql.planner.delete_by_key import sole_lookup
 from ctsql.planner.lowering.context import Context
 from ctsql.planner.lowering.merge import lower_merge
@@ -26,17 +27,6 @@ from ctsql.planner.lowering.queries import lower_query
 from ctsql.planner.lowering.store_assignment import as_stored, may_store, value_text
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.lowering.view import check_count
-from ctsql.planner.nodes import (
-    Delete,
-    Insert,
-    Merge,
-    Node,
-    Query,
-    SelfReference,
-    Transaction,
-    Update,
-    descend,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +42,13 @@ class Proposal:
     victims: DataFrame | None
 
 
-def lower_transaction(node: Transaction, context: Context) -> dict[str, Proposal]:
+def lower_transaction(node: lp.Transaction, context: Context) -> dict[str, Proposal]:
     """Return what one run of the statements proposes at ``context.at``, for each output."""
     after = lower_statements(node, context, base(node, context, by_key=True))
     return {o: Proposal(held.inserts, held.victims) for o, held in after.items()}
 
 
-def base(node: Transaction, context: Context, *, by_key: bool = False) -> dict[str, OutputState]:
+def base(node: lp.Transaction, context: Context, *, by_key: bool = False) -> dict[str, OutputState]:
     """Return each output's rows as of T - 1, where a statement reads them.
 
     Args:
@@ -74,7 +64,7 @@ def base(node: Transaction, context: Context, *, by_key: bool = False) -> dict[s
     return held
 
 
-def _found_by_key(node: Transaction, output: str, context: Context) -> OutputState | None:
+def _found_by_key(node: lp.Transaction, output: str, context: Context) -> OutputState | None:
     """An output when a DELETE by key is all that looks at it, and its rows were found by key.
 
     They are victims from the start, as it does not matter what earlier statements proposed; no
@@ -88,7 +78,7 @@ def _found_by_key(node: Transaction, output: str, context: Context) -> OutputSta
 
 
 def lower_statements(
-    node: Transaction, context: Context, held: Mapping[str, OutputState], *, keep: bool = False
+    node: lp.Transaction, context: Context, held: Mapping[str, OutputState], *, keep: bool = False
 ) -> dict[str, OutputState]:
     """Return the outputs' state after the statements.
 
@@ -100,23 +90,23 @@ def lower_statements(
     for i, statement in enumerate(node.statements):
         own = _written(statement)
         behind = (n.object_id for s in node.statements[i + 1 :] for n in _looks(s))
-        ctes = None if isinstance(statement, Insert | Merge) else statement.ctes
+        ctes = None if isinstance(statement, lp.Insert | lp.Merge) else statement.ctes
         view = View(found[own], context, ctes, found)
         found = {**found, own: _step(statement, view, keep or own in behind)}
     return found
 
 
-def _written(statement: Insert | Delete | Update | Merge) -> str:
+def _written(statement: lp.Insert | lp.Delete | lp.Update | lp.Merge) -> str:
     """The id of the output that a statement writes."""
-    if isinstance(statement, Insert):
+    if isinstance(statement, lp.Insert):
         return statement.object_id
-    assert isinstance(statement.of, SelfReference)  # the rules have run
+    assert isinstance(statement.of, lp.SelfReference)  # the rules have run
     return statement.of.object_id
 
 
-def _looks(statement: Node) -> list[SelfReference]:
+def _looks(statement: lp.Node) -> list[lp.SelfReference]:
     """Return the nodes by which a statement reads an output."""
-    return [n for n in descend(statement) if isinstance(n, SelfReference)]
+    return [n for n in lp.descend(statement) if isinstance(n, lp.SelfReference)]
 
 
 @singledispatch
@@ -126,14 +116,14 @@ def _step(statement: object, _view: View, _later: bool) -> OutputState:
 
 
 @_step.register
-def _(statement: Insert, view: View, _later: bool) -> OutputState:
+def _(statement: lp.Insert, view: View, _later: bool) -> OutputState:
     held = view.held
     inserts = union_all(held.inserts, _inserted(statement, view))
     return OutputState(held.stored, inserts, held.victims)
 
 
 @_step.register
-def _(statement: Delete, view: View, later: bool) -> OutputState:
+def _(statement: lp.Delete, view: View, later: bool) -> OutputState:
     held, where, alias = view.held, statement.where, statement.alias
     victims = held.victims
     if held.stored is not None:
@@ -149,7 +139,7 @@ def _(statement: Delete, view: View, later: bool) -> OutputState:
 
 
 @_step.register
-def _(statement: Update, view: View, later: bool) -> OutputState:
+def _(statement: lp.Update, view: View, later: bool) -> OutputState:
     held, where, alias = view.held, statement.where, statement.alias
     stored, inserts, victims = held.stored, held.inserts, held.victims
     fresh = [_updated(statement, view, f) for f in (stored, inserts) if f is not None]
@@ -165,20 +155,20 @@ def _(statement: Update, view: View, later: bool) -> OutputState:
 
 
 @_step.register
-def _(statement: Merge, view: View, later: bool) -> OutputState:
+def _(statement: lp.Merge, view: View, later: bool) -> OutputState:
     return lower_merge(statement, view, later=later)
 
 
-def lower_inserts(node: Transaction, context: Context, *carried: str) -> DataFrame:
+def lower_inserts(node: lp.Transaction, context: Context, *carried: str) -> DataFrame:
     """Return what a body of INSERTs proposes, with further columns at the end of its queries."""
     view = View(OutputState(None), context)
-    inserts = [s for s in node.statements if isinstance(s, Insert)]
+    inserts = [s for s in node.statements if isinstance(s, lp.Insert)]
     made = union_all(*(_inserted(s, view, carried) for s in inserts))
     assert made is not None  # there is a statement
     return made
 
 
-def _inserted(statement: Insert, view: View, carried: tuple[str, ...] = ()) -> DataFrame:
+def _inserted(statement: lp.Insert, view: View, carried: tuple[str, ...] = ()) -> DataFrame:
     """The rows of an INSERT, under the output's columns and of their types."""
     query, context = statement.query, view.context
     rows = lower_query(query, context, view.given(query.relations))
@@ -199,7 +189,7 @@ def _inserted(statement: Insert, view: View, carried: tuple[str, ...] = ()) -> D
     return positional.select(*chosen, *carried)
 
 
-def _check_types(statement: Insert, rows: DataFrame) -> None:
+def _check_types(statement: lp.Insert, rows: DataFrame) -> None:
     """Refuse values that go into no column: what is read may have other types than it had.
 
     Raises:
@@ -219,7 +209,7 @@ def _check_types(statement: Insert, rows: DataFrame) -> None:
 
 
 def _matching(
-    view: View, rows: DataFrame, alias: str, where: Query | None, *, keep: bool
+    view: View, rows: DataFrame, alias: str, where: lp.Query | None, *, keep: bool
 ) -> DataFrame:
     """The rows that a predicate matches, or (keep) those that it leaves.
 
@@ -231,9 +221,9 @@ def _matching(
     return view.run([f"SELECT * FROM {{rows}} AS {alias} WHERE (", where, after], {"rows": rows})
 
 
-def _updated(statement: Update, view: View, rows: DataFrame) -> DataFrame:
+def _updated(statement: lp.Update, view: View, rows: DataFrame) -> DataFrame:
     """The matched rows with their new values, under the output's columns."""
-    pieces: list[str | Query] = ["SELECT *"]
+    pieces: list[str | lp.Query] = ["SELECT *"]
     for i, assign in enumerate(statement.assignments):
         if assign.value is None:
             pieces.append(f", NULL AS {VALUE_}{i}")

@@ -9,78 +9,328 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ctsql.catalog.items import ObjectKind
+from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.body_ast import (
-    Assignment as Assignment,
-    BodyStatement as BodyStatement,
-    DeleteStatement as DeleteStatement,
-    InsertStatement as InsertStatement,
-    MergeAction as MergeAction,
-    MergeStatement as MergeStatement,
-    MergeWhen as MergeWhen,
-    UpdateStatement as UpdateStatement,
-    WhenClause as WhenClause,
-    texts_of as texts_of,
-)
-from ctsql.planner.syntax.fragments import (
-    ChangeKind as ChangeKind,
-    ClockCall as ClockCall,
-    ClockKind as ClockKind,
-    ColumnDef as ColumnDef,
-    Edit as Edit,
-    FunctionRef as FunctionRef,
-    Option as Option,
-    OutputDef as OutputDef,
-    RelationRef as RelationRef,
-    SqlText as SqlText,
-)
+
+# ---- pieces of statements
+
+
+class ChangeKind(Enum):
+    """The part of a relation that ``inserts(t)`` and its like read, in the body of a task."""
+
+    INSERTS = "inserts"
+    DELETES = "deletes"
+    CONTENTS = "contents"
+    CHANGES = "changes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Select:
-    """A query at the top level. ``as_of`` is the literal's text after AS OF, or None."""
+class RelationRef:
+    """A relation named in SQL text.
+
+    Attributes:
+        parts: the identifiers as typed, without quotes: (name,) or (schema, name).
+        span: from the first part to the last; of ``inserts(t)`` the whole call.
+        aliased: an alias follows; if not, replacing the name must add one.
+        column_prefixes: spans of a schema written in front of a column (``s.t.c``): the ``s.``
+            must be cut when the relation is replaced.
+        change: which of its changes are read, or its contents by name; None for a bare name.
+        inner: in ``inserts(t)``, where the name stands.
+        names_columns: an alias with a list of columns follows, ``t AS a(x, y)``.
+    """
+
+    parts: tuple[str, ...]
+    span: Span
+    aliased: bool = False
+    column_prefixes: tuple[Span, ...] = ()
+    change: ChangeKind | None = None
+    inner: Span | None = None
+    names_columns: bool = False
+
+    @property
+    def name_span(self) -> Span:
+        """The span of the name itself."""
+        return self.inner or self.span
+
+
+class ClockKind(Enum):
+    """The clock that a call reads."""
+
+    TIMESTAMP = "timestamp"  # now(), current_timestamp, current_timestamp()
+    DATE = "date"  # current_date, current_date(), curdate()
+    LOCAL_TIMESTAMP = "localtimestamp"  # localtimestamp, localtimestamp()
+    UNIX = "unix"  # unix_timestamp() without arguments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockCall:
+    """A call that reads the clock; ``span`` covers it with its parentheses."""
+
+    kind: ClockKind
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionRef:
+    """A function named in SQL text whose result is not a function of the data."""
+
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """Text to put in place of a span, whatever the statement is used for."""
 
     span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlText:
+    """A piece of Spark SQL (a query, a predicate, a statement) and what is replaceable in it.
+
+    Attributes:
+        span: the piece.
+        relations: every relation it reads, in order of text, common table expressions left out.
+        clocks: calls that read the clock.
+        nondeterministic: rand(), uuid() and their like, and TABLESAMPLE.
+        edits: fixed replacements (Postgres type names, say).
+        parameters: spans of ``?`` placeholders, in order.
+    """
+
+    span: Span
+    relations: tuple[RelationRef, ...] = ()
+    clocks: tuple[ClockCall, ...] = ()
+    nondeterministic: tuple[FunctionRef, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    parameters: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnDef:
+    """A column in a column list; a view's list gives names (and comments) only."""
+
+    name: str
+    span: Span
+    type: str | None = None  # Spark's spelling: INT8 has become BIGINT
+    nullable: bool = True
+    comment: str | None = None
+    default: SqlText | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """``NAME = value`` in WITH (...); the value is a string, a number or a boolean.
+
+    A view's REFRESH has a part of its schedule as value, or the string "ON COMMIT".
+    """
+
+    name: str  # upper case, words separated by one space: "ON ERROR"
+    value: str | int | float | bool | RefreshPart
+    span: Span
+    value_span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputDef:
+    """One of the OUTPUTS of a task: its name and its columns."""
+
+    target: RelationRef
+    columns: tuple[ColumnDef, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskForm:
+    """FROM TRANSFORM or FROM RETAIN, as texts of the user's.
+
+    Attributes:
+        retain: it is FROM RETAIN. head: IF NOT EXISTS, the name and the columns, as typed.
+        source: what it follows; source_alias: what its columns may be qualified with.
+        inner: the query or the predicate. options: `` WITH (...)`` or empty.
+    """
+
+    span: Span
+    retain: bool
+    head: str
+    target: str
+    source: str
+    source_alias: str
+    inner: str
+    options: str
+
+
+# ---- the statements of a task's body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsertStatement:
+    """INSERT INTO target [(columns)] query, in a task's body; VALUES is a query too.
+
+    A WITH clause in front of INSERT belongs to the query. ``defaults`` are the words DEFAULT in a
+    VALUES list, each with the place of its column, from 0.
+    """
+
+    span: Span
+    target: RelationRef
+    query: SqlText
+    columns: tuple[ColumnDef, ...] = ()
+    defaults: tuple[tuple[int, Span], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteStatement:
+    """DELETE FROM target [[AS] alias] [WHERE predicate], in a task's body.
+
+    ``ctes`` is the WITH clause in front of it.
+    """
+
+    span: Span
+    target: RelationRef
+    alias: str | None = None
+    where: SqlText | None = None
+    ctes: SqlText | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """``column = value`` in UPDATE SET, or a column with its value in a MERGE's INSERT.
+
+    The value None stands for DEFAULT.
+    """
+
+    column: str
+    span: Span
+    value: SqlText | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateStatement:
+    """UPDATE target [[AS] alias] SET column = value, ... [WHERE predicate], in a task's body."""
+
+    span: Span
+    target: RelationRef
+    assignments: tuple[Assignment, ...]
+    alias: str | None = None
+    where: SqlText | None = None
+    ctes: SqlText | None = None
+
+
+class MergeWhen(Enum):
+    """The rows that a clause of a MERGE is for."""
+
+    MATCHED = "matched"
+    NOT_MATCHED = "not matched"
+    NOT_MATCHED_BY_SOURCE = "not matched by source"
+
+
+class MergeAction(Enum):
+    """The action of a clause of a MERGE."""
+
+    UPDATE = "update"
+    DELETE = "delete"
+    INSERT = "insert"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhenClause:
+    """WHEN ... [AND condition] THEN action. ``star`` is where ``*`` stands for all columns."""
+
+    span: Span
+    when: MergeWhen
+    action: MergeAction
+    condition: SqlText | None = None
+    assignments: tuple[Assignment, ...] = ()
+    star: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeStatement:
+    """MERGE INTO target USING source ON condition WHEN ..., in a task's body.
+
+    Attributes:
+        source: a query; of a bare relation, one that selects all of it.
+        source_alias: the name by which the conditions know the source, as SQL spells it.
+    """
+
+    span: Span
+    target: RelationRef
+    source: SqlText
+    source_alias: str
+    on: SqlText
+    clauses: tuple[WhenClause, ...]
+    alias: str | None = None
+
+
+BodyStatement = InsertStatement | DeleteStatement | UpdateStatement | MergeStatement
+
+
+def texts_of(statement: BodyStatement) -> list[SqlText]:
+    """The pieces of SQL in a statement of a body, in no order."""
+    match statement:
+        case InsertStatement():
+            return [statement.query]
+        case DeleteStatement():
+            found = [statement.ctes, statement.where]
+        case UpdateStatement():
+            found = [statement.ctes, statement.where, *(a.value for a in statement.assignments)]
+        case MergeStatement():
+            found = [statement.source, statement.on]
+            for clause in statement.clauses:
+                found += [clause.condition, *(a.value for a in clause.assignments)]
+    return [text for text in found if text is not None]
+
+
+# ---- statements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """Any statement; ``span`` is its text."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Select(Statement):
+    """A query at the top level. ``as_of`` is the literal's text after AS OF, or None."""
+
     query: SqlText
     as_of: str | int | None = None
     as_of_span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dml:
+class Dml(Statement):
     """INSERT, UPDATE, DELETE or MERGE at the top level; ``text`` is the whole statement.
 
     ``text.relations`` leaves the target out.
     """
 
-    span: Span
     verb: str  # INSERT, UPDATE, DELETE, MERGE
     target: RelationRef
     text: SqlText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTable:
+class CreateTable(Statement):
     """CREATE TABLE with columns or AS SELECT (``text`` is the whole statement), or an attachment.
 
     ``location`` is set for ``CREATE TABLE t LOCATION 'uri'``, which attaches a table that is there.
     """
 
-    span: Span
     target: RelationRef
     text: SqlText
     if_not_exists: bool = False
-    has_query: bool = False
     location: str | None = None
     location_span: Span | None = None
     comment: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateView:
+class CreateView(Statement):
     """CREATE [OR REPLACE] VIEW."""
 
-    span: Span
     target: RelationRef
     query: SqlText
     columns: tuple[ColumnDef, ...] = ()
@@ -90,10 +340,9 @@ class CreateView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateMaterializedView:
+class CreateMaterializedView(Statement):
     """CREATE [OR REPLACE] MATERIALIZED VIEW."""
 
-    span: Span
     target: RelationRef
     query: SqlText
     columns: tuple[ColumnDef, ...] = ()
@@ -104,7 +353,7 @@ class CreateMaterializedView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateContinualTask:
+class CreateContinualTask(Statement):
     """CREATE CONTINUAL TASK ... ON INPUT ... AS ( statements ).
 
     Attributes:
@@ -113,7 +362,6 @@ class CreateContinualTask:
         as_span: the word AS in front of the body.
     """
 
-    span: Span
     target: RelationRef
     inputs: tuple[RelationRef, ...]
     body: tuple[BodyStatement, ...]
@@ -127,20 +375,18 @@ class CreateContinualTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateSchema:
+class CreateSchema(Statement):
     """CREATE SCHEMA [IF NOT EXISTS] name."""
 
-    span: Span
     name: str
     name_span: Span
     if_not_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DropObject:
+class DropObject(Statement):
     """DROP TABLE / VIEW / MATERIALIZED VIEW / CONTINUAL TASK / SCHEMA."""
 
-    span: Span
     kind: ObjectKind
     target: RelationRef
     if_exists: bool = False
@@ -148,58 +394,52 @@ class DropObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RenameObject:
+class RenameObject(Statement):
     """ALTER <kind> name RENAME TO new."""
 
-    span: Span
     kind: ObjectKind
     target: RelationRef
     new: RelationRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeTask:
+class ResumeTask(Statement):
     """ALTER CONTINUAL TASK name RETRY, or SKIP: go on from the T at which it failed."""
 
-    span: Span
     target: RelationRef
     skip: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplaceBody:
+class ReplaceBody(Statement):
     """ALTER CONTINUAL TASK name AS ( statements ): another body from the next T on."""
 
-    span: Span
     target: RelationRef
     body: tuple[BodyStatement, ...]
     body_span: Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchTask:
+class SwitchTask(Statement):
     """ALTER CONTINUAL TASK name SUSPEND, or RESUME."""
 
-    span: Span
     target: RelationRef
     suspend: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetTaskOptions:
+class SetTaskOptions(Statement):
     """ALTER CONTINUAL TASK name SET (options), or RESET (names of options)."""
 
-    span: Span
     target: RelationRef
     options: tuple[Option, ...] = ()
     reset: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommentOn:
+class CommentOn(Statement):
     """COMMENT ON <kind> name IS 'text' | NULL; COMMENT ON COLUMN t.c IS ... sets ``column``."""
 
-    span: Span
     kind: ObjectKind | None  # None for a column
     target: RelationRef
     comment: str | None
@@ -207,10 +447,9 @@ class CommentOn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowObjects:
+class ShowObjects(Statement):
     """SHOW TABLES / VIEWS / MATERIALIZED VIEWS / CONTINUAL TASKS / SCHEMAS / OBJECTS / COLUMNS."""
 
-    span: Span
     what: str  # lower case plural: "tables", "materialized views", "objects", "columns", ...
     schema: str | None = None  # IN or FROM schema
     schema_span: Span | None = None
@@ -219,66 +458,58 @@ class ShowObjects:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowPending:
+class ShowPending(Statement):
     """SHOW PENDING: what every output lacks."""
-
-    span: Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowCreate:
+class ShowCreate(Statement):
     """SHOW CREATE [kind] name."""
 
-    span: Span
     kind: ObjectKind | None
     target: RelationRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Describe:
+class Describe(Statement):
     """DESCRIBE | DESC [kind] [EXTENDED] name."""
 
-    span: Span
     target: RelationRef
     kind: ObjectKind | None = None
     extended: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explain:
+class Explain(Statement):
     """EXPLAIN [PHYSICAL] statement | <kind> name; EXPLAIN ANALYZE [MATERIALIZED VIEW] name."""
 
-    span: Span
     physical: bool = False
     analyze: bool = False
-    statement: "Statement | None" = None
+    statement: Statement | None = None
     kind: ObjectKind | None = None
     target: RelationRef | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RefreshView:
+class RefreshView(Statement):
     """REFRESH MATERIALIZED VIEW name [FULL]."""
 
-    span: Span
     target: RelationRef
     full: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyView:
+class VerifyView(Statement):
     """VERIFY [MATERIALIZED VIEW] name [REPAIR]."""
 
-    span: Span
     target: RelationRef
     repair: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetSetting:
+class SetSetting(Statement):
     """SET name = value | SET name TO value."""
 
-    span: Span
     name: str
     name_span: Span
     value: str
@@ -286,34 +517,31 @@ class SetSetting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowSetting:
+class ShowSetting(Statement):
     """SHOW name, SET name (Spark's way to ask), SHOW ALL (name is None)."""
 
-    span: Span
     name: str | None
     name_span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResetSetting:
+class ResetSetting(Statement):
     """RESET name, RESET ALL (name is None)."""
 
-    span: Span
     name: str | None
     name_span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UseSchema:
+class UseSchema(Statement):
     """USE [SCHEMA] name."""
 
-    span: Span
     name: str
     name_span: Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Maintain:
+class Maintain(Statement):
     """MAINTAIN [ALL | name] [RETAIN 'interval'] [DRY RUN].
 
     Attributes:
@@ -321,7 +549,6 @@ class Maintain:
             tables that CREATE TABLE made. retain_ms: None when it is not said.
     """
 
-    span: Span
     target: RelationRef | None = None
     everything: bool = False
     retain_ms: int | None = None
@@ -329,10 +556,9 @@ class Maintain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowRetention:
+class ShowRetention(Statement):
     """SHOW RETENTION [name]."""
 
-    span: Span
     target: RelationRef | None = None
 
 
@@ -345,7 +571,7 @@ class Instant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subscribe:
+class Subscribe(Statement):
     """SUBSCRIBE TO name: its changes as they happen.
 
     Attributes:
@@ -354,7 +580,6 @@ class Subscribe:
         reader: the name under which the position is kept. progress: tell times without change.
     """
 
-    span: Span
     target: RelationRef
     as_of: Instant | None = None
     begin: Instant | None = None
@@ -366,20 +591,17 @@ class Subscribe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DropSubscription:
+class DropSubscription(Statement):
     """DROP SUBSCRIPTION [IF EXISTS] 'reader'."""
 
-    span: Span
     name: str
     name_span: Span
     if_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowSubscriptions:
+class ShowSubscriptions(Statement):
     """SHOW SUBSCRIPTIONS."""
-
-    span: Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -392,7 +614,7 @@ class ColumnList:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateFlow:
+class CreateFlow(Statement):
     """CREATE FLOW name AS AUTO CDC INTO target FROM source ...
 
     Attributes:
@@ -400,7 +622,6 @@ class CreateFlow:
         columns: of the target; None for all. tracked: TRACK HISTORY ON; None for all.
     """
 
-    span: Span
     name: RelationRef
     target: RelationRef
     source: RelationRef
@@ -424,44 +645,7 @@ class TransactionVerb(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transact:
+class Transact(Statement):
     """BEGIN, START TRANSACTION, COMMIT or ROLLBACK."""
 
-    span: Span
     verb: TransactionVerb
-
-
-Statement = (
-    Select
-    | Dml
-    | CreateTable
-    | CreateView
-    | CreateMaterializedView
-    | CreateContinualTask
-    | CreateSchema
-    | DropObject
-    | RenameObject
-    | ResumeTask
-    | ReplaceBody
-    | SwitchTask
-    | SetTaskOptions
-    | CommentOn
-    | ShowObjects
-    | ShowCreate
-    | ShowPending
-    | Describe
-    | Explain
-    | RefreshView
-    | VerifyView
-    | SetSetting
-    | ShowSetting
-    | ResetSetting
-    | UseSchema
-    | Maintain
-    | ShowRetention
-    | Subscribe
-    | DropSubscription
-    | ShowSubscriptions
-    | CreateFlow
-    | Transact
-)

@@ -21,14 +21,7 @@ from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of, tokenise
 _QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 
 # First words that are known and refused until later.
-_LATER = {
-    "VERIFY": "VERIFY",
-    "ANALYZE": "ANALYZE",
-    "RESTORE": "RESTORE",
-    "DECLARE": "DECLARE",
-    "EXECUTE": "EXECUTE",
-    "CALL": "CALL",
-}
+_LATER = ("ANALYZE", "RESTORE", "DECLARE", "EXECUTE", "CALL")
 # Those refused for good: the reason, and what to do instead.
 _REFUSED = {
     "TRUNCATE": ("", "Type: DELETE FROM {name}"),
@@ -83,7 +76,7 @@ def _statement(tokens: Tokens) -> Statement:
         cursor.take()
         return COMMANDS[first](cursor)
     if first in _LATER:
-        raise not_yet(tokens[0].span, _LATER[first])
+        raise not_yet(tokens[0].span, first)
     if first in _REFUSED:
         why, hint = _REFUSED[first]
         named = [t.span.text for t in tokens[1:] if t.upper != "TABLE"]
@@ -120,8 +113,7 @@ def _explain(tokens: Tokens) -> Explain:
 
 def _analyze(cursor: Cursor) -> Explain:
     cursor.expect("ANALYZE")
-    if cursor.at("MATERIALIZED") and cursor.upper(1) == "VIEW":
-        cursor.expect("MATERIALIZED", "VIEW")
+    cursor.accept("MATERIALIZED", "VIEW")
     target = cursor.relation("the view's name")
     cursor.end()
     kind = ObjectKind.MATERIALIZED_VIEW

@@ -16,7 +16,6 @@ from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN
 from ctsql.runtime.delta.local_scan import local_rows
 from ctsql.runtime.delta.parquet_reader import OnlySpark, TooMany
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
-from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_changes import Movement, added_files, numbered_files
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import copied, net
@@ -88,7 +87,7 @@ def few_added(table: DeltaTable, movement: Movement) -> pa.Table | Declined:
         return Declined("not all of it is committed")
     added = [file for m in parts for file in added_files(table, m.versions, m.times)]
     try:
-        rows = local_rows(table, [DataFile(file.line) for file in added], movement.version)
+        rows = local_rows(table, added, movement.version)
     except (OnlySpark, TooMany) as problem:
         return Declined(repr(problem))
     return rows.select(table.schema_at(movement.version).names)

@@ -89,7 +89,6 @@ class Clone:
         return tuple(inserts), tuple(deletes)
 
     def _inserted(self, file: DataFile) -> StagedFile:
-        """A file that a statement made."""
         action = {k: v for k, v in file.action.items() if k not in _GIVEN_BY_COPY}
         action |= {"path": f"{self.folder}/{file.path}", "dataChange": True}
         if "deletionVector" in action:

@@ -10,37 +10,31 @@ Source: the Delta protocol, "Deletion Vectors" and "Deletion Vector Format": a m
 """
 
 import uuid
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from pyroaring import BitMap64
 
+from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.log.data_files import DataFile
-
-if TYPE_CHECKING:
-    from ctsql.runtime.delta.table import DeltaTable, Gateway
 
 _MAGIC = (1681511377).to_bytes(4, "little")
 REMEMBERED_BYTES_MAX = 32 * 1024 * 1024
 
 
-class VectorClasses:
-    """The JVM classes that vectors are kept with, looked up once: by name each costs a call."""
-
-    def __init__(self, gateway: "Gateway") -> None:
-        """Look them up."""
-        delta = gateway.delta
-        self.stores = gateway.singleton(delta.storage.dv, "DeletionVectorStore")
-        self.descriptors = gateway.singleton(delta.actions, "DeletionVectorDescriptor")
-        self.portable = delta.deletionvectors.RoaringBitmapArrayFormat.Portable()
-
-
 class Vectors:
     """The deletion vectors of one table."""
 
-    def __init__(self, table: "DeltaTable") -> None:
-        """Nothing is remembered yet."""
-        self._table = table
+    def __init__(self, jvm: JvmObjects, log: Any, hadoop: Any) -> None:
+        """Nothing is remembered yet.
+
+        Args:
+            log: Delta's own handle. hadoop: the configuration of its file system.
+        """
+        self.jvm = jvm
+        self.folder = log.dataPath()
+        self._hadoop = hadoop
         self._remembered: dict[str, tuple[BitMap64, int]] = {}
         self._remembered_bytes = 0
 
@@ -51,14 +45,16 @@ class Vectors:
         known = self._remembered.get(file.vector_id)
         if known is not None:
             return known[0]
-        gateway = self._table.gateway
-        store = gateway.vector_classes.stores.createInstance(self._table._hadoop)
-        vector = gateway.add_file(file).deletionVector()
-        stored = store.read(vector, self._table.log.dataPath())
-        data = bytes(stored.serializeAsByteArray(gateway.vector_classes.portable))
+        vector = self.jvm.add_file(file).deletionVector()
+        stored = self.store().read(vector, self.folder)
+        data = bytes(stored.serializeAsByteArray(self.jvm.vector_classes.portable))
         bitmap = BitMap64.deserialize(data.removeprefix(_MAGIC))
         self.remember(file.vector_id, bitmap, len(data))
         return bitmap
+
+    def store(self) -> Any:
+        """Delta's own store of vectors."""
+        return self.jvm.vector_classes.stores.createInstance(self._hadoop)
 
     def remember(self, vector_id: str, bitmap: BitMap64, size: int) -> None:
         """Remember a vector of that many bytes; older ones make room."""
@@ -75,9 +71,9 @@ class VectorFile:
     As a context: an error inside deletes the file.
     """
 
-    def __init__(self, table: "DeltaTable") -> None:
-        """No file yet."""
-        self._table = table
+    def __init__(self, vectors: Vectors, discard: Callable[[Iterable[str]], None]) -> None:
+        self._vectors = vectors
+        self._discard = discard
         self._number = str(uuid.uuid4())
         self._id_in_log = ""
         self._writer: Any = None
@@ -96,7 +92,7 @@ class VectorFile:
             return
         self._writer.close()
         if problem is not None:
-            self._table.discard([self.name])
+            self._discard([self.name])
 
     def write(self, file: DataFile, deleted_rows: BitMap64) -> DataFile:
         """Write a vector of a file; gives the file with it."""
@@ -112,15 +108,14 @@ class VectorFile:
                 "cardinality": len(deleted_rows),
             }
         )
-        self._table.vectors.remember(written.vector_id, deleted_rows, len(data))
+        self._vectors.remember(written.vector_id, deleted_rows, len(data))
         return written
 
     def _open(self) -> None:
-        gateway, classes = self._table.gateway, self._table.gateway.vector_classes
-        number = gateway.jvm.java.util.UUID.fromString(self._number)
-        none = gateway.none
-        named = classes.descriptors.onDiskWithRelativePath(number, "", 0, 0, none, none)
+        jvm, store = self._vectors.jvm, self._vectors.store()
+        number = jvm.jvm.java.util.UUID.fromString(self._number)
+        descriptors = jvm.vector_classes.descriptors
+        named = descriptors.onDiskWithRelativePath(number, "", 0, 0, jvm.none, jvm.none)
         self._id_in_log = str(named.pathOrInlineDv())
-        store = classes.stores.createInstance(self._table._hadoop)
-        folder = store.pathWithFileSystem(self._table.log.dataPath())
+        folder = store.pathWithFileSystem(self._vectors.folder)
         self._writer = store.createWriter(store.generateFileNameInTable(folder, number, ""))

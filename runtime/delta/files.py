@@ -17,7 +17,7 @@ from typing import Any
 from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.delta.table import DeltaTable, Gateway
 from ctsql.runtime.log.batches import StagedFile
-from ctsql.runtime.log.data_files import Bin, DataFile, FileStat, StoredFile
+from ctsql.runtime.log.data_files import Bin, DataFile, StoredFile
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.spark.errors import translate_spark_errors
 
@@ -36,28 +36,8 @@ class Compacted:
     version: int | None = None
 
 
-def file_stats(table: DeltaTable, version: int) -> dict[str, FileStat]:
-    """What the log says of the live files at a version, by path."""
-    return {path: _stat(file) for path, file in table.files(version).items()}
-
-
-def _stat(file: DataFile) -> FileStat:
-    return FileStat(
-        path=file.path,
-        size=int(file.action["size"]),
-        rows=file.records_count,
-        deleted=file.deleted_count,
-        partition=tuple(sorted((file.action.get("partitionValues") or {}).items())),
-    )
-
-
-def live_lines(table: DeltaTable, version: int) -> list[str]:
-    """The add actions of a version's live files, as JSON."""
-    return [file.line for file in table.files(version).values()]
-
-
 def compact(
-    table: DeltaTable, choose: Callable[[Iterable[FileStat]], Sequence[Bin]]
+    table: DeltaTable, choose: Callable[[Iterable[DataFile]], Sequence[Bin]]
 ) -> Compacted | None:
     """Rewrite the chosen files; None when another commit came first, and nothing is changed.
 
@@ -65,14 +45,13 @@ def compact(
     this one, both go in; of one who deletes rows of a chosen file and this one, the first.
     """
     txn = table.begin()
-    files = table.files(txn.version_read)
-    bins = choose(file_stats(table, txn.version_read).values())
+    bins = choose(table.files(txn.version_read).values())
     if not bins:
         return Compacted()
     staged: list[StagedFile] = []
     try:
         for one in bins:
-            staged += txn.rewrite([files[stat.path] for stat in one])
+            staged += txn.rewrite(one)
     except BaseException:
         _discard(table, staged)
         raise

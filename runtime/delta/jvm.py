@@ -5,6 +5,7 @@ for each dot, a tenth of a millisecond or more: those that every commit needs ar
 """
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,7 +21,6 @@ class JvmObjects:
     """The classes and objects of the JVM that one Spark session's commits need."""
 
     def __init__(self, session: SparkSession) -> None:
-        """Look them up."""
         self.session = session
         self.jvm: Any = session._jvm
         assert self.jvm is not None  # engine_session refuses Spark Connect
@@ -37,6 +37,11 @@ class JvmObjects:
         self._list: Any = self.jvm.java.util.ArrayList
         self._text: Any = self.jvm.scala.collection.mutable.StringBuilder
         self._adds: WeakKeyDictionary[DataFile, Any] = WeakKeyDictionary()
+
+    @cached_property
+    def vector_classes(self) -> "VectorClasses":
+        """What deletion vectors are made with."""
+        return VectorClasses(self)
 
     def seq(self, items: Iterable[Any]) -> Any:
         """A Scala Seq of JVM objects."""
@@ -70,6 +75,15 @@ class JvmObjects:
     def frame(self, jdf: Any) -> DataFrame:
         """A PySpark DataFrame around a JVM one, in this gateway's session."""
         return DataFrame(jdf, self.session)
+
+
+class VectorClasses:
+    """The classes that deletion vectors are kept with."""
+
+    def __init__(self, jvm: JvmObjects) -> None:
+        self.stores = jvm.singleton(jvm.delta.storage.dv, "DeletionVectorStore")
+        self.descriptors = jvm.singleton(jvm.delta.actions, "DeletionVectorDescriptor")
+        self.portable = jvm.delta.deletionvectors.RoaringBitmapArrayFormat.Portable()
 
 
 def scala_items(scala: Any) -> Iterator[Any]:

@@ -155,7 +155,6 @@ def _found_locally(
     files: Sequence[DataFile],
     values: Mapping[str, pa.ChunkedArray],
 ) -> Found:
-    """The rows of files on a local disk that have a key."""
     rows = local_rows(table, files, version, [KeySet(values)])
     located = T.StructType([*table.schema_at(version), *PLACES])
     return Found(at_hand(table.gateway.session, rows, located) if rows.num_rows else None)

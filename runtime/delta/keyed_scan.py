@@ -191,7 +191,6 @@ class _Read:
         return self.table.location, tuple(self._columns), kinds, tuple(sets)
 
     def at(self, version: int) -> LocalRows | Declined:
-        """The rows at a version, with their places."""
         files = self._files(version)
         if isinstance(files, Declined):
             return files

@@ -5,14 +5,12 @@ classes.
 """
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, error
+from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.log.actions import Commit, Unreadable, parse_checksum, parse_commit
 from ctsql.runtime.spark.errors import damaged_file, translate_spark_errors
-
-if TYPE_CHECKING:
-    from ctsql.runtime.delta.table import Gateway
 
 COMMITS_CACHED_MAX = 2_000
 _COMMIT_NAME = re.compile(r"\d{20}\.json")
@@ -21,7 +19,7 @@ _COMMIT_NAME = re.compile(r"\d{20}\.json")
 class LogFiles:
     """The log of one table, read file by file through Delta's own log store."""
 
-    def __init__(self, gateway: "Gateway", log: Any, location: str) -> None:
+    def __init__(self, gateway: JvmObjects, log: Any, location: str) -> None:
         """Nothing is read yet.
 
         Args:

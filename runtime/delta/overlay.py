@@ -17,24 +17,24 @@ anew. A NOT NULL column is checked here, as Delta does when it writes; its CHECK
 not, since no output has any.
 """
 
-import time
 import uuid
 from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructType
 
-from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.lowering import declared_as
 from ctsql.runtime.delta.table import DeltaTable, Gateway, domains_of
 from ctsql.runtime.delta.transaction import Transaction
-from ctsql.runtime.log.actions import Commit, FileAction
+from ctsql.runtime.log import clock
+from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict
@@ -190,10 +190,8 @@ class MemoryTable(DeltaTable):
         step = self.step(version)
         if step is None:
             return self._stored_rows(version)
-        rows = self._stored_rows(self.stored_version)
-        for part in step.parts:
-            rows = rows.unionAll(part.rows)
-        return _without(rows, step.victims)
+        parts = [self._stored_rows(self.stored_version), *(p.rows for p in step.parts)]
+        return _without(reduce(DataFrame.unionAll, parts), step.victims)
 
     def is_stored(self, version: int) -> bool:
         """Not what commits in memory add and delete."""
@@ -221,7 +219,7 @@ class MemoryTable(DeltaTable):
             step = self.step(version)
             if step is not None:
                 frames += [p.rows.drop(FILE_COLUMN, ROW_COLUMN) for p in step.inserted]
-        return _united(frames) if frames else self.frame_of(())
+        return reduce(DataFrame.unionAll, frames) if frames else self.frame_of(())
 
     def change_rows(self, first: int, last: int) -> DataFrame:
         """Rows changed by the commits first..last, both inclusive, with ``_change_type``."""
@@ -244,7 +242,7 @@ class MemoryTable(DeltaTable):
                 frames.append(gone.withColumn("_change_type", F.lit("delete")))
         if not frames:
             return self.frame_of(()).withColumn("_change_type", F.lit("insert"))
-        return _united([f.select(*chosen) for f in frames])
+        return reduce(DataFrame.unionAll, [f.select(*chosen) for f in frames])
 
     # ---- writing, in memory
 
@@ -287,7 +285,7 @@ class MemoryTable(DeltaTable):
             Step(
                 commit=Commit(
                     version=version,
-                    time_ms=int(time.time() * 1000),
+                    time_ms=clock.now_ms(),
                     adds=tuple(_action(p.name, p.rows_count) for p in made.parts),
                     removes=(_action("memory:deleted", deleted),) if deleted else (),
                     change_paths=(),
@@ -412,7 +410,7 @@ def _compacted(
         return parts, victims
     names = {p.name for p in parts}
     within = {file: numbers for file, numbers in victims.items() if file in names}
-    rows = _without(_united([p.rows for p in parts]), within)
+    rows = _without(reduce(DataFrame.unionAll, [p.rows for p in parts]), within)
     left = part(rows.drop(FILE_COLUMN, ROW_COLUMN))
     return (left,), {file: n for file, n in victims.items() if file not in names}
 
@@ -440,18 +438,5 @@ def _checked(rows: DataFrame, table: MemoryTable) -> DataFrame:
     return rows
 
 
-def _action(name: str, rows_count: int) -> FileAction:
-    return FileAction(path=name, data_change=True, deleted_count=0, rows_count=rows_count, line="")
-
-
-def _united(frames: list[DataFrame]) -> DataFrame:
-    if not frames:
-        raise error(
-            "INTERNAL_ERROR",
-            invariant="there is something to put together",
-            detail="No rows were given.",
-        )
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.unionAll(frame)
-    return whole
+def _action(name: str, rows_count: int) -> DataFile:
+    return DataFile("", {"path": name, "stats": f'{{"numRecords": {rows_count}}}'})

@@ -151,7 +151,6 @@ def not_deleted(
 
 
 def _are_among(numbers: _Numbers, rows: BitMap64) -> npt.NDArray[np.bool_]:
-    """Which of some numbers are those of some rows?"""
     met = rows & BitMap64(numbers.tolist()) if rows else rows
     return np.isin(numbers, np.array(list(met), np.int64))
 
@@ -188,7 +187,6 @@ class _Keys:
     """
 
     def __init__(self, keys: KeySet, schema: pa.Schema) -> None:
-        """With the types of the table's columns."""
         table = pa.table(
             {name: _array(values, schema.field(name).type) for name, values in keys.columns.items()}
         )
@@ -306,7 +304,6 @@ class _Group:
         return np.array(list(within), np.int64) - self.first
 
     def are_left(self, numbers: _Numbers) -> npt.NDArray[np.bool_]:
-        """Which of some of its rows are not deleted?"""
         return ~_are_among(numbers + self.first, self.file.deleted)
 
 
@@ -419,7 +416,6 @@ class _Search:
                 return
 
     def _count(self, rows_count: int, bytes_count: int) -> None:
-        """So much more was found."""
         with self._lock:
             self._rows_left -= rows_count
             self._bytes_left -= bytes_count
@@ -428,7 +424,6 @@ class _Search:
 
 
 def _columns(parts: Sequence[pa.RecordBatch]) -> dict[str, pa.ChunkedArray]:
-    """The columns of several batches, by name."""
     rows = pa.Table.from_batches(parts)
     return dict(zip(rows.schema.names, rows.columns, strict=True))
 
@@ -457,7 +452,6 @@ _ALIKE = (
 
 
 def _array(values: Sequence[Any] | pa.ChunkedArray, data_type: pa.DataType) -> Any:
-    """The values of a column as Arrow has them."""
     if isinstance(values, pa.ChunkedArray):
         return values.cast(data_type)
     return pa.array(values, data_type)

@@ -20,13 +20,12 @@ Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum Fi
 
 import os
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.runtime.delta.deletion_vectors import VectorClasses, Vectors
+from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.jvm import JvmObjects, scala_items
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.log_files import COMMITS_CACHED_MAX, LogFiles
@@ -60,11 +59,6 @@ class Gateway(JvmObjects):
         super().__init__(session)
         self.read_only = read_only
         self._tables: dict[str, DeltaTable] = {}
-
-    @cached_property
-    def vector_classes(self) -> VectorClasses:
-        """The classes that deletion vectors are made with."""
-        return VectorClasses(self)
 
     def table(self, location: str) -> "DeltaTable":
         """The table at a location; the same object for the same location."""
@@ -152,6 +146,8 @@ class DeltaTable(DeltaRows):
     Not safe for use by several threads at once; the engine holds a lock.
     """
 
+    gateway: Gateway
+
     def __init__(self, gateway: Gateway, location: str) -> None:
         self.gateway = gateway
         self.location = location.rstrip("/")
@@ -168,7 +164,7 @@ class DeltaTable(DeltaRows):
             self._fs = self.log.logPath().getFileSystem(self._hadoop)
         self.log_files = LogFiles(self.gateway, self.log, self.location)
         self._files: dict[int, dict[str, DataFile]] = {}
-        self.vectors = Vectors(self)
+        self.vectors = Vectors(self.gateway, self.log, self._hadoop)
         self.versions = Versions(self)
         self._snapshot: Any = None
         self.oldest_seen: int | None = None  # the oldest version that was last found in the log
@@ -329,7 +325,7 @@ class DeltaTable(DeltaRows):
     def _files_from_log(self, version: int) -> dict[str, DataFile]:
         known = self.log_files.checksum(version)
         if known is not None and known["files"] is not None:
-            return {path: DataFile(line) for path, line in known["files"]}
+            return dict(known["files"])
         snapshot = self.update()
         with translate_spark_errors():
             if snapshot.version() != version:
@@ -370,4 +366,4 @@ def _roll(files: dict[str, DataFile], commit: Commit) -> None:
     for removed in commit.removes:
         files.pop(removed.path, None)
     for added in commit.adds:
-        files[added.path] = DataFile(added.line)
+        files[added.path] = added

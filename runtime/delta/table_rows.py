@@ -9,7 +9,7 @@ columns or of the partitioning looks as it did then.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, functions as F
@@ -17,6 +17,8 @@ from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.delta.deletion_vectors import Vectors
+from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.reshaping import aligned
 from ctsql.runtime.delta.table_versions import Versions
@@ -26,9 +28,6 @@ from ctsql.runtime.log.table_changes import added_files
 from ctsql.runtime.log.table_metadata import TableMetadata, reshaped
 from ctsql.runtime.spark.errors import translate_spark_errors
 
-if TYPE_CHECKING:
-    from ctsql.runtime.delta.table import Gateway
-
 CHANGE_TYPE = "_change_type"
 PLAIN_FILES_MAX = 32
 
@@ -36,10 +35,11 @@ PLAIN_FILES_MAX = 32
 class DeltaRows(ABC):
     """Reading of a table whose log is known."""
 
-    gateway: "Gateway"
+    gateway: JvmObjects
     location: str
     log: Any
     versions: Versions
+    vectors: Vectors
 
     @abstractmethod
     def update(self) -> Any:
@@ -52,6 +52,10 @@ class DeltaRows(ABC):
     @abstractmethod
     def files(self, version: int) -> dict[str, DataFile]:
         """The live files at a version, by path."""
+
+    @abstractmethod
+    def discard(self, paths: Iterable[str]) -> None:
+        """Delete files by path below the table."""
 
     # ---- by which metadata
 
@@ -141,7 +145,7 @@ class DeltaRows(ABC):
             paths = self.plain_paths([a.path for a in adds], last)
         if paths is not None:
             return self.plain_rows(paths, last)
-        return self.frame_of((DataFile(a.line) for a in adds), last)
+        return self.frame_of(adds, last)
 
     def plain_paths(self, paths: Sequence[str], version: int) -> list[str] | None:
         """The full paths of files that plain Parquet reads as Delta would; None if it would not.

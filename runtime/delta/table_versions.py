@@ -43,7 +43,6 @@ class Versions:
     """The metadata of a table's versions, and what Delta reads rows by."""
 
     def __init__(self, table: "DeltaTable") -> None:
-        """Nothing is known yet."""
         self._table = table
         self._known: dict[int, TableMetadata] = {}
         self._snapshots: dict[str, Any] = {}
@@ -148,7 +147,6 @@ class Identity:
     """
 
     def __init__(self, table: "DeltaTable") -> None:
-        """Nothing is known yet."""
         self._table = table
         folder = local_path(table.location)
         self._folder = None if folder is None else folder / "_delta_log"

@@ -8,7 +8,7 @@ Source: the Delta protocol, "Deletion Vectors", "Transaction Identifiers", "Doma
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from ctsql.runtime.delta.deletion_vectors import VectorFile
 from ctsql.runtime.delta.jvm import scala_items
 from ctsql.runtime.delta.locks import commit_lock, local_path
 from ctsql.runtime.delta.parquet_writer import is_plain, write
+from ctsql.runtime.delta.table_rows import DeltaRows
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile
@@ -28,14 +29,11 @@ from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import RowSet, row_set
 from ctsql.runtime.spark.errors import conflict_errors, translate_os_errors, translate_spark_errors
 
-if TYPE_CHECKING:
-    from ctsql.runtime.delta.table import DeltaTable
-
 
 class Transaction:
     """One optimistic Delta transaction: all of it becomes one commit, or nothing."""
 
-    def __init__(self, table: "DeltaTable", txn: Any) -> None:
+    def __init__(self, table: DeltaRows, txn: Any) -> None:
         self.table = table
         self.gateway = table.gateway
         self.txn = txn
@@ -100,7 +98,10 @@ class Transaction:
         """
         by_name = files_by_name(self.table, self.version_read)
         staged = []
-        with translate_spark_errors(), VectorFile(self.table) as vectors:
+        with (
+            translate_spark_errors(),
+            self._vector_file() as vectors,
+        ):
             for path, rows in victims:
                 file = by_name[relative_path(path, self.table.location)]
                 deleted = self.table.vectors.deleted_rows(file) | BitMap64(rows)
@@ -123,7 +124,10 @@ class Transaction:
         now_ms = clock.now_ms()
         used: set[str] = set()
         read: list[Any] = []
-        with translate_spark_errors(), VectorFile(self.table) as vectors:
+        with (
+            translate_spark_errors(),
+            self._vector_file() as vectors,
+        ):
             for path, deletes in by_file.items():
                 file = live.get(path)
                 if file is None:
@@ -140,6 +144,9 @@ class Transaction:
                     self._actions.append(self.gateway.parse_action(one.action))
             self.txn.trackFilesRead(self.gateway.seq(read))
         return used
+
+    def _vector_file(self) -> VectorFile:
+        return VectorFile(self.table.vectors, self.table.discard)
 
     def _joined(
         self, vectors: VectorFile, file: DataFile, deletes: Sequence[StagedDelete]
@@ -299,7 +306,7 @@ def _unchanging(add: str) -> str:
     return json.dumps(action)
 
 
-def files_by_name(table: "DeltaTable", version: int) -> dict[str, DataFile]:
+def files_by_name(table: DeltaRows, version: int) -> dict[str, DataFile]:
     """The live files at a version, by :func:`relative_path`."""
     return {relative_path(p, table.location): file for p, file in table.files(version).items()}
 

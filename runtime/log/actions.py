@@ -14,6 +14,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
+from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_metadata import TableMetadata
 
 ROWS_CHANGED = (
@@ -28,29 +29,10 @@ ROWS_CHANGED = (
     "num_deleted_rows",
 )
 """Metrics, of Delta's Spark and Rust writers, that say that a commit changed rows."""
-TIME_TAG = "ctsql.t"
-"""Tag of a file: the T of its rows, in a commit that several Ts share."""
 
 
 class Unreadable(ValueError):
     """A commit file is damaged; says how, in words that follow its name."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileAction:
-    """An ``add`` or ``remove``: ``line`` is the action's own JSON.
-
-    ``rows_count`` is the number of live rows (records less deletion vector), None if not known;
-    ``deleted_count`` the cardinality of the deletion vector; ``time`` the T of the rows, in a
-    commit that several Ts share.
-    """
-
-    path: str
-    data_change: bool
-    deleted_count: int
-    rows_count: int | None
-    line: str
-    time: int | None = None
 
 
 @dataclass(frozen=True)
@@ -63,8 +45,8 @@ class Commit:
 
     version: int
     time_ms: int
-    adds: tuple[FileAction, ...]
-    removes: tuple[FileAction, ...]
+    adds: tuple[DataFile, ...]
+    removes: tuple[DataFile, ...]
     change_paths: tuple[str, ...]
     transactions: tuple[tuple[str, int], ...]
     domains: tuple[tuple[str, str | None], ...]
@@ -203,8 +185,8 @@ def _actions(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def _commit(
     version: int, actions: Sequence[tuple[str, dict[str, Any]]], modified_ms: int
 ) -> Commit:
-    adds: list[FileAction] = []
-    removes: list[FileAction] = []
+    adds: list[DataFile] = []
+    removes: list[DataFile] = []
     transactions: list[tuple[str, int]] = []
     domains: list[tuple[str, str | None]] = []
     info: dict[str, Any] = {}
@@ -212,9 +194,9 @@ def _commit(
     table: TableMetadata | None = None
     for line, action in actions:
         if "add" in action:
-            adds.append(_file(action["add"], line))
+            adds.append(_file(line, action["add"]))
         elif "remove" in action:
-            removes.append(_file(action["remove"], line))
+            removes.append(_file(line, action["remove"]))
         elif "cdc" in action:
             change_paths.append(action["cdc"]["path"])
         elif "txn" in action:
@@ -241,20 +223,10 @@ def _commit(
     )
 
 
-def _file(action: dict[str, Any], line: str) -> FileAction:
-    vector = action.get("deletionVector") or {}
-    deleted = int(vector.get("cardinality", 0))
-    stats = json.loads(action["stats"]) if action.get("stats") else {}
-    records = stats.get("numRecords")
-    time = (action.get("tags") or {}).get(TIME_TAG)
-    return FileAction(
-        path=action["path"],
-        data_change=bool(action.get("dataChange", True)),
-        deleted_count=deleted,
-        rows_count=None if records is None else int(records) - deleted,
-        line=line,
-        time=None if time is None else int(time),
-    )
+def _file(line: str, action: dict[str, Any]) -> DataFile:
+    file = DataFile(line, action)
+    _ = file.path, file.rows_count, file.time  # so that damage is noticed here
+    return file
 
 
 def parse_checksum(text: str) -> dict[str, Any]:
@@ -273,5 +245,7 @@ def parse_checksum(text: str) -> dict[str, Any]:
         if domains is None
         else {d["domain"]: d["configuration"] for d in domains if not d.get("removed", False)},
         "table": TableMetadata(parsed["metadata"]) if parsed.get("metadata") else None,
-        "files": None if files is None else [(f["path"], json.dumps({"add": f})) for f in files],
+        "files": None
+        if files is None
+        else {f["path"]: DataFile(json.dumps({"add": f})) for f in files},
     }

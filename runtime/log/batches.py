@@ -22,6 +22,7 @@ Source: the Delta protocol, "Add File and Remove File", "Deletion Vectors".
 
 import json
 import re
+import uuid
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
@@ -33,7 +34,22 @@ from ctsql.catalog.times import CLOSED
 FORMAT = 2
 FORMAT_OF_ROWS = 1
 KIND = "ctsql batch"
+_WRITER = re.compile(r"w[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _OUTSIDE = re.compile(r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|(^|/)\.\.(/|$)")
+
+
+def new_writer_id() -> str:
+    """An id for one handle of one process, which stands in the metadata of every commit it makes.
+
+    So a person who looks at the log of an output sees how many wrote it and which of them won.
+    """
+    return f"w{uuid.uuid4()}"
+
+
+def check_writer_id(text: str) -> None:
+    """Refuse what is not ``w`` and a UUID in lower case; raises WRITER_ID_INVALID."""
+    if not _WRITER.fullmatch(text):
+        raise error("WRITER_ID_INVALID", text=text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +249,6 @@ def _path(value: Any) -> str:
 
 
 def _add(value: Any, path: str) -> str:
-    """Delta's ``add`` action for the path."""
     action: str = _is(str, value)
     add = _object(action).get("add")
     if not isinstance(add, dict) or add.get("path") != path:

@@ -21,7 +21,6 @@ from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.batches import Part, own_files
 from ctsql.runtime.log.protocol import Conflict, LogTransaction
 from ctsql.runtime.log.uppers import FAILURE, Uppers
-from ctsql.runtime.log.writer_ids import WriterId
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +103,7 @@ class Owner(Protocol):
 class Commits:
     """Makes the commits of one handle."""
 
-    def __init__(self, uppers: Uppers, writer: WriterId) -> None:
-        """Nothing is unresolved yet."""
+    def __init__(self, uppers: Uppers, writer: str) -> None:
         self.uppers = uppers
         self.table = uppers.table
         self.writer = writer
@@ -188,7 +186,6 @@ class Commits:
         return Committed(version)
 
     def _describe(self, txn: LogTransaction, write: Write) -> None:
-        """The actions of a commit beside its files."""
         txn.read_application(self.uppers.app)
         domains = list(write.domains)
         if write.new is not None:
@@ -199,12 +196,11 @@ class Commits:
             txn.set_domain(domain, configuration or "", removed=configuration is None)
 
     def _said(self, write: Write, token: str) -> str:
-        """The metadata of a commit."""
         said = {
             **write.metadata,
             "lower": write.expected,
             "token": token,
-            "writer": str(self.writer),
+            "writer": self.writer,
             "version_read": write.version_read,
         }
         if write.new is not None:

@@ -1,4 +1,4 @@
-"""A table's live data files, as its log describes them. Pure.
+"""A table's data files, as its log describes them. Pure.
 
 Source: the Delta protocol, "Add File and Remove File", "Deletion Vectors", "Per-file Statistics".
 """
@@ -8,28 +8,58 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
+TIME_TAG = "ctsql.t"
+"""Tag of a file: the T of its rows, in a commit that several Ts share."""
+
 
 class DataFile:
-    """A file that holds rows of a table.
+    """A file that holds rows of a table, as an ``add`` or a ``remove`` describes it.
 
     Attributes:
-        line: the ``add`` action that describes it, as JSON.
+        line: the action, as JSON.
     """
 
-    def __init__(self, line: str) -> None:
-        """The file that an action describes."""
+    def __init__(self, line: str, action: dict[str, Any] | None = None) -> None:
+        """The file that an action describes.
+
+        Args:
+            action: what the line says, where it was read already.
+        """
         self.line = line
+        if action is not None:
+            self.action = action
 
     @cached_property
     def action(self) -> dict[str, Any]:
         """What the action says; not to be changed."""
-        found: dict[str, Any] = json.loads(self.line)["add"]
-        return found
+        (found,) = json.loads(self.line).values()
+        return dict(found)
 
     @property
     def path(self) -> str:
         """Its path as the log writes it."""
         return str(self.action["path"])
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return int(self.action["size"])
+
+    @property
+    def partition(self) -> tuple[tuple[str, str | None], ...]:
+        """Its partition values, equal for files that may become one."""
+        return tuple(sorted((self.action.get("partitionValues") or {}).items()))
+
+    @property
+    def data_change(self) -> bool:
+        """Does the action change rows? That of an OPTIMIZE, for one, does not."""
+        return bool(self.action.get("dataChange", True))
+
+    @property
+    def time(self) -> int | None:
+        """The T of its rows, in a commit that several Ts share."""
+        time = (self.action.get("tags") or {}).get(TIME_TAG)
+        return None if time is None else int(time)
 
     @property
     def vector(self) -> dict[str, Any] | None:
@@ -66,6 +96,18 @@ class DataFile:
         """How many live rows it holds; None when the log does not say."""
         return None if self.records_count is None else self.records_count - self.deleted_count
 
+    @property
+    def deleted_share(self) -> float:
+        """Which part of its rows is deleted, between 0 and 1; 1 when it cannot be known."""
+        if not self.deleted_count:
+            return 0.0
+        return self.deleted_count / self.records_count if self.records_count else 1.0
+
+    @property
+    def live_bytes(self) -> int:
+        """About how large it is without its deleted rows."""
+        return round(self.size * (1 - self.deleted_share))
+
     def with_vector(self, vector: dict[str, Any]) -> Self:
         """The same file with another deletion vector, as a commit that changes rows adds it."""
         action = {**self.action, "deletionVector": vector, "dataChange": True}
@@ -82,36 +124,7 @@ class DataFile:
         return type(self)(json.dumps({"add": action}))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileStat:
-    """A live file.
-
-    Attributes:
-        path: as the log names it. size: in bytes. deleted: rows under its deletion vector.
-        rows: rows in the file, deleted ones included; None when it carries no statistics.
-        partition: its partition values, equal for files that may become one.
-    """
-
-    path: str
-    size: int
-    rows: int | None = None
-    deleted: int = 0
-    partition: tuple[tuple[str, str | None], ...] = ()
-
-    @property
-    def deleted_share(self) -> float:
-        """Which part of its rows is deleted, between 0 and 1; 1 when it cannot be known."""
-        if not self.deleted:
-            return 0.0
-        return self.deleted / self.rows if self.rows else 1.0
-
-    @property
-    def live_bytes(self) -> int:
-        """About how large it is without its deleted rows."""
-        return round(self.size * (1 - self.deleted_share))
-
-
-Bin = tuple[FileStat, ...]
+Bin = tuple[DataFile, ...]
 """Files that are rewritten together."""
 
 

@@ -25,7 +25,7 @@ from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.spans import Source, Span
 from ctsql.runtime.log.protocol import LogTable
-from ctsql.runtime.log.write_handle import FAILURE, Attempt, Committed, Output
+from ctsql.runtime.log.write_handle import FAILURE, Batch, Committed, Output
 
 FEATURE = "domainMetadata"
 _PASSING = ("HISTORY_LOST",)
@@ -190,8 +190,9 @@ def record(output: Output, failure: Failure) -> bool:
     """Try once to record a failure; True when that is done, or cannot be for this table."""
     if not output.table.has_feature(FEATURE):
         return True  # made by a version that recorded nothing
-    attempt = output.open(output.upper)
-    if not isinstance(attempt, Attempt) or failure.time < output.upper:
+    batch = output.open(output.upper)
+    if not isinstance(batch, Batch) or failure.time < output.upper:
         return False
-    outcome = attempt.record_failure(failure.to_json(), {"t": failure.time, "failed": True})
+    batch.domains[FAILURE] = failure.to_json()
+    outcome = output.commit(batch, None, {"t": failure.time, "failed": True})
     return isinstance(outcome, Committed)

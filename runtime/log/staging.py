@@ -92,14 +92,25 @@ class Batch:
     """A batch of one output for ``[lower, upper)``; see :mod:`ctsql.runtime.log.batches`.
 
     Attributes:
+        txn: what rows are staged by; None when it came as a text and is complete.
+        rebase: it may be committed on a newer version than the one it was made from.
         travelled: it came as a text, so it may be in already, or its files may be gone.
+        domains: the domain metadata that its commit writes, or (None) removes.
     """
 
-    def __init__(self, table: LogTable, text: BatchText, txn: LogTransaction | None = None) -> None:
-        """A batch to stage into (``txn``), or one that came as a text and is complete."""
+    def __init__(
+        self,
+        table: LogTable,
+        text: BatchText,
+        txn: LogTransaction | None = None,
+        *,
+        rebase: bool = True,
+    ) -> None:
         self._table = table
         self._text = text
-        self._txn = txn
+        self.txn = txn
+        self.rebase = rebase
+        self.domains: dict[str, str | None] = {}
         self._stagings: dict[int, Staging] = {}
         self._used_up = False
         self.travelled = txn is None
@@ -110,6 +121,11 @@ class Batch:
         parts = [s.part(time) for time, s in self._stagings.items()]
         staged = tuple(p for p in sorted(parts, key=lambda p: p.time) if p.inserts or p.deletes)
         return replace(self._text, parts=self._text.parts + staged)
+
+    @property
+    def lower(self) -> int:
+        """The upper that it expects."""
+        return self._text.lower
 
     @property
     def version_read(self) -> int:
@@ -124,10 +140,10 @@ class Batch:
             BATCH_USED_UP: it was appended, discarded or handed on, or came as a text.
         """
         self.check_usable()
-        if self._txn is None:
+        if self.txn is None:
             raise error("BATCH_USED_UP", detail="It came as a text and is complete.")
         check_bounds(self._text.lower, self._text.upper, [time])
-        return self._stagings.setdefault(time, Staging(self._table, self._txn))
+        return self._stagings.setdefault(time, Staging(self._table, self.txn))
 
     def start_anew(self, schema: str) -> None:
         """Make it the whole contents under other columns; what was staged before is deleted.
@@ -140,7 +156,7 @@ class Batch:
             staging.discard()
         self._stagings.clear()
         # A transaction of its own: once one has written files it takes no other columns.
-        txn = self._txn = self._table.begin()
+        txn = self.txn = self._table.begin()
         txn.set_columns(schema)
         self._text = replace(self._text, schema=schema, version=txn.version_read)
 

@@ -21,8 +21,9 @@ from ctsql.catalog.errors import error
 from ctsql.planner.due_times import InputNode, due_times, watched_inputs
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput, TaskWrite
 from ctsql.planner.updates import Update
-from ctsql.runtime.log.actions import TIME_TAG, Change, Commit, FileAction, classify, rows_added
+from ctsql.runtime.log.actions import Change, Commit, classify, rows_added
 from ctsql.runtime.log.batches import StagedFile
+from ctsql.runtime.log.data_files import TIME_TAG, DataFile
 from ctsql.runtime.log.protocol import LogTable
 from ctsql.runtime.log.uppers import Entry
 
@@ -188,7 +189,7 @@ class Commits(Protocol):
 
 def added_files(
     table: Commits, versions: Sequence[int], times: range | None = None
-) -> Iterator[FileAction]:
+) -> Iterator[DataFile]:
     """The files with rows that commits add.
 
     Args:

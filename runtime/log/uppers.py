@@ -85,11 +85,6 @@ class Uppers:
         """The version that the upper is as of; -1 before the first look."""
         return -1 if self._scanned_through is None else self._scanned_through
 
-    @property
-    def kept_count(self) -> int:
-        """How many entries are in memory."""
-        return len(self._entries)
-
     def follow(self, version: int) -> None:
         """Take in the commits up to a version."""
         if self._scanned_through is None and self.shared:

@@ -5,10 +5,12 @@ id's transaction version in the log: everything at times below it is known and d
 one Delta commit that holds the staged files, the deletion vectors, the transaction action with
 the new upper, and metadata; it goes in only if the upper is the expected one.
 
-    Rows --stage--> Batch --describe--> text --batch_of--> Batch --+
+    batch, open --> Batch --describe--> text --batch_of--> Batch --+
                       |                (another process)           +--> one commit, or dropped
                       +--------------------------------------------+
-    open --> Attempt: stages against one version, commits on that version only
+
+A batch of :meth:`Output.batch` goes in behind whatever was committed since; one of
+:meth:`Output.open` on the very version that it was computed from, or not at all.
 
 Why this cannot write twice: the transaction depends on the application id, so of two commits that
 read the same upper Delta lets one in and fails the other (ConcurrentTransactionException). A lost
@@ -16,9 +18,9 @@ answer is resolved by reading the log for the commit's token, never by trying ag
 
 I1: the upper never goes back.
 I2: a commit that is in moved the upper from `expected` to `new`, with new > expected.
-I3: staged files have one owner: the batch or attempt that staged them, or the text made of a
-    batch. An append takes them over and leaves none behind: after it they are in the table, or
-    deleted, or (when nobody can know) kept until the upper has moved and the log says which.
+I3: staged files have one owner: the batch that staged them, or the text made of it. An append
+    takes them over and leaves none behind: after it they are in the table, or deleted, or (when
+    nobody can know) kept until the upper has moved and the log says which.
 I4: a failure recorded beside the output holds until the upper moves. Recorded by the commit that
     moves the upper, it is what the output holds from there until the next such commit.
 I5: what is in the table, or may be, is never deleted: a text whose batch is in already, as when
@@ -35,47 +37,35 @@ test_batches_appended.py.
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.times import CLOSED
-from ctsql.runtime.log.batches import BatchText, check_bounds
+from ctsql.runtime.log.batches import BatchText, check_bounds, check_writer_id, new_writer_id
 from ctsql.runtime.log.commit import (
-    Appended,
+    Appended as Appended,
     Commits,
-    Committed,
-    Disturbed,
-    Outcome,
-    Unwritten,
-    UpperMismatch,
+    Committed as Committed,
+    Disturbed as Disturbed,
+    Outcome as Outcome,
+    Unwritten as Unwritten,
+    UpperMismatch as UpperMismatch,
     Write,
-    always_disturbed,
+    always_disturbed as always_disturbed,
 )
 from ctsql.runtime.log.protocol import LogTable, LogTransaction, RowsGone
-from ctsql.runtime.log.staging import Batch, Rows, Staging, discarded_on_error, schema_of
-from ctsql.runtime.log.uppers import FAILURE, NO_UPPER, Entry, Uppers
-from ctsql.runtime.log.writer_ids import WriterId
-
-__all__ = [
-    "FAILURE",
-    "NO_UPPER",
-    "Appended",
-    "Attempt",
-    "Batch",
-    "Committed",
-    "Disturbed",
-    "Entry",
-    "Outcome",
-    "Output",
-    "Rows",
-    "Unwritten",
-    "UpperMismatch",
-    "always_disturbed",
-]
+from ctsql.runtime.log.staging import Batch as Batch, Rows as Rows, discarded_on_error, schema_of
+from ctsql.runtime.log.uppers import (
+    FAILURE as FAILURE,
+    NO_UPPER as NO_UPPER,
+    Entry as Entry,
+    Uppers,
+)
 
 DISTURBED_TRIES_MAX = 50
 POLL_SECONDS_MIN = 0.002
 POLL_SECONDS_MAX = 0.1
+_Lost = TypeVar("_Lost", bound=UpperMismatch | Disturbed | Unwritten)
 
 
 class Output:
@@ -90,7 +80,7 @@ class Output:
         table: LogTable,
         app: str,
         *,
-        writer: WriterId | None = None,
+        writer: str | None = None,
         shared: bool = False,
         since: int = -1,
         begin: Callable[[], LogTransaction] | None = None,
@@ -105,7 +95,7 @@ class Output:
         """
         self.table = table
         self.app = app
-        self.writer = writer or WriterId.new()
+        self.writer = writer or new_writer_id()
         self.uppers = Uppers(table, app, shared=shared, since=since)
         self._begin = begin or table.begin
         self._commits = Commits(self.uppers, self.writer)
@@ -201,10 +191,20 @@ class Output:
             BOUNDS_BACKWARDS: upper < lower.
         """
         check_bounds(lower, upper, ())
+        return self._begun(self.table.begin(), lower, upper, rebase=True)
+
+    def open(self, expected: int) -> Batch | UpperMismatch:
+        """Start a batch that goes in only on the version it reads, with the upper ``expected``."""
         txn = self.table.begin()
+        self.follow(txn.version_read)
+        if self.upper != expected:
+            return UpperMismatch(self.upper, expected)
+        return self._begun(txn, expected, CLOSED, rebase=False)
+
+    def _begun(self, txn: LogTransaction, lower: int, upper: int, *, rebase: bool) -> Batch:
         text = BatchText(
             batch_id=str(uuid.uuid4()),
-            writer=str(self.writer),
+            writer=self.writer,
             table_id=self.table.table_id,
             app=self.app,
             lower=lower,
@@ -212,7 +212,7 @@ class Output:
             version=txn.version_read,
             parts=(),
         )
-        return Batch(self.table, text, txn)
+        return Batch(self.table, text, txn, rebase=rebase)
 
     def batch_of(self, text: str) -> Batch:
         """The batch of a text; it, and no longer the text, owns the files.
@@ -229,7 +229,7 @@ class Output:
                 detail=f"It is for table {read.table_id}, application {read.app}; this is table "
                 f"{self.table.table_id}, application {self.app}.",
             )
-        WriterId.parse(read.writer)
+        check_writer_id(read.writer)
         return Batch(self.table, read)
 
     # ---- writing
@@ -297,17 +297,17 @@ class Output:
                     batch.cut(current)
                 own += self._staged([r for r in rows if r.time >= current], lower, upper)
                 rows = []
-                outcome = self._try_batches(batches + own, current, upper, metadata or {})
-                if outcome is not None:
+                outcome = self._try(batches + own, current, upper, metadata or {})
+                if isinstance(outcome, Committed):
                     return outcome
+                if isinstance(outcome, Disturbed):
+                    return self._lost(batches + own, outcome)
             raise always_disturbed(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
-    def drop(self, batch: Batch) -> "Committed | UpperMismatch":
+    def drop(self, batch: Batch) -> Committed | UpperMismatch:
         """Delete an outdated batch; Committed when it turns out to be in already (I5)."""
         batch.check_usable()
-        lost = UpperMismatch(self.fetch_recent_upper(), batch.text.lower)
-        outcome = self._lost([batch], lost)
-        return outcome if isinstance(outcome, Committed) else lost
+        return self._lost([batch], UpperMismatch(self.fetch_recent_upper(), batch.lower))
 
     def _checked(
         self, changes: Sequence[Batch | Rows], lower: int, upper: int
@@ -321,10 +321,10 @@ class Output:
             raise error("BATCH_USED_UP", detail="It is given twice.")
         for batch in batches:
             batch.check_usable()
-            if (batch.text.lower, batch.text.upper) != (lower, upper):
+            if (batch.lower, batch.text.upper) != (lower, upper):
                 raise error(
                     "BATCH_BOUNDS_DIFFER",
-                    detail=f"It is for [{batch.text.lower}, {batch.text.upper}), the call for "
+                    detail=f"It is for [{batch.lower}, {batch.text.upper}), the call for "
                     f"[{lower}, {upper}).",
                 )
             if (batch.text.table_id, batch.text.app) != (self.table.table_id, self.app):
@@ -345,18 +345,37 @@ class Output:
                 batch.at(r.time).stage(r.rows)
         return [batch]
 
+    def commit(self, batch: Batch, new: int | None, metadata: Mapping[str, Any]) -> Outcome:
+        """Commit one batch at its own lower; it is used up, and deleted when it is not in.
+
+        Args:
+            new: the upper (exclusive) after it; None leaves the upper, and the commit stands
+                beside it.
+
+        Raises:
+            COMMIT_UNKNOWN: the commit failed and the log cannot be read to find out.
+        """
+        if new is not None and new <= batch.lower:
+            raise error(
+                "INTERNAL_ERROR",
+                invariant="a commit moves the upper forward",
+                detail=f"{self.table.location}: from {batch.lower} to {new}.",
+            )
+        with discarded_on_error([batch]):
+            return self._append([batch], batch.lower, new, metadata)
+
     def _append(
-        self, batches: list[Batch], expected: int, new: int, metadata: Mapping[str, Any]
-    ) -> Appended:
+        self, batches: list[Batch], expected: int, new: int | None, metadata: Mapping[str, Any]
+    ) -> Outcome:
         for _ in range(DISTURBED_TRIES_MAX):
-            outcome = self._try_batches(batches, expected, new, metadata)
-            if outcome is not None:
+            outcome = self._try(batches, expected, new, metadata)
+            if isinstance(outcome, Committed):
                 return outcome
-            if self.upper != expected:
-                return self._lost(batches, UpperMismatch(self.upper, expected))
+            if outcome is not None:
+                return self._lost(batches, outcome)
         raise always_disturbed(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
-    def _lost(self, batches: Sequence[Batch], outcome: Appended) -> Appended:
+    def _lost(self, batches: Sequence[Batch], outcome: _Lost) -> Committed | _Lost:
         """Delete what lost, except batches that turn out to be in already (I5)."""
         found = [self._version_of(batch) for batch in batches]
         for batch, version in zip(batches, found, strict=True):
@@ -376,121 +395,41 @@ class Output:
                 return v
         return None
 
-    def _try_batches(
-        self, batches: Sequence[Batch], expected: int, new: int, metadata: Mapping[str, Any]
-    ) -> Appended | None:
-        """Commit batches once; None when it is worth another look."""
-        txn = self._begin()
-        self.follow(txn.version_read)
-        if self.upper != expected:
-            return None
+    def _try(
+        self,
+        batches: Sequence[Batch],
+        expected: int,
+        new: int | None,
+        metadata: Mapping[str, Any],
+    ) -> Outcome | None:
+        """Commit once; None when another commit came first and this one may go in behind it."""
+        txn = next((batch.txn for batch in batches if not batch.rebase), None)
+        rebase = txn is None
+        if txn is None:
+            txn = self._begin()
+            self.follow(txn.version_read)
+            if self.upper != expected:
+                return UpperMismatch(self.upper, expected)
         for batch in batches:
             batch.check_files()
-        parts = [part for batch in batches for part in batch.text.parts]
+        texts = [batch.text for batch in batches]
+        parts = [part for text in texts for part in text.parts]
         said = dict(metadata)
         times = sorted({part.time for part in parts})
-        if times not in ([], [new - 1]):
+        if new is not None and times not in ([], [new - 1]):
             said["times"] = times  # the upper alone does not tell them
         if travelled := [batch.text.batch_id for batch in batches if batch.travelled]:
             said["batches"] = travelled
-        read = min((batch.text.version for batch in batches), default=txn.version_read)
-        schema = schema_of(batches)
-        write = Write(expected=expected, new=new, version_read=read, metadata=said, schema=schema)
+        write = Write(
+            expected=expected,
+            new=new,
+            version_read=min((text.version for text in texts), default=txn.version_read),
+            metadata=said,
+            schema=schema_of(batches),
+            domains=tuple(domain for batch in batches for domain in batch.domains.items()),
+        )
         try:
             outcome = self._commits.commit(txn, write, parts, batches)
         except RowsGone:
-            return self._lost(batches, Disturbed())
-        return outcome if isinstance(outcome, Committed) else None
-
-    # ---- one commit
-
-    def open(self, expected: int) -> "Attempt | UpperMismatch":
-        """Start a write that goes in only if the upper is still ``expected``."""
-        txn = self.table.begin()
-        self.follow(txn.version_read)
-        if self.upper != expected:
-            return UpperMismatch(self.upper, expected)
-        return Attempt(self, txn, expected)
-
-
-class Attempt(Staging):
-    """One write under way, computed from the very version that it is committed on.
-
-    Ends with :meth:`commit` or :meth:`abandon`.
-    """
-
-    def __init__(self, output: Output, txn: LogTransaction, expected: int) -> None:
-        """A write that goes in only if the upper is still ``expected``."""
-        super().__init__(output.table, txn)
-        self.output = output
-        self.txn = txn
-        self.expected = expected
-        self.version_read: int = txn.version_read
-        self._domains: list[tuple[str, str | None]] = []
-
-    def set_domain(self, domain: str, configuration: str | None) -> None:
-        """Write or (None) remove a domain metadata action."""
-        self._domains.append((domain, configuration))
-
-    def abandon(self) -> None:
-        """Give up: delete what was staged, unless it is in or may be."""
-        self.discard()
-
-    def record_failure(self, text: str, metadata: Mapping[str, Any]) -> Outcome:
-        """Commit why nothing can be written at the due time; the upper stays.
-
-        Raises:
-            COMMIT_UNKNOWN: as for :meth:`commit`.
-        """
-        self.set_domain(FAILURE, text)
-        return self.commit_beside(metadata)
-
-    def commit_beside(self, metadata: Mapping[str, Any]) -> Outcome:
-        """Commit what is staged and the domains that are set; the upper stays.
-
-        Raises:
-            COMMIT_UNKNOWN: as for :meth:`commit`.
-        """
-        return self._commit(None, metadata)
-
-    def commit(
-        self, new: int, metadata: Mapping[str, Any], *, failure: str | None = None
-    ) -> Outcome:
-        """Commit with the new upper (exclusive, past the expected one).
-
-        Args:
-            failure: from here on the contents are an error, and this is why.
-
-        Raises:
-            COMMIT_UNKNOWN: the commit failed and the log cannot be read to find out.
-        """
-        if new <= self.expected:
-            raise error(
-                "INTERNAL_ERROR",
-                invariant="a commit moves the upper forward",
-                detail=f"{self.output.table.location}: from {self.expected} to {new}.",
-            )
-        if failure is not None:
-            self.set_domain(FAILURE, failure)
-        return self._commit(new, metadata)
-
-    def _commit(self, new: int | None, metadata: Mapping[str, Any]) -> Outcome:
-        """Commit; the upper stays when ``new`` is None. What lost is deleted."""
-        write = Write(
-            expected=self.expected,
-            new=new,
-            version_read=self.version_read,
-            metadata=metadata,
-            domains=tuple(self._domains),
-        )
-        part = self.part(self.expected)
-        try:
-            outcome = self.output._commits.commit(self.txn, write, [part], [self])
-        except RowsGone:
-            outcome = Disturbed()
-        except BaseException:
-            self.abandon()
-            raise
-        if not isinstance(outcome, Committed):
-            self.abandon()
-        return outcome
+            return Disturbed()
+        return None if rebase and isinstance(outcome, Disturbed) else outcome

@@ -17,7 +17,7 @@ files with deletion vectors took 0.6 s, in 8 files of a million rows together 0.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ctsql.runtime.log.data_files import Bin, FileStat
+from ctsql.runtime.log.data_files import Bin, DataFile
 
 MEBIBYTE = 1024 * 1024
 
@@ -63,10 +63,10 @@ THOROUGH = Limits(
 """What a MAINTAIN statement goes for: no second small file, no deleted row."""
 
 
-def choose(files: Iterable[FileStat], limits: Limits) -> tuple[Bin, ...]:
+def choose(files: Iterable[DataFile], limits: Limits) -> tuple[Bin, ...]:
     """The files to rewrite now, one new file a bin; none while the limits are kept (K1)."""
     live = sorted(files, key=lambda f: (f.partition, f.path))
-    partitions: dict[tuple[tuple[str, str | None], ...], list[FileStat]] = {}
+    partitions: dict[tuple[tuple[str, str | None], ...], list[DataFile]] = {}
     for file in live:
         partitions.setdefault(file.partition, []).append(file)
     worn = _is_worn(live, limits)
@@ -83,18 +83,21 @@ def choose(files: Iterable[FileStat], limits: Limits) -> tuple[Bin, ...]:
     return _within(bins, limits.batch_bytes)
 
 
-def _is_worn(files: Sequence[FileStat], limits: Limits) -> bool:
+def _is_worn(files: Sequence[DataFile], limits: Limits) -> bool:
     """Are so many rows deleted that reads are slowed?"""
-    deleted = sum(f.deleted for f in files)
+    deleted = sum(f.deleted_count for f in files)
     if deleted <= limits.deleted_rows:
         return False
-    rows = sum(f.rows or 0 for f in files)
-    return any(f.rows is None and f.deleted for f in files) or deleted > limits.deleted_share * rows
+    rows = sum(f.records_count or 0 for f in files)
+    return (
+        any(f.records_count is None and f.deleted_count for f in files)
+        or deleted > limits.deleted_share * rows
+    )
 
 
-def _packed(files: Sequence[FileStat], file_bytes: int) -> list[Bin]:
+def _packed(files: Sequence[DataFile], file_bytes: int) -> list[Bin]:
     """Bins of at most so many live bytes; the largest file first, into the first that has room."""
-    bins: list[list[FileStat]] = []
+    bins: list[list[DataFile]] = []
     room: list[int] = []
     for file in sorted(files, key=lambda f: (-f.live_bytes, f.path)):
         at = next((i for i, left in enumerate(room) if file.live_bytes <= left), None)
@@ -104,7 +107,7 @@ def _packed(files: Sequence[FileStat], file_bytes: int) -> list[Bin]:
         else:
             bins[at].append(file)
             room[at] -= file.live_bytes
-    return [tuple(b) for b in bins if len(b) > 1 or b[0].deleted]
+    return [tuple(b) for b in bins if len(b) > 1 or b[0].deleted_count]
 
 
 def _within(bins: Sequence[Bin], batch_bytes: int) -> tuple[Bin, ...]:

@@ -21,13 +21,12 @@ Source: the Delta protocol, "Deletion Vectors" (where a vector's file is), "Chan
 """
 
 import base64
-import json
 import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import unquote
 
 from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.log.data_files import StoredFile
+from ctsql.runtime.log.data_files import DataFile, StoredFile
 
 DAY_MS = 86_400_000
 RETAIN_DEFAULT_MS = 7 * DAY_MS
@@ -45,15 +44,14 @@ _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?
 _UUID_LENGTH = 20  # of a UUID in Z85
 
 
-def named_by(action_line: str) -> set[str]:
-    """The files that an add, a remove or a cdc action names, relative and decoded.
+def named_by(file: DataFile) -> set[str]:
+    """The files that an action names, relative and decoded.
 
-    >>> sorted(named_by('{"add": {"path": "a%20b.parquet", "deletionVector": null}}'))
+    >>> sorted(named_by(DataFile('{"add": {"path": "a%20b.parquet", "deletionVector": null}}')))
     ['a b.parquet']
     """
-    (action,) = json.loads(action_line).values()
-    found = {unquote(action["path"])}
-    vector = vector_file(action.get("deletionVector"))
+    found = {unquote(file.path)}
+    vector = vector_file(file.vector)
     return found | {vector} if vector is not None else found
 
 
@@ -75,19 +73,19 @@ def vector_file(descriptor: dict[str, object] | None) -> str | None:
     return f"{folder}/{name}" if folder else name
 
 
-def needed_files(live: Iterable[str], after_floor: Iterable[Commit]) -> set[str]:
+def needed_files(live: Iterable[DataFile], after_floor: Iterable[Commit]) -> set[str]:
     """The files that somebody may still read (N1).
 
     Args:
-        live: the add actions of the newest version, as JSON. after_floor: every commit above the
+        live: those of the newest version. after_floor: every commit above the
             floor, the newest included.
     """
     needed: set[str] = set()
-    for line in live:
-        needed |= named_by(line)
+    for file in live:
+        needed |= named_by(file)
     for commit in after_floor:
         for action in (*commit.removes, *commit.adds):
-            needed |= named_by(action.line)
+            needed |= named_by(action)
         needed.update(unquote(path) for path in commit.change_paths)
     return needed
 
@@ -97,7 +95,7 @@ def named_below(commits: Iterable[Commit]) -> set[str]:
     named: set[str] = set()
     for commit in commits:
         for action in (*commit.removes, *commit.adds):
-            named |= named_by(action.line)
+            named |= named_by(action)
         named.update(unquote(path) for path in commit.change_paths)
     return named
 

@@ -58,7 +58,7 @@ def plan(table: DeltaTable, *, floor: int, log_floor: int | None, unnamed_before
     newest = table.version()
     first = adapter.first_logged(table)
     floor = max(floor, first)
-    live = adapter.live_lines(table, newest)
+    live = table.files(newest).values()
     after = [table.commit_at(v) for v in range(floor + 1, newest + 1)]
     needed = _relative(table, retention.needed_files(live, after))
     named = _relative(table, retention.named_below(_below(table, floor, first, unnamed_before_ms)))

@@ -133,7 +133,6 @@ class Service:
     # ---- ticking
 
     def _tick(self, engine: Engine) -> None:
-        """Bring every output up to now."""
         self._failures.clear()
         self._said = 0
         begun = time.monotonic()
@@ -150,7 +149,8 @@ class Service:
             self.on_time(now)
             if not self._said:
                 seconds = time.monotonic() - begun
-                self._say(Event(kind=EventKind.REACHED, at=_clock(), time=now, seconds=seconds))
+                at = clock.now_ms()
+                self._say(Event(kind=EventKind.REACHED, at=at, time=now, seconds=seconds))
 
     def _bring_all_up(self, engine: Engine, now: int) -> None:
         """Bring each output up once all that it reads is there; leave what waits for a failed one.
@@ -205,7 +205,7 @@ class Service:
             self._fail(item, problem, version=version, until=now)
             return False
         if self._troubles.pop(item.id, None) is not None:
-            self._say(Event(kind=EventKind.RECOVERED, at=_clock(), name=str(item.name)))
+            self._say(Event(kind=EventKind.RECOVERED, at=clock.now_ms(), name=str(item.name)))
         return True
 
     def _is_worth_trying(self, engine: Engine, item: Item, trouble: Trouble, now: int) -> bool:
@@ -240,7 +240,7 @@ class Service:
         )
         if before is None or before.text != text:
             name = str(item.name) if item is not None else None
-            self._say(Event.of_failure(problem, at=_clock(), name=name))
+            self._say(Event.of_failure(problem, at=clock.now_ms(), name=name))
 
     def _wrote(self, engine: Engine, object_id: str, entry: Entry, seconds: float) -> None:
         """One commit of ours; those that only move the upper are not worth a line."""
@@ -256,7 +256,7 @@ class Service:
             self._say(
                 Event(
                     kind=EventKind.FAILED,
-                    at=_clock(),
+                    at=clock.now_ms(),
                     name=str(item.name),
                     time=entry.upper - 1,
                     condition="TASK_FAILED",
@@ -267,7 +267,7 @@ class Service:
         self._say(
             Event(
                 kind=EventKind.WROTE,
-                at=_clock(),
+                at=clock.now_ms(),
                 name=str(item.name),
                 time=entry.upper - 1,
                 version=entry.version,
@@ -298,7 +298,3 @@ def _newest(table: DeltaTable) -> int:
 def _ends(problem: CtsqlError) -> bool:
     """Does it end the service: Spark is gone, or the tick was cancelled?"""
     return problem.condition == "STATEMENT_CANCELLED" or is_lost(problem)
-
-
-def _clock() -> int:
-    return int(time.time() * 1000)

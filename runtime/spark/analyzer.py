@@ -42,13 +42,7 @@ class EmptySources:
             return empty(self._session, self.own[object_id])
         return empty(self._session, self._columns_of(object_id))
 
-    def inserts(self, object_id: str, at: int) -> DataFrame:
-        """An empty table like the object."""
-        return self.contents(object_id, at)
-
-    def deletes(self, object_id: str, at: int) -> DataFrame:
-        """An empty table like the object."""
-        return self.contents(object_id, at)
+    inserts = deletes = contents
 
     def changes(self, object_id: str, at: int) -> DataFrame:
         """An empty table like the object, with their copies."""

@@ -88,7 +88,6 @@ class _Reader:
         self._kinds: dict[str, str] = {}
 
     def plan(self, plan: Any) -> Plan:
-        """A node and those below it."""
         children = list(_items(plan.children()))
         parts = []
         for part in _items(plan.productIterator()):
@@ -123,7 +122,6 @@ class _Reader:
         return known
 
     def _part(self, thing: Any) -> Any:
-        """An argument of a node or of an expression."""
         if thing is None or isinstance(thing, str | int | float | bool | bytes):
             return thing
         name = str(thing.getClass().getName())

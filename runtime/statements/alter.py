@@ -11,27 +11,17 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
-from ctsql.planner.syntax.ast import (
-    CommentOn,
-    DropObject,
-    RefreshView,
-    RenameObject,
-    ResumeTask,
-)
+from ctsql.planner.syntax import ast as st
 from ctsql.runtime.statements.failed_task import retry_failed, skip_failed
-from ctsql.runtime.statements.name_resolution import Namespace, check_free
+from ctsql.runtime.statements.name_resolution import OnNames, check_free
 from ctsql.runtime.statements.refresh_view import refresh_view
 from ctsql.runtime.warehouse.table_checks import is_replaced
 
 
-class Alteration:
+class Alteration(OnNames):
     """DROP, RENAME, COMMENT and REFRESH; each method gives the status line."""
 
-    def __init__(self, names: Namespace) -> None:
-        self.names = names
-        self.engine = names.engine
-
-    def drop(self, statement: DropObject) -> str:
+    def drop(self, statement: st.DropObject) -> str:
         """DROP <kind>; with CASCADE everything that reads it too."""
         keyword = statement.kind.keyword
         if statement.kind is ObjectKind.SCHEMA:
@@ -76,7 +66,7 @@ class Alteration:
             hint=f"Drop all of it: DROP CONTINUAL TASK {task.name}",
         )
 
-    def _drop_schema(self, statement: DropObject) -> str:
+    def _drop_schema(self, statement: st.DropObject) -> str:
         schema = statement.target.parts[-1]
         catalog = self.engine.refresh_catalog()
         if fold(schema) not in catalog.schemas:
@@ -119,7 +109,7 @@ class Alteration:
                 if ours:
                     self.engine.gateway.delete_tree(item.location)
 
-    def rename(self, statement: RenameObject) -> str:
+    def rename(self, statement: st.RenameObject) -> str:
         """ALTER <kind> name RENAME TO new."""
         item = self.names.of_kind(statement.target, statement.kind)
         new = statement.new
@@ -134,7 +124,7 @@ class Alteration:
         self.engine.refresh_catalog()
         return f"ALTER {statement.kind.keyword}"
 
-    def resume(self, statement: ResumeTask) -> str:
+    def resume(self, statement: st.ResumeTask) -> str:
         """ALTER CONTINUAL TASK name RETRY or SKIP."""
         item = self.names.of_kind(statement.target, ObjectKind.CONTINUAL_TASK)
         if statement.skip:
@@ -142,7 +132,7 @@ class Alteration:
         retry_failed(self.engine, item)
         return "ALTER CONTINUAL TASK"
 
-    def comment(self, statement: CommentOn) -> str:
+    def comment(self, statement: st.CommentOn) -> str:
         """COMMENT ON <kind> name or COLUMN name.column IS text or NULL."""
         if statement.kind is None:
             item = self.engine.refresh_catalog().get(
@@ -169,7 +159,7 @@ class Alteration:
         self.engine.refresh_catalog()
         return "COMMENT"
 
-    def refresh(self, statement: RefreshView) -> str:
+    def refresh(self, statement: st.RefreshView) -> str:
         """REFRESH MATERIALIZED VIEW name [FULL]."""
         item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW)
         refresh_view(self.engine, item, full=statement.full)

@@ -15,22 +15,11 @@ from dataclasses import replace
 from ctsql.catalog.errors import DataError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Revision
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.binding import Binder, Bound, bind_task
-from ctsql.planner.syntax import parse, splice
-from ctsql.planner.syntax.ast import (
-    BodyStatement,
-    CreateContinualTask,
-    Edit,
-    Option,
-    RelationRef,
-    ReplaceBody,
-    SetTaskOptions,
-    SwitchTask,
-)
+from ctsql.planner.binding import Bound, bind_task
+from ctsql.planner.syntax import ast as st, parse, splice
 from ctsql.runtime.engine import Engine
-from ctsql.runtime.spark.analyzer import SparkAnalyst
 from ctsql.runtime.statements.failed_task import retry_failed
-from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.name_resolution import Namespace, OnNames
 from ctsql.runtime.statements.show import current_definition
 from ctsql.runtime.tasks.progress import complete_through, failure_of
 from ctsql.runtime.tasks.sink import TaskSink
@@ -39,14 +28,10 @@ from ctsql.runtime.warehouse.timeline import TaskState
 DONE = "ALTER CONTINUAL TASK"
 
 
-class TaskAlteration:
+class TaskAlteration(OnNames):
     """ALTER CONTINUAL TASK ... AS, SET, RESET, SUSPEND, RESUME; each gives the status line."""
 
-    def __init__(self, names: Namespace) -> None:
-        self.names = names
-        self.engine = names.engine
-
-    def switch(self, statement: SwitchTask) -> str:
+    def switch(self, statement: st.SwitchTask) -> str:
         """SUSPEND or RESUME; nothing happens when it is so already."""
         item = self._item(statement.target)
         self.engine.mint()
@@ -59,16 +44,16 @@ class TaskAlteration:
         )
         return DONE
 
-    def replace_body(self, statement: ReplaceBody) -> str:
+    def replace_body(self, statement: st.ReplaceBody) -> str:
         """AS ( statements ): the new body runs from the next T on."""
         item, old = self._definition(statement.target)
         edits = [
             *_column_list(item, old),
-            Edit(span=old.body_span, text=statement.body_span.text),
+            st.Edit(span=old.body_span, text=statement.body_span.text),
         ]
         return self._redefine(item, splice(old.span, edits).text, statement.body)
 
-    def set_options(self, statement: SetTaskOptions) -> str:
+    def set_options(self, statement: st.SetTaskOptions) -> str:
         """SET (option = value, ...), or RESET (option, ...)."""
         item, old = self._definition(statement.target)
         kept = {o.name: o for o in old.options if o.name not in statement.reset}
@@ -78,10 +63,10 @@ class TaskAlteration:
 
     # ---- definitions
 
-    def _item(self, ref: RelationRef) -> Item:
+    def _item(self, ref: st.RelationRef) -> Item:
         return self.names.of_kind(ref, ObjectKind.CONTINUAL_TASK)
 
-    def _definition(self, ref: RelationRef) -> tuple[Item, CreateContinualTask]:
+    def _definition(self, ref: st.RelationRef) -> tuple[Item, st.CreateContinualTask]:
         """The task, and its definition of today under the names of today."""
         item = self._item(ref)
         self.engine.timeline.refresh()
@@ -90,7 +75,7 @@ class TaskAlteration:
         text = current_definition(self.engine, self.engine.relations.current(item))
         return item, _parsed(text, item)
 
-    def _redefine(self, item: Item, text: str, body: tuple[BodyStatement, ...] | None) -> str:
+    def _redefine(self, item: Item, text: str, body: tuple[st.BodyStatement, ...] | None) -> str:
         """Let another definition be in force from the next T on.
 
         Args:
@@ -115,14 +100,10 @@ class TaskAlteration:
         self._forget(item)
         return DONE
 
-    def _bound(self, item: Item, statement: CreateContinualTask) -> Bound:
+    def _bound(self, item: Item, statement: st.CreateContinualTask) -> Bound:
         engine = self.engine
-        catalog, columns_of = engine.catalog, engine.relations.columns_now
-        analyst = SparkAnalyst(
-            engine.session, lambda object_id: columns_of(catalog.items[object_id])
-        )
-        binder = Binder(catalog, item.search_schema, analyst, columns_of=columns_of)
-        return bind_task(binder, statement, item, catalog.outputs_of(item))
+        binder = Namespace(engine, item.search_schema).binder()
+        return bind_task(binder, statement, item, engine.catalog.outputs_of(item))
 
     def _check_cycle(self, item: Item, bound: Bound, span: Span) -> None:
         """What the new body reads may not read the task."""
@@ -191,26 +172,26 @@ class TaskAlteration:
         engine.refresh_catalog()
 
 
-def _parsed(text: str, item: Item) -> CreateContinualTask:
+def _parsed(text: str, item: Item) -> st.CreateContinualTask:
     statement = parse(Source(text, f"definition of {item.name}").whole())
-    assert isinstance(statement, CreateContinualTask)  # the definition of a task
+    assert isinstance(statement, st.CreateContinualTask)  # the definition of a task
     return statement
 
 
-def _column_list(item: Item, old: CreateContinualTask) -> Sequence[Edit]:
+def _column_list(item: Item, old: st.CreateContinualTask) -> Sequence[st.Edit]:
     """The columns, where they were told from the first INSERT: they stay what they are."""
     if old.columns or old.outputs:
         return ()
     place = Span(old.span.source, old.target.span.stop, old.target.span.stop)
-    return (Edit(span=place, text=f" ({', '.join(c.ddl() for c in item.columns)})"),)
+    return (st.Edit(span=place, text=f" ({', '.join(c.ddl() for c in item.columns)})"),)
 
 
-def _options_edit(old: CreateContinualTask, options: list[Option]) -> Edit:
+def _options_edit(old: st.CreateContinualTask, options: list[st.Option]) -> st.Edit:
     text = f"WITH ({', '.join(o.span.text for o in options)})" if options else ""
     if old.options_span is not None:
-        return Edit(span=old.options_span, text=text)
+        return st.Edit(span=old.options_span, text=text)
     start = old.as_span.start
-    return Edit(span=Span(old.span.source, start, start), text=f"{text} " if text else "")
+    return st.Edit(span=Span(old.span.source, start, start), text=f"{text} " if text else "")
 
 
 def bind_task_state(

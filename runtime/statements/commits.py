@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import Name
 from ctsql.catalog.times import CLOSED
@@ -40,13 +39,8 @@ def commits(engine: Engine, name: Name) -> list[ObjectCommit]:
         item = engine.refresh_catalog().get(name)
         engine.timeline.refresh()
         if item.location is None:
-            raise error(
-                "WRONG_OBJECT_KIND",
-                name=str(item.name),
-                found=item.kind.value,
-                wanted="object with a table of its own",
-                hint="Ask for what it reads, or for what it writes.",
-            )
+            hint = "Ask for what it reads, or for what it writes."
+            raise item.wrong_kind("object with a table of its own", hint)
         table = engine.warehouse.relations.table(item)
         return [
             ObjectCommit(t, version, table.commit_at(version).metadata)

@@ -17,19 +17,12 @@ from ctsql.catalog.schemas import same_columns
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
 from ctsql.planner.binding.checks import check_not_void, check_updatable
-from ctsql.planner.syntax.ast import (
-    CreateContinualTask,
-    CreateMaterializedView,
-    CreateSchema,
-    CreateTable,
-    CreateView,
-    RelationRef,
-)
+from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.dml import run_on_table
-from ctsql.runtime.statements.name_resolution import Namespace, check_free, drop_text
+from ctsql.runtime.statements.name_resolution import OnNames, check_free, drop_text
 from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_strict
@@ -37,14 +30,10 @@ from ctsql.runtime.warehouse.replaced_views import table_columns, table_schema
 from ctsql.runtime.warehouse.table_checks import identified
 
 
-class Creation:
+class Creation(OnNames):
     """The CREATE statements; each method gives the status line."""
 
-    def __init__(self, names: Namespace) -> None:
-        self.names = names
-        self.engine = names.engine
-
-    def create_schema(self, statement: CreateSchema) -> str:
+    def create_schema(self, statement: st.CreateSchema) -> str:
         """CREATE SCHEMA."""
 
         def with_schema(current: Catalog) -> Catalog:
@@ -63,7 +52,7 @@ class Creation:
         self.engine.refresh_catalog()
         return "CREATE SCHEMA"
 
-    def create_table(self, statement: CreateTable) -> str:
+    def create_table(self, statement: st.CreateTable) -> str:
         """CREATE TABLE, with columns, AS SELECT, or attached; gives the status line."""
         name = self.names.free(statement.target, ObjectKind.TABLE, quiet=statement.if_not_exists)
         if name is None:
@@ -91,7 +80,7 @@ class Creation:
         self.engine.mint()
         return "CREATE TABLE"
 
-    def _attached(self, item: Item, statement: CreateTable) -> Item:
+    def _attached(self, item: Item, statement: st.CreateTable) -> Item:
         gateway = self.engine.gateway
         location = gateway.qualified(statement.location or "")
         if not gateway.exists(location):
@@ -124,7 +113,7 @@ class Creation:
             table_id=warehouse.relations.table(item).table_id,
         )
 
-    def create_view(self, statement: CreateView) -> str:
+    def create_view(self, statement: st.CreateView) -> str:
         """CREATE [OR REPLACE] VIEW."""
         old = self._replaced(statement.target, ObjectKind.VIEW, statement.or_replace)
         name = (
@@ -146,20 +135,14 @@ class Creation:
             self._register(item)
         return "CREATE VIEW"
 
-    def _replaced(self, ref: RelationRef, kind: ObjectKind, or_replace: bool) -> Item | None:
+    def _replaced(self, ref: st.RelationRef, kind: ObjectKind, or_replace: bool) -> Item | None:
         """The object that OR REPLACE replaces, if there is one."""
         found = self.engine.refresh_catalog().find(qualify(ref, self.names.search_schema))
         if not or_replace or found is None:
             return None
         if found.kind is not kind:
-            raise error(
-                "WRONG_OBJECT_KIND",
-                span=ref.span,
-                name=str(found.name),
-                found=found.kind.value,
-                wanted=kind.value,
-                hint=f"Drop it first: {drop_text(self.engine.catalog, found)}",
-            )
+            hint = f"Drop it first: {drop_text(self.engine.catalog, found)}"
+            raise found.wrong_kind(kind.value, hint, ref.span)
         return found
 
     def _check_replacement(self, catalog: Catalog, old: Item, new: Item, span: Span) -> None:
@@ -181,7 +164,7 @@ class Creation:
                 dependants=f"The new columns differ, and it is read by {names}.",
             )
 
-    def create_materialized_view(self, statement: CreateMaterializedView) -> str:
+    def create_materialized_view(self, statement: st.CreateMaterializedView) -> str:
         """CREATE [OR REPLACE] MATERIALIZED VIEW; its first contents are written at once."""
         kind = ObjectKind.MATERIALIZED_VIEW
         old = self._replaced(statement.target, kind, statement.or_replace)
@@ -197,7 +180,7 @@ class Creation:
         self._create_output(item, bound)
         return "CREATE MATERIALIZED VIEW"
 
-    def _replace_materialized_view(self, old: Item, statement: CreateMaterializedView) -> str:
+    def _replace_materialized_view(self, old: Item, statement: st.CreateMaterializedView) -> str:
         """The same table goes on under another query: the next T writes the difference.
 
         With other columns it writes all rows. Then, and with refresh times, which are counted
@@ -253,7 +236,7 @@ class Creation:
                 )
         return current.items[old.id]
 
-    def create_task(self, statement: CreateContinualTask) -> str:
+    def create_task(self, statement: st.CreateContinualTask) -> str:
         """CREATE CONTINUAL TASK; with SNAPSHOT its first run happens at once."""
         kind = ObjectKind.CONTINUAL_TASK
         name = self.names.free(statement.target, kind, quiet=statement.if_not_exists)
@@ -354,7 +337,7 @@ def _completed(outputs: Sequence[Item], task: Item, bound: Bound) -> list[Item]:
     ]
 
 
-def check_refresh_times(statement: CreateMaterializedView, now_ms: int) -> None:
+def check_refresh_times(statement: st.CreateMaterializedView, now_ms: int) -> None:
     """Refuse a refresh AT a time that has passed, unless another one comes first.
 
     Raises:

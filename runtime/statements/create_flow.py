@@ -8,20 +8,13 @@ from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding import qualify
 from ctsql.planner.desugar.auto_cdc import FlowTexts, compile_flow
-from ctsql.planner.syntax import parse
-from ctsql.planner.syntax.ast import (
-    CreateContinualTask,
-    CreateFlow,
-    CreateMaterializedView,
-    DropObject,
-    Select,
-)
+from ctsql.planner.syntax import ast as st, parse
 from ctsql.runtime.statements.alter import Alteration
 from ctsql.runtime.statements.create import Creation
 from ctsql.runtime.statements.name_resolution import Namespace
 
 
-def create_flow(names: Namespace, statement: CreateFlow) -> str:
+def create_flow(names: Namespace, statement: st.CreateFlow) -> str:
     """Make a flow's two objects; gives the status line."""
     quiet = statement.if_not_exists
     task_name = names.free(statement.name, ObjectKind.CONTINUAL_TASK, quiet=quiet)
@@ -36,7 +29,7 @@ def create_flow(names: Namespace, statement: CreateFlow) -> str:
         creation.create_materialized_view(view)
     except BaseException:
         if task_name is not None:
-            dropped = DropObject(
+            dropped = st.DropObject(
                 span=statement.span, kind=ObjectKind.CONTINUAL_TASK, target=statement.name
             )
             Alteration(names).drop(dropped)
@@ -44,7 +37,7 @@ def create_flow(names: Namespace, statement: CreateFlow) -> str:
     return "CREATE FLOW"
 
 
-def compiled(names: Namespace, statement: CreateFlow) -> FlowTexts:
+def compiled(names: Namespace, statement: st.CreateFlow) -> FlowTexts:
     """The statements of a flow, on the columns that its source has now.
 
     Raises:
@@ -55,16 +48,16 @@ def compiled(names: Namespace, statement: CreateFlow) -> FlowTexts:
     # Asked of Spark as a query of its own: the task's column list must say the type.
     text = f"SELECT {statement.sequence.text} FROM {statement.source.span.text}"
     query = parse(Source(text, "SEQUENCE BY").whole())
-    assert isinstance(query, Select)  # it begins with SELECT
+    assert isinstance(query, st.Select)  # it begins with SELECT
     (sequence,) = binder.query(query.query).columns or ()
     columns = names.engine.relations.columns_now(source)
     name = qualify(statement.name, names.search_schema)
     return compile_flow(statement, columns, sequence.type, name.qualified())
 
 
-def _read(texts: FlowTexts) -> tuple[CreateContinualTask, CreateMaterializedView]:
+def _read(texts: FlowTexts) -> tuple[st.CreateContinualTask, st.CreateMaterializedView]:
     task = parse(Source(texts.task, "the task of the flow").whole())
     view = parse(Source(texts.view, "the target of the flow").whole())
-    assert isinstance(task, CreateContinualTask)  # that is what is compiled
-    assert isinstance(view, CreateMaterializedView)
+    assert isinstance(task, st.CreateContinualTask)  # that is what is compiled
+    assert isinstance(view, st.CreateMaterializedView)
     return task, view

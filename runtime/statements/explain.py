@@ -9,30 +9,18 @@ from ctsql.planner.binding import bind_task, qualify
 from ctsql.planner.lowering import Context, Proposal, lower_query, lower_transaction, lower_view
 from ctsql.planner.nodes import Node, Query, TaskWrite, ViewWrite
 from ctsql.planner.rules import transform
-from ctsql.planner.syntax import parse
-from ctsql.planner.syntax.ast import (
-    CreateContinualTask,
-    CreateFlow,
-    CreateMaterializedView,
-    CreateView,
-    Explain,
-    Select,
-)
+from ctsql.planner.syntax import ast as st, parse
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.create_flow import compiled
 from ctsql.runtime.statements.explain_refresh import last_refresh, refresh_plan
-from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.warehouse.sources import ExplainedSources
 
 
-class Explanation:
+class Explanation(OnNames):
     """What a statement would do."""
 
-    def __init__(self, names: Namespace) -> None:
-        self.names = names
-        self.engine = names.engine
-
-    def plan_of(self, statement: Explain) -> Node:
+    def plan_of(self, statement: st.Explain) -> Node:
         """The plan of a statement, or of a stored object: the very value that is run."""
         if statement.target is not None and statement.kind is not None:
             self.engine.timeline.refresh()  # it says which definition of a task is in force
@@ -40,20 +28,20 @@ class Explanation:
                 self.names.of_kind(statement.target, statement.kind)
             ).plan
         inner = statement.statement
-        if isinstance(inner, CreateFlow):
+        if isinstance(inner, st.CreateFlow):
             inner = parse(Source(compiled(self.names, inner).task, "the task of the flow").whole())
-        if isinstance(inner, Select):
+        if isinstance(inner, st.Select):
             return self.names.binder().bind_select(inner)
-        if isinstance(inner, CreateView):
+        if isinstance(inner, st.CreateView):
             return transform(self.names.binder().bind_view(inner).query)
         kinds = {
-            CreateMaterializedView: ObjectKind.MATERIALIZED_VIEW,
-            CreateContinualTask: ObjectKind.CONTINUAL_TASK,
+            st.CreateMaterializedView: ObjectKind.MATERIALIZED_VIEW,
+            st.CreateContinualTask: ObjectKind.CONTINUAL_TASK,
         }
-        if isinstance(inner, CreateMaterializedView | CreateContinualTask):
+        if isinstance(inner, st.CreateMaterializedView | st.CreateContinualTask):
             name = qualify(inner.target, self.names.search_schema)
             item = self.names.new(name, kinds[type(inner)], inner.span, None)
-            if isinstance(inner, CreateContinualTask):
+            if isinstance(inner, st.CreateContinualTask):
                 outputs = self.names.new_outputs(inner)
                 return bind_task(self.names.binder(), inner, item, outputs).plan
             return self.names.binder().bind_materialized_view(inner, item).plan
@@ -70,7 +58,7 @@ class Explanation:
         with translate_spark_errors():
             return refresh_plan(self.engine.warehouse, plan)
 
-    def refreshed(self, statement: Explain) -> list[str]:
+    def refreshed(self, statement: st.Explain) -> list[str]:
         """What the last refresh of a stored view did."""
         assert statement.target is not None  # EXPLAIN ANALYZE has no other form
         item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW)

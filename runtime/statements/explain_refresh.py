@@ -7,7 +7,7 @@ from ctsql.catalog.times import CLOSED, to_iso
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import explain
 from ctsql.planner.nodes import ViewWrite
-from ctsql.runtime.log.actions import Commit, rows_changed
+from ctsql.runtime.log.actions import rows_changed
 from ctsql.runtime.views.change_plans import prepared_for
 from ctsql.runtime.views.refresh_policy import WHY, Policy
 from ctsql.runtime.views.state_table import STATE, STATE_DID, Named
@@ -76,7 +76,8 @@ def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
             f"  read {work['rows_read']:,} rows, {work['bytes_read']:,} bytes",
         ]
     inserted, deleted = (n or 0 for n in rows_changed(commit))
-    files = sum(1 for a in commit.adds if a.data_change and a.path not in _gone(commit))
+    gone = {r.path for r in commit.removes}
+    files = sum(1 for a in commit.adds if a.data_change and a.path not in gone)
     lines.append(f"  inserted {inserted:,} and deleted {deleted:,} rows, in {files} new file(s)")
     return lines
 
@@ -89,7 +90,3 @@ def _state_of(said: dict[str, Any]) -> list[str]:
     if named.refused is not None:
         return [f"  no state table because {named.refused}: {WHY.get(named.refused, '')}"]
     return [f"  state table at version {named.version}: {said.get(STATE_DID, 'as it was')}"]
-
-
-def _gone(commit: Commit) -> set[str]:
-    return {r.path for r in commit.removes}

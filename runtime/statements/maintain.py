@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ctsql.catalog import times
-from ctsql.catalog.errors import error
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax.ast import Maintain, ShowRetention
 from ctsql.runtime.delta import files as adapter
@@ -19,7 +18,7 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.maintenance import retention, vacuum as cleaning
 from ctsql.runtime.maintenance.compaction import THOROUGH, choose
 from ctsql.runtime.maintenance.consumers import READS, Needs, needs, system_floor
-from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.views.state_table import state_table
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
 from ctsql.runtime.warehouse.table_checks import check_tables, missing_table
@@ -61,12 +60,8 @@ class _Work:
     item: Item | None = None
 
 
-class Maintenance:
+class Maintenance(OnNames):
     """The two statements, on one catalog."""
-
-    def __init__(self, names: Namespace) -> None:
-        self.names = names
-        self.engine = names.engine
 
     # ---- MAINTAIN
 
@@ -134,14 +129,8 @@ class Maintenance:
             check_tables(self.engine.relations, catalog.outputs_of(item))
             return catalog.outputs_of(item)
         if item.location is None:
-            raise error(
-                "WRONG_OBJECT_KIND",
-                span=ref.span,
-                name=str(item.name),
-                found=ObjectKind.VIEW.value,
-                wanted="stored object",
-                hint="A view keeps no rows. Name the tables that it reads.",
-            )
+            hint = "A view keeps no rows. Name the tables that it reads."
+            raise item.wrong_kind("stored object", hint, ref.span)
         check_tables(self.engine.relations, [item])
         return [item]
 
@@ -149,7 +138,7 @@ class Maintenance:
         """Compact a table; when another commit comes first, the next MAINTAIN does it."""
         table = work.table
         if dry:
-            chosen = choose(adapter.file_stats(table, table.version()).values(), THOROUGH)
+            chosen = choose(table.files(table.version()).values(), THOROUGH)
             return Compacted(before=sum(map(len, chosen)), after=len(chosen))
         is_source = work.item is not None and not work.item.is_output
         if is_source and adapter.is_of_others(table):

@@ -42,14 +42,7 @@ class Namespace:
             hint = f"Write {item.kind.keyword} instead of {kind.keyword}."
             if kind is ObjectKind.CONTINUAL_TASK and item.kind is ObjectKind.TASK_OUTPUT:
                 hint = f"It is written by continual task {catalog.items[item.owner].name}: name it."
-            raise error(
-                "WRONG_OBJECT_KIND",
-                span=ref.span,
-                name=str(item.name),
-                found=item.kind.value,
-                wanted=kind.value,
-                hint=hint,
-            )
+            raise item.wrong_kind(kind.value, hint, ref.span)
         return item
 
     def free(self, ref: RelationRef, kind: ObjectKind, *, quiet: bool) -> Name | None:
@@ -96,6 +89,14 @@ class Namespace:
             made = self.new(name, ObjectKind.TASK_OUTPUT, output.target.span, None)
             found.append(replace(made, definition=""))
         return found
+
+
+class OnNames:
+    """Statements of one kind, on the names of a schema."""
+
+    def __init__(self, names: Namespace) -> None:
+        self.names = names
+        self.engine = names.engine
 
 
 def _folder(part: str) -> str:

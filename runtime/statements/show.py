@@ -13,20 +13,7 @@ from ctsql.catalog.spans import Span
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.binding import check_holds_rows, definition_span, qualify
 from ctsql.planner.nodes import ViewWrite
-from ctsql.planner.syntax import parse, splice
-from ctsql.planner.syntax.ast import (
-    CreateContinualTask,
-    CreateMaterializedView,
-    CreateTable,
-    CreateView,
-    Describe,
-    Edit,
-    RelationRef,
-    ShowCreate,
-    ShowObjects,
-    SqlText,
-    texts_of,
-)
+from ctsql.planner.syntax import ast as st, parse, splice
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
@@ -47,7 +34,7 @@ _KINDS = {
 }
 
 
-def show_objects(engine: Engine, statement: ShowObjects, search_schema: str) -> Rows:
+def show_objects(engine: Engine, statement: st.ShowObjects, search_schema: str) -> Rows:
     """SHOW TABLES and its like; column names first."""
     catalog = engine.refresh_catalog()
     if statement.what == "schemas":
@@ -133,7 +120,7 @@ def _like(name: str, pattern: str | None) -> bool:
     return any(fnmatch.fnmatchcase(fold(name), fold(p.strip())) for p in alternatives)
 
 
-def describe(engine: Engine, statement: Describe, search_schema: str) -> Rows:
+def describe(engine: Engine, statement: st.Describe, search_schema: str) -> Rows:
     """DESCRIBE [EXTENDED] name."""
     ref = statement.target
     item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span)
@@ -195,19 +182,13 @@ def show_subscriptions(engine: Engine) -> Rows:
     return columns, rows
 
 
-def show_create(engine: Engine, statement: ShowCreate, search_schema: str) -> Rows:
+def show_create(engine: Engine, statement: st.ShowCreate, search_schema: str) -> Rows:
     """SHOW CREATE name: the definition as it was typed, under today's names."""
     ref = statement.target
     item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span)
     if statement.kind is not None and item.kind is not statement.kind:
-        raise error(
-            "WRONG_OBJECT_KIND",
-            span=ref.span,
-            name=str(item.name),
-            found=item.kind.value,
-            wanted=statement.kind.value,
-            hint=f"Type: SHOW CREATE {item.kind.keyword} {item.name}",
-        )
+        hint = f"Type: SHOW CREATE {item.kind.keyword} {item.name}"
+        raise item.wrong_kind(statement.kind.value, hint, ref.span)
     engine.timeline.refresh()  # it says which definition of a task is in force
     item = engine.relations.current(engine.refresh_catalog().items[item.id])
     return ["name", "create_statement"], [(str(item.name), current_definition(engine, item))]
@@ -220,20 +201,20 @@ def current_definition(engine: Engine, item: Item) -> str:
         statement = parse(span)
     except (StatementError, NotSupported):
         return item.definition  # of a newer version: what is stored is all that can be said
-    texts: list[SqlText] = []
-    targets: list[RelationRef] = []
+    texts: list[st.SqlText] = []
+    targets: list[st.RelationRef] = []
     meaning: dict[Name, Item] = {}
     match statement:
-        case CreateView() | CreateMaterializedView():
+        case st.CreateView() | st.CreateMaterializedView():
             texts, targets = [statement.query], [statement.target]
-        case CreateContinualTask():
+        case st.CreateContinualTask():
             outputs = [o.target for o in statement.outputs]
             for ref, output in zip(outputs, engine.catalog.outputs_of(item), strict=True):
                 meaning[qualify(ref, item.search_schema)] = output
             written = [p.target for p in statement.body]
             targets = [statement.target, *outputs, *statement.inputs, *written]
-            texts = [text for part in statement.body for text in texts_of(part)]
-        case CreateTable():
+            texts = [text for part in statement.body for text in st.texts_of(part)]
+        case st.CreateTable():
             targets = [statement.target]
         case _:
             return item.definition
@@ -250,8 +231,8 @@ def current_definition(engine: Engine, item: Item) -> str:
 
 
 def _renamed(
-    ref: RelationRef, item: Item, meaning: dict[Name, Item], definition: Span
-) -> Iterator[Edit]:
+    ref: st.RelationRef, item: Item, meaning: dict[Name, Item], definition: Span
+) -> Iterator[st.Edit]:
     """What to put for a name; its columns go on being called by the old one, as an alias."""
     name = qualify(ref, item.search_schema)
     now = meaning.get(name)
@@ -259,11 +240,11 @@ def _renamed(
         return
     same_schema = fold(now.name.schema) == fold(name.schema) and len(ref.parts) == 1
     text = quote(now.name.name) if same_schema else now.name.qualified()
-    yield Edit(span=ref.name_span, text=text)
+    yield st.Edit(span=ref.name_span, text=text)
     if not ref.aliased and _has_columns_of(ref.parts[-1], definition):
         behind = Span(ref.span.source, ref.span.stop, ref.span.stop)
-        yield Edit(span=behind, text=f" AS {quote(ref.parts[-1])}")
-        yield from (Edit(span=prefix, text="") for prefix in ref.column_prefixes)
+        yield st.Edit(span=behind, text=f" AS {quote(ref.parts[-1])}")
+        yield from (st.Edit(span=prefix, text="") for prefix in ref.column_prefixes)
 
 
 def _has_columns_of(name: str, definition: Span) -> bool:

@@ -4,7 +4,7 @@ from ctsql.catalog import times
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.planner.binding import check_holds_rows, qualify
-from ctsql.planner.binding.definition_checks import refuse_nondeterministic
+from ctsql.planner.binding.checks import refuse_nondeterministic
 from ctsql.planner.syntax.ast import Subscribe
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.name_resolution import Namespace
@@ -69,7 +69,6 @@ def _now(engine: Engine, item: Item, *, passive: bool) -> int:
 
 
 def _start(engine: Engine, item: Item, statement: Subscribe, now: int) -> Position:
-    """Where a new reader begins."""
     begin, as_of = statement.begin, statement.as_of
     if begin is not None:
         return Position(times.parse_time(begin.value, span=begin.span, option="FROM"))

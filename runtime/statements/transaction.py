@@ -26,8 +26,7 @@ from ctsql.runtime.delta.clones import Clone
 from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.log.batches import BatchText, Part
-from ctsql.runtime.log.writer_ids import WriterId
+from ctsql.runtime.log.batches import BatchText, Part, new_writer_id
 from ctsql.runtime.warehouse.multi_table_commit import APP, Change, WriteConflict, prepare, resolve
 
 
@@ -130,7 +129,7 @@ class OpenTransaction:
             return None
         text = BatchText(
             batch_id=str(uuid.uuid4()),
-            writer=str(WriterId.new()),
+            writer=new_writer_id(),
             table_id=copy.origin.table_id,
             app=APP,
             lower=0,

@@ -13,7 +13,7 @@ from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import net
 from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.statements.refresh_view import check_not_finished
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.sink import ViewSink
@@ -23,12 +23,8 @@ from ctsql.runtime.warehouse.sources import StoredSources
 CHANGE = "change"
 
 
-class Verification:
+class Verification(OnNames):
     """Verifies, and repairs if asked."""
-
-    def __init__(self, names: Namespace) -> None:
-        self.names = names
-        self.engine = names.engine
 
     def verify(self, statement: VerifyView) -> DataFrame:
         """VERIFY [MATERIALIZED VIEW] name [REPAIR].
@@ -52,7 +48,6 @@ class Verification:
         return found
 
     def _difference(self, item: Item) -> DataFrame:
-        """The rows that differ, computed now."""
         warehouse = self.engine.warehouse
         plan = warehouse.relations.bound(item).view
         output = warehouse.relations.output(item)

@@ -70,7 +70,6 @@ def _computed(frame: DataFrame | None) -> DataFrame | None:
 
 
 def _left(stored: DataFrame | None, victims: DataFrame | None) -> DataFrame | None:
-    """The stored rows without the victims."""
     if stored is None or victims is None:
         return stored
     places = victims.select(FILE_COLUMN, ROW_COLUMN)

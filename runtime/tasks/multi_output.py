@@ -34,7 +34,7 @@ from typing import Any
 
 from ctsql.catalog.items import Item
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.log.write_handle import Attempt, Committed, Outcome, UpperMismatch
+from ctsql.runtime.log.write_handle import Batch, Committed, Outcome, Output, UpperMismatch
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -44,12 +44,13 @@ class Part:
     """An output that does not hold T yet. ``has_rows``: something is staged for it."""
 
     object_id: str
-    handle: Attempt
+    output: Output
+    batch: Batch
     has_rows: bool = False
 
 
-class Attempts:
-    """The attempts on the outputs of one task at one T.
+class OutputBatches:
+    """The batches for the outputs of one task at one T.
 
     Attributes:
         read: each output by its id, with the version that the body reads; None before it had one.
@@ -60,24 +61,26 @@ class Attempts:
         lead: Part,
         others: list[Part],
         read: Mapping[str, tuple[Item, int | None]],
+        time: int,
         context: AdvanceContext,
     ) -> None:
         """Nothing is staged yet; outputs that are not among the parts hold T already."""
         self._lead = lead
         self._others = others
         self.read = read
+        self._upper = time + 1
         self._context = context
 
     @staticmethod
     def open(
         warehouse: Warehouse, task: Item, time: int, context: AdvanceContext
-    ) -> "Attempts | None":
+    ) -> "OutputBatches | None":
         """Begin at a T that the task has not come to; None when it is worth another look."""
         lead, *others = warehouse.catalog.outputs_of(task) or [task]
         first = _opened(warehouse, lead)
         if first is None:
             return None
-        read: dict[str, tuple[Item, int | None]] = {lead.id: (lead, first.handle.version_read)}
+        read: dict[str, tuple[Item, int | None]] = {lead.id: (lead, first.batch.version_read)}
         parts: list[Part] = []
         for item in others:
             if warehouse.relations.output(item).fetch_recent_upper() > time:
@@ -89,9 +92,9 @@ class Attempts:
             part = _opened(warehouse, item)
             if part is None:
                 return None
-            read[item.id] = (item, part.handle.version_read)
+            read[item.id] = (item, part.batch.version_read)
             parts.append(part)
-        return Attempts(first, parts, read, context)
+        return OutputBatches(first, parts, read, time, context)
 
     @property
     def waiting(self) -> Iterator[Part]:
@@ -107,16 +110,13 @@ class Attempts:
     def discard(self) -> None:
         """Give up: delete what was staged, unless it is in or may be."""
         for part in self.waiting:
-            part.handle.abandon()
+            part.batch.discard()
 
-    def commit(self, new: int, metadata: Mapping[str, Any]) -> Outcome:
+    def commit(self, metadata: Mapping[str, Any]) -> Outcome:
         """Commit all, the leading output last; gives what became of that one.
 
         UpperMismatch or Disturbed may also be that of another output: then it is to be computed
         again, and what was committed is in.
-
-        Args:
-            new: the upper (exclusive) after it, T + 1.
 
         Raises:
             COMMIT_UNKNOWN: a commit failed and the log cannot be read to find out.
@@ -124,22 +124,22 @@ class Attempts:
         for part in self._others:
             if not part.has_rows:
                 continue
-            outcome = self._commit(part, new, metadata)
-            if isinstance(outcome, Committed) or part.handle.output.upper >= new:
+            outcome = self._commit(part, metadata)
+            if isinstance(outcome, Committed) or part.output.upper >= self._upper:
                 continue  # ours is in, or a rival's of the same T (O3)
             self.discard()
             return outcome
         if len(self.read) > 1:
             faults.point("outputs_halfway")
-        return self._commit(self._lead, new, metadata)
+        return self._commit(self._lead, metadata)
 
-    def _commit(self, part: Part, new: int, metadata: Mapping[str, Any]) -> Outcome:
-        outcome = part.handle.commit(new, metadata)
-        self._context.committed(part.object_id, outcome, new)
+    def _commit(self, part: Part, metadata: Mapping[str, Any]) -> Outcome:
+        outcome = part.output.commit(part.batch, self._upper, metadata)
+        self._context.committed(part.object_id, outcome, self._upper)
         return outcome
 
 
 def _opened(warehouse: Warehouse, item: Item) -> Part | None:
     output = warehouse.relations.output(item)
-    attempt = output.open(output.upper)
-    return None if isinstance(attempt, UpperMismatch) else Part(item.id, attempt)
+    batch = output.open(output.upper)
+    return None if isinstance(batch, UpperMismatch) else Part(item.id, output, batch)

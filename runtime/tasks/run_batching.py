@@ -47,7 +47,6 @@ class _Timed(StoredSources):
     rows: DataFrame | None = None
 
     def inserts(self, object_id: str, at: int) -> DataFrame:
-        """All of them."""
         assert self.rows is not None  # made with them
         return self.rows
 
@@ -70,7 +69,6 @@ def may_run_together(warehouse: Warehouse, item: Item, waiting: Sequence[Run]) -
 
 
 def _only_inserts(warehouse: Warehouse, plan: TaskWrite, run: Run) -> bool:
-    """Did one input only insert rows?"""
     if len(run.movements) != 1:
         return False
     ((object_id, movement),) = run.movements

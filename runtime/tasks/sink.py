@@ -14,9 +14,9 @@ brought there first. A proposal is complete as soon as it is made.
 C1: every due T is written at most once: the commit depends on the upper it read, and a rival's
     commit at T moves it. (tests/crash: racing engines)
 C2: Ts are written in order, because the decision writes the smallest due time (S1).
-C3: a proposal is computed against the version that the commit builds on: the attempt is opened
+C3: a proposal is computed against the version that the commit builds on: the batch is opened
     first and the output read at its version.
-C4: what was staged for a lost or disturbed attempt is deleted.
+C4: what was staged for a lost or disturbed batch is deleted.
 C5: where the body cannot be computed nothing is written and nothing after it is run; the reason
     is recorded beside the output (:mod:`ctsql.runtime.log.failures`), and only RETRY runs the
     body there again. (tests/spark/tasks/test_task_failures.py)
@@ -49,7 +49,7 @@ from ctsql.runtime.log.failures import (
 from ctsql.runtime.log.staging import discarded_on_error
 from ctsql.runtime.log.uppers import SHARED_BY
 from ctsql.runtime.log.write_handle import (
-    Attempt,
+    Batch,
     Committed,
     Disturbed,
     UpperMismatch,
@@ -57,7 +57,7 @@ from ctsql.runtime.log.write_handle import (
 )
 from ctsql.runtime.spark.errors import FILE_MISSING, translate_spark_errors
 from ctsql.runtime.tasks.body import propose
-from ctsql.runtime.tasks.multi_output import Attempts
+from ctsql.runtime.tasks.multi_output import OutputBatches
 from ctsql.runtime.tasks.run_batching import (
     RUNS_MAX,
     RUNS_MIN,
@@ -152,21 +152,23 @@ class TaskSink:
         if self._retrying or len(waiting) < RUNS_MIN:
             return None
         runs = may_run_together(self.warehouse, self.item, waiting)
-        attempt = self.output.open(self.output.upper) if len(runs) >= RUNS_MIN else None
-        if not isinstance(attempt, Attempt):
+        upper = self.output.upper
+        is_due = len(runs) >= RUNS_MIN and upper <= run.time  # else a rival wrote it
+        batch = self.output.open(upper) if is_due else None
+        if not isinstance(batch, Batch):
             return None
         last = runs[-1].time
         try:
-            with discarded_on_error([attempt]):
-                times = stage_together(self.warehouse, self.item, attempt, runs)
+            with discarded_on_error([batch]):
+                times = stage_together(self.warehouse, self.item, batch.at(last), runs)
                 said = self.warehouse.versions.reads_at(self.item, last)
         except (DataError, StatementError, EnvironmentProblem):
             self._together_max = len(runs) // 2
             return self._write_together(run)
-        if not times or attempt.expected > run.time:
-            attempt.abandon()
+        if not times:
+            batch.discard()
             return None if times is None else (last + 1, False)
-        is_in = self._commit(attempt, last + 1, {**said, SHARED_BY: times})
+        is_in = self._commit(batch, last + 1, {**said, SHARED_BY: times})
         return (last + 1, True) if is_in else None
 
     def _write(self, run: Run) -> tuple[int, bool]:
@@ -176,17 +178,15 @@ class TaskSink:
         for _ in range(DISTURBED_TRIES_MAX):
             if self.output.upper > time:
                 return self.output.upper, True  # a rival wrote it
-            attempts = Attempts.open(self.warehouse, self.item, time, self.context)
-            if attempts is None:
+            batches = OutputBatches.open(self.warehouse, self.item, time, self.context)
+            if batches is None:
                 continue
             try:
-                with discarded_on_error([attempts]):
-                    if not self._stage(attempts, run):
-                        attempts.discard()
+                with discarded_on_error([batches]):
+                    if not self._stage(batches, run):
+                        batches.discard()
                         return time + 1, False
-                    outcome = attempts.commit(
-                        time + 1, self.warehouse.versions.reads_at(self.item, time)
-                    )
+                    outcome = batches.commit(self.warehouse.versions.reads_at(self.item, time))
             except (DataError, StatementError) as problem:
                 if not is_final(problem):
                     raise
@@ -231,19 +231,19 @@ class TaskSink:
 
     def _go_past(self, time: int, reason: str) -> bool:
         """Commit an upper past a time at which nothing could be written; False when too late."""
-        attempt = self.output.open(self.output.upper)
-        if isinstance(attempt, UpperMismatch) or attempt.expected > time:
+        batch = self.output.open(self.output.upper)
+        if isinstance(batch, UpperMismatch) or batch.lower > time:
             return False
         said = {
             **self.warehouse.versions.reads_at(self.item, time),
             "skipped": [time],
             "reason": reason,
         }
-        return self._commit(attempt, time + 1, said)
+        return self._commit(batch, time + 1, said)
 
-    def _commit(self, attempt: Attempt, new: int, metadata: Mapping[str, Any]) -> bool:
+    def _commit(self, batch: Batch, new: int, metadata: Mapping[str, Any]) -> bool:
         """Commit to the output that leads; is it in?"""
-        outcome = attempt.commit(new, metadata)
+        outcome = self.output.commit(batch, new, metadata)
         lead = self.warehouse.relations.lead(self.item)
         self.context.committed(lead.id, outcome, new)
         return isinstance(outcome, Committed)
@@ -287,7 +287,7 @@ class TaskSink:
             f"{self.item.name}, then CREATE it; with SNAPSHOT it starts from what is there.",
         )
 
-    def _stage(self, attempts: Attempts, run: Run) -> bool:
+    def _stage(self, batches: OutputBatches, run: Run) -> bool:
         """Compute and stage what the body proposes; False when that is nothing."""
         _, plan = self.warehouse.relations.in_force(self.item, run.time)
         inputs = RunInputs(self.warehouse, plan, run)
@@ -295,24 +295,24 @@ class TaskSink:
             if changes is None:
                 return False
             small = inputs.are_small
-            sources = StoredSources(self.warehouse, changes, attempts.read, are_small=small)
+            sources = StoredSources(self.warehouse, changes, batches.read, are_small=small)
             session = self.warehouse.gateway.session
             context = Context(session, sources, run.time, clock_at=run.time)
             columns = {o.object_id: [c.name for c in o.columns] for o in plan.written}
             proposals = propose(plan.transaction, context, columns)
             if not inputs.has_rows:
                 return False
-            for attempt in attempts.waiting:
-                made = proposals.get(attempt.object_id)
+            for part in batches.waiting:
+                made = proposals.get(part.object_id)
                 if made is not None:
-                    attempt.has_rows = stage(
-                        attempt.handle,
+                    part.has_rows = stage(
+                        part.batch.at(run.time),
                         made.inserts,
                         made.victims,
-                        columns[attempt.object_id],
+                        columns[part.object_id],
                         small=small,
                     )
-            return attempts.has_rows
+            return batches.has_rows
 
     def settle(self, through: int) -> None:
         """Note in the log that the task has run through a time, after which it need not look."""
@@ -321,6 +321,6 @@ class TaskSink:
 
     def _advance_upper(self, upper: int) -> None:
         """Write an upper without rows; losing the race for it is fine."""
-        attempt = self.output.open(self.output.upper)
-        if isinstance(attempt, Attempt) and attempt.expected < upper:
-            self._commit(attempt, upper, self.warehouse.versions.reads_at(self.item, upper - 1))
+        batch = self.output.open(self.output.upper)
+        if isinstance(batch, Batch) and batch.lower < upper:
+            self._commit(batch, upper, self.warehouse.versions.reads_at(self.item, upper - 1))

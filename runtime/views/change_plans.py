@@ -269,7 +269,6 @@ class _GuardSources(EmptySources):
         return self._known[object_id]
 
     def contents(self, object_id: str, at: int) -> DataFrame:
-        """A table of no rows."""
         found = self._frames.get(object_id)
         if found is None:
             like = super().contents(object_id, at)

@@ -109,7 +109,6 @@ class _Forms:
                 return self._other(plan, below, outer)
 
     def _whole(self, rows: _Rows) -> int:
-        """Rows as one form."""
         conditions = self._telling(rows.conditions)
         if len(rows.sources) == 1 and not conditions:
             return rows.sources[0]
@@ -133,7 +132,6 @@ class _Forms:
         return _Rows(child.sources, child.conditions, made)
 
     def _made(self, items: Iterable[Any], columns: Columns) -> dict[int, int]:
-        """The columns of a select list."""
         made = {}
         for item in items:
             expr = item.child if isinstance(item, Alias) else item
@@ -243,7 +241,6 @@ class _Forms:
     # ---- expressions
 
     def expr(self, expr: Any, columns: Columns) -> int:
-        """The form of an expression."""
         match expr:
             case Attribute(column):
                 return self._column(column, columns)
@@ -258,7 +255,6 @@ class _Forms:
         raise _UnknownColumn(expr)
 
     def part(self, part: Any, columns: Columns) -> Any:
-        """The form of an argument."""
         match part:
             case Attribute() | Alias() | Call():
                 return self.expr(part, columns)

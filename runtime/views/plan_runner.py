@@ -22,7 +22,6 @@ class PlanRunner:
     """
 
     def __init__(self, engine: QueryEngine, relations: Relations, stack: ExitStack) -> None:
-        """Rows that are kept go with the stack."""
         self.relations = relations
         self.steps = relations.steps
         self.state_rows: RowSet | None = None

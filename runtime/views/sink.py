@@ -46,7 +46,13 @@ from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.failures import FEATURE, Failure, is_final, recorded
 from ctsql.runtime.log.staging import Batch, discarded_on_error
-from ctsql.runtime.log.write_handle import Appended, Committed, UpperMismatch, always_disturbed
+from ctsql.runtime.log.write_handle import (
+    FAILURE,
+    Appended,
+    Committed,
+    UpperMismatch,
+    always_disturbed,
+)
 from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.views.mint import Description, Mint, decide
 from ctsql.runtime.views.refresh import ViewRefresh
@@ -164,15 +170,15 @@ class ViewSink:
         while (upper := self.output.fetch_recent_upper()) <= time:
             if is_outdated(self.warehouse, self.item):
                 return False
-            attempt = self.output.open(upper)
-            if not isinstance(attempt, UpperMismatch):
+            batch = self.output.open(upper)
+            if not isinstance(batch, UpperMismatch):
+                batch.domains[FAILURE] = failure
                 said = {**self.warehouse.versions.reads_at(self.item, at), "failed": True}
-                outcome = attempt.commit(time + 1, said, failure=failure)
+                outcome = self.output.commit(batch, time + 1, said)
                 self.context.committed(self.item.id, outcome, time + 1)
         return True
 
     def _close(self) -> None:
-        """Write nothing but the last upper."""
         while (upper := self.output.fetch_recent_upper()) != CLOSED:
             if is_outdated(self.warehouse, self.item):
                 return  # by its new definition it may go on
@@ -244,7 +250,6 @@ class ViewSink:
     def _append(
         self, batches: Sequence[Batch], expected: int, new: int, metadata: Mapping[str, Any]
     ) -> Appended:
-        """Move the upper, with or without rows."""
         outcome = self.output.compare_and_append(
             batches, expected=expected, new=new, metadata=metadata
         )

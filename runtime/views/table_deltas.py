@@ -206,7 +206,6 @@ class Relations:
         return self.lookups.rows(table, stored.version, use.columns, keys, also)
 
     def _read(self, use: TableUse) -> DataFrame:
-        """The rows as Spark reads them."""
         self.is_scanning = True
         table = self.tables[use.table]
         item = self.warehouse.relations.item(table.object_id)

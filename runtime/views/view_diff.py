@@ -2,8 +2,7 @@
 
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.lowering import checked, stored_types
-from ctsql.runtime.delta.diff_writer import stage
-from ctsql.runtime.delta.signed_diff_writer import Staged as Signed, stage_signed
+from ctsql.runtime.delta.diff_writer import Staged as Signed, stage, stage_signed
 from ctsql.runtime.rows.row_set import RowSet
 from ctsql.runtime.views.outcomes import Fallback, Staged
 from ctsql.runtime.views.refresh_context import RefreshContext

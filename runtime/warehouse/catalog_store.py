@@ -15,7 +15,7 @@ from ctsql.catalog.names import DEFAULT_SCHEMA, fold
 from ctsql.catalog.subscriptions import Subscription
 from ctsql.runtime.delta.table import SYSTEM_TABLE, DeltaTable, Gateway
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.log.write_handle import Attempt, Committed, Output
+from ctsql.runtime.log.write_handle import Batch, Committed, Output
 
 APP = "ctsql:catalog"
 OBJECT = "ctsql.object."
@@ -85,12 +85,11 @@ class DeltaCatalog:
             changes = _differences(before, after)
             if not changes:
                 return before
-            attempt = self._output.open(upper)
-            if not isinstance(attempt, Attempt) or attempt.version_read != self._version:
+            batch = self._output.open(upper)
+            if not isinstance(batch, Batch) or batch.version_read != self._version:
                 continue
-            for domain, configuration in changes.items():
-                attempt.set_domain(domain, configuration)
-            if isinstance(attempt.commit(upper + 1, {}), Committed):
+            batch.domains.update(changes)
+            if isinstance(self._output.commit(batch, upper + 1, {}), Committed):
                 faults.point("catalog_committed")
                 return self.load()
         raise error(

@@ -88,7 +88,6 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
 
 
 def _intent(number: int, uppers: Mapping[str, int], changes: Mapping[str, Change]) -> Any:
-    """An intent as the timeline keeps it."""
     return {
         "state": OPEN,
         "upper": number + 1,

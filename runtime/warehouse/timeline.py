@@ -47,7 +47,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.times import TIME_MAX
 from ctsql.runtime.delta.table import SYSTEM_TABLE, DeltaTable, Gateway
 from ctsql.runtime.log import clock, fault_points as faults
-from ctsql.runtime.log.write_handle import Attempt, Committed, Output
+from ctsql.runtime.log.write_handle import Batch, Committed, Output
 from ctsql.runtime.warehouse.replaced_tables import NOT_THERE
 from ctsql.runtime.warehouse.timestamp_assignment import (
     Binding as Binding,
@@ -184,7 +184,6 @@ class Timeline:
         return self.now
 
     def _forget(self) -> None:
-        """Start over, as after opening."""
         self._read_to, self._read_from, self._known_from = -1, 0, 0
         self._bindings, self._frontier, self._requests, self._no_data_above = {}, {}, {}, {}
         self.intents = {}
@@ -307,23 +306,22 @@ class Timeline:
             bindings = assign(candidates, self.now, waiting=waiting, tick_ms=tick_ms)
             if not bindings and self.now >= 0 and not fresh:
                 return self.now
-            attempt = self._output.open(self._output.upper)
-            if not isinstance(attempt, Attempt):
+            batch = self._output.open(self._output.upper)
+            if not isinstance(batch, Batch):
                 continue
             # The first T of a warehouse binds nothing: it is a time to create objects at.
             newest = bindings[-1].time if bindings else self.now
             if fresh or not bindings:
                 newest = max(clock.now_ms(), newest + 1)
-            self._move_frontier(attempt, bindings, candidates, sources)
+            self._move_frontier(batch, bindings, candidates, sources)
             if request is not None:
                 bindings.append(Binding(newest, request, 0))
-                attempt.set_domain(REQUESTS, json.dumps({**self._requests, request: newest}))
+                batch.domains[REQUESTS] = json.dumps({**self._requests, request: newest})
             if task is not None:
                 changed = {**self._tasks, task[0]: task[1](self.task(task[0]), newest)}
-                attempt.set_domain(TASKS, _tasks_text(changed))
-            outcome = attempt.commit(
-                newest + 1, {"bindings": [[b.time, b.source, b.version] for b in bindings]}
-            )
+                batch.domains[TASKS] = _tasks_text(changed)
+            said = {"bindings": [[b.time, b.source, b.version] for b in bindings]}
+            outcome = self._output.commit(batch, newest + 1, said)
             if isinstance(outcome, Committed):
                 faults.point("timeline_committed")
                 self.refresh()
@@ -334,7 +332,7 @@ class Timeline:
 
     def _move_frontier(
         self,
-        attempt: Attempt,
+        batch: Batch,
         bindings: Sequence[Binding],
         candidates: Sequence[Candidate],
         sources: Iterable[str],
@@ -343,11 +341,11 @@ class Timeline:
         frontier = {**self._frontier, **{b.source: b.version for b in bindings}}
         kept = set(sources)
         frontier = {s: v for s, v in frontier.items() if s in kept}
-        attempt.set_domain(FRONTIER, json.dumps(frontier))
+        batch.domains[FRONTIER] = json.dumps(frontier)
         bound = {c.group for c in candidates if c.version <= frontier.get(c.source, -1)}
         if bound & self.intents.keys():
             left = {group: i for group, i in self.intents.items() if group not in bound}
-            attempt.set_domain(INTENTS, json.dumps(left))
+            batch.domains[INTENTS] = json.dumps(left)
 
     def change_intents(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> bool:
         """Record what becomes of the intents, at a new T; False when ``change`` wants nothing.
@@ -359,15 +357,15 @@ class Timeline:
         """
         for _ in range(MINT_TRIES_MAX):
             self.refresh()
-            attempt = self._output.open(self._output.upper)
-            if not isinstance(attempt, Attempt):
+            batch = self._output.open(self._output.upper)
+            if not isinstance(batch, Batch):
                 continue
             changed = change(dict(self.intents))
             if changed is None:
                 return False
-            attempt.set_domain(INTENTS, json.dumps(changed))
+            batch.domains[INTENTS] = json.dumps(changed)
             newest = max(clock.now_ms(), self.now + 1)
-            if isinstance(attempt.commit(newest + 1, {"bindings": []}), Committed):
+            if isinstance(self._output.commit(batch, newest + 1, {"bindings": []}), Committed):
                 self.refresh()
                 return True
         raise self._never_first()
@@ -420,10 +418,10 @@ class Timeline:
         for _ in range(ARCHIVE_TRIES_MAX):
             self.refresh()
             # First: an archive that is made after this makes ours fail, so no row comes twice.
-            attempt = self._output.open(self._output.upper)
-            if not isinstance(attempt, Attempt):
+            batch = self._output.open(self._output.upper)
+            if not isinstance(batch, Batch):
                 continue
-            version, done = attempt.version_read, self.archived_to
+            version, done = batch.version_read, self.archived_to
             rows = [
                 (b.time, b.source, b.version)
                 for v in range(done + 1, version + 1)
@@ -431,12 +429,12 @@ class Timeline:
                 for b in self._bindings_of(v)
             ]
             if not rows:
-                attempt.abandon()
+                batch.discard()
                 return
             frame = self._gateway.session.createDataFrame(rows, SCHEMA).coalesce(1)
-            attempt.stage(frame)
-            attempt.set_domain(ARCHIVED, json.dumps(version))
-            if isinstance(attempt.commit_beside({}), Committed):
+            batch.at(self._output.upper).stage(frame)
+            batch.domains[ARCHIVED] = json.dumps(version)
+            if isinstance(self._output.commit(batch, None, {}), Committed):
                 return
         # Others minted each time; who mints the next hundredth commit writes these rows too.
         self.refresh()

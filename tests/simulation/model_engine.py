@@ -13,8 +13,8 @@ from ctsql.planner.lowering import Context, Proposal
 from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.runtime.delta import change_feed as input_changes
 from ctsql.runtime.delta.change_feed import added_rows
+from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.log.table_changes import tagged
-from ctsql.runtime.log.write_handle import Attempt
 from ctsql.runtime.rows.multiset_local import cancel
 from ctsql.runtime.spark.job_metrics import Work
 from ctsql.runtime.tasks import runs, sink as ct
@@ -121,12 +121,12 @@ def follow_changes(
 
 
 def stage(
-    attempt: Attempt, desired: Rows | None, stored: Rows | None, columns: list[str], *, small: bool
+    staging: Staging, desired: Rows | None, stored: Rows | None, columns: list[str], *, small: bool
 ) -> bool:
     """Stage the difference as the engine's small way does, with the same cancelling."""
     wanted, held = desired or Rows(()), stored or Rows(())
     left = cancel(wanted.rows, held.rows)
-    handle: Any = attempt
+    handle: Any = staging
     if left.inserts:
         handle.stage(Rows(wanted.rows[i] for i in left.inserts))
     victims: dict[str, set[int]] = {}
@@ -139,10 +139,10 @@ def stage(
 
 
 def stage_together(
-    warehouse: Warehouse, item: Item, attempt: Attempt, runs: list[Run]
+    warehouse: Warehouse, item: Item, staging: Staging, runs: list[Run]
 ) -> list[int]:
     """Stage what the body inserts at each of several Ts, by its Python function."""
-    task, handle = DEFINED[item.id], cast("Any", attempt)
+    task, handle = DEFINED[item.id], cast("Any", staging)
     assert isinstance(task, Task)
     found = []
     for run in runs:

@@ -13,6 +13,7 @@ import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import ObjectKind
+from ctsql.catalog.times import CLOSED
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import table_changes as movements
 from ctsql.runtime.log.actions import Change
@@ -20,10 +21,10 @@ from ctsql.runtime.log.commit import Commits, Committed
 from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.log.uppers import Uppers
-from ctsql.runtime.log.write_handle import Attempt, Output
+from ctsql.runtime.log.write_handle import Batch, Output
 from ctsql.runtime.statements import refresh_view
 from ctsql.runtime.tasks import progress, runs, sink as ct
-from ctsql.runtime.tasks.multi_output import Attempts
+from ctsql.runtime.tasks.multi_output import OutputBatches
 from ctsql.runtime.views.refresh import ViewRefresh
 from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
@@ -48,10 +49,10 @@ FIRST = {
 """The seed to begin with, where the first to notice is far off."""
 
 
-def _any_upper(output: Output, expected: int) -> Attempt:
+def _any_upper(output: Output, expected: int) -> Batch:
     txn = output.table.begin()
     output.follow(txn.version_read)
-    return Attempt(output, txn, expected)
+    return output._begun(txn, expected, CLOSED, rebase=False)
 
 
 def _deletes(commits: Any, problem: Exception, commit: Any) -> int | None:
@@ -143,22 +144,22 @@ def _one_each(real: Callable[..., Any]) -> Callable[..., Any]:
     return lambda entries, **within: real([replace(e, times=()) for e in entries], **within)
 
 
-def _lead_first(attempts: Any, new: int, metadata: Any) -> Any:
-    outcome = attempts._lead.handle.commit(new, metadata)
-    for part in attempts._others:
+def _lead_first(batches: Any, metadata: Any) -> Any:
+    outcome = batches._commit(batches._lead, metadata)
+    for part in batches._others:
         if part.has_rows and isinstance(outcome, Committed):
-            part.handle.commit(new, metadata)
+            batches._commit(part, metadata)
     return outcome
 
 
 def _as_it_is(real: Callable[..., Any]) -> Callable[..., Any]:
     def open_(warehouse: Any, task: Any, time: int, context: Any) -> Any:
-        attempts = real(warehouse, task, time, context)
-        if attempts is not None:
-            for object_id, (item, _) in attempts.read.items():
+        batches = real(warehouse, task, time, context)
+        if batches is not None:
+            for object_id, (item, _) in batches.read.items():
                 newest = warehouse.relations.table(item).version()
-                attempts.read[object_id] = (item, newest)
-        return attempts
+                batches.read[object_id] = (item, newest)
+        return batches
 
     return open_
 
@@ -176,23 +177,23 @@ def _complete_by_any(real: Callable[..., int]) -> Callable[..., int]:
 
 MUTATIONS: dict[str, tuple[object, str, object]] = {
     "the expected upper is ignored": (MemoryTransaction, "read_application", lambda *_: None),
-    "an attempt is opened at any upper": (Output, "open", _any_upper),
+    "a batch is opened at any upper": (Output, "open", _any_upper),
     "files are deleted after a lost answer": (Commits, "_after_failure", _deletes),
     "a lost answer is retried blindly": (Commits, "_after_failure", _retries),
     "a mint binds nothing": (Timeline, "mint", lambda self, *_, **__: self.refresh()),
     "a due time is skipped": (ct, "due_runs", _skips_first(runs.due_runs)),
-    "lost files are kept": (Attempt, "discard", lambda attempt: attempt.release()),
+    "lost files are kept": (Batch, "discard", lambda batch: batch.release()),
     "what a read depends on is not brought up": (
         Engine,
         "advance",
         lambda *_, **__: None,
     ),
     "a commit is not reported": (AdvanceContext, "committed", lambda *_: None),
-    "the output that leads is committed first": (Attempts, "commit", _lead_first),
+    "the output that leads is committed first": (OutputBatches, "commit", _lead_first),
     "an output that holds T is read as it is": (
-        Attempts,
+        OutputBatches,
         "open",
-        staticmethod(_as_it_is(Attempts.open)),
+        staticmethod(_as_it_is(OutputBatches.open)),
     ),
     "one output that holds T is enough to read all": (
         progress,

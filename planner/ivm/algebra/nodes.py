@@ -181,16 +181,22 @@ class StoredGroups:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
-    """Rows for which every predicate is true."""
+class Narrowed:
+    """Some of a child's rows, with its columns."""
 
     child: "Node"
-    predicates: tuple[Expr, ...]
 
     @property
     def columns(self) -> tuple[Col, ...]:
         """The child's."""
         return self.child.columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter(Narrowed):
+    """Rows for which every predicate is true."""
+
+    predicates: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,15 +300,8 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Distinct:
+class Distinct(Narrowed):
     """Equal rows once."""
-
-    child: "Node"
-
-    @property
-    def columns(self) -> tuple[Col, ...]:
-        """The child's."""
-        return self.child.columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,19 +362,13 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
+class Limit(Narrowed):
     """ORDER BY ... LIMIT ... OFFSET ...; ``limit`` and ``offset`` are text, maybe empty."""
 
-    child: "Node"
     order: tuple[Order, ...]
     limit: str
     offset: str
     span: Span | None = field(compare=False, default=None)
-
-    @property
-    def columns(self) -> tuple[Col, ...]:
-        """The child's."""
-        return self.child.columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -394,16 +387,10 @@ class KeyPredicate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SemiJoinRestriction:
+class SemiJoinRestriction(Narrowed):
     """The child's rows that pass any of the tests."""
 
-    child: "Node"
     tests: tuple[KeyPredicate, ...]
-
-    @property
-    def columns(self) -> tuple[Col, ...]:
-        """The child's."""
-        return self.child.columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

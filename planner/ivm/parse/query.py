@@ -233,8 +233,8 @@ def _wider(a: Col, b: Col) -> str:
     return a.type if a.type == b.type else ""
 
 
-def compile_query(sql: str, relations: Mapping[str, Relation]) -> tuple[Node, list[str], Compiler]:
-    """A query's node, the names of its columns, and the compiler for further columns.
+def compile_query(sql: str, relations: Mapping[str, Relation]) -> tuple[Node, list[str]]:
+    """A query's node, and the names of its columns.
 
     Raises:
         Refused: the query, or a part of it, has no change rule.
@@ -242,5 +242,4 @@ def compile_query(sql: str, relations: Mapping[str, Relation]) -> tuple[Node, li
     reading = Reading.of(sql)
     folded = {name.lower(): relation for name, relation in relations.items()}
     compiler = Compiler(reading, folded, itertools.count(1))
-    node, names = compiler.query(read_query(reading.tokens), None, {})
-    return node, names, compiler
+    return compiler.query(read_query(reading.tokens), None, {})

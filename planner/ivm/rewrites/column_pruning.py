@@ -7,98 +7,78 @@ that differ only elsewhere cancel there.
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from ctsql.planner.ivm.algebra.nodes import (
-    Aggregate,
-    Col,
-    Distinct,
-    Expr,
-    Filter,
-    Generate,
-    Join,
-    LateralJoin,
-    Limit,
-    Node,
-    OuterOrSemiJoin,
-    Project,
-    Projection,
-    Scan,
-    SetOperation,
-    Subquery,
-    SubqueryKind,
-    UnionAll,
-    UnionInput,
-    Values,
-    Window,
-)
+from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.traversal import free, used
 
 
-def prune(node: Node, wanted: Collection[Col]) -> Node:
+def prune(node: alg.Node, wanted: Collection[alg.Col]) -> alg.Node:
     """A node that gives at least the wanted columns, reading no more than it must.
 
     Values keep their number: a column less never merges rows.
     """
     need = frozenset(wanted)
     match node:
-        case Scan():
+        case alg.Scan():
             kept = [(n, c) for n, c in zip(node.names, node.columns, strict=True) if c in need]
             return replace(node, names=tuple(n for n, _ in kept), columns=tuple(c for _, c in kept))
-        case Values():
+        case alg.Values():
             return node
-        case Filter():
+        case alg.Filter():
             predicates = tuple(_inside(p) for p in node.predicates)
-            return Filter(child=prune(node.child, need | _uses(predicates)), predicates=predicates)
-        case Project():
+            return alg.Filter(
+                child=prune(node.child, need | _uses(predicates)), predicates=predicates
+            )
+        case alg.Project():
             items = tuple(_item(i) for i in node.items if i.col in need)
-            return Project(child=prune(node.child, _uses(i.expr for i in items)), items=items)
-        case Join():
+            return alg.Project(child=prune(node.child, _uses(i.expr for i in items)), items=items)
+        case alg.Join():
             need |= _uses(node.conditions)
             children = tuple(prune(child, need) for child in node.children)
             return replace(node, children=children)
-        case OuterOrSemiJoin():
+        case alg.OuterOrSemiJoin():
             need |= _uses(node.conditions)
             return replace(node, left=prune(node.left, need), right=prune(node.right, need))
-        case LateralJoin():
+        case alg.LateralJoin():
             need |= _uses(node.conditions)
             right = prune(node.right, need)
             return replace(node, left=prune(node.left, need | free(right)), right=right)
-        case Generate():
+        case alg.Generate():
             return replace(node, child=prune(node.child, need | used(node.generator)))
-        case Aggregate():
+        case alg.Aggregate():
             return _aggregate(node, need)
-        case Distinct():
-            return Distinct(child=prune(node.child, node.child.columns))
-        case SetOperation():
+        case alg.Distinct():
+            return alg.Distinct(child=prune(node.child, node.child.columns))
+        case alg.SetOperation():
             return replace(
                 node,
                 left=prune(node.left, node.left.columns),
                 right=prune(node.right, node.right.columns),
             )
-        case UnionAll():
+        case alg.UnionAll():
             places = [i for i, col in enumerate(node.columns) if col in need]
             branches = []
             for branch in node.branches:
                 cols = tuple(branch.cols[i] for i in places)
-                branches.append(UnionInput(node=prune(branch.node, cols), cols=cols))
-            return UnionAll(
+                branches.append(alg.UnionInput(node=prune(branch.node, cols), cols=cols))
+            return alg.UnionAll(
                 branches=tuple(branches), columns=tuple(node.columns[i] for i in places)
             )
-        case Window():
+        case alg.Window():
             calls = tuple(c for c in node.calls if c.col in need)
             below = prune(node.child, need | _uses(c.expr for c in calls))
-            return Window(child=below, calls=calls) if calls else below
-        case Limit():
+            return alg.Window(child=below, calls=calls) if calls else below
+        case alg.Limit():
             need |= _uses(o.expr for o in node.order)
             return replace(node, child=prune(node.child, need))
         case _:
             raise TypeError(f"{type(node).__name__} is no part of a query")
 
 
-def _uses(exprs: Iterable[Expr]) -> frozenset[Col]:
+def _uses(exprs: Iterable[alg.Expr]) -> frozenset[alg.Col]:
     return frozenset().union(*(used(expr) for expr in exprs))
 
 
-def _aggregate(node: Aggregate, need: frozenset[Col]) -> Aggregate:
+def _aggregate(node: alg.Aggregate, need: frozenset[alg.Col]) -> alg.Aggregate:
     """All keys stay: they make the groups. Without keys one call stays, for the one row."""
     calls = tuple(call for call in node.calls if call.col in need)
     if not calls and not node.keys:
@@ -107,16 +87,16 @@ def _aggregate(node: Aggregate, need: frozenset[Col]) -> Aggregate:
     return replace(node, child=prune(node.child, below), calls=calls)
 
 
-def _item(item: Projection) -> Projection:
+def _item(item: alg.Projection) -> alg.Projection:
     return replace(item, expr=_inside(item.expr))
 
 
-def _inside(expr: Expr) -> Expr:
+def _inside(expr: alg.Expr) -> alg.Expr:
     """The expression with its subqueries pruned: EXISTS reads no column at all."""
-    parts = tuple(_subquery(p) if isinstance(p, Subquery) else p for p in expr.parts)
+    parts = tuple(_subquery(p) if isinstance(p, alg.Subquery) else p for p in expr.parts)
     return replace(expr, parts=parts)
 
 
-def _subquery(part: Subquery) -> Subquery:
-    wanted = () if part.kind is SubqueryKind.EXISTS else part.node.columns
+def _subquery(part: alg.Subquery) -> alg.Subquery:
+    wanted = () if part.kind is alg.SubqueryKind.EXISTS else part.node.columns
     return replace(part, node=prune(part.node, wanted))

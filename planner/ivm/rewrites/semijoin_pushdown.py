@@ -13,34 +13,13 @@ never through the equalities of a join; hence here.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ctsql.planner.ivm.algebra.nodes import (
-    Aggregate,
-    Col,
-    Distinct,
-    Expr,
-    Filter,
-    Generate,
-    Join,
-    JoinKind,
-    KeyPredicate,
-    LateralJoin,
-    Node,
-    OuterOrSemiJoin,
-    Project,
-    Scan,
-    SemiJoinRestriction,
-    SetOperation,
-    Step,
-    UnionAll,
-    UnionInput,
-    Window,
-)
+from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.traversal import equal_classes, equality
 
-Pairs = tuple[tuple[Col, Col], ...]
+Pairs = tuple[tuple[alg.Col, alg.Col], ...]
 
 
-def restrict(node: Node, keys: Step, pairs: Pairs, *, is_hint: bool = False) -> Node:
+def restrict(node: alg.Node, keys: alg.Step, pairs: Pairs, *, is_hint: bool = False) -> alg.Node:
     """The node's rows that have a key.
 
     Args:
@@ -53,79 +32,79 @@ def restrict(node: Node, keys: Step, pairs: Pairs, *, is_hint: bool = False) -> 
     below, done = _pushed(node, keys, pairs, is_hint)
     if done == frozenset(pairs) or is_hint:
         return below
-    return SemiJoinRestriction(child=below, tests=(KeyPredicate(keys=keys, pairs=pairs),))
+    return alg.SemiJoinRestriction(child=below, tests=(alg.KeyPredicate(keys=keys, pairs=pairs),))
 
 
 def _pushed(
-    node: Node, keys: Step, pairs: Pairs, is_hint: bool
-) -> tuple[Node, frozenset[tuple[Col, Col]]]:
+    node: alg.Node, keys: alg.Step, pairs: Pairs, is_hint: bool
+) -> tuple[alg.Node, frozenset[tuple[alg.Col, alg.Col]]]:
     """The node with the restriction inside it, and the pairs that then hold of its rows."""
 
-    def inside(child: Node, mapped: Sequence[tuple[Col, Col]]) -> Node:
+    def inside(child: alg.Node, mapped: Sequence[tuple[alg.Col, alg.Col]]) -> alg.Node:
         return restrict(child, keys, tuple(mapped), is_hint=is_hint)
 
     own = [(a, b) for a, b in pairs if a in node.columns]
     match node:
-        case Scan():
-            test = KeyPredicate(keys=keys, pairs=tuple(own), is_hint=is_hint)
-            return SemiJoinRestriction(child=node, tests=(test,)), frozenset(own)
-        case Filter():
+        case alg.Scan():
+            test = alg.KeyPredicate(keys=keys, pairs=tuple(own), is_hint=is_hint)
+            return alg.SemiJoinRestriction(child=node, tests=(test,)), frozenset(own)
+        case alg.Filter():
             return replace(node, child=inside(node.child, own)), frozenset(own)
-        case Project():
+        case alg.Project():
             source = {item.col: item.expr.column for item in node.items}
             plain = [(a, b) for a, b in own if source[a] in node.child.columns]
             mapped = [(c, b) for a, b in plain if (c := source[a]) is not None]
             return replace(node, child=inside(node.child, mapped)), frozenset(plain)
-        case Join():
+        case alg.Join():
             return _join(node, keys, own, is_hint)
-        case OuterOrSemiJoin():
+        case alg.OuterOrSemiJoin():
             return _side_join(node, keys, own, is_hint)
-        case LateralJoin():
+        case alg.LateralJoin():
             left = [(a, b) for a, b in own if a in node.left.columns]
             return replace(node, left=inside(node.left, left)), frozenset(left)
-        case Generate():
+        case alg.Generate():
             child = [(a, b) for a, b in own if a in node.child.columns]
             return replace(node, child=inside(node.child, child)), frozenset(child)
-        case Aggregate(sets=None):
+        case alg.Aggregate(sets=None):
             sources = {k.col: k.source for k in node.keys}
             plain = [(a, b) for a, b in own if a in sources]
             mapped = [(sources[a], b) for a, b in plain]
             return replace(node, child=inside(node.child, mapped)), frozenset(plain)
-        case Distinct():
-            return Distinct(child=inside(node.child, own)), frozenset(own)
-        case SetOperation():
+        case alg.Distinct():
+            return alg.Distinct(child=inside(node.child, own)), frozenset(own)
+        case alg.SetOperation():
             place = {col: i for i, col in enumerate(node.left.columns)}
             theirs = [(node.right.columns[place[a]], b) for a, b in own]
             made = replace(node, left=inside(node.left, own), right=inside(node.right, theirs))
             return made, frozenset(own)
-        case UnionAll():
+        case alg.UnionAll():
             place = {col: i for i, col in enumerate(node.columns)}
             branches = tuple(
-                UnionInput(
+                alg.UnionInput(
                     node=inside(b.node, [(b.cols[place[a]], k) for a, k in own]), cols=b.cols
                 )
                 for b in node.branches
             )
             return replace(node, branches=branches), frozenset(own)
-        case Window():
+        case alg.Window():
             plain = [(a, b) for a, b in own if a in node.keys]
             return replace(node, child=inside(node.child, plain)), frozenset(plain)
-        case SemiJoinRestriction():
+        case alg.SemiJoinRestriction():
             return replace(node, child=inside(node.child, own)), frozenset(own)
         case _:
             return node, frozenset()
 
 
 def _join(
-    node: Join, keys: Step, own: Sequence[tuple[Col, Col]], is_hint: bool
-) -> tuple[Node, frozenset[tuple[Col, Col]]]:
+    node: alg.Join, keys: alg.Step, own: Sequence[tuple[alg.Col, alg.Col]], is_hint: bool
+) -> tuple[alg.Node, frozenset[tuple[alg.Col, alg.Col]]]:
     """Every child is restricted through what the join equates.
 
     The restriction holds of the result if one child takes all of it.
     """
     classes = equal_classes(node.conditions)
     children = []
-    done: frozenset[tuple[Col, Col]] = frozenset()
+    done: frozenset[tuple[alg.Col, alg.Col]] = frozenset()
     for child in node.children:
         found = {}
         for mine, key in own:
@@ -140,13 +119,13 @@ def _join(
 
 
 def _side_join(
-    node: OuterOrSemiJoin, keys: Step, own: Sequence[tuple[Col, Col]], is_hint: bool
-) -> tuple[Node, frozenset[tuple[Col, Col]]]:
+    node: alg.OuterOrSemiJoin, keys: alg.Step, own: Sequence[tuple[alg.Col, alg.Col]], is_hint: bool
+) -> tuple[alg.Node, frozenset[tuple[alg.Col, alg.Col]]]:
     """The side whose rows stay is restricted, and the other one as far as it is equated."""
     left, right = node.left, node.right
-    if node.kind is JoinKind.FULL:
+    if node.kind is alg.JoinKind.FULL:
         return node, frozenset()
-    kept, other = (right, left) if node.kind is JoinKind.RIGHT else (left, right)
+    kept, other = (right, left) if node.kind is alg.JoinKind.RIGHT else (left, right)
     plain = [(a, b) for a, b in own if a in kept.columns]
     partners = []
     for mine, key in plain:
@@ -157,11 +136,13 @@ def _side_join(
     kept = restrict(kept, keys, tuple(plain), is_hint=is_hint)
     if len(partners) == len(plain):
         other = restrict(other, keys, tuple(partners), is_hint=is_hint)
-    left, right = (other, kept) if node.kind is JoinKind.RIGHT else (kept, other)
+    left, right = (other, kept) if node.kind is alg.JoinKind.RIGHT else (kept, other)
     return replace(node, left=left, right=right), frozenset(plain)
 
 
-def join_pairs(conditions: Sequence[Expr], left: Sequence[Col], right: Sequence[Col]) -> Pairs:
+def join_pairs(
+    conditions: Sequence[alg.Expr], left: Sequence[alg.Col], right: Sequence[alg.Col]
+) -> Pairs:
     """The columns of both sides that conditions of the form ``a = b`` equate."""
     found = []
     for condition in conditions:

@@ -7,27 +7,7 @@ nodes below, the nodes as they were and as they are, and nothing else.
 
 from typing import assert_never
 
-from ctsql.planner.ivm.algebra.nodes import (
-    Aggregate,
-    ConstantDiff,
-    Distinct,
-    Filter,
-    Generate,
-    Join,
-    LateralJoin,
-    Limit,
-    Node,
-    OuterOrSemiJoin,
-    Project,
-    Scan,
-    SemiJoinRestriction,
-    SetOperation,
-    Step,
-    StoredGroups,
-    UnionAll,
-    Values,
-    Window,
-)
+from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.traversal import has_subquery
 from ctsql.planner.ivm.rules import (
     counting as algebraic,
@@ -41,42 +21,42 @@ from ctsql.planner.ivm.rules import (
 from ctsql.planner.ivm.rules.context import DeltaDerivation
 
 
-def change(node: Node, changes: DeltaDerivation) -> Node | None:
+def change(node: alg.Node, changes: DeltaDerivation) -> alg.Node | None:
     """The signed change of a node that reads a changed table; None if it can have none."""
     match node:
-        case Scan():
+        case alg.Scan():
             return scan.change_scan(node, changes)
-        case Filter():
+        case alg.Filter():
             rule = left_rows.change_filter if has_subquery(node) else linear.change_filter
             return rule(node, changes)
-        case Project():
+        case alg.Project():
             make = left_rows.change_project if has_subquery(node) else linear.change_project
             return make(node, changes)
-        case Generate():
+        case alg.Generate():
             return linear.change_generate(node, changes)
-        case UnionAll():
+        case alg.UnionAll():
             return union_all.change_union_all(node, changes)
-        case Join():
+        case alg.Join():
             return join.change_join(node, changes)
-        case OuterOrSemiJoin():
+        case alg.OuterOrSemiJoin():
             return left_rows.change_side_join(node, changes)
-        case LateralJoin():
+        case alg.LateralJoin():
             return left_rows.change_lateral(node, changes)
-        case Aggregate():
+        case alg.Aggregate():
             if changes.state(node) is not None:
                 return algebraic.change_aggregate(node, changes)
             return affected_keys.change_aggregate(node, changes)
-        case Distinct():
+        case alg.Distinct():
             return affected_keys.change_distinct(node, changes)
-        case SetOperation():
+        case alg.SetOperation():
             return affected_keys.change_set_operation(node, changes)
-        case Window():
+        case alg.Window():
             return affected_keys.change_window(node, changes)
-        case Limit():
+        case alg.Limit():
             return affected_keys.change_limit(node, changes)
-        case Values():
+        case alg.Values():
             return None
-        case Step() | StoredGroups() | SemiJoinRestriction() | ConstantDiff():
+        case alg.Step() | alg.StoredGroups() | alg.SemiJoinRestriction() | alg.ConstantDiff():
             raise TypeError(f"{type(node).__name__} is made by rules, it has none")
         case _:
             assert_never(node)

@@ -214,7 +214,6 @@ def _changed(node: Aggregate, changes: DeltaDerivation) -> Step:
 
 
 def _groups(node: Aggregate, changes: DeltaDerivation) -> tuple[State, Node, Node] | None:
-    """The state, and its touched groups after and before."""
     delta = changes.of(node.child)
     number = changes.state(node)
     state = None if number is None else state_of(node, number)
@@ -304,7 +303,6 @@ def _added(state: State, both: UnionAll, at: int, changes: DeltaDerivation) -> N
 
 
 def _result(node: Aggregate, state: State, rows: Node) -> Node:
-    """The aggregate's own rows, from rows of the state."""
     columns = rows.columns
     at = len(node.keys)
     count = columns[at]

@@ -10,35 +10,7 @@ from typing import assert_never
 
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import PREFIX
-from ctsql.planner.ivm.algebra.nodes import (
-    DIFF,
-    VIEW,
-    Aggregate,
-    Col,
-    ConstantDiff,
-    Distinct,
-    Expr,
-    Filter,
-    Generate,
-    Join,
-    KeyPredicate,
-    LateralJoin,
-    Limit,
-    Node,
-    OuterOrSemiJoin,
-    Part,
-    Project,
-    Scan,
-    SemiJoinRestriction,
-    SetOperation,
-    Step,
-    StoredGroups,
-    Subquery,
-    UnionAll,
-    Values,
-    Version,
-    Window,
-)
+from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.traversal import used
 from ctsql.planner.syntax.tokens.tokenizer import word_set
 
@@ -62,7 +34,7 @@ class TableUse:
     """
 
     table: str
-    version: Version
+    version: alg.Version
     columns: tuple[str, ...]
     keys: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 
@@ -106,7 +78,7 @@ class Naming:
             table=lambda use: names[use],
             step=lambda name: names[StepUse(name)],
             state=lambda number: names[StateUse(number)],
-            view=lambda: names[StateUse(VIEW)],
+            view=lambda: names[StateUse(alg.VIEW)],
         )
 
 
@@ -122,7 +94,7 @@ def inputs_of(printed: Callable[[Naming], str]) -> tuple[Input, ...]:
         table=noted,
         step=lambda name: noted(StepUse(name)),
         state=lambda number: noted(StateUse(number)),
-        view=lambda: noted(StateUse(VIEW)),
+        view=lambda: noted(StateUse(alg.VIEW)),
     )
     printed(naming)
     return tuple(found)
@@ -136,117 +108,117 @@ class Printer:
 
     # ---- expressions
 
-    def expr(self, expr: Expr) -> str:
+    def expr(self, expr: alg.Expr) -> str:
         """An expression's text."""
         return joined([self._part(part) for part in expr.parts])
 
-    def _part(self, part: Part) -> str:
+    def _part(self, part: alg.Part) -> str:
         match part:
             case str():
                 return part
-            case Col():
+            case alg.Col():
                 return part.sql
-            case Subquery():
+            case alg.Subquery():
                 return f"({self.query(part.node)})"
 
-    def _conditions(self, conditions: Sequence[Expr]) -> str:
+    def _conditions(self, conditions: Sequence[alg.Expr]) -> str:
         if len(conditions) == 1:
             return self.expr(conditions[0])
         return " AND ".join(f"({self.expr(c)})" for c in conditions)
 
     # ---- relations
 
-    def query(self, node: Node) -> str:
+    def query(self, node: alg.Node) -> str:
         """A node as a query; its columns carry their own names, in order."""
         match node:
-            case Scan():
+            case alg.Scan():
                 return self._scan(node, ())
-            case Values():
+            case alg.Values():
                 return self._rows(node)
-            case Step():
+            case alg.Step():
                 return f"SELECT {columns(node.columns)} FROM {self.naming.step(node.name)}"
-            case StoredGroups():
+            case alg.StoredGroups():
                 listed = [
                     f"{backtick(n)} AS {c.sql}"
                     for n, c in zip(node.names, node.columns, strict=True)
                 ]
-                is_view = node.number == VIEW
+                is_view = node.number == alg.VIEW
                 name = self.naming.view() if is_view else self.naming.state(node.number)
                 return f"SELECT {_list(listed)} FROM {name}"
-            case Filter():
+            case alg.Filter():
                 where = self._conditions(node.predicates)
                 return f"{self._all(node.child)} WHERE {where}"
-            case Project():
+            case alg.Project():
                 return self._project(node)
-            case Join():
+            case alg.Join():
                 return self._join(node)
-            case OuterOrSemiJoin():
+            case alg.OuterOrSemiJoin():
                 return self._side_join(node)
-            case LateralJoin():
+            case alg.LateralJoin():
                 return self._lateral(node)
-            case Generate():
+            case alg.Generate():
                 outer = "OUTER " if node.is_outer else ""
                 made = ", ".join(c.sql for c in node.made)
                 return (
                     f"SELECT {columns(node.columns)} FROM {self._from(node.child)} {PREFIX}k"
                     f" LATERAL VIEW {outer}{self.expr(node.generator)} {PREFIX}g AS {made}"
                 )
-            case Aggregate():
+            case alg.Aggregate():
                 return self._aggregate(node)
-            case Distinct():
+            case alg.Distinct():
                 return f"SELECT DISTINCT {columns(node.columns)} FROM {self._from(node.child)}"
-            case SetOperation():
+            case alg.SetOperation():
                 # The names of the left side count; the right one's columns go by place.
                 left, right = self.query(node.left), self.query(node.right)
                 return f"SELECT * FROM (({left}) {node.operator.upper()} ({right}))"
-            case UnionAll():
+            case alg.UnionAll():
                 return self._union(node)
-            case Window():
+            case alg.Window():
                 listed = [c.sql for c in node.child.columns]
                 listed += [f"{self.expr(c.expr)} AS {c.col.sql}" for c in node.calls]
                 return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
-            case Limit():
+            case alg.Limit():
                 return self._limit(node)
-            case SemiJoinRestriction():
+            case alg.SemiJoinRestriction():
                 child = (
                     f"({self._scan(node.child, node.tests)})"
-                    if isinstance(node.child, Scan)
+                    if isinstance(node.child, alg.Scan)
                     else self._from(node.child)
                 )
                 tests = " OR ".join(self._test(t) for t in node.tests if not t.is_hint)
                 where = f" WHERE {tests}" if tests else ""
                 return f"SELECT {columns(node.columns)} FROM {child}{where}"
-            case ConstantDiff():
+            case alg.ConstantDiff():
                 listed = [c.sql for c in node.child.columns]
                 listed.append(f"CAST({node.diff} AS BIGINT) AS {node.columns[-1].sql}")
                 return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
             case _:
                 assert_never(node)
 
-    def _project(self, node: Project) -> str:
+    def _project(self, node: alg.Project) -> str:
         """Over groups it is their select list: so Spark sees what it can take out of a subquery."""
         below = node.child
         parts = [part for item in node.items for part in item.expr.parts]
-        is_flat = isinstance(below, Aggregate) and below.sets is None
-        if isinstance(below, Aggregate) and not below.keys:
+        is_flat = isinstance(below, alg.Aggregate) and below.sets is None
+        if isinstance(below, alg.Aggregate) and not below.keys:
             # Without one of its calls it would be no aggregate any more, but all rows.
             is_flat = is_flat and any(call.col in parts for call in below.calls)
-        if not is_flat or any(isinstance(part, Subquery) for part in parts):
+        if not is_flat or any(isinstance(part, alg.Subquery) for part in parts):
             listed = [f"{self.expr(i.expr)} AS {i.col.sql}" for i in node.items]
             return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
-        assert isinstance(below, Aggregate)
+        assert isinstance(below, alg.Aggregate)
         texts = {k.col: k.source.sql for k in below.keys}
         texts |= {c.col: f"({self.expr(c.expr)})" for c in below.calls}
         listed = []
         for item in node.items:
             found = [
-                texts.get(p, p.sql) if isinstance(p, Col) else self._part(p)
+                texts.get(p, p.sql) if isinstance(p, alg.Col) else self._part(p)
                 for p in item.expr.parts
             ]
             listed.append(f"{joined(found)} AS {item.col.sql}")
         return f"SELECT {_list(listed)} {self._grouped(below)}"
 
-    def _lateral(self, node: LateralJoin) -> str:
+    def _lateral(self, node: alg.LateralJoin) -> str:
         kind = "LEFT JOIN" if node.is_left else "JOIN"
         on = f" ON {self._conditions(node.conditions)}" if node.conditions else ""
         on = on or (" ON true" if node.is_left else "")
@@ -256,27 +228,27 @@ class Printer:
             f" {kind} {right}{on}"
         )
 
-    def _scan(self, node: Scan, tests: Sequence[KeyPredicate]) -> str:
+    def _scan(self, node: alg.Scan, tests: Sequence[alg.KeyPredicate]) -> str:
         name = self.naming.table(_table_use(node, tests))
         listed = [
             f"{backtick(n)} AS {c.sql}" for c, n in zip(node.columns, node.names, strict=True)
         ]
         return f"SELECT {_list(listed)} FROM {name}"
 
-    def _from(self, node: Node) -> str:
+    def _from(self, node: alg.Node) -> str:
         return f"({self.query(node)})"
 
-    def _all(self, node: Node) -> str:
+    def _all(self, node: alg.Node) -> str:
         return f"SELECT {columns(node.columns)} FROM {self._from(node)}"
 
-    def _rows(self, node: Values) -> str:
+    def _rows(self, node: alg.Values) -> str:
         if node.is_function:
             return f"SELECT id AS {node.columns[0].sql} FROM {node.text}"
         made = columns(node.columns)
         names = ", ".join(c.sql for c in node.columns)
         return f"SELECT {made} FROM ({node.text}) AS {PREFIX}v({names})"
 
-    def _join(self, node: Join) -> str:
+    def _join(self, node: alg.Join) -> str:
         """Each condition stands at the first join where all its columns are there.
 
         One with columns of a query around this one stands in WHERE: Spark takes it out of there.
@@ -296,7 +268,7 @@ class Printer:
         where = f" WHERE {self._conditions(waiting)}" if waiting else ""
         return f"SELECT {columns(node.columns)} FROM {text}{where}"
 
-    def _side_join(self, node: OuterOrSemiJoin) -> str:
+    def _side_join(self, node: alg.OuterOrSemiJoin) -> str:
         left, right = self._from(node.left), self._from(node.right)
         on = self._conditions(node.conditions) if node.conditions else "true"
         return (
@@ -304,12 +276,12 @@ class Printer:
             f" {node.kind.value.upper()} {right} {PREFIX}k1 ON {on}"
         )
 
-    def _aggregate(self, node: Aggregate) -> str:
+    def _aggregate(self, node: alg.Aggregate) -> str:
         listed = [f"{k.source.sql} AS {k.col.sql}" for k in node.keys]
         listed += [f"{self.expr(c.expr)} AS {c.col.sql}" for c in node.calls]
         return f"SELECT {_list(listed)} {self._grouped(node)}"
 
-    def _grouped(self, node: Aggregate) -> str:
+    def _grouped(self, node: alg.Aggregate) -> str:
         text = f"FROM {self._from(node.child)}"
         if node.sets is not None:
             sets = [
@@ -320,7 +292,7 @@ class Printer:
             return f"{text} GROUP BY {', '.join(k.source.sql for k in node.keys)}"
         return text
 
-    def _union(self, node: UnionAll) -> str:
+    def _union(self, node: alg.UnionAll) -> str:
         texts = []
         for branch in node.branches:
             listed = [
@@ -333,14 +305,14 @@ class Printer:
                 texts.append(f"SELECT {_list(listed)} FROM {self._from(branch.node)}")
         return f"SELECT {columns(node.columns)} FROM ({' UNION ALL '.join(texts)})"
 
-    def _limit(self, node: Limit) -> str:
+    def _limit(self, node: alg.Limit) -> str:
         order = ", ".join(f"{self.expr(o.expr)} {o.direction}".strip() for o in node.order)
         limit = f" LIMIT {node.limit}" if node.limit else ""
         offset = f" OFFSET {node.offset}" if node.offset else ""
         inner = f"{self._all(node.child)} ORDER BY {order}{limit}{offset}"
         return f"SELECT {columns(node.columns)} FROM ({inner})"
 
-    def _test(self, test: KeyPredicate) -> str:
+    def _test(self, test: alg.KeyPredicate) -> str:
         """Is there an equal key? NULL equals NULL here: groups have such keys."""
         pairs = []
         for mine, key in test.pairs:
@@ -353,7 +325,7 @@ class Printer:
         return f"EXISTS (SELECT 1 FROM {step}{where})"
 
 
-def _table_use(node: Scan, tests: Sequence[KeyPredicate]) -> TableUse:
+def _table_use(node: alg.Scan, tests: Sequence[alg.KeyPredicate]) -> TableUse:
     """How a scan reads its table; with tests, only rows that may pass one are wanted of it."""
     names = dict(zip(node.columns, node.names, strict=True))
     keys = tuple(
@@ -361,7 +333,7 @@ def _table_use(node: Scan, tests: Sequence[KeyPredicate]) -> TableUse:
     )
     if any(t.null_matches for t in tests):
         keys = ()  # a NULL key wants every row
-    read = tuple(n for c, n in names.items() if c != DIFF)
+    read = tuple(n for c, n in names.items() if c != alg.DIFF)
     return TableUse(node.table, node.version, read, keys)
 
 
@@ -385,7 +357,7 @@ _SPACED = word_set("""
 """)
 
 
-def columns(cols: Sequence[Col]) -> str:
+def columns(cols: Sequence[alg.Col]) -> str:
     """A select list that passes columns on."""
     return _list([c.sql for c in cols])
 

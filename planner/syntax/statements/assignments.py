@@ -1,9 +1,13 @@
 """Reads ``column = value, ...`` of UPDATE SET and of MERGE."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import fold
+from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Assignment, SqlText
-from ctsql.planner.syntax.tokens.sqltext import analyse
+from ctsql.planner.syntax.tokens.sqltext import analyse, without
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, at_depth_0, span_of
 
@@ -51,10 +55,15 @@ def checked(assignments: list[Assignment]) -> tuple[Assignment, ...]:
     return tuple(assignments)
 
 
+def assigned_without(
+    assignments: Sequence[Assignment], cuts: Sequence[Span]
+) -> tuple[Assignment, ...]:
+    """The assignments without the schemas that are written in front of columns."""
+    return tuple(replace(a, value=without(a.value, cuts) if a.value else None) for a in assignments)
+
+
 def _assignment(cursor: Cursor, qualifiers: tuple[str, ...], known: frozenset[str]) -> Assignment:
-    parts = [cursor.name("a column")]
-    while cursor.accept("."):
-        parts.append(cursor.name("a name after the dot"))
+    parts = cursor.dotted("a column")
     if len(parts) > 1 and fold(parts[-2].text) not in {fold(q) for q in qualifiers}:
         what = "setting a field of a column"
         raise not_yet(span_of(parts), what, "Set the whole column: SET s = named_struct(...)")

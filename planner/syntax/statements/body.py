@@ -4,21 +4,16 @@ import dataclasses
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import (
-    BodyStatement,
-    ColumnDef,
-    DeleteStatement,
-    Edit,
-    InsertStatement,
-    RelationRef,
-    SqlText,
-    UpdateStatement,
+from ctsql.planner.syntax import ast as st
+from ctsql.planner.syntax.statements.assignments import (
+    assigned_without,
+    comma_groups,
+    read_assignments,
 )
-from ctsql.planner.syntax.statements.assignments import comma_groups, read_assignments
 from ctsql.planner.syntax.statements.columns import read_columns
 from ctsql.planner.syntax.statements.merges import read_merge
 from ctsql.planner.syntax.tokens.split import split_tokens
-from ctsql.planner.syntax.tokens.sqltext import analyse, with_prefixes
+from ctsql.planner.syntax.tokens.sqltext import analyse, targeted, without
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, closing, span_of
 
@@ -26,7 +21,7 @@ QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE"
 _VERBS = ("INSERT", "DELETE", "UPDATE", "MERGE")
 
 
-def read_body(tokens: Tokens, place: Span, name: str) -> tuple[BodyStatement, ...]:
+def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement, ...]:
     """Read a body.
 
     Args:
@@ -60,7 +55,7 @@ def read_body(tokens: Tokens, place: Span, name: str) -> tuple[BodyStatement, ..
     return tuple(_statement(group, name) for group in statements)
 
 
-def _statement(tokens: Tokens, name: str) -> BodyStatement:
+def _statement(tokens: Tokens, name: str) -> st.BodyStatement:
     cursor = Cursor(tokens)
     span = span_of(tokens)
     first = cursor.upper()
@@ -91,7 +86,7 @@ def _statement(tokens: Tokens, name: str) -> BodyStatement:
             raise _misplaced(cursor, span, name)
 
 
-def _behind_with(tokens: Tokens, verb: int) -> DeleteStatement | UpdateStatement:
+def _behind_with(tokens: Tokens, verb: int) -> st.DeleteStatement | st.UpdateStatement:
     """A DELETE or an UPDATE behind a WITH clause."""
     clause = tokens[:verb]
     ctes = analyse(span_of(clause), form="ctes", tokens=clause)
@@ -101,7 +96,7 @@ def _behind_with(tokens: Tokens, verb: int) -> DeleteStatement | UpdateStatement
     cursor = Cursor(tokens[verb:])
     span = span_of(tokens)
     read = _delete if cursor.at("DELETE") else _update
-    made: DeleteStatement | UpdateStatement = read(cursor, span, known)
+    made: st.DeleteStatement | st.UpdateStatement = read(cursor, span, known)
     return dataclasses.replace(made, ctes=ctes)
 
 
@@ -117,7 +112,7 @@ def _misplaced(cursor: Cursor, span: Span, name: str) -> CtsqlError:
     )
 
 
-def _insert(tokens: Tokens, verb: int) -> InsertStatement:
+def _insert(tokens: Tokens, verb: int) -> st.InsertStatement:
     """Read an INSERT; ``verb`` is where the word stands, behind a WITH clause."""
     cursor = Cursor(tokens)
     cursor.position = verb
@@ -128,21 +123,19 @@ def _insert(tokens: Tokens, verb: int) -> InsertStatement:
         if cursor.at(*words):
             what = f"{' '.join(words)} in a continual task"
             raise not_yet(cursor.here, what)
-    columns: tuple[ColumnDef, ...] = ()
+    columns: tuple[st.ColumnDef, ...] = ()
     if cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
-        stop = closing(cursor.tokens, cursor.position)
-        inside = cursor.tokens[cursor.position + 1 : stop]
-        columns = read_columns(inside, cursor.here, typed=False)
-        cursor.position = stop + 1
+        place = cursor.here
+        columns = read_columns(cursor.group(), place, typed=False)
     if cursor.upper() not in QUERY_WORDS:
         cursor.fail("SELECT or VALUES", known=QUERY_WORDS)
     rest = cursor.rest
     if verb:
-        cut = Edit(span=span_of(tokens[verb : cursor.position]), text=" ")
+        cut = st.Edit(span=span_of(tokens[verb : cursor.position]), text=" ")
         query = analyse(span_of(tokens), form="query", tokens=[*tokens[:verb], *rest], cut=cut)
     else:
         query = analyse(span_of(rest), form="query", tokens=rest)
-    return InsertStatement(
+    return st.InsertStatement(
         span=span_of(tokens),
         target=target,
         query=query,
@@ -165,7 +158,7 @@ def _default_places(tokens: Tokens) -> tuple[tuple[int, Span], ...]:
     return tuple(found)
 
 
-def _delete(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> DeleteStatement:
+def _delete(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> st.DeleteStatement:
     cursor.expect("DELETE", "FROM")
     target = cursor.relation("the table to delete from", aliased=False)
     alias = None
@@ -174,28 +167,28 @@ def _delete(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> 
         alias = cursor.name('"WHERE"').text
     if cursor.current is not None and not cursor.at("WHERE"):
         cursor.fail('"WHERE"', known=["WHERE"])
-    target = with_target(target, cursor.tokens, aliased=alias is not None)
+    target = targeted(target, cursor.tokens, aliased=alias is not None)
     where = _where(cursor, target, known)
-    return DeleteStatement(span=span, target=target, alias=alias, where=where)
+    return st.DeleteStatement(span=span, target=target, alias=alias, where=where)
 
 
-def _where(cursor: Cursor, target: RelationRef, known: frozenset[str]) -> SqlText | None:
+def _where(cursor: Cursor, target: st.RelationRef, known: frozenset[str]) -> st.SqlText | None:
     if not cursor.accept("WHERE"):
         return None
     if cursor.current is None:
         cursor.fail("a condition")
     text = analyse(span_of(cursor.rest), form="predicate", tokens=cursor.rest, known=known)
-    return without_prefixes(text, target)
+    return without(text, target.column_prefixes)
 
 
-def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> UpdateStatement:
+def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> st.UpdateStatement:
     cursor.expect("UPDATE")
     target = cursor.relation("the table to update", aliased=False)
     alias = None
     explicit = cursor.accept("AS")
     if cursor.current is not None and (explicit or not cursor.at("SET")):
         alias = cursor.name('"SET"').text
-    target = with_target(target, cursor.tokens, aliased=alias is not None)
+    target = targeted(target, cursor.tokens, aliased=alias is not None)
     cursor.expect("SET")
     rest = cursor.rest
     stop = next((i for i, t in at_depth_0(rest) if t.upper == "WHERE"), len(rest))
@@ -203,26 +196,10 @@ def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> 
         cursor.fail("a column")
     assignments = read_assignments(rest[:stop], (alias or target.parts[-1],), known)
     cursor.position += stop
-    return UpdateStatement(
+    return st.UpdateStatement(
         span=span,
         target=target,
-        assignments=tuple(
-            dataclasses.replace(a, value=without_prefixes(a.value, target) if a.value else None)
-            for a in assignments
-        ),
+        assignments=assigned_without(assignments, target.column_prefixes),
         alias=alias,
         where=_where(cursor, target, known),
     )
-
-
-def with_target(target: RelationRef, tokens: Tokens, *, aliased: bool) -> RelationRef:
-    """A statement's target with the places where its schema stands in front of a column."""
-    made = RelationRef(parts=target.parts, span=target.span, aliased=aliased)
-    return with_prefixes([made], tokens)[0]
-
-
-def without_prefixes(text: SqlText, target: RelationRef) -> SqlText:
-    """A piece in which the target's columns are no longer written with its schema."""
-    inside = [p for p in target.column_prefixes if text.span.start <= p.start < text.span.stop]
-    edits = (*text.edits, *(Edit(span=p, text="") for p in inside))
-    return dataclasses.replace(text, edits=edits) if inside else text

@@ -74,9 +74,7 @@ def _column(cursor: Cursor, *, typed: bool, defaults: bool) -> ColumnDef:
     ):  # fmt: skip
         raise not_yet(cursor.here, cursor.upper())
     name = cursor.name("a column's name")
-    type_text, type_span = None, None
-    if typed:
-        type_text, type_span = _type(cursor, name)
+    type_text = _type(cursor, name) if typed else None
     nullable, comment, default = True, None, None
     while cursor.current is not None:
         if cursor.accept("NOT", "NULL"):
@@ -96,7 +94,6 @@ def _column(cursor: Cursor, *, typed: bool, defaults: bool) -> ColumnDef:
         name=name.text,
         span=name.span,
         type=type_text,
-        type_span=type_span,
         nullable=nullable,
         comment=comment,
         default=default,
@@ -135,7 +132,7 @@ def _type_tokens(group: Sequence[Token], start: int) -> Tokens:
     return group[start:stop]
 
 
-def _type(cursor: Cursor, name: Token) -> tuple[str, Span]:
+def _type(cursor: Cursor, name: Token) -> str:
     tokens = _type_tokens(cursor.tokens, cursor.position)
     if not tokens:
         cursor.fail(f'the type of column "{name.text}"')
@@ -146,12 +143,11 @@ def _type(cursor: Cursor, name: Token) -> tuple[str, Span]:
         hint = f"Type {other}." if other else did_you_mean(head.upper, known)
         raise error("INVALID_COLUMN_TYPE", span=head.span, type=head.text, hint=hint)
     cursor.position += len(tokens)
-    span = span_of(tokens)
-    text = splice(span, spark_types(tokens)).text
+    text = splice(span_of(tokens), spark_types(tokens)).text
     if head.upper not in ("INTERVAL", "ARRAY", "MAP", "STRUCT", "DOUBLE", "STRING", "TIMESTAMP"):
         extra = tokens[1:2]
         if extra and extra[0].upper != "(":
             raise syntax_error(
                 extra[0].span, f'found "{extra[0].text}", expected "NOT NULL", "COMMENT" or ","'
             )
-    return text, span
+    return text

@@ -7,27 +7,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.refreshes import parse_interval
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import (
-    CommentOn,
-    Describe,
-    DropObject,
-    Maintain,
-    RefreshView,
-    RelationRef,
-    RenameObject,
-    ResetSetting,
-    SetSetting,
-    ShowCreate,
-    ShowObjects,
-    ShowPending,
-    ShowRetention,
-    ShowSetting,
-    Statement,
-    Transact,
-    TransactionVerb,
-    UseSchema,
-    VerifyView,
-)
+from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.alters import read_alter_task
 from ctsql.planner.syntax.statements.subscriptions import (
     read_drop_subscription,
@@ -36,6 +16,7 @@ from ctsql.planner.syntax.statements.subscriptions import (
 )
 from ctsql.planner.syntax.tokens.token_reader import (
     Cursor,
+    bad_option,
     not_supported,
     not_yet,
     relation_ref,
@@ -59,7 +40,7 @@ _LISTS = {
 _SHOW_REFUSED = ("FUNCTIONS", "PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")
 
 
-def _drop(cursor: Cursor) -> Statement:
+def _drop(cursor: Cursor) -> st.Statement:
     if cursor.accept("SUBSCRIPTION"):
         return read_drop_subscription(cursor)
     if cursor.upper() in ("FUNCTION", "INDEX", "TEMPORARY", "CATALOG", "FLOW"):
@@ -74,7 +55,7 @@ def _drop(cursor: Cursor) -> Statement:
     if cursor.at("PURGE"):
         raise not_supported(cursor.here, "PURGE", hint="Leave the word out.")
     cursor.end()
-    return DropObject(
+    return st.DropObject(
         span=span_of(cursor.tokens), kind=kind, target=target, if_exists=if_exists, cascade=cascade
     )
 
@@ -86,13 +67,13 @@ def _kind(cursor: Cursor) -> ObjectKind:
     return kind
 
 
-def _alter(cursor: Cursor) -> Statement:
+def _alter(cursor: Cursor) -> st.Statement:
     kind = _kind(cursor)
     target = cursor.relation("the name of what to alter")
     if cursor.accept("RENAME", "TO"):
         new = cursor.relation("the new name")
         cursor.end()
-        return RenameObject(span=span_of(cursor.tokens), kind=kind, target=target, new=new)
+        return st.RenameObject(span=span_of(cursor.tokens), kind=kind, target=target, new=new)
     if cursor.at("APPLY", "REPLACEMENT"):
         raise not_yet(cursor.here, "APPLY REPLACEMENT")
     if cursor.at("RENAME", "COLUMN"):
@@ -108,14 +89,12 @@ def _alter(cursor: Cursor) -> Statement:
     raise cursor.failure("RENAME TO")
 
 
-def _comment(cursor: Cursor) -> Statement:
+def _comment(cursor: Cursor) -> st.Statement:
     cursor.expect("ON")
     column = None
     if cursor.accept("COLUMN"):
         kind = None
-        parts = [cursor.name("relation.column")]
-        while cursor.accept("."):
-            parts.append(cursor.name("a name after the dot"))
+        parts = cursor.dotted("relation.column")
         if len(parts) == 1:
             cursor.fail('"." and the column\'s name')
         column = parts[-1].text
@@ -131,16 +110,16 @@ def _comment(cursor: Cursor) -> Statement:
         comment = cursor.string("the comment in quotes, or NULL").text
     cursor.end()
     span = span_of(cursor.tokens)
-    return CommentOn(span=span, kind=kind, target=target, comment=comment, column=column)
+    return st.CommentOn(span=span, kind=kind, target=target, comment=comment, column=column)
 
 
-def _show(cursor: Cursor) -> Statement:
+def _show(cursor: Cursor) -> st.Statement:
     span = span_of(cursor.tokens)
     if cursor.accept("CREATE"):
         kind = cursor.kind() if len(cursor.rest) > 1 and cursor.upper(1) != "." else None
         target = cursor.relation("the name of what to show")
         cursor.end()
-        return ShowCreate(span=span, kind=kind, target=target)
+        return st.ShowCreate(span=span, kind=kind, target=target)
     if cursor.accept("COLUMNS"):
         return _show_columns(cursor, span)
     if cursor.accept("SUBSCRIPTIONS"):
@@ -150,16 +129,16 @@ def _show(cursor: Cursor) -> Statement:
             return _show_list(cursor, span, what)
     if cursor.accept("PENDING"):
         cursor.end()
-        return ShowPending(span=span)
+        return st.ShowPending(span=span)
     if cursor.accept("RETENTION"):
         shown = None if cursor.current is None else cursor.relation("the name of a stored object")
         cursor.end()
-        return ShowRetention(span=span, target=shown)
+        return st.ShowRetention(span=span, target=shown)
     for refused in _SHOW_REFUSED:
         if cursor.at(refused):
             raise not_supported(cursor.here, f"SHOW {refused}")
     if cursor.at("ALL") and len(cursor.rest) == 1:
-        return ShowSetting(span=span, name=None)
+        return st.ShowSetting(span=span, name=None)
     if cursor.upper() in ("MATERIALIZED", "CONTINUAL"):
         view = cursor.take().upper == "MATERIALIZED"
         cursor.expect("VIEWS" if view else "TASKS")
@@ -168,12 +147,12 @@ def _show(cursor: Cursor) -> Statement:
     return _setting_name(cursor, span)
 
 
-def _setting_name(cursor: Cursor, span: Span) -> ShowSetting:
+def _setting_name(cursor: Cursor, span: Span) -> st.ShowSetting:
     name, name_span = _setting(cursor.rest)
-    return ShowSetting(span=span, name=name, name_span=name_span)
+    return st.ShowSetting(span=span, name=name, name_span=name_span)
 
 
-def _show_columns(cursor: Cursor, span: Span) -> Statement:
+def _show_columns(cursor: Cursor, span: Span) -> st.Statement:
     if not cursor.accept("IN") and not cursor.accept("FROM"):
         cursor.fail("IN")
     relation = cursor.relation("a relation")
@@ -181,17 +160,17 @@ def _show_columns(cursor: Cursor, span: Span) -> Statement:
         raise not_supported(cursor.here, "a second IN", hint="Type: SHOW COLUMNS IN schema.name")
     like = _like(cursor)
     cursor.end()
-    return ShowObjects(span=span, what="columns", relation=relation, like=like)
+    return st.ShowObjects(span=span, what="columns", relation=relation, like=like)
 
 
-def _show_list(cursor: Cursor, span: Span, what: str) -> Statement:
+def _show_list(cursor: Cursor, span: Span, what: str) -> st.Statement:
     schema, schema_span = None, None
     if what != "schemas" and (cursor.accept("IN") or cursor.accept("FROM")):
         token = cursor.name("a schema")
         schema, schema_span = token.text, token.span
     like = _like(cursor)
     cursor.end()
-    return ShowObjects(span=span, what=what, schema=schema, schema_span=schema_span, like=like)
+    return st.ShowObjects(span=span, what=what, schema=schema, schema_span=schema_span, like=like)
 
 
 def _like(cursor: Cursor) -> str | None:
@@ -202,7 +181,7 @@ def _like(cursor: Cursor) -> str | None:
     return None
 
 
-def _describe(cursor: Cursor) -> Statement:
+def _describe(cursor: Cursor) -> st.Statement:
     span = span_of(cursor.tokens)
     if cursor.upper() in ("HISTORY", "DETAIL", "FUNCTION") and len(cursor.rest) > 1:
         raise not_supported(cursor.here, f"DESCRIBE {cursor.upper()}")
@@ -213,7 +192,7 @@ def _describe(cursor: Cursor) -> Statement:
     extended = extended or _extended(cursor)
     target = cursor.relation("the name of what to describe")
     cursor.end()
-    return Describe(span=span, target=target, kind=kind, extended=extended)
+    return st.Describe(span=span, target=target, kind=kind, extended=extended)
 
 
 def _extended(cursor: Cursor) -> bool:
@@ -222,7 +201,7 @@ def _extended(cursor: Cursor) -> bool:
     return cursor.accept("EXTENDED") or cursor.accept("FORMATTED")
 
 
-def _refresh(cursor: Cursor) -> Statement:
+def _refresh(cursor: Cursor) -> st.Statement:
     if cursor.at("TABLE") or not cursor.at("MATERIALIZED"):
         hint = "Type: REFRESH MATERIALIZED VIEW <name>"
         cursor.fail("MATERIALIZED VIEW", hint=hint)
@@ -230,19 +209,18 @@ def _refresh(cursor: Cursor) -> Statement:
     target = cursor.relation("the view's name")
     full = cursor.accept("FULL")
     cursor.end()
-    return RefreshView(span=span_of(cursor.tokens), target=target, full=full)
+    return st.RefreshView(span=span_of(cursor.tokens), target=target, full=full)
 
 
-def _verify(cursor: Cursor) -> Statement:
-    if cursor.at("MATERIALIZED") and cursor.upper(1) == "VIEW":
-        cursor.expect("MATERIALIZED", "VIEW")
+def _verify(cursor: Cursor) -> st.Statement:
+    cursor.accept("MATERIALIZED", "VIEW")
     target = cursor.relation("the view's name")
     repair = cursor.accept("REPAIR")
     cursor.end()
-    return VerifyView(span=span_of(cursor.tokens), target=target, repair=repair)
+    return st.VerifyView(span=span_of(cursor.tokens), target=target, repair=repair)
 
 
-def _maintain(cursor: Cursor) -> Statement:
+def _maintain(cursor: Cursor) -> st.Statement:
     span = span_of(cursor.tokens)
     everything = cursor.at("ALL") and cursor.upper(1) != "." and cursor.accept("ALL")
     target = None
@@ -252,7 +230,7 @@ def _maintain(cursor: Cursor) -> Statement:
     retain_ms = _retained(cursor) if cursor.accept("RETAIN") else None
     dry_run = cursor.accept("DRY", "RUN")
     cursor.end(hint="Type: MAINTAIN [ALL | name] [RETAIN 'interval'] [DRY RUN]")
-    return Maintain(
+    return st.Maintain(
         span=span, target=target, everything=everything, retain_ms=retain_ms, dry_run=dry_run
     )
 
@@ -261,14 +239,8 @@ def _retained(cursor: Cursor) -> int:
     token = cursor.string("an interval in quotes", hint="Type for example: RETAIN '7 days'")
     length = parse_interval(token.text)
     if isinstance(length, str):
-        raise error(
-            "INVALID_OPTION",
-            span=token.span,
-            option="RETAIN",
-            value=f"'{token.text}'",
-            detail=length,
-            hint="Write for example '7 days' or '0 seconds'.",
-        )
+        hint = "Write for example '7 days' or '0 seconds'."
+        raise bad_option(token.span, "RETAIN", length, value=f"'{token.text}'", hint=hint)
     return length
 
 
@@ -286,10 +258,10 @@ def _setting(tokens: Tokens) -> tuple[str, Span]:
     return (tokens[0].text if len(tokens) == 1 else span.text), span
 
 
-def _set(cursor: Cursor) -> Statement:
+def _set(cursor: Cursor) -> st.Statement:
     span = span_of(cursor.tokens)
     if cursor.current is None:
-        return ShowSetting(span=span, name=None)
+        return st.ShowSetting(span=span, name=None)
     if cursor.upper() in ("VAR", "VARIABLE", "CATALOG", "ROLE") and cursor.upper(1) not in (
         "",
         "=",
@@ -309,25 +281,27 @@ def _set(cursor: Cursor) -> Statement:
         cursor.fail("a setting")
     name, name_span = _setting(cursor.rest[:cut])
     if cut == len(cursor.rest):
-        return ShowSetting(span=span, name=name, name_span=name_span)
+        return st.ShowSetting(span=span, name=name, name_span=name_span)
     if not value:
         cursor.position = len(cursor.tokens)
         cursor.fail("a value")
     value_span = span_of(value)
     is_string = len(value) == 1 and value[0].kind is Kind.STRING
     text = value[0].text if is_string else value_span.text
-    return SetSetting(span=span, name=name, name_span=name_span, value=text, value_span=value_span)
+    return st.SetSetting(
+        span=span, name=name, name_span=name_span, value=text, value_span=value_span
+    )
 
 
-def _reset(cursor: Cursor) -> Statement:
+def _reset(cursor: Cursor) -> st.Statement:
     span = span_of(cursor.tokens)
     if cursor.current is None or (cursor.at("ALL") and len(cursor.rest) == 1):
-        return ResetSetting(span=span, name=None)
+        return st.ResetSetting(span=span, name=None)
     name, name_span = _setting(cursor.rest)
-    return ResetSetting(span=span, name=name, name_span=name_span)
+    return st.ResetSetting(span=span, name=name, name_span=name_span)
 
 
-def _use(cursor: Cursor) -> Statement:
+def _use(cursor: Cursor) -> st.Statement:
     if cursor.at("CATALOG") and len(cursor.rest) > 1:
         raise not_supported(cursor.here, "USE CATALOG", why="A warehouse is one catalog.")
     if len(cursor.rest) > 1 and cursor.upper() in ("SCHEMA", "DATABASE", "NAMESPACE"):
@@ -342,10 +316,10 @@ def _use(cursor: Cursor) -> Statement:
             detail="A schema's name has one part.",
         )
     cursor.end()
-    return UseSchema(span=span_of(cursor.tokens), name=name.text, name_span=name.span)
+    return st.UseSchema(span=span_of(cursor.tokens), name=name.text, name_span=name.span)
 
 
-def named_object(cursor: Cursor) -> tuple[ObjectKind, RelationRef] | None:
+def named_object(cursor: Cursor) -> tuple[ObjectKind, st.RelationRef] | None:
     """``MATERIALIZED VIEW name`` and its like, if that and nothing else comes next."""
     start = cursor.position
     kind = cursor.kind()
@@ -358,7 +332,7 @@ def named_object(cursor: Cursor) -> tuple[ObjectKind, RelationRef] | None:
     return kind, target
 
 
-def _transact(cursor: Cursor) -> Statement:
+def _transact(cursor: Cursor) -> st.Statement:
     word = cursor.tokens[0].upper
     if word == "START":
         cursor.expect("TRANSACTION")
@@ -372,10 +346,10 @@ def _transact(cursor: Cursor) -> Statement:
             cursor.here, f"BEGIN {cursor.upper()}", why="A transaction reads one snapshot."
         )
     cursor.end()
-    return Transact(span=span_of(cursor.tokens), verb=TransactionVerb(word))
+    return st.Transact(span=span_of(cursor.tokens), verb=st.TransactionVerb(word))
 
 
-COMMANDS: dict[str, Callable[[Cursor], Statement]] = {
+COMMANDS: dict[str, Callable[[Cursor], st.Statement]] = {
     "ALTER": _alter,
     "BEGIN": _transact,
     "COMMENT": _comment,

@@ -3,27 +3,15 @@
 import dataclasses
 
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import (
-    ColumnDef,
-    CreateContinualTask,
-    CreateMaterializedView,
-    CreateSchema,
-    CreateTable,
-    CreateView,
-    Edit,
-    OutputDef,
-    SqlText,
-    Statement,
-)
+from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
 from ctsql.planner.syntax.statements.columns import read_columns, type_edits
-from ctsql.planner.syntax.statements.desugar import compiled
 from ctsql.planner.syntax.statements.header import read_header
 from ctsql.planner.syntax.statements.options import task_options, view_options
-from ctsql.planner.syntax.statements.short_forms import read_flow, read_task_form
+from ctsql.planner.syntax.statements.short_forms import compiled, read_flow, read_task_form
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of
 
 _KNOWN = (
     "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE", "OR", "TEMPORARY",
@@ -35,7 +23,7 @@ _LATER = ("FUNCTION", "INDEX", "SINK", "SOURCE", "CONNECTION", "ROLE", "STREAMIN
 _LAYOUTS = (("PARTITIONED", "BY"), ("CLUSTER", "BY"), ("TBLPROPERTIES",))
 
 
-def read_create(tokens: Tokens) -> Statement:
+def read_create(tokens: Tokens) -> st.Statement:
     """Read a statement that begins with CREATE.
 
     Raises:
@@ -82,20 +70,13 @@ def read_create(tokens: Tokens) -> Statement:
     raise cursor.failure(_EXPECTED, known=_KNOWN)
 
 
-def _if_not_exists(cursor: Cursor) -> bool:
-    if cursor.accept("IF"):
-        cursor.expect("NOT", "EXISTS")
-        return True
-    return False
-
-
-def _schema(cursor: Cursor) -> CreateSchema:
-    if_not_exists = _if_not_exists(cursor)
+def _schema(cursor: Cursor) -> st.CreateSchema:
+    if_not_exists = cursor.if_not_exists()
     name = cursor.name("the schema's name")
     if cursor.upper() in ("LOCATION", "MANAGED", "COMMENT", "WITH"):
         raise not_yet(cursor.here, f"{cursor.upper()} of a schema")
     cursor.end()
-    return CreateSchema(
+    return st.CreateSchema(
         span=span_of(cursor.tokens),
         name=name.text,
         name_span=name.span,
@@ -116,11 +97,10 @@ class _TableClauses:
         self._seen: set[str] = set()
 
     def read(self) -> None:
-        """Read up to AS, the query or the end."""
         cursor = self.cursor
         if cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
             self.columns_span = cursor.here
-            self.columns = self._group()
+            self.columns = cursor.group()
         while cursor.current is not None and not cursor.at("AS"):
             if cursor.upper() in QUERY_WORDS:
                 return
@@ -141,7 +121,7 @@ class _TableClauses:
         elif cursor.accept("COMMENT"):
             self.comment = cursor.string("the comment in quotes").text
         elif any(cursor.accept(*words) for words in _LAYOUTS):
-            self._group()
+            cursor.group()
         elif word in ("LIKE", "CLONE", "SHALLOW", "DEEP", "OPTIONS", "CLUSTERED", "STORED", "ROW"):
             raise not_yet(here, f"CREATE TABLE ... {word}")
         else:
@@ -152,27 +132,18 @@ class _TableClauses:
         if word not in ("LOCATION", "COMMENT", "USING"):
             self.layout = self.layout or here
 
-    def _group(self) -> Tokens:
-        cursor = self.cursor
-        if not cursor.at("("):
-            cursor.fail('"("')
-        stop = closing(cursor.tokens, cursor.position)
-        inside = cursor.tokens[cursor.position + 1 : stop]
-        cursor.position = stop + 1
-        return inside
 
-
-def _table(cursor: Cursor) -> CreateTable:
-    if_not_exists = _if_not_exists(cursor)
+def _table(cursor: Cursor) -> st.CreateTable:
+    if_not_exists = cursor.if_not_exists()
     target = cursor.relation("the table's name")
     clauses = _TableClauses(cursor)
     clauses.read()
     span = span_of(cursor.tokens)
-    edits: list[Edit] = []
+    edits: list[st.Edit] = []
     if clauses.columns is not None:
         read_columns(clauses.columns, clauses.columns_span, typed=True)
         edits = type_edits(clauses.columns)
-    query: SqlText | None = None
+    query: st.SqlText | None = None
     if cursor.current is not None:
         cursor.accept("AS")
         query = _query(cursor)
@@ -186,36 +157,33 @@ def _table(cursor: Cursor) -> CreateTable:
     if clauses.columns is not None and query is not None:
         hint = "Leave the column list out and name the columns in the query."
         raise not_yet(clauses.columns_span, "a column list together with AS", hint)
-    text = query or SqlText(span=span)
+    text = query or st.SqlText(span=span)
     text = dataclasses.replace(text, span=span, edits=(*edits, *text.edits))
-    return CreateTable(
+    return st.CreateTable(
         span=span,
         target=target,
         text=text,
         if_not_exists=if_not_exists,
-        has_query=query is not None,
         location=location.text if location else None,
         location_span=location.span if location else None,
         comment=clauses.comment,
     )
 
 
-def _view(cursor: Cursor, *, or_replace: bool) -> CreateView:
-    if_not_exists = _if_not_exists(cursor)
+def _view(cursor: Cursor, *, or_replace: bool) -> st.CreateView:
+    if_not_exists = cursor.if_not_exists()
     target = cursor.relation("the view's name")
-    columns: tuple[ColumnDef, ...] = ()
+    columns: tuple[st.ColumnDef, ...] = ()
     comment = None
     if cursor.at("("):
-        stop = closing(cursor.tokens, cursor.position)
-        inside = cursor.tokens[cursor.position + 1 : stop]
-        columns = read_columns(inside, cursor.here, typed=False)
-        cursor.position = stop + 1
+        place = cursor.here
+        columns = read_columns(cursor.group(), place, typed=False)
     if cursor.accept("COMMENT"):
         comment = cursor.string("the comment in quotes").text
     if cursor.upper() in ("TBLPROPERTIES", "WITH", "SCHEMA"):
         raise not_yet(cursor.here, f"CREATE VIEW ... {cursor.upper()}")
     cursor.expect("AS")
-    return CreateView(
+    return st.CreateView(
         span=span_of(cursor.tokens),
         target=target,
         query=_query(cursor),
@@ -226,20 +194,20 @@ def _view(cursor: Cursor, *, or_replace: bool) -> CreateView:
     )
 
 
-def _query(cursor: Cursor) -> SqlText:
+def _query(cursor: Cursor) -> st.SqlText:
     if cursor.upper() not in QUERY_WORDS:
         cursor.fail("a query", known=("SELECT", "WITH", "VALUES", "FROM", "TABLE"))
     return analyse(span_of(cursor.rest), form="query", tokens=cursor.rest)
 
 
-def _materialized_view(tokens: Tokens, *, or_replace: bool) -> CreateMaterializedView:
+def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterializedView:
     header = read_header(tokens, task=False)
     cursor = Cursor(tokens)
     cursor.position = header.stop
-    columns: tuple[ColumnDef, ...] = ()
+    columns: tuple[st.ColumnDef, ...] = ()
     if header.columns is not None:
         columns = read_columns(header.columns, header.target.span, typed=False)
-    return CreateMaterializedView(
+    return st.CreateMaterializedView(
         span=span_of(tokens),
         target=header.target,
         options=view_options(header.options),
@@ -251,23 +219,25 @@ def _materialized_view(tokens: Tokens, *, or_replace: bool) -> CreateMaterialize
     )
 
 
-def _task(tokens: Tokens) -> CreateContinualTask:
+def _task(tokens: Tokens) -> st.CreateContinualTask:
     header = read_header(tokens, task=True)
     if header.replace is not None:
         hint = f"Type DROP CONTINUAL TASK {header.target.span.text} first."
         raise not_yet(header.replace.span, "CREATE OR REPLACE CONTINUAL TASK", hint)
-    columns: tuple[ColumnDef, ...] = ()
+    columns: tuple[st.ColumnDef, ...] = ()
     if header.columns is not None:
         columns = read_columns(header.columns, header.target.span, typed=True, defaults=True)
     outputs = tuple(
-        OutputDef(target=name, columns=read_columns(inside, name.span, typed=True, defaults=True))
+        st.OutputDef(
+            target=name, columns=read_columns(inside, name.span, typed=True, defaults=True)
+        )
         for name, inside in header.outputs
     )
     written = (outputs[0].target if outputs else header.target).span.text
     options = task_options(header.options)
     last = tokens[-1]
     end = Span(last.source, last.stop, last.stop)
-    return CreateContinualTask(
+    return st.CreateContinualTask(
         span=span_of(tokens),
         target=header.target,
         inputs=header.inputs,

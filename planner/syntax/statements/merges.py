@@ -7,36 +7,27 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.names import quote
 from ctsql.catalog.reserved_columns import SOURCE
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import (
-    Assignment,
-    ChangeKind,
-    Edit,
-    MergeAction,
-    MergeStatement,
-    MergeWhen,
-    RelationRef,
-    SqlText,
-    WhenClause,
-)
+from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.assignments import (
+    assigned_without,
     checked,
     comma_groups,
     read_assignments,
     read_value,
 )
-from ctsql.planner.syntax.tokens.sqltext import analyse, with_prefixes
+from ctsql.planner.syntax.tokens.sqltext import analyse, targeted, with_prefixes, without
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, closing, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, span_of
 
 _CLAUSES = "WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE"
 _ALLOWED = {
-    MergeWhen.MATCHED: (MergeAction.UPDATE, MergeAction.DELETE),
-    MergeWhen.NOT_MATCHED: (MergeAction.INSERT,),
-    MergeWhen.NOT_MATCHED_BY_SOURCE: (MergeAction.UPDATE, MergeAction.DELETE),
+    st.MergeWhen.MATCHED: (st.MergeAction.UPDATE, st.MergeAction.DELETE),
+    st.MergeWhen.NOT_MATCHED: (st.MergeAction.INSERT,),
+    st.MergeWhen.NOT_MATCHED_BY_SOURCE: (st.MergeAction.UPDATE, st.MergeAction.DELETE),
 }
 
 
-def read_merge(tokens: Tokens, verb: int = 0) -> MergeStatement:
+def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
     """Read a MERGE.
 
     Args:
@@ -57,13 +48,12 @@ def read_merge(tokens: Tokens, verb: int = 0) -> MergeStatement:
     alias = None
     if cursor.accept("AS") or not cursor.at("USING"):
         alias = cursor.name('"USING"').text
-    made = RelationRef(parts=target.parts, span=target.span, aliased=alias is not None)
-    target = with_prefixes([made], tokens)[0]
+    target = targeted(target, tokens, aliased=alias is not None)
     cursor.expect("USING")
     source, source_alias, prefixes = _source(cursor, verb)
     cursor.expect("ON")
     rest = cursor.rest
-    starts = _clause_starts(rest)
+    starts = [i for i in _outside_case(rest) if rest[i].upper == "WHEN"]
     on = rest[: starts[0]] if starts else rest
     if not on:
         cursor.fail("a condition")
@@ -76,41 +66,41 @@ def read_merge(tokens: Tokens, verb: int = 0) -> MergeStatement:
     bounds = [*starts, len(rest)]
     clauses = tuple(_clause(rest[start:stop], names) for start, stop in pairwise(bounds))
     _check_reachable(clauses)
-    return MergeStatement(
+    return st.MergeStatement(
         span=span_of(tokens),
         target=target,
         source=source,
         source_alias=source_alias,
-        on=_cut(analyse(span_of(on), form="predicate", tokens=on), cuts),
+        on=without(analyse(span_of(on), form="predicate", tokens=on), cuts),
         clauses=tuple(_cut_clause(c, cuts) for c in clauses),
         alias=alias,
     )
 
 
-def _source(cursor: Cursor, verb: int) -> tuple[SqlText, str, tuple[Span, ...]]:
+def _source(cursor: Cursor, verb: int) -> tuple[st.SqlText, str, tuple[Span, ...]]:
     """The source as a query, its alias, and where its schema is written in front of columns."""
     prefixes: tuple[Span, ...] = ()
     start = cursor.position
     if cursor.at("("):
-        stop = closing(cursor.tokens, cursor.position)
-        inside = cursor.tokens[cursor.position + 1 : stop]
+        place = cursor.position
+        inside = cursor.group()
         if not inside:
+            cursor.position = place
             cursor.fail("a query in the parentheses")
         text = analyse(span_of(inside), form="query", tokens=inside)
         alias = quote(SOURCE)
-        cursor.position = stop + 1
     else:
         ref = _relation(cursor)
         ref = with_prefixes([ref], cursor.tokens)[0]
         prefixes = ref.column_prefixes
-        before = Edit(span=Span(ref.span.source, ref.span.start, ref.span.start), text=_ALL_OF)
+        before = st.Edit(span=Span(ref.span.source, ref.span.start, ref.span.start), text=_ALL_OF)
         bare = dataclasses.replace(ref, column_prefixes=())
-        text = SqlText(span=ref.span, relations=(bare,), edits=(before,))
+        text = st.SqlText(span=ref.span, relations=(bare,), edits=(before,))
         alias = quote(ref.parts[-1])
     if verb:
         between = span_of(cursor.tokens[verb:start])
         tokens = [*cursor.tokens[:verb], *cursor.tokens[start : cursor.position]]
-        cut = Edit(span=between, text=_ALL_OF)
+        cut = st.Edit(span=between, text=_ALL_OF)
         text = analyse(span_of(tokens), form="query", tokens=tokens, cut=cut)
     if cursor.accept("AS") or not cursor.at("ON"):
         alias = quote(cursor.name('"ON"').text)
@@ -122,9 +112,9 @@ def _source(cursor: Cursor, verb: int) -> tuple[SqlText, str, tuple[Span, ...]]:
 _ALL_OF = "SELECT * FROM "
 
 
-def _relation(cursor: Cursor) -> RelationRef:
+def _relation(cursor: Cursor) -> st.RelationRef:
     start = cursor.position
-    kind = {k.name: k for k in ChangeKind}.get(cursor.upper())
+    kind = {k.name: k for k in st.ChangeKind}.get(cursor.upper())
     if kind is None or cursor.upper(1) != "(":
         return cursor.relation("the source", aliased=False)
     cursor.position += 2
@@ -147,18 +137,14 @@ def _outside_case(tokens: Tokens) -> list[int]:
     return found
 
 
-def _clause_starts(tokens: Tokens) -> list[int]:
-    return [i for i in _outside_case(tokens) if tokens[i].upper == "WHEN"]
-
-
-def _clause(tokens: Tokens, names: tuple[str, ...]) -> WhenClause:
+def _clause(tokens: Tokens, names: tuple[str, ...]) -> st.WhenClause:
     cursor = Cursor(tokens, of="clause")
     cursor.expect("WHEN")
     negated = cursor.accept("NOT")
     cursor.expect("MATCHED")
-    when = MergeWhen.NOT_MATCHED if negated else MergeWhen.MATCHED
+    when = st.MergeWhen.NOT_MATCHED if negated else st.MergeWhen.MATCHED
     if negated and cursor.accept("BY", "SOURCE"):
-        when = MergeWhen.NOT_MATCHED_BY_SOURCE
+        when = st.MergeWhen.NOT_MATCHED_BY_SOURCE
     elif negated:
         cursor.accept("BY", "TARGET")
     condition = None
@@ -175,25 +161,25 @@ def _clause(tokens: Tokens, names: tuple[str, ...]) -> WhenClause:
     if action is None:
         cursor.fail(" or ".join(a.name for a in allowed), known=[a.name for a in allowed])
     cursor.take()
-    clause = WhenClause(span=span_of(tokens), when=when, action=action, condition=condition)
+    clause = st.WhenClause(span=span_of(tokens), when=when, action=action, condition=condition)
     match action:
-        case MergeAction.DELETE:
+        case st.MergeAction.DELETE:
             cursor.end()
             return clause
-        case MergeAction.UPDATE:
+        case st.MergeAction.UPDATE:
             cursor.expect("SET")
-            if cursor.at("*") and when is MergeWhen.MATCHED and len(cursor.rest) == 1:
+            if cursor.at("*") and when is st.MergeWhen.MATCHED and len(cursor.rest) == 1:
                 return dataclasses.replace(clause, star=cursor.here)
             if cursor.current is None:
                 cursor.fail("a column")
             return dataclasses.replace(clause, assignments=read_assignments(cursor.rest, names))
-        case MergeAction.INSERT:
+        case st.MergeAction.INSERT:
             if cursor.at("*") and len(cursor.rest) == 1:
                 return dataclasses.replace(clause, star=cursor.here)
             return dataclasses.replace(clause, assignments=_insert(cursor, names))
 
 
-def _insert(cursor: Cursor, names: tuple[str, ...]) -> tuple[Assignment, ...]:
+def _insert(cursor: Cursor, names: tuple[str, ...]) -> tuple[st.Assignment, ...]:
     """``(columns) VALUES (values)``."""
     columns = _group(cursor, "the columns to fill in parentheses, or *")
     cursor.expect("VALUES")
@@ -216,22 +202,19 @@ def _insert(cursor: Cursor, names: tuple[str, ...]) -> tuple[Assignment, ...]:
             inner.take()
             name = inner.name("a name after the dot")
         inner.end()
-        found.append(Assignment(column=name.text, span=name.span, value=read_value(value)))
+        found.append(st.Assignment(column=name.text, span=name.span, value=read_value(value)))
     return checked(found)
 
 
 def _group(cursor: Cursor, what: str) -> list[Tokens]:
     if not cursor.at("("):
         cursor.fail(what)
-    stop = closing(cursor.tokens, cursor.position)
-    inside = cursor.tokens[cursor.position + 1 : stop]
-    cursor.position = stop + 1
-    return list(comma_groups(inside))
+    return list(comma_groups(cursor.group()))
 
 
-def _check_reachable(clauses: tuple[WhenClause, ...]) -> None:
+def _check_reachable(clauses: tuple[st.WhenClause, ...]) -> None:
     """Behind a clause without a condition no other of its kind can apply."""
-    closed: set[MergeWhen] = set()
+    closed: set[st.MergeWhen] = set()
     for clause in clauses:
         if clause.when in closed:
             kind = clause.when.name.replace("_", " ")
@@ -246,19 +229,9 @@ def _check_reachable(clauses: tuple[WhenClause, ...]) -> None:
             closed.add(clause.when)
 
 
-def _cut_clause(clause: WhenClause, cuts: tuple[Span, ...]) -> WhenClause:
+def _cut_clause(clause: st.WhenClause, cuts: tuple[Span, ...]) -> st.WhenClause:
     return dataclasses.replace(
         clause,
-        condition=_cut(clause.condition, cuts) if clause.condition else None,
-        assignments=tuple(
-            dataclasses.replace(a, value=_cut(a.value, cuts) if a.value else None)
-            for a in clause.assignments
-        ),
+        condition=without(clause.condition, cuts) if clause.condition else None,
+        assignments=assigned_without(clause.assignments, cuts),
     )
-
-
-def _cut(text: SqlText, cuts: tuple[Span, ...]) -> SqlText:
-    """A piece without the schemas that are written in front of columns."""
-    inside = [c for c in cuts if text.span.start <= c.start < text.span.stop]
-    edits = (*text.edits, *(Edit(span=c, text="") for c in inside))
-    return dataclasses.replace(text, edits=edits) if inside else text

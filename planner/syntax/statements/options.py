@@ -1,13 +1,14 @@
 """Reads the options of WITH (...)."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.refreshes import Every, parse_every
+from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Option
 from ctsql.planner.syntax.statements.refreshes import POLICY, refresh_option
-from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, groups, span_of
 
 TASK_OPTIONS = ("SNAPSHOT", "ON ERROR", "ITERATIONS", "TRIM EVERY", "COALESCE")
@@ -68,14 +69,10 @@ def view_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
         found.append(option)
         refreshes.append(option)
         if len(refreshes) > 1 and any(o.value == "ON COMMIT" for o in refreshes):
-            raise error(
-                "INVALID_OPTION",
-                span=option.span,
-                option="REFRESH",
-                value="ON COMMIT together with other times",
-                detail="A view that is refreshed at every commit has no other refresh times.",
-                hint="Leave REFRESH ON COMMIT out, or the others.",
-            )
+            detail = "A view that is refreshed at every commit has no other refresh times."
+            hint = "Leave REFRESH ON COMMIT out, or the others."
+            value = "ON COMMIT together with other times"
+            raise bad_option(option.span, "REFRESH", detail, value=value, hint=hint)
     return tuple(found)
 
 
@@ -123,117 +120,74 @@ def _begins(name: str, known: str) -> bool:
 
 
 def _task_option(group: Tokens, name: str) -> Option:
-    match name:
-        case "ON ERROR":
-            return _on_error(group)
-        case "ITERATIONS":
-            return _iterations(group)
-        case "TRIM EVERY" | "COALESCE":
-            return _interval(group, name)
-        case _:
-            return _boolean(group, name)
-
-
-def _interval(group: Tokens, name: str) -> Option:
     cursor = Cursor(group, of="option")
-    cursor.expect(*name.split())
-    cursor.expect("=")
+    cursor.expect(*name.split(), "=")
+    read = _READERS.get(name, _boolean)
+    value = read(cursor, name)
+    span = cursor.tokens[cursor.position - 1].span
+    cursor.end()
+    return Option(name=name, value=value, span=span_of(group), value_span=span)
+
+
+def _interval(cursor: Cursor, name: str) -> Every:
     value = cursor.string("an interval such as '1 hour'")
     every = parse_every(value.text)
     if not isinstance(every, Every) or every.interval_ms < INTERVAL_MS_MIN:
-        raise error(
-            "INVALID_OPTION",
-            span=value.span,
-            option=name,
-            value=value.span.text,
-            detail="It takes an interval of a second or more.",
-            hint=f"Type: {name} = '1 hour'",
-        )
-    cursor.end()
-    return Option(name=name, value=every, span=span_of(group), value_span=value.span)
+        detail = "It takes an interval of a second or more."
+        raise bad_option(value.span, name, detail, hint=f"Type: {name} = '1 hour'")
+    return every
 
 
-def _iterations(group: Tokens) -> Option:
-    cursor = Cursor(group, of="option")
-    cursor.expect("ITERATIONS")
-    cursor.expect("=")
+def _iterations(cursor: Cursor, name: str) -> int | str:
     if cursor.current is None:
         cursor.fail("a number or FIXPOINT")
     value = cursor.take()
-    made: int | str | None = None
     if value.kind is Kind.WORD and value.upper == "FIXPOINT":
-        made = FIXPOINT
-    elif value.kind is Kind.NUMBER and value.text.isdigit():
-        made = int(value.text)
-    if made is None or (isinstance(made, int) and not 1 <= made <= ITERATIONS_MAX):
-        raise error(
-            "INVALID_OPTION",
-            span=value.span,
-            option="ITERATIONS",
-            value=value.span.text,
-            detail=f"It takes a number from 1 to {ITERATIONS_MAX}, or FIXPOINT.",
-        )
-    cursor.end()
-    return Option(name="ITERATIONS", value=made, span=span_of(group), value_span=value.span)
+        return FIXPOINT
+    made = int(value.text) if value.kind is Kind.NUMBER and value.text.isdigit() else 0
+    if not 1 <= made <= ITERATIONS_MAX:
+        detail = f"It takes a number from 1 to {ITERATIONS_MAX}, or FIXPOINT."
+        raise bad_option(value.span, name, detail)
+    return made
 
 
-def _boolean(group: Tokens, name: str) -> Option:
-    cursor = Cursor(group, of="option")
-    for word in name.split():
-        cursor.expect(word)
-    cursor.expect("=")
+def _boolean(cursor: Cursor, name: str) -> bool:
     if cursor.current is None:
         cursor.fail("true or false")
     value = cursor.take()
     literal = _BOOLEANS.get(value.text.upper()) if value.kind is Kind.WORD else None
     if literal is None:
-        raise error(
-            "INVALID_OPTION",
-            span=value.span,
-            option=name,
-            value=value.span.text,
-            detail="It takes true or false.",
-        )
-    cursor.end()
-    return Option(name=name, value=literal, span=span_of(group), value_span=value.span)
+        raise bad_option(value.span, name, "It takes true or false.")
+    return literal
 
 
-def _on_error(group: Tokens) -> Option:
-    cursor = Cursor(group, of="option")
-    cursor.expect("ON", "ERROR")
-    cursor.expect("=")
+def _on_error(cursor: Cursor, name: str) -> str:
     value = cursor.string("'halt' or 'skip'")
     wanted = value.text.lower()
     if wanted not in _ON_ERROR:
-        raise error(
-            "INVALID_OPTION",
-            span=value.span,
-            option="ON ERROR",
-            value=value.span.text,
-            detail="It takes 'halt' or 'skip'.",
-            hint=did_you_mean(wanted, _ON_ERROR),
-        )
-    cursor.end()
-    return Option(name="ON ERROR", value=wanted, span=span_of(group), value_span=value.span)
+        hint = did_you_mean(wanted, _ON_ERROR)
+        raise bad_option(value.span, name, "It takes 'halt' or 'skip'.", hint=hint)
+    return wanted
+
+
+_READERS: dict[str, Callable[[Cursor, str], int | str | bool | Every]] = {
+    "ON ERROR": _on_error,
+    "ITERATIONS": _iterations,
+    "TRIM EVERY": _interval,
+    "COALESCE": _interval,
+}
+
+
+def unknown_option(span: Span, name: str, known: Iterable[str]) -> CtsqlError:
+    """An INVALID_OPTION for an option that there is not; the caller raises it."""
+    detail = f"There is no such option. The options are: {', '.join(known)}."
+    hint = did_you_mean(name, known)
+    return bad_option(span, name, detail, value="any value here", hint=hint)
 
 
 def _unknown(group: Tokens, name: str, known: Iterable[str]) -> CtsqlError:
-    listed = ", ".join(known)
-    return error(
-        "INVALID_OPTION",
-        span=span_of(group[: len(name.split())]),
-        option=name,
-        value="any value here",
-        detail=f"There is no such option. The options are: {listed}.",
-        hint=did_you_mean(name, known),
-    )
+    return unknown_option(span_of(group[: len(name.split())]), name, known)
 
 
 def _twice(group: Tokens, name: str) -> CtsqlError:
-    return error(
-        "INVALID_OPTION",
-        span=span_of(group),
-        option=name,
-        value="two values",
-        detail="It was given before.",
-    )
+    return bad_option(span_of(group), name, "It was given before.", value="two values")

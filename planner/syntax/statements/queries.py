@@ -1,8 +1,8 @@
 """Reads queries with their AS OF, and DML."""
 
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import Dml, RelationRef, Select
-from ctsql.planner.syntax.tokens.sqltext import analyse, with_prefixes
+from ctsql.planner.syntax.ast import Dml, Instant, RelationRef, Select
+from ctsql.planner.syntax.tokens.sqltext import analyse, targeted
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, at_depth_0, span_of
 
@@ -29,8 +29,12 @@ def read_query(tokens: Tokens) -> Select | Dml:
     text = analyse(span_of(query), form="query", tokens=query)
     if place is None:
         return Select(span=span_of(tokens), query=text)
-    value, span = _time(tokens, place)
-    return Select(span=span_of(tokens), query=text, as_of=value, as_of_span=span)
+    cursor = Cursor(tokens)
+    cursor.position = place + 2
+    time = read_instant(cursor, _AS_OF_HINT)
+    if cursor.current is not None:
+        cursor.fail("the end of the statement", hint="AS OF stands last.")
+    return Select(span=span_of(tokens), query=text, as_of=time.value, as_of_span=time.span)
 
 
 def _is_as_of(tokens: Tokens, index: int) -> bool:
@@ -47,23 +51,20 @@ def _as_of(tokens: Tokens) -> int | None:
     return next((i for i, _ in at_depth_0(tokens) if _is_as_of(tokens, i)), None)
 
 
-def _time(tokens: Tokens, place: int) -> tuple[str | int, Span]:
-    cursor = Cursor(tokens)
-    cursor.position = place + 2
+def read_instant(cursor: Cursor, hint: str) -> Instant:
+    """Read a time: milliseconds, or a timestamp in quotes."""
     begin = cursor.here.start
     typed = cursor.accept("TIMESTAMP")
     token = cursor.current
     if token is None or token.kind not in (Kind.NUMBER, Kind.STRING):
-        cursor.fail("a time", hint=_AS_OF_HINT)
+        cursor.fail("a time", hint=hint)
     cursor.take()
     span = Span(token.source, begin, token.stop)
-    if cursor.current is not None:
-        cursor.fail("the end of the statement", hint="AS OF stands last.")
     if token.kind is Kind.STRING:
-        return token.text, span
+        return Instant(value=token.text, span=span)
     if typed or not token.text.isdigit():
-        raise syntax_error(span, f'found "{span.text}", expected a time', hint=_AS_OF_HINT)
-    return int(token.text), span
+        raise syntax_error(span, f'found "{span.text}", expected a time', hint=hint)
+    return Instant(value=int(token.text), span=span)
 
 
 def read_dml(tokens: Tokens, *, start: int = 0) -> Dml:
@@ -114,5 +115,4 @@ def _aliased(cursor: Cursor, target: RelationRef, tokens: Tokens) -> RelationRef
         and following.is_name
         and following.upper not in ("SET", "WHERE", "USING")
     )
-    made = RelationRef(parts=target.parts, span=target.span, aliased=has_alias)
-    return with_prefixes([made], tokens)[0]
+    return targeted(target, tokens, aliased=has_alias)

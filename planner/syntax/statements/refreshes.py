@@ -1,15 +1,12 @@
 """Reads REFRESH options of a materialized view: ON COMMIT, EVERY, AT, POLICY."""
 
 from dataclasses import replace
-from typing import NoReturn
 
-from ctsql.catalog.errors import error
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.refreshes import At, Cron, Every, RefreshPart, parse_every
-from ctsql.catalog.spans import Span
 from ctsql.catalog.times import HOW_TO_WRITE, Time, parse_time
 from ctsql.planner.syntax.ast import Option
-from ctsql.planner.syntax.tokens.token_reader import Cursor
+from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 
 POLICY = "REFRESH POLICY"
@@ -56,7 +53,7 @@ def _policy(cursor: Cursor, group: Tokens) -> Option:
     wanted = token.text.lower()
     if token.kind not in (Kind.WORD, Kind.STRING) or wanted not in POLICIES:
         detail = f"It takes one of {', '.join(POLICIES)}."
-        _refuse(token.span, POLICY, detail, did_you_mean(wanted, POLICIES))
+        raise bad_option(token.span, POLICY, detail, hint=did_you_mean(wanted, POLICIES))
     cursor.end()
     return Option(name=POLICY, value=wanted, span=span_of(group), value_span=token.span)
 
@@ -76,7 +73,7 @@ def _every(cursor: Cursor) -> Every | Cron:
     found = parse_every(text)
     if isinstance(found, str):
         hint = _HOW_MONTHS if "no fixed length" in found else _HOW_EVERY
-        _refuse(span, "REFRESH EVERY", found, hint)
+        raise bad_option(span, "REFRESH EVERY", found, hint=hint)
     if isinstance(found, Cron):
         _no_alignment(cursor)
         return found
@@ -90,7 +87,7 @@ def _no_alignment(cursor: Cursor) -> None:
     if cursor.at("ALIGNED"):
         detail = "Only EVERY with an interval can be aligned to a time."
         hint = "Type: REFRESH EVERY '1 day' ALIGNED TO '2026-01-01 03:00:00'"
-        _refuse(span_of(cursor.rest), "ALIGNED TO", detail, hint, value="this place")
+        raise bad_option(span_of(cursor.rest), "ALIGNED TO", detail, value="this place", hint=hint)
 
 
 def _time(cursor: Cursor, option: str) -> Time:
@@ -98,23 +95,12 @@ def _time(cursor: Cursor, option: str) -> Time:
     if cursor.current is None:
         cursor.fail("a time", hint=HOW_TO_WRITE)
     if cursor.at("(", "SELECT"):
-        _refuse(span_of(cursor.rest), option, wanted, HOW_TO_WRITE, value="a query")
+        raise bad_option(span_of(cursor.rest), option, wanted, value="a query", hint=HOW_TO_WRITE)
     begin = cursor.position
     if cursor.at("TIMESTAMP") and len(cursor.rest) > 1:
         cursor.take()
     token = cursor.take()
     ends = cursor.current is None or cursor.at("ALIGNED")
     if token.kind not in (Kind.STRING, Kind.NUMBER) or not ends:
-        _refuse(span_of(cursor.tokens[begin:]), option, wanted, HOW_TO_WRITE)
+        raise bad_option(span_of(cursor.tokens[begin:]), option, wanted, hint=HOW_TO_WRITE)
     return parse_time(token.text, span=token.span, option=option)
-
-
-def _refuse(span: Span, option: str, detail: str, hint: str, *, value: str = "") -> NoReturn:
-    raise error(
-        "INVALID_OPTION",
-        span=span,
-        option=option,
-        value=value or span.text,
-        detail=detail,
-        hint=hint,
-    )

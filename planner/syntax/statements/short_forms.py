@@ -16,11 +16,11 @@ from collections.abc import Callable
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import quote
-from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import ColumnList, CreateFlow, RelationRef
-from ctsql.planner.syntax.fragments import TaskForm
+from ctsql.catalog.spans import Source, Span
+from ctsql.planner.desugar.task_forms import compile_form
+from ctsql.planner.syntax.ast import ColumnList, CreateFlow, RelationRef, TaskForm
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, span_of, tokenise
 
 _CLAUSES: tuple[tuple[str, ...], ...] = (
     ("KEYS",),
@@ -44,8 +44,7 @@ def read_task_form(tokens: Tokens) -> TaskForm | None:
     cursor = Cursor(tokens)
     cursor.expect("CREATE", "CONTINUAL", "TASK")
     begin = cursor.here.start
-    if cursor.accept("IF"):
-        cursor.expect("NOT", "EXISTS")
+    cursor.if_not_exists()
     if cursor.current is None or not cursor.current.is_name:
         return None
     target = cursor.relation("the task's name")
@@ -74,25 +73,24 @@ def read_task_form(tokens: Tokens) -> TaskForm | None:
     )
 
 
+def compiled(form: TaskForm) -> Tokens:
+    """The tokens of the form's continual task; errors show that statement's text."""
+    return tokenise(Source(compile_form(form), f"{form.span.source.name} (compiled)").whole())
+
+
 def _options(cursor: Cursor) -> str:
     if not cursor.at("WITH"):
         return ""
     begin = cursor.take().start
-    if not cursor.at("("):
-        cursor.fail('"("')
-    stop = closing(cursor.tokens, cursor.position)
-    cursor.position = stop + 1
-    return " " + Span(cursor.source, begin, cursor.tokens[stop].stop).text
+    cursor.group()
+    return " " + Span(cursor.source, begin, cursor.tokens[cursor.position - 1].stop).text
 
 
 def _group(cursor: Cursor, what: str) -> Tokens:
-    if not cursor.at("("):
-        cursor.fail(f'"(" and {what}')
-    stop = closing(cursor.tokens, cursor.position)
-    inside = cursor.tokens[cursor.position + 1 : stop]
+    place = cursor.here
+    inside = cursor.group(what)
     if not inside:
-        raise syntax_error(cursor.here, f"found nothing in (), expected {what}")
-    cursor.position = stop + 1
+        raise syntax_error(place, f"found nothing in (), expected {what}")
     return inside
 
 
@@ -102,10 +100,7 @@ def read_flow(cursor: Cursor) -> CreateFlow:
     Raises:
         SYNTAX_ERROR, INVALID_OPTION, NOT_SUPPORTED, NOT_SUPPORTED_YET.
     """
-    if_not_exists = False
-    if cursor.accept("IF"):
-        cursor.expect("NOT", "EXISTS")
-        if_not_exists = True
+    if_not_exists = cursor.if_not_exists()
     name = cursor.relation("the flow's name")
     cursor.expect("AS", hint=_FLOW_HINT)
     if cursor.at("INSERT"):
@@ -163,7 +158,6 @@ class _FlowClauses:
         }
 
     def clause(self) -> None:
-        """Read one clause."""
         cursor = self.cursor
         here = cursor.here
         words = next((w for w in _CLAUSES if cursor.at(*w)), None)
@@ -235,7 +229,6 @@ class _FlowClauses:
     def flow(
         self, name: RelationRef, target: RelationRef, source: RelationRef, *, if_not_exists: bool
     ) -> CreateFlow:
-        """The statement, once all is read."""
         cursor = self.cursor
         for clause, given in (("KEYS", self.keys), ("SEQUENCE BY", self.sequence)):
             if not given:

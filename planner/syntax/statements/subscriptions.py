@@ -7,14 +7,14 @@ The clauses behind the name may stand in any order, each once.
 """
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import (
     DropSubscription,
     Instant,
     ShowSubscriptions,
     Subscribe,
 )
-from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
+from ctsql.planner.syntax.statements.queries import read_instant
+from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option, not_yet, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, span_of
 
 _BOOLEANS = {"TRUE": True, "FALSE": False}
@@ -51,7 +51,7 @@ def read_subscribe(cursor: Cursor) -> Subscribe:
                 cursor.expect(")")
             found[clause] = None
         else:
-            found[clause] = _time(cursor)
+            found[clause] = read_instant(cursor, _TIME_HINT)
     if reader is not None and not reader.strip():
         raise error("INVALID_NAME", span=reader_span, name=reader, detail="It is empty.")
     return Subscribe(
@@ -74,21 +74,6 @@ def _clause(cursor: Cursor) -> str:
     raise cursor.failure("AS OF, FROM, UP TO, AS, WITH or the end", known=_CLAUSES)
 
 
-def _time(cursor: Cursor) -> Instant:
-    begin = cursor.here.start
-    typed = cursor.accept("TIMESTAMP")
-    token = cursor.current
-    if token is None or token.kind not in (Kind.NUMBER, Kind.STRING):
-        cursor.fail("a time", hint=_TIME_HINT)
-    cursor.take()
-    span = Span(token.source, begin, token.stop)
-    if token.kind is Kind.STRING:
-        return Instant(value=token.text, span=span)
-    if typed or not token.text.isdigit():
-        raise syntax_error(span, f'found "{span.text}", expected a time', hint=_TIME_HINT)
-    return Instant(value=int(token.text), span=span)
-
-
 def _options(cursor: Cursor) -> bool:
     """``(PROGRESS [= true | false])``."""
     cursor.expect("(", "PROGRESS")
@@ -97,13 +82,9 @@ def _options(cursor: Cursor) -> bool:
         token = cursor.current
         literal = _BOOLEANS.get(token.upper) if token is not None else None
         if literal is None:
-            raise error(
-                "INVALID_OPTION",
-                span=cursor.here,
-                option="PROGRESS",
-                value=cursor.here.text or "nothing",
-                detail="It takes true or false.",
-            )
+            value_text = cursor.here.text or "nothing"
+            detail = "It takes true or false."
+            raise bad_option(cursor.here, "PROGRESS", detail, value=value_text)
         cursor.take()
         value = literal
     cursor.expect(")")

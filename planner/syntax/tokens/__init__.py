@@ -1,4 +1,4 @@
 """SQL text below statements: tokens, cutting, replacing, and how operators bind.
 
-May import the values of statements (``ast``, ``body_ast``, ``fragments``).
+May import the values of statements (``ast``).
 """

@@ -15,10 +15,13 @@ of Spark 4.2's SqlBaseParser.g4; tests/spark/planner/test_operators.py asks Spar
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ctsql.planner.syntax.tokens.operands import NUMBER, STRING, PieceReader, Unreadable, is_word
-
-__all__ = ["AND", "GROUP", "OR", "Shape", "Unreadable", "read"]
-
+from ctsql.planner.syntax.tokens.operands import (
+    NUMBER,
+    STRING,
+    PieceReader,
+    Unreadable as Unreadable,
+    is_word,
+)
 
 AND, OR = "AND", "OR"
 GROUP = "("
@@ -83,8 +86,6 @@ def read(pieces: Sequence[object]) -> Shape:
 
 
 class _Reader(PieceReader):
-    """Reads pieces from left to right."""
-
     # ---- conditions
 
     def expression(self) -> Shape:
@@ -316,7 +317,6 @@ class _Reader(PieceReader):
         return found
 
     def item(self) -> Shape:
-        """An expression, perhaps with an alias."""
         found = self.expression()
         if self.accept("AS") or self.is_name():
             if not self.is_name():

@@ -19,7 +19,6 @@ class _Piece:
     """A run of new text: copied from the source, or put in place of a piece of it."""
 
     new_start: int
-    new_length: int
     old_start: int
     copied: bool
 
@@ -69,7 +68,7 @@ def splice(span: Span, edits: Iterable[Edit]) -> Rewritten:
         nonlocal length
         if text:
             parts.append(text)
-            pieces.append(_Piece(length, len(text), old_start, copied))
+            pieces.append(_Piece(length, old_start, copied))
             length += len(text)
 
     for edit in sorted(dict.fromkeys(edits), key=lambda e: (e.span.start, e.span.stop)):

@@ -116,6 +116,18 @@ def with_prefixes(relations: Iterable[RelationRef], tokens: Tokens) -> list[Rela
     return found
 
 
+def targeted(target: RelationRef, tokens: Tokens, *, aliased: bool) -> RelationRef:
+    """A statement's target with the places where its schema stands in front of a column."""
+    return with_prefixes([dataclasses.replace(target, aliased=aliased)], tokens)[0]
+
+
+def without(text: SqlText, cuts: Iterable[Span]) -> SqlText:
+    """A piece without what is cut, such as the schemas that are written in front of columns."""
+    inside = [c for c in cuts if text.span.start <= c.start < text.span.stop]
+    edits = (*text.edits, *(Edit(span=c, text="") for c in inside))
+    return dataclasses.replace(text, edits=edits) if inside else text
+
+
 def _chains(tokens: Tokens) -> Iterator[list[Token]]:
     """Names joined by dots; a star ends a chain as a name does."""
     index = 0

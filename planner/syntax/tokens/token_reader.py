@@ -8,7 +8,7 @@ from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax.ast import RelationRef
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, closing, span_of
 
 MAX_NAME_PARTS = 2
 
@@ -28,6 +28,18 @@ def syntax_error(
 ) -> CtsqlError:
     """A SYNTAX_ERROR at a place; the caller raises it."""
     return error("SYNTAX_ERROR", span=span, cause=cause, message=message, detail=detail, hint=hint)
+
+
+def bad_option(
+    span: Span, option: str, detail: str, *, value: str = "", hint: str = ""
+) -> CtsqlError:
+    """An INVALID_OPTION at a place; the caller raises it.
+
+    Args:
+        value: what was found; the text of the place if not given.
+    """
+    told = value or span.text
+    return error("INVALID_OPTION", span=span, option=option, value=told, detail=detail, hint=hint)
 
 
 def not_yet(span: Span, what: str, hint: str = "") -> CtsqlError:
@@ -124,10 +136,33 @@ class Cursor:
             what: for the message when there is none.
             aliased: False where an alias must be added when the name is replaced.
         """
+        return relation_ref(self.dotted(what), aliased=aliased)
+
+    def dotted(self, what: str) -> list[Token]:
+        """Read identifiers with dots between them."""
         parts = [self.name(what)]
         while self.accept("."):
             parts.append(self.name("a name after the dot"))
-        return relation_ref(parts, aliased=aliased)
+        return parts
+
+    def group(self, what: str = "") -> Tokens:
+        """Read a group in parentheses; return what stands between them.
+
+        Args:
+            what: for the message when there is none.
+        """
+        if not self.at("("):
+            self.fail(f'"(" and {what}' if what else '"("')
+        start, stop = self.position + 1, closing(self.tokens, self.position)
+        self.position = stop + 1
+        return self.tokens[start:stop]
+
+    def if_not_exists(self) -> bool:
+        """Read IF NOT EXISTS, if it comes next."""
+        if self.accept("IF"):
+            self.expect("NOT", "EXISTS")
+            return True
+        return False
 
     def kind(self) -> ObjectKind | None:
         """Read the words of an object's kind, if they come next."""

@@ -4,8 +4,9 @@ from ctsql.catalog.errors import DataError, StatementError, error
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
 from ctsql.planner.lowering import Context, lower_view
-from ctsql.runtime.delta.diff_writer import DRIVER_ROWS_MAX, stage
+from ctsql.runtime.delta.diff_writer import stage
 from ctsql.runtime.log.staging import discarded_on_error
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.views.outcomes import Outcome, Staged
 from ctsql.runtime.views.refresh_context import RefreshContext

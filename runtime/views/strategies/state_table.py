@@ -77,5 +77,4 @@ def _groups(runner: PlanRunner, stored: StoredRows, steps: StateSteps) -> RowSet
 
 
 def _left(groups: RowSet, kept: StatePlan) -> RowSet:
-    """The groups that are not gone."""
     return groups.where_nonzero(kept.columns[kept.key_columns]) if kept.key_columns else groups

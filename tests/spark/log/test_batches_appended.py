@@ -13,7 +13,6 @@ from ctsql.runtime.log.write_handle import (
     Output,
     UpperMismatch,
 )
-from ctsql.runtime.log.writer_ids import WriterId
 from tests.helpers.letter_table import Letters, at_upper
 from tests.helpers.processes import run_program
 from tests.helpers.table_folder import data_files, log
@@ -45,7 +44,7 @@ def test_a_batch_travels_as_text(table: Letters) -> None:
     assert len(log(table.folder)) == commits + 1
     assert table.letters() == Counter("abc")
     said = other.table.commit_at(commits).metadata
-    assert WriterId.parse(said["writer"]) == other.writer != output.writer
+    assert said["writer"] == other.writer != output.writer
     assert said["times"] == [3, 4]
 
 
@@ -263,37 +262,38 @@ def test_a_lost_answer_of_a_commit_that_is_not(table: Letters, late: bool) -> No
 def test_a_commit_that_is_interrupted_keeps_its_files(table: Letters) -> None:
     """Ctrl-C while the store commits: it may be in, so its files stay until the upper moved."""
     output = at_upper(table, 1)
-    attempt = output.open(1)
-    assert not isinstance(attempt, UpperMismatch)
-    attempt.stage(table.frame("a"))
-    commit = attempt.txn.commit
+    batch = output.open(1)
+    assert not isinstance(batch, UpperMismatch)
+    batch.at(1).stage(table.frame("a"))
+    assert batch.txn is not None
+    commit = batch.txn.commit
 
     def interrupted(**said: Any) -> int:
         commit(**said)
         raise KeyboardInterrupt
 
-    attempt.txn.commit = interrupted  # type: ignore[method-assign]
+    batch.txn.commit = interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
-        attempt.commit(2, {})
-    attempt.abandon()
+        output.commit(batch, 2, {})
+    batch.discard()
     assert output.fetch_recent_upper() == 2
     assert table.letters() == Counter("a")
 
 
-def test_attempts_and_batches_lose_to_each_other(table: Letters) -> None:
-    """Of an attempt and a batch at one upper the first is in; the other leaves no file."""
+def test_batches_of_both_kinds_lose_to_each_other(table: Letters) -> None:
+    """Of one that may go in later and one that may not the first is in; the other leaves none."""
     output = at_upper(table, 1)
     batch = table.batch(output, 1, 2, [("b", 1)])
-    attempt = output.open(1)
-    assert not isinstance(attempt, UpperMismatch)
-    attempt.stage(table.frame("a"))
+    pinned = output.open(1)
+    assert not isinstance(pinned, UpperMismatch)
+    pinned.at(1).stage(table.frame("a"))
     rival = table.handle()
     assert isinstance(rival.append([batch], lower=1, upper=2), Committed)
-    assert attempt.commit(2, {}) == UpperMismatch(2, 1)
+    assert output.commit(pinned, 2, {}) == UpperMismatch(2, 1)
     late = table.batch(output, 2, 3, [("c", 2)])
     second = rival.open(2)
     assert not isinstance(second, UpperMismatch)
-    assert isinstance(second.commit(3, {}), Committed)
+    assert isinstance(rival.commit(second, 3, {}), Committed)
     assert output.upper == 2, "cached: nobody asked the log"
     assert output.compare_and_append([late], expected=2, new=3) == UpperMismatch(3, 2)
     assert table.letters() == Counter("b")

@@ -17,7 +17,6 @@ from ctsql.runtime.log.write_handle import (
     Unwritten,
     UpperMismatch,
 )
-from ctsql.runtime.log.writer_ids import WriterId
 from tests.conftest import VECTORS
 from tests.helpers.letter_table import Letters, at_upper
 from tests.helpers.processes import finish_program, start_program
@@ -172,25 +171,25 @@ def test_memory_is_bounded(table: Letters, monkeypatch: pytest.MonkeyPatch) -> N
     for upper in range(1, 16):
         outcome = output.compare_and_append([], expected=upper - 1, new=upper)
         assert isinstance(outcome, Committed)
-        assert output.uppers.kept_count <= 6
+        assert len(output.uppers._entries) <= 6
     newest = output.table.version()
     wanted = [(upper, newest - 15 + upper) for upper in range(2, 16)]
     assert [(e.upper, e.version) for e in output.entries(since=2)] == wanted
     assert [(e.upper, e.version) for e in table.handle().entries(since=2)] == wanted
     assert isinstance(output.compare_and_append([], expected=15, new=16), Committed)
-    assert output.uppers.kept_count <= 6
+    assert len(output.uppers._entries) <= 6
     assert output.upper == 16
 
 
 def test_commits_name_their_writer(table: Letters) -> None:
-    """Batches and attempts alike, by the id of the handle."""
+    """By the id of the handle."""
     output = at_upper(table, 1)
-    attempt = output.open(1)
-    assert not isinstance(attempt, UpperMismatch)
-    committed = attempt.commit(2, {"mine": 7})
+    batch = output.open(1)
+    assert not isinstance(batch, UpperMismatch)
+    committed = output.commit(batch, 2, {"mine": 7})
     assert isinstance(committed, Committed)
     said = output.table.commit_at(committed.version).metadata
-    assert WriterId.parse(said["writer"]) == output.writer
+    assert said["writer"] == output.writer
     assert (said["lower"], said["upper"], said["mine"]) == (1, 2, 7)
     assert transaction(log(table.folder)[-1]) == 2
 

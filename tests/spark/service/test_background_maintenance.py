@@ -7,7 +7,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.runtime.delta import files as delta_maintenance, transaction as delta_transaction
-from ctsql.runtime.delta.files import compact, file_stats
+from ctsql.runtime.delta.files import compact
 from ctsql.runtime.maintenance.compaction import ROUTINE, THOROUGH, Limits, choose
 from ctsql.runtime.service import background_maintenance as upkeep
 from ctsql.runtime.service.events import Event, EventKind
@@ -81,7 +81,7 @@ def test_a_compaction_that_loses_leaves_nothing(
         done = compact(table, lambda files: choose(files, THOROUGH))
         assert done is not None
         assert done.after == 1
-        assert len(file_stats(table, table.version())) == 1
+        assert len(table.files(table.version())) == 1
     assert_rows(con.execute("SELECT * FROM latest").fetchall(), rows, "latest, compact")
 
 

@@ -10,6 +10,7 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.log.failures import FEATURE
+from ctsql.runtime.log.write_handle import FAILURE, Batch
 from ctsql.runtime.tasks import sink as ct
 from tests.helpers.table_folder import folder, log, orphans, transaction
 from tests.scenarios.runner import assert_rows, expect_error
@@ -181,7 +182,9 @@ def test_replicas_that_fail_together_record_once(connect: Callable[[], Connectio
     begun = output.open(output.upper)
     first = expect_error(con, "SELECT * FROM ratios", "TASK_FAILED")
     record = _records(table)[0]["configuration"]
-    begun.record_failure(record, {})  # type: ignore[union-attr]
+    assert isinstance(begun, Batch)
+    begun.domains[FAILURE] = record
+    output.commit(begun, None, {})
     assert len(_records(table)) == 1
     second = expect_error(rival, "SELECT * FROM ratios", "TASK_FAILED")
     assert str(second) == str(first)

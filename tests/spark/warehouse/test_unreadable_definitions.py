@@ -9,7 +9,7 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
-from ctsql.runtime.log.write_handle import Attempt, Committed
+from ctsql.runtime.log.write_handle import Batch, Committed
 from ctsql.runtime.warehouse.catalog_store import OBJECT, SUBSCRIPTION
 
 pytestmark = pytest.mark.spark
@@ -33,10 +33,10 @@ def rewrite(con: Connection, domain: str, text: str) -> None:
     assert con._engine is not None
     store = con._engine.catalog_store
     upper = store._output.fetch_recent_upper()
-    attempt = store._output.open(upper)
-    assert isinstance(attempt, Attempt)
-    attempt.set_domain(domain, text)
-    assert isinstance(attempt.commit(upper + 1, {}), Committed)
+    batch = store._output.open(upper)
+    assert isinstance(batch, Batch)
+    batch.domains[domain] = text
+    assert isinstance(store._output.commit(batch, upper + 1, {}), Committed)
 
 
 def entry(con: Connection, name: str) -> Item:

@@ -165,10 +165,9 @@ def test_create_table() -> None:
         "CREATE TABLE IF NOT EXISTS s.t (text STRING, b BIGINT NOT NULL COMMENT 'bool',"
         " c STRUCT<text: STRING>, d NUMERIC(10,2)) USING delta PARTITIONED BY (b) COMMENT 'c'"
     )
-    assert (table.comment, table.has_query, table.if_not_exists) == ("c", False, True)
+    assert (table.comment, table.if_not_exists) == ("c", True)
     query = _parse("CREATE TABLE t AS SELECT a::int8 FROM u")
     assert isinstance(query, CreateTable)
-    assert query.has_query
     assert rewrite(query.text, relation=lambda _: "R").text == (
         "CREATE TABLE t AS SELECT a::BIGINT FROM R AS `u`"
     )

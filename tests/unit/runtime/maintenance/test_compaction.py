@@ -1,9 +1,11 @@
 """Which files are rewritten: the decision, by tables."""
 
+import json
+
 import pytest
 from hypothesis import given, strategies as st
 
-from ctsql.runtime.log.data_files import FileStat
+from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.maintenance.compaction import (
     MEBIBYTE,
     ROUTINE,
@@ -23,9 +25,15 @@ SMALL = Limits(
 )
 
 
-def _file(name: str, size: int, rows: int | None = 10, deleted: int = 0, p: str = "") -> FileStat:
-    partition = (("p", p),) if p else ()
-    return FileStat(path=name, size=size, rows=rows, deleted=deleted, partition=partition)
+def _file(name: str, size: int, rows: int | None = 10, deleted: int = 0, p: str = "") -> DataFile:
+    action = {
+        "path": name,
+        "size": size,
+        "partitionValues": {"p": p} if p else {},
+        "stats": json.dumps({} if rows is None else {"numRecords": rows}),
+        **({"deletionVector": {"cardinality": deleted}} if deleted else {}),
+    }
+    return DataFile(json.dumps({"add": action}))
 
 
 A, B, C, D = (_file(name, 90) for name in "abcd")
@@ -54,7 +62,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("case", "files", "wanted"), CASES, ids=[c[0] for c in CASES])
-def test_choose(case: str, files: list[FileStat], wanted: list[str]) -> None:
+def test_choose(case: str, files: list[DataFile], wanted: list[str]) -> None:
     """The files of each new file."""
     found = ["".join(sorted(f.path for f in b)) for b in choose(files, SMALL)]
     assert sorted(found) == wanted, case
@@ -75,17 +83,17 @@ def test_a_round_is_bounded_but_never_empty() -> None:
 
 
 _STATS = st.builds(
-    FileStat,
-    path=st.uuids().map(str),
+    _file,
+    st.uuids().map(str),
     size=st.integers(1, 200 * MEBIBYTE),
     rows=st.one_of(st.none(), st.integers(50, 1000)),
     deleted=st.integers(0, 50),
-    partition=st.sampled_from([(), (("p", "1"),)]),
+    p=st.sampled_from(["", "1"]),
 )
 
 
 @given(st.lists(_STATS, max_size=80), st.sampled_from([ROUTINE, THOROUGH, SMALL]))
-def test_bins(files: list[FileStat], limits: Limits) -> None:
+def test_bins(files: list[DataFile], limits: Limits) -> None:
     """K3: one partition a bin, each file once, no file by itself without deleted rows."""
     bins = choose(files, limits)
     paths = [f.path for b in bins for f in b]
@@ -93,11 +101,11 @@ def test_bins(files: list[FileStat], limits: Limits) -> None:
     assert set(paths) <= {f.path for f in files}
     for one in bins:
         assert len({f.partition for f in one}) == 1
-        assert len(one) > 1 or one[0].deleted
+        assert len(one) > 1 or one[0].deleted_count
 
 
 @given(st.lists(_STATS, max_size=80), st.sampled_from([ROUTINE, THOROUGH]))
-def test_it_ends(files: list[FileStat], limits: Limits) -> None:
+def test_it_ends(files: list[DataFile], limits: Limits) -> None:
     """K2: rewriting what is chosen, again and again, comes to rest."""
     live = {f.path: f for f in files}
     for round_ in range(len(files) + 1):
@@ -110,9 +118,9 @@ def test_it_ends(files: list[FileStat], limits: Limits) -> None:
             path = f"new-{round_}-{i}"
             size, rows = (
                 sum(f.live_bytes for f in one),
-                sum((f.rows or 50) - f.deleted for f in one),
+                sum((f.records_count or 50) - f.deleted_count for f in one),
             )
-            live[path] = FileStat(path=path, size=size, rows=rows, partition=one[0].partition)
+            live[path] = _file(path, size, rows, p=dict(one[0].partition).get("p") or "")
     raise AssertionError("it goes on for ever")
 
 

@@ -8,7 +8,7 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.runtime.delta.files import Folder
 from ctsql.runtime.log.actions import Commit, parse_commit
-from ctsql.runtime.log.data_files import StoredFile
+from ctsql.runtime.log.data_files import DataFile, StoredFile
 from ctsql.runtime.maintenance.retention import (
     named_below,
     needed_files,
@@ -42,7 +42,7 @@ HISTORY = [
     _commit(3, remove=["b*"]),
     _commit(4, remove=["a"], add=["c%20c"], cdc=["_change_data/cdc"]),
 ]
-LIVE = ['{"add": {"path": "c%20c"}}']
+LIVE = [DataFile('{"add": {"path": "c%20c"}}')]
 CASES = [
     (4, {"c c"}),
     (3, {"c c", "a", "_change_data/cdc"}),

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from hypothesis import given, strategies as st
 
-from ctsql.runtime.log.actions import Commit, FileAction
+from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.warehouse.timeline import Binding, Candidate, TaskState, assign
 from ctsql.runtime.warehouse.timestamp_assignment import candidates_of
 
@@ -159,7 +160,7 @@ def test_what_is_taken_back_gets_no_time() -> None:
     """
 
     def commit(version: int, **said: str) -> Commit:
-        change = FileAction("f", True, 0, 1, "")
+        change = DataFile("", {"path": "f"})
         info = json.dumps(said)
         return Commit(version, version, (change,), (), (), (), (), False, info)
 

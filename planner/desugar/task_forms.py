@@ -1,0 +1,41 @@
+"""The short forms of CREATE CONTINUAL TASK, and the tasks that they stand for.
+
+    FROM TRANSFORM t USING (q)   -->   ON INPUT t AS (INSERT INTO x q)
+
+Every row that is inserted into t goes through the query once, at its T; what was written is never
+revised. An aggregate is over the rows of one T.
+
+    FROM RETAIN t WHILE (p)   -->   ON INPUT t AS (
+                                        INSERT INTO x SELECT * FROM t WHERE (p);
+                                        DELETE FROM x AS t WHERE (p) IS NOT TRUE)
+
+At each T at which t grows, now() is T: what passes comes in, what passes no longer goes. A row is
+kept where the predicate is true; where it is false or NULL it is not.
+"""
+
+from ctsql.planner.syntax.ast import TaskForm
+
+
+def commented(typed: str, compiled: str) -> str:
+    r"""The compiled text below its origin, as a comment.
+
+    >>> print(commented("CREATE FLOW f\n  AS ...", "CREATE ..."))
+    -- Made by:
+    --   CREATE FLOW f
+    --     AS ...
+    CREATE ...
+    """
+    lines = [f"--   {line}".rstrip() for line in typed.strip().splitlines()]
+    return "\n".join(["-- Made by:", *lines, compiled])
+
+
+def compile_form(form: TaskForm) -> str:
+    """The continual task of a short form."""
+    body = f"INSERT INTO {form.target} {form.inner}"
+    if form.retain:
+        body = (
+            f"INSERT INTO {form.target} SELECT * FROM {form.source} WHERE ({form.inner});\n"
+            f"DELETE FROM {form.target} AS {form.source_alias} WHERE ({form.inner}) IS NOT TRUE"
+        )
+    made = commented(form.span.text, body)
+    return f"CREATE CONTINUAL TASK {form.head} ON INPUT {form.source}{form.options} AS (\n{made}\n)"
