@@ -31,6 +31,7 @@ from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, GONE_, LOCATIONS, ROW_COLUMN
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.log.staging import Staging
+from ctsql.runtime.rows.arrow_exchange import collect_arrow
 from ctsql.runtime.rows.collect import few, unadaptive
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import copied, difference, net, with_places
@@ -126,7 +127,7 @@ def _collected(
         parts.append(desired.select(*names, *_nowhere()))
     both = parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
     held = few(both)
-    return held if isinstance(held, Declined) else held.toArrow()
+    return held if isinstance(held, Declined) else collect_arrow(held)
 
 
 def _nowhere() -> list[SparkColumn]:

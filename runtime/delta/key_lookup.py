@@ -29,7 +29,8 @@ from ctsql.runtime.delta.local_scan import PLACES, deleted_among, local_rows, ro
 from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, TooMany
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import DataFile
-from ctsql.runtime.rows.collect import at_hand, few
+from ctsql.runtime.rows.arrow_exchange import at_hand, collect_arrow
+from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.types import has_bitwise_equality, has_equality_in_files, has_read_bounds
 
@@ -185,5 +186,5 @@ def _alive(table: DeltaTable, version: int, found: DataFrame) -> DataFrame | Non
     alive = [number not in gone[file] for file, number in stored]
     if all(alive):
         return found if alive else None
-    left = found.toArrow().filter(pa.array(alive))
+    left = collect_arrow(found).filter(pa.array(alive))
     return at_hand(found.sparkSession, left, found.schema) if left.num_rows else None

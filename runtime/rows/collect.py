@@ -15,7 +15,6 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.errors import CtsqlError
@@ -77,14 +76,6 @@ def _computed(rows: DataFrame) -> DataFrame | Declined:
         session._jsparkSession, relation.newInstance()
     )
     return DataFrame(made, session)
-
-
-def at_hand(session: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
-    """Rows that the driver has, as a DataFrame.
-
-    In one chunk: Spark takes an empty one for the end, and rows behind it would be lost.
-    """
-    return session.createDataFrame(rows.combine_chunks(), schema)
 
 
 def _guarded(rows: DataFrame) -> DataFrame | Declined:

@@ -12,11 +12,11 @@ from functools import cached_property
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import KEY_
-from ctsql.runtime.rows.collect import at_hand, few
+from ctsql.runtime.rows.arrow_exchange import as_spark_has_it, at_hand, collect_arrow
+from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
 
 
@@ -168,7 +168,7 @@ class LocalRows(RowSet):
         self.session = session
         self.schema = schema
         if arrow is not None:
-            self.arrow = _normal(arrow, schema)
+            self.arrow = as_spark_has_it(arrow, schema)
         if held is not None:
             self.plain_frame = held
 
@@ -180,7 +180,7 @@ class LocalRows(RowSet):
     @cached_property
     def arrow(self) -> pa.Table:
         """The rows for this process."""
-        return _normal(self.plain_frame.toArrow(), self.schema)
+        return as_spark_has_it(collect_arrow(self.plain_frame), self.schema)
 
     @cached_property
     def plain_frame(self) -> DataFrame:
@@ -236,12 +236,6 @@ class LocalRows(RowSet):
         """The rows that do not have 0 in a column."""
         values = self.arrow.column(column).to_pylist()
         return self.taken([i for i, n in enumerate(values) if n != 0])
-
-
-def _normal(rows: pa.Table, schema: T.StructType) -> pa.Table:
-    """Rows as Arrow has a schema's; instants are those of UTC."""
-    wanted = to_arrow_schema(schema, timezone="UTC")
-    return rows.select(schema.names).cast(wanted).combine_chunks()
 
 
 def row_set(rows: RowSet | DataFrame) -> RowSet:

@@ -33,6 +33,10 @@ _STATIC = {
     # A refresh runs some hundred generated classes; Spark keeps the newest hundred, and compiling
     # them anew every time took half of a small refresh.
     "spark.sql.codegen.cache.maxEntries": "5000",
+    # One class loader for all sessions: with one each, every session compiles the same code anew.
+    "spark.sql.artifact.isolation.enabled": "false",
+    # Otherwise each function of a Column sends the place of its Python call: a third of all calls.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
 _RUNTIME = {
@@ -42,6 +46,10 @@ _RUNTIME = {
     # A limited read looks at all partitions in one job, not at one and then at more.
     "spark.sql.limit.initialNumPartitions": "1000",
     "spark.sql.storeAssignmentPolicy": "ANSI",
+    # What only helps to find a call in a program, or Spark's authors: paid for by every query.
+    "spark.sql.dataFrameQueryContext.enabled": "false",
+    "spark.sql.lightweightPlanChangeValidation": "false",
+    "spark.sql.ui.explainMode": "simple",
     # Delta rebuilds a table's state with 50 tasks by default; ours are small.
     "spark.databricks.delta.snapshotPartitions": "2",
     # The catalog keeps one domain metadata an object, and reads them from the checksum file.

@@ -18,7 +18,8 @@ from ctsql.planner.nodes import InsertsInput, TaskWrite
 from ctsql.runtime.delta.change_feed import InputChange, added_rows, few_added
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.table_changes import Movement, due_changes, rows_inserted
-from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, at_hand, few, unadaptive
+from ctsql.runtime.rows.arrow_exchange import at_hand
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, few, unadaptive
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import persisted
 from ctsql.runtime.warehouse.sources import StoredSources

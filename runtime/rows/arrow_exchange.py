@@ -1,0 +1,82 @@
+"""Few rows go from the JVM to this process and back as Arrow, without a Spark job.
+
+``DataFrame.toArrow`` runs a job even for rows that the driver's JVM holds, and ``createDataFrame``
+makes some fifty calls into the JVM. Here both are a few calls, by Spark's own converters; so the
+values are what Spark makes of them. The bytes go through a file, as PySpark's do: an answer of
+more than 8 KB over the socket waits 40 ms for an acknowledgement.
+"""
+
+import tempfile
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession, types as T
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from ctsql.runtime.spark.errors import translate_spark_errors
+
+_UNBOUNDED = 2**62
+"""Rows, and bytes, of one batch: all go in one."""
+_LENGTH_BYTES = 4
+"""What Spark writes before each batch."""
+
+
+class _Classes:
+    """What the JVM converts rows with; a name below ``jvm`` costs a call for each dot."""
+
+    def __init__(self, jvm: Any) -> None:
+        execution = jvm.org.apache.spark.sql.execution.arrow
+        self.converters = getattr(getattr(execution, "ArrowConverters$"), "MODULE$")
+        self.wrap = jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray
+        self.file = jvm.java.io.FileOutputStream
+        self.stream = jvm.java.io.DataOutputStream
+        self.write = jvm.org.apache.spark.api.python.PythonRDD.writeIteratorToStream
+        utils = jvm.org.apache.spark.sql.api.python.PythonSQLUtils
+        self.read = utils.readArrowStreamFromFile
+        self.to_frame = utils.toDataFrame
+
+
+@lru_cache(maxsize=2)
+def _classes(jvm: object) -> _Classes:
+    return _Classes(jvm)
+
+
+def collect_arrow(rows: DataFrame) -> pa.Table:
+    """The rows, computed now; without a job where the driver's JVM holds them."""
+    classes = _classes(rows.sparkSession._jvm)
+    with translate_spark_errors():
+        found = classes.wrap(rows._jdf.queryExecution().executedPlan().executeCollect())
+        if not found.size():
+            return to_arrow_schema(rows.schema, timezone="UTC").empty_table()
+        batches = classes.converters.toBatchWithSchemaIterator(
+            found.iterator(), rows._jdf.schema(), _UNBOUNDED, _UNBOUNDED, "UTC", False, False
+        )
+        with tempfile.NamedTemporaryFile(suffix=".arrow") as file:
+            stream = classes.stream(classes.file(file.name))
+            classes.write(batches, stream)
+            stream.close()
+            file.seek(_LENGTH_BYTES)
+            return pa.ipc.open_stream(file.read()).read_all()
+
+
+def as_spark_has_it(rows: pa.Table, schema: T.StructType) -> pa.Table:
+    """Rows with the Arrow types that Spark has for a schema's, instants in UTC, in one chunk."""
+    wanted = to_arrow_schema(schema, timezone="UTC")
+    return rows.select(schema.names).cast(wanted).combine_chunks()
+
+
+def at_hand(session: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
+    """Rows that this process has, as a DataFrame whose rows the driver's JVM holds."""
+    classes = _classes(session._jvm)
+    known = as_spark_has_it(rows, schema)
+    with tempfile.NamedTemporaryFile(suffix=".arrow") as file:
+        with pa.ipc.new_stream(file, known.schema) as stream:
+            # In one batch: Spark takes an empty one for the end, and rows behind it would be lost.
+            for batch in known.to_batches():
+                stream.write_batch(batch)
+        file.flush()
+        with translate_spark_errors():
+            batches = classes.read(file.name)
+            made = classes.to_frame(batches, schema.json(), session._jsparkSession)
+    return DataFrame(made, session)
