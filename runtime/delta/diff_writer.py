@@ -24,7 +24,7 @@ from ctsql.runtime.rows.collect import (
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import copied, difference
 from ctsql.runtime.rows.multiset_local import cancel, keys
-from ctsql.runtime.rows.row_set import LocalRows, RowSet, persisted, row_set
+from ctsql.runtime.rows.row_set import AnyRows, LocalRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow
 
 PLACES_SCHEMA = pa.schema([(FILE_COLUMN, pa.string()), (ROW_COLUMN, pa.int64())])
@@ -32,12 +32,7 @@ PLACES_SCHEMA = pa.schema([(FILE_COLUMN, pa.string()), (ROW_COLUMN, pa.int64())]
 
 
 def stage(
-    staging: Staging,
-    desired: RowSet | DataFrame | None,
-    stored: RowSet | DataFrame | None,
-    columns: list[str],
-    *,
-    small: bool,
+    staging: Staging, desired: AnyRows, stored: AnyRows, columns: list[str], *, small: bool
 ) -> bool:
     """Stage the difference; says whether there is any.
 

@@ -244,6 +244,10 @@ def _normal(rows: pa.Table, schema: T.StructType) -> pa.Table:
     return rows.select(schema.names).cast(wanted).combine_chunks()
 
 
+AnyRows = RowSet | DataFrame | None
+"""None for none at all."""
+
+
 def row_set(rows: RowSet | DataFrame) -> RowSet:
     """Rows that may be a DataFrame."""
     return SparkRows(rows) if isinstance(rows, DataFrame) else rows
