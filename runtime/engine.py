@@ -21,6 +21,7 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log.failures import note_view_failure
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.session import clone_session
+from ctsql.runtime.spark_engine import SparkEngine
 from ctsql.runtime.tasks.progress import (
     check_not_failed,
     complete_through,
@@ -33,6 +34,7 @@ from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER, check_may_begin
 from ctsql.runtime.warehouse.multi_table_commit import mint_resolved
+from ctsql.runtime.warehouse.query_engine import QueryEngine
 from ctsql.runtime.warehouse.replaced_views import check_columns, check_written, is_redefined
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.table_checks import check_tables, missing_table, remember_tables
@@ -55,8 +57,16 @@ class Engine:
     tick_ms = 0
     _resolves_intents = True
 
-    def __init__(self, session: SparkSession, warehouse: str, *, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        warehouse: str,
+        *,
+        read_only: bool = False,
+        queries: QueryEngine | None = None,
+    ) -> None:
         self.session = session
+        self.queries = queries or SparkEngine(session)
         self._given = warehouse
         self.read_only = read_only
         self._read_only_twin: Engine | None = None
@@ -83,7 +93,7 @@ class Engine:
                 Timeline.create(self.gateway, timeline_at)
                 DeltaCatalog.create(self.gateway, catalog_at)
         self.catalog_store = DeltaCatalog(self.gateway, catalog_at, warehouse)
-        self._use(Warehouse.over(self.gateway, Timeline(self.gateway, timeline_at)))
+        self._use(Warehouse.over(self.gateway, timeline_at, self.queries))
 
     def _use(self, warehouse: Warehouse) -> None:
         self.warehouse, self.timeline = warehouse, warehouse.timeline
@@ -118,7 +128,7 @@ class Engine:
             self._use(warehouse)
 
     def _reset_caches(self) -> None:
-        self._use(Warehouse.over(self.gateway, Timeline(self.gateway, self.timeline.location)))
+        self._use(Warehouse.over(self.gateway, self.timeline.location, self.queries))
         self.refresh_catalog()
 
     def _drop_if_stale(self) -> None:

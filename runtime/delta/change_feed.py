@@ -73,8 +73,8 @@ class InputChange:
 
 def added_rows(table: DeltaTable, movement: Movement) -> DataFrame:
     """The rows that a movement of kind APPEND inserts."""
-    parts = movement.parts or (movement,)
-    return reduce(DataFrame.unionByName, (table.added_rows(m.versions, m.times) for m in parts))
+    parts = (table.added_rows(m.versions, m.times) for m in movement.parts or (movement,))
+    return reduce(lambda rows, more: rows.unionByName(more), parts)
 
 
 def few_added(table: DeltaTable, movement: Movement) -> pa.Table | Declined:

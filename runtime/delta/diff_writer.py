@@ -36,7 +36,7 @@ from ctsql.runtime.rows.collect import few, unadaptive
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import copied, difference, net, with_places
 from ctsql.runtime.rows.multiset_local import cancel, keys
-from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows, persisted, row_set
+from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow, is_comparable
 
 PLACES_SCHEMA = pa.schema([(FILE_COLUMN, pa.string()), (ROW_COLUMN, pa.int64())])
@@ -44,12 +44,7 @@ PLACES_SCHEMA = pa.schema([(FILE_COLUMN, pa.string()), (ROW_COLUMN, pa.int64())]
 
 
 def stage(
-    staging: Staging,
-    desired: RowSet | DataFrame | None,
-    stored: RowSet | DataFrame | None,
-    columns: list[str],
-    *,
-    small: bool,
+    staging: Staging, desired: AnyRows, stored: AnyRows, columns: list[str], *, small: bool
 ) -> bool:
     """Stage the difference; says whether there is any.
 

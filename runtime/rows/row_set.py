@@ -238,6 +238,10 @@ class LocalRows(RowSet):
         return self.taken([i for i, n in enumerate(values) if n != 0])
 
 
+AnyRows = RowSet | DataFrame | None
+"""None for none at all."""
+
+
 def row_set(rows: RowSet | DataFrame) -> RowSet:
     """Rows that may be a DataFrame."""
     return SparkRows(rows) if isinstance(rows, DataFrame) else rows

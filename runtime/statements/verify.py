@@ -7,7 +7,6 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick_all, fold
 from ctsql.catalog.reserved_columns import COPY, DIFF
 from ctsql.catalog.times import CLOSED
-from ctsql.planner.lowering import Context, lower_view
 from ctsql.planner.syntax.ast import VerifyView
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
@@ -67,8 +66,7 @@ class Verification(OnNames):
             with translate_spark_errors():
                 both = table.frame(version).select(*names, F.lit(-1).alias(DIFF))
                 if at is not None and entries:
-                    context = Context(self.engine.session, StoredSources(warehouse), at)
-                    desired = lower_view(plan, context)
+                    desired = warehouse.queries.view_rows(plan, StoredSources(warehouse), at)
                     both = both.unionAll(desired.select(*names, F.lit(1).alias(DIFF)))
                 return self._computed(net(both, columns), columns)
         except (DataError, StatementError) as problem:

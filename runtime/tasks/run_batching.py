@@ -14,25 +14,25 @@ F2: where the body cannot be computed over all of them nothing is kept, and fewe
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from ctsql.catalog.items import Item
 from ctsql.catalog.reserved_columns import TIME
 from ctsql.planner.lowering import Context, lower_inserts
-from ctsql.planner.nodes import TaskWrite
+from ctsql.planner.nodes import TaskWrite, Transaction
 from ctsql.planner.row_local import carry_time, is_row_local
 from ctsql.runtime.delta.change_feed import numbered_rows
+from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.staging import Staging
-from ctsql.runtime.log.table_changes import input_columns
+from ctsql.runtime.log.table_changes import Movement, input_columns
 from ctsql.runtime.rows.collect import few, unadaptive
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import persisted
+from ctsql.runtime.spark.analyzer import EmptySources
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.tasks.runs import SNAPSHOT, Run
-from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 RUNS_MIN = 2
@@ -40,15 +40,15 @@ RUNS_MAX = 256
 """A commit holds a file for each, and Spark runs a task for each."""
 
 
-@dataclass
-class _Timed(StoredSources):
-    """The rows that many Ts inserted into one input, with the Ts."""
+class _Timed(EmptySources):
+    """The rows that many Ts inserted into one input, with the Ts; nothing else is read."""
 
-    rows: DataFrame | None = None
+    def __init__(self, session: SparkSession, rows: DataFrame) -> None:
+        super().__init__(session, lambda _: ())
+        self._rows = rows
 
     def inserts(self, object_id: str, at: int) -> DataFrame:
-        assert self.rows is not None  # made with them
-        return self.rows
+        return self._rows
 
 
 def may_run_together(warehouse: Warehouse, item: Item, waiting: Sequence[Run]) -> list[Run]:
@@ -83,26 +83,26 @@ def _only_inserts(warehouse: Warehouse, plan: TaskWrite, run: Run) -> bool:
 
 
 def stage_together(
-    warehouse: Warehouse, item: Item, staging: Staging, runs: Sequence[Run]
+    body: Transaction, table: DeltaTable, moved: Sequence[tuple[int, Movement]], staging: Staging
 ) -> list[int] | None:
-    """Compute and stage what the body proposes at each; gives the Ts that have rows.
+    """Compute and stage what a body proposes at each of several Ts; gives those that have rows.
 
     None when the rows of the Ts cannot be told apart, and nothing was done.
+
+    Args:
+        table: its input. moved: each T, and how the input moved then.
     """
-    plan = warehouse.relations.in_force(item, runs[0].time)[1]
-    ((object_id, _),) = runs[0].movements
-    table = warehouse.relations.table(warehouse.relations.item(object_id))
-    rows = numbered_rows(table, [m for r in runs for _, m in r.movements], TIME)
+    rows = numbered_rows(table, [movement for _, movement in moved], TIME)
     if isinstance(rows, Declined):
         return None
-    times = F.array(*(F.lit(run.time) for run in runs))
+    times = F.array(*(F.lit(time) for time, _ in moved))
     rows = rows.withColumn(TIME, F.element_at(times, F.col(TIME) + 1))
-    session = warehouse.gateway.session
-    context = Context(session, _Timed(warehouse, rows=rows), runs[0].time, clock_at=TIME)
+    session = table.gateway.session
+    context = Context(session, _Timed(session, rows), moved[0][0], clock_at=TIME)
     with ExitStack() as stack:
         stack.enter_context(translate_spark_errors())
         stack.enter_context(unadaptive(session))
-        made = lower_inserts(carry_time(plan.transaction), context, TIME)
+        made = lower_inserts(carry_time(body), context, TIME)
         held = few(made)
         if isinstance(held, Declined):
             kept = stack.enter_context(persisted(made))

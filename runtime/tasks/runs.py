@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame
 
 from ctsql.catalog.items import Item
 from ctsql.catalog.reserved_columns import DIFF
@@ -19,7 +19,7 @@ from ctsql.runtime.delta.change_feed import InputChange, added_rows, few_added
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.table_changes import Movement, due_changes, rows_inserted
 from ctsql.runtime.rows.arrow_exchange import at_hand
-from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, few, unadaptive
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, unadaptive
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import persisted
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -171,12 +171,11 @@ class RunInputs:
         else:
             inserts = Change.DELETE not in self.due[object_id]
             columns = warehouse.versions.present(item, movement, self.columns[object_id])
-            changed = warehouse.versions.changed_by(item, movement, columns, only_inserts=inserts)
-            if inserts:
-                changed = only_inserts(changed)
-            changed = self._kept(changed, stack)
+            rows = warehouse.versions.changed_by(item, movement, columns, only_inserts=inserts)
+            changed = warehouse.queries.net_change(rows, columns)
+            changed = self._kept(changed.where(f"{DIFF} > 0") if inserts else changed, stack)
             return None if changed.isEmpty() else InputChange(nothing, changed=changed)
-        found = few(rows) if is_small else Declined("the log counts more rows, or none at all")
+        found = warehouse.queries.few(rows) if is_small else Declined("the log tells of more rows")
         if isinstance(found, Declined):
             return InputChange(nothing, rows)
         return InputChange(nothing, found.coalesce(1), found)
@@ -185,8 +184,3 @@ class RunInputs:
         kept = stack.enter_context(persisted(rows))
         stack.enter_context(unadaptive(rows.sparkSession))
         return kept
-
-
-def only_inserts(changed: DataFrame) -> DataFrame:
-    """A net change without what it deletes."""
-    return changed.where(F.col(DIFF) > 0)

@@ -35,9 +35,7 @@ from typing import Any
 from ctsql.catalog.errors import CtsqlError, DataError, EnvironmentProblem, StatementError, error
 from ctsql.catalog.items import Item
 from ctsql.planner.due_times import snapshot_inputs
-from ctsql.planner.lowering import Context
 from ctsql.planner.updates import inserts_input
-from ctsql.runtime.delta.diff_writer import stage
 from ctsql.runtime.log.failures import (
     Action,
     Failure,
@@ -46,7 +44,7 @@ from ctsql.runtime.log.failures import (
     record,
     recorded,
 )
-from ctsql.runtime.log.staging import discarded_on_error
+from ctsql.runtime.log.staging import Staging, discarded_on_error
 from ctsql.runtime.log.uppers import SHARED_BY
 from ctsql.runtime.log.write_handle import (
     Batch,
@@ -56,14 +54,8 @@ from ctsql.runtime.log.write_handle import (
     always_disturbed,
 )
 from ctsql.runtime.spark.errors import FILE_MISSING, translate_spark_errors
-from ctsql.runtime.tasks.body import propose
 from ctsql.runtime.tasks.multi_output import OutputBatches
-from ctsql.runtime.tasks.run_batching import (
-    RUNS_MAX,
-    RUNS_MIN,
-    may_run_together,
-    stage_together,
-)
+from ctsql.runtime.tasks.run_batching import RUNS_MAX, RUNS_MIN, may_run_together
 from ctsql.runtime.tasks.runs import Run, RunInputs, due_runs
 from ctsql.runtime.tasks.sink_state import SinkState
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
@@ -160,7 +152,7 @@ class TaskSink:
         last = runs[-1].time
         try:
             with discarded_on_error([batch]):
-                times = stage_together(self.warehouse, self.item, batch.at(last), runs)
+                times = self._stage_together(batch.at(last), runs)
                 said = self.warehouse.versions.reads_at(self.item, last)
         except (DataError, StatementError, EnvironmentProblem):
             self._together_max = len(runs) // 2
@@ -290,22 +282,20 @@ class TaskSink:
     def _stage(self, batches: OutputBatches, run: Run) -> bool:
         """Compute and stage what the body proposes; False when that is nothing."""
         _, plan = self.warehouse.relations.in_force(self.item, run.time)
-        inputs = RunInputs(self.warehouse, plan, run)
+        inputs, queries = RunInputs(self.warehouse, plan, run), self.warehouse.queries
         with translate_spark_errors(), inputs.opened() as changes:
             if changes is None:
                 return False
             small = inputs.are_small
             sources = StoredSources(self.warehouse, changes, batches.read, are_small=small)
-            session = self.warehouse.gateway.session
-            context = Context(session, sources, run.time, clock_at=run.time)
             columns = {o.object_id: [c.name for c in o.columns] for o in plan.written}
-            proposals = propose(plan.transaction, context, columns)
+            proposals = queries.propose(plan.transaction, sources, run.time, columns)
             if not inputs.has_rows:
                 return False
             for part in batches.waiting:
                 made = proposals.get(part.object_id)
                 if made is not None:
-                    part.has_rows = stage(
+                    part.has_rows = queries.stage(
                         part.batch.at(run.time),
                         made.inserts,
                         made.victims,
@@ -313,6 +303,14 @@ class TaskSink:
                         small=small,
                     )
             return batches.has_rows
+
+    def _stage_together(self, staging: Staging, runs: list[Run]) -> list[int] | None:
+        """Compute and stage what the body proposes at several Ts; gives those that have rows."""
+        _, plan = self.warehouse.relations.in_force(self.item, runs[0].time)
+        ((object_id, _),) = runs[0].movements
+        table = self.warehouse.relations.table(self.warehouse.relations.item(object_id))
+        moved = [(run.time, movement) for run in runs for _, movement in run.movements]
+        return self.warehouse.queries.stage_together(plan.transaction, table, moved, staging)
 
     def settle(self, through: int) -> None:
         """Note in the log that the task has run through a time, after which it need not look."""

@@ -10,10 +10,10 @@ that it knows to be none as nothing at all, and then any two queries were the sa
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item
@@ -40,28 +40,9 @@ from ctsql.runtime.spark.plan_reader import optimized
 from ctsql.runtime.spark.session import setting
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.plan_equivalence import same_plan
-from ctsql.runtime.views.query_engine import SparkEngine
 from ctsql.runtime.views.refresh_policy import WHY, Policy
+from ctsql.runtime.warehouse.query_engine import QueryEngine, Table
 from ctsql.runtime.warehouse.warehouse import Warehouse
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A stored object as a view reads it.
-
-    Attributes:
-        columns: those it had when the view was made, as far as they are there.
-        names: of all of these.
-    """
-
-    object_id: str
-    columns: tuple[Column, ...]
-    names: tuple[str, ...]
-
-    @property
-    def is_whole(self) -> bool:
-        """Are all of them there?"""
-        return len(self.columns) == len(self.names)
 
 
 class Prepared:
@@ -111,31 +92,26 @@ class Prepared:
             return NoChangePlan(Reason("UNKNOWN_COLUMN"))
         return change_plan(self._text.text, self._relations, [c.name for c in self._view.columns])
 
-    @cached_property
-    def is_trusted(self) -> bool:
-        """Is there a plan, and does Spark read the text as it does, with the types stored?"""
-        return self._means == self.types
-
-    @cached_property
-    def _means(self) -> tuple[str, ...] | None:
-        """The types that the query gives, if Spark reads it as the plan does."""
-        if not isinstance(self.found, ChangePlan):
-            return None
-        return means_the_same(self._warehouse, self._view.desired, self.found, self.tables)
-
     @property
-    def types(self) -> tuple[str, ...]:
-        """The types that the view stores."""
-        return tuple(cast_type(c) for c in self._view.columns)
+    def plan(self) -> ChangePlan:
+        """The change plan, where there is one."""
+        assert isinstance(self.found, ChangePlan)
+        return self.found
+
+    @cached_property
+    def _given(self) -> tuple[str, ...] | None:
+        """The types that the query gives, if Spark reads it as the plan does."""
+        return self._warehouse.queries.types_given(self._view, self.plan, self.tables)
 
     def refusal(self) -> str | None:
         """Why the view cannot follow its tables, as a code; None if it can."""
         if isinstance(self.found, NoChangePlan):
             return self.found.reason.code
-        if self._means is None:
+        if self._given is None:
             return "ROUND_TRIP"
         # Values cast to another type than they were added up in need not add up to the same.
-        return None if self.is_trusted else "SCHEMA_CHANGED"
+        stored = tuple(cast_type(c) for c in self._view.columns)
+        return None if self._given == stored else "SCHEMA_CHANGED"
 
 
 def prepared(warehouse: Warehouse, item: Item, at: int | None = None) -> Prepared:
@@ -231,12 +207,15 @@ def _plan_name(name: Name) -> str:
     return fold(str(name)).replace("`", "")
 
 
-def means_the_same(
-    warehouse: Warehouse, query: Query, plan: ChangePlan, tables: Mapping[str, Table]
+def types_given(
+    engine: QueryEngine,
+    session: SparkSession,
+    query: Query,
+    plan: ChangePlan,
+    tables: Mapping[str, Table],
 ) -> tuple[str, ...] | None:
     """The types of a query's columns; None if Spark does not make the same of the plan's text."""
-    session = warehouse.gateway.session
-    sources = _GuardSources(warehouse, tables.values())
+    sources = _GuardSources(session, tables.values())
     with TemporaryNames() as names:
         empty = {name: SparkRows(_nothing(sources, table)) for name, table in tables.items()}
         text = plan.normal()
@@ -244,7 +223,7 @@ def means_the_same(
             use: empty[use.table] for use in text.inputs if isinstance(use, TableUse)
         }
         theirs = lower_query(query, Context(session, sources, 0))
-        ours = SparkEngine(session, names).run(text, inputs).frame
+        ours = engine.run(text, inputs, names).frame
         # Spark makes a filter of EXCEPT over one table, where the user's text says that it is one.
         with setting(session, "spark.sql.optimizer.replaceExceptWithFilter", "false"):
             if not same_plan(optimized(theirs), optimized(ours)):
@@ -260,8 +239,8 @@ def _nothing(sources: "_GuardSources", table: Table) -> DataFrame:
 class _GuardSources(EmptySources):
     """Tables of which Spark does not know that they are empty; the same one for one object."""
 
-    def __init__(self, warehouse: Warehouse, tables: Iterable[Table]) -> None:
-        super().__init__(warehouse.gateway.session, self._columns)
+    def __init__(self, session: SparkSession, tables: Iterable[Table]) -> None:
+        super().__init__(session, self._columns)
         self._known = {t.object_id: t.columns for t in tables}
         self._frames: dict[str, DataFrame] = {}
 

@@ -9,7 +9,7 @@ from ctsql.planner.ivm import Input, Query, StateUse, StepText, StepUse, TableUs
 from ctsql.planner.ivm.rules.context import StepRole
 from ctsql.planner.ivm.sql.queries import key_steps, step_uses
 from ctsql.runtime.rows.row_set import RowSet
-from ctsql.runtime.views.query_engine import QueryEngine
+from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.table_deltas import Relations
 
 
@@ -21,16 +21,18 @@ class PlanRunner:
         state_rows: what the texts read as the view, or as its state.
     """
 
-    def __init__(self, engine: QueryEngine, relations: Relations, stack: ExitStack) -> None:
+    def __init__(self, relations: Relations, stack: ExitStack) -> None:
         self.relations = relations
         self.steps = relations.steps
         self.state_rows: RowSet | None = None
-        self._engine = engine
+        self._engine = relations.warehouse.queries
+        self._names = stack.enter_context(TemporaryNames())
         self._stack = stack
 
     def rows(self, query: Query) -> RowSet:
         """The rows of a query, which are not computed yet."""
-        return self._engine.run(query, {use: self._input(use) for use in query.inputs})
+        inputs = {use: self._input(use) for use in query.inputs}
+        return self._engine.run(query, inputs, self._names)
 
     def _input(self, use: Input) -> RowSet:
         match use:

@@ -6,22 +6,17 @@ A change plan whose texts fail is not what decides on an error: the query itself
 """
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ctsql.catalog.errors import DataError, EnvironmentProblem, StatementError
-from ctsql.catalog.items import Item
 from ctsql.planner.ivm import ChangePlan, StatePlan
-from ctsql.planner.nodes import ViewWrite
-from ctsql.runtime.log.staging import Batch
 from ctsql.runtime.spark.errors import FILE_MISSING, is_lost, translate_spark_errors
-from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.views.change_plans import Prepared, prepared
 from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Staged
 from ctsql.runtime.views.plan_runner import PlanRunner
-from ctsql.runtime.views.query_engine import SparkEngine
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
 from ctsql.runtime.views.refresh_policy import (
     STATE_AFTER,
@@ -35,14 +30,12 @@ from ctsql.runtime.views.state_table import (
     DAMAGED,
     STATE,
     Named,
-    ViewState,
     groups_max,
     is_to_build,
 )
 from ctsql.runtime.views.strategies import STRATEGIES
-from ctsql.runtime.views.table_deltas import Moved, Relations, moved, opened, stored_as_of
+from ctsql.runtime.views.table_deltas import Moved, moved, opened, stored_as_of
 from ctsql.runtime.warehouse.versions import DEFINITION
-from ctsql.runtime.warehouse.warehouse import Warehouse
 
 DETAIL_MAX = 200
 """Characters of a detail that a commit keeps."""
@@ -82,33 +75,12 @@ class ViewRefresh:
         context: what every way to refresh is given. costs: as the last commit has them.
     """
 
-    def __init__(
-        self,
-        warehouse: Warehouse,
-        item: Item,
-        view: ViewWrite,
-        batch: Batch,
-        time: int,
-        *,
-        full: bool,
-    ) -> None:
-        """Stage into ``batch`` what the view is at T ``time``; ``full`` asks to recompute."""
-        self.warehouse = warehouse
-        self.item = item
-        self.time = time
-        self.full = full
-        self.policy = Policy(view.policy)
+    def __init__(self, context: RefreshContext, *, full: bool) -> None:
+        """Stage what the view is at T; ``full`` asks to recompute."""
+        self.context, self.full = context, full
+        self.warehouse, self.item, self.time = context.warehouse, context.item, context.time
+        self.policy, self.state = context.policy, context.state
         self.costs = Costs()
-        self.state = ViewState(warehouse, item, time)
-        self.context = RefreshContext(
-            warehouse=warehouse,
-            item=item,
-            view=view,
-            batch=batch,
-            time=time,
-            policy=self.policy,
-            state=self.state,
-        )
         self._preparing_ms = 0  # what is done once in a process is no cost of a refresh
 
     def run(self, clock: Callable[[], int]) -> RefreshOutcome:
@@ -165,11 +137,11 @@ class ViewRefresh:
             if not likely or made.refusal() is not None:
                 return
         if self.context.is_strict_arithmetic():
-            self._fill_or_refuse(kept[0], plan, made, at)
+            self._fill_or_refuse(kept[0], made, at)
 
-    def _fill_or_refuse(self, kept: StatePlan, plan: ChangePlan, made: Prepared, at: int) -> None:
+    def _fill_or_refuse(self, kept: StatePlan, made: Prepared, at: int) -> None:
         try:
-            failed = self._fill(kept, plan, made, at)
+            failed = self.warehouse.queries.fill(self.context, made, kept, at)
         except (DataError, StatementError, EnvironmentProblem) as problem:
             if isinstance(problem, EnvironmentProblem) and problem.condition in DAMAGED:
                 self.state.remove()
@@ -181,22 +153,6 @@ class ViewRefresh:
             self.state.remove()  # a file of its table, as the query's own were just read
         else:
             self.state.refuse(failed.code)
-
-    def _fill(self, kept: StatePlan, plan: ChangePlan, made: Prepared, at: int) -> Fallback | None:
-        """Stage all groups as of a T as the contents of the state table; or refuse it."""
-        for name in plan.reads:
-            item = self.warehouse.relations.item(made.tables[name].object_id)
-            stored = stored_as_of(self.warehouse, item, at)
-            if isinstance(stored, Fallback):
-                return stored
-        with (
-            translate_spark_errors(),
-            opened(self.warehouse, made.tables, {}, plan.reads, at) as relations,
-            _runner(self.warehouse, relations) as runner,
-        ):
-            groups = runner.rows(plan.initial_state(kept.number))
-            self.state.build(kept, groups.frame, at, groups_max(plan))
-        return None
 
     def _follow(self) -> RefreshOutcome | Fallback:
         span = self._span()
@@ -218,13 +174,12 @@ class ViewRefresh:
         self._preparing_ms = int((time.monotonic() - begun) * 1000)
         if refusal is not None:
             return Fallback(refusal)
-        plan = made.found
-        assert isinstance(plan, ChangePlan)  # otherwise it was refused
-        moves = {name: one for name, one in moves.items() if name in plan.reads}
-        kept = self.state.look(plan, made)
-        return follow_changes(
-            self.context, made, plan, None if kept is None else kept[0], moves, (before, at)
+        moves = {name: one for name, one in moves.items() if name in made.plan.reads}
+        kept = self.state.look(made.plan, made)
+        done: RefreshOutcome | Fallback = self.warehouse.queries.follow(
+            self.context, made, None if kept is None else kept[0], moves, span
         )
+        return done
 
     def _span(self) -> tuple[int, int] | Fallback:
         """The time whose contents are stored, and the one to be reached."""
@@ -304,9 +259,8 @@ def _failed(problem: Exception) -> Fallback:
 def follow_changes(
     context: RefreshContext,
     made: Prepared,
-    plan: ChangePlan,
     kept: StatePlan | None,
-    moves: dict[str, Moved],
+    moves: Mapping[str, Moved],
     span: tuple[int, int],
 ) -> RefreshOutcome | Fallback:
     """Stage what changed in the view, by its plan, from what changed in its tables.
@@ -314,12 +268,13 @@ def follow_changes(
     Args:
         moves: how these went from the first to the second T of the span.
     """
-    warehouse, (_, at) = context.warehouse, span
+    plan, (_, at) = made.plan, span
     with (
         translate_spark_errors(),
-        opened(warehouse, made.tables, moves, plan.reads, at) as relations,
-        _runner(warehouse, relations) as runner,
+        opened(context.warehouse, made.tables, moves, plan.reads, at) as relations,
+        ExitStack() as stack,
     ):
+        runner = PlanRunner(relations, stack)
         changed = tuple(sorted(relations.changes))
         if not changed:
             context.state.unchanged()
@@ -331,11 +286,24 @@ def follow_changes(
     return RefreshOutcome(strategy=done.strategy, changed=changed)
 
 
-@contextmanager
-def _runner(warehouse: Warehouse, relations: Relations) -> Iterator[PlanRunner]:
-    with ExitStack() as stack:
-        names = stack.enter_context(TemporaryNames())
-        yield PlanRunner(SparkEngine(warehouse.gateway.session, names), relations, stack)
+def fill_state(
+    context: RefreshContext, made: Prepared, kept: StatePlan, at: int
+) -> Fallback | None:
+    """Stage all groups as of a T as the contents of the state table; or refuse it."""
+    warehouse, plan = context.warehouse, made.plan
+    for name in plan.reads:
+        item = warehouse.relations.item(made.tables[name].object_id)
+        stored = stored_as_of(warehouse, item, at)
+        if isinstance(stored, Fallback):
+            return stored
+    with (
+        translate_spark_errors(),
+        opened(warehouse, made.tables, {}, plan.reads, at) as relations,
+        ExitStack() as stack,
+    ):
+        groups = PlanRunner(relations, stack).rows(plan.initial_state(kept.number))
+        context.state.build(kept, groups.frame, at, groups_max(plan))
+    return None
 
 
 def _first_applicable(context: RefreshContext) -> Staged | Fallback:

@@ -45,9 +45,13 @@ class RefreshContext:
     view: ViewWrite
     batch: Batch
     time: int
-    policy: Policy
     state: ViewState
     changes: FollowedChanges | None = None
+
+    @property
+    def policy(self) -> Policy:
+        """Whether its changes are to be followed."""
+        return Policy(self.view.policy)
 
     @property
     def columns(self) -> list[str]:

@@ -53,9 +53,9 @@ from ctsql.runtime.log.write_handle import (
     UpperMismatch,
     always_disturbed,
 )
-from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.views.mint import Description, Mint, decide
 from ctsql.runtime.views.refresh import ViewRefresh
+from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.views.state_table import ViewState
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
@@ -212,9 +212,17 @@ class ViewSink:
         """
         time = description.upper - 1
         batch = self.output.batch(description.lower, description.upper)
-        meter = Meter(self.warehouse.gateway.session)
-        refresh = ViewRefresh(self.warehouse, self.item, self.plan, batch, time, full=self._full)
-        state = refresh.state
+        meter = self.warehouse.queries.meter()
+        state = ViewState(self.warehouse, self.item, time)
+        context = RefreshContext(
+            warehouse=self.warehouse,
+            item=self.item,
+            view=self.plan,
+            batch=batch,
+            time=time,
+            state=state,
+        )
+        refresh = ViewRefresh(context, full=self._full)
         with discarded_on_error([batch, state]):
             done = refresh.run(meter.ms)
             costs = refresh.costs.after(done.strategy, done.ms)

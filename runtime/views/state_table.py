@@ -35,7 +35,6 @@ from ctsql.catalog.names import backtick
 from ctsql.planner.ivm import ChangePlan, Naming, StateNeed, StatePlan
 from ctsql.planner.ivm.rules.counting import BOUND
 from ctsql.planner.lowering.type_names import type_name
-from ctsql.runtime.delta.diff_writer import stage
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
@@ -235,7 +234,8 @@ class ViewState:
         assert batch is not None  # it is staged after stored() gave groups
         columns = [f.name for f in self.table.schema.fields]
         self.did = "the change was added to its groups"
-        if not stage(batch.at(self.time), after, before, columns, small=True):
+        queries = self.warehouse.queries
+        if not queries.stage(batch.at(self.time), after, before, columns, small=True):
             self._batch = None
             self.told = self.named
 
@@ -269,7 +269,9 @@ class ViewState:
                 table, version = self.table, batch.version_read
                 stored = table.located(version) if table.files(version) else None
                 columns = [f.name for f in rows.schema.fields]
-                stage(batch.at(self.time), kept, stored, columns, small=False)
+                self.warehouse.queries.stage(
+                    batch.at(self.time), kept, stored, columns, small=False
+                )
         self.is_filled = True
         self.did = "it was filled from all rows"
 

@@ -33,8 +33,8 @@ from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.key_predicates import may_equal
 from ctsql.runtime.rows.multiset import net_change
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
-from ctsql.runtime.views.change_plans import Table
 from ctsql.runtime.views.outcomes import Fallback
+from ctsql.runtime.warehouse.query_engine import Table
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 

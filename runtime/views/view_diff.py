@@ -2,7 +2,7 @@
 
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.lowering import checked, stored_types
-from ctsql.runtime.delta.diff_writer import Staged as Signed, stage, stage_signed
+from ctsql.runtime.delta.diff_writer import Staged as Signed, stage_signed
 from ctsql.runtime.rows.row_set import RowSet
 from ctsql.runtime.views.outcomes import Fallback, Staged
 from ctsql.runtime.views.refresh_context import RefreshContext
@@ -12,7 +12,7 @@ from ctsql.runtime.views.refresh_policy import Strategy
 def stage_difference(context: RefreshContext, wanted: RowSet, stored: RowSet | None) -> None:
     """Stage the difference of rows wanted and stored."""
     desired = checked(stored_types(wanted.frame, context.view), context.view)
-    stage(context.staging, desired, stored, context.columns, small=True)
+    context.warehouse.queries.stage(context.staging, desired, stored, context.columns, small=True)
 
 
 def stage_delta(context: RefreshContext, signed: RowSet, strategy: Strategy) -> Staged | Fallback:

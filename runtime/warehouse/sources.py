@@ -11,7 +11,7 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.spans import Span
 from ctsql.planner.delete_by_key import KeyLookup
-from ctsql.planner.lowering import EMPTY, Context, Found, lower_view
+from ctsql.planner.lowering import EMPTY, Found
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput
 from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.delta.key_lookup import Keys, stored_with_keys
@@ -89,8 +89,7 @@ class StoredSources:
     def _computed(self, item: Item, at: int) -> DataFrame:
         """A view that was not written at T, computed from what it reads as of T."""
         plan = self.warehouse.relations.bound(item).view
-        context = Context(self.warehouse.gateway.session, StoredSources(self.warehouse), at)
-        return lower_view(plan, context)
+        return self.warehouse.queries.view_rows(plan, StoredSources(self.warehouse), at)
 
     def _not_refreshed(self, item: Item, at: int) -> CtsqlError:
         schedule = self.warehouse.schedules.schedule(item)

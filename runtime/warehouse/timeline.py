@@ -41,8 +41,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from pyspark.sql import functions as F
-
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.times import TIME_MAX
 from ctsql.runtime.delta.table import SYSTEM_TABLE, DeltaTable, Gateway
@@ -223,13 +221,13 @@ class Timeline:
         Whole Ts, newest first, so that from the oldest of them on every binding is known.
         """
         archived = self._table.frame(self._table.version())
-        unknown = archived.where(F.col("t") < self._known_from)
-        rows = unknown.orderBy(F.desc("t")).limit(ARCHIVE_ROWS_MAX).collect()
+        unknown = archived.where(f"t < {self._known_from}").orderBy("t", ascending=False)
+        rows = unknown.limit(ARCHIVE_ROWS_MAX).collect()
         self._archive_taken = len(rows) < ARCHIVE_ROWS_MAX
         if not self._archive_taken:
             oldest = rows[-1]["t"]
             whole = [r for r in rows if r["t"] > oldest]
-            rows = whole or archived.where(F.col("t") == oldest).collect()
+            rows = whole or archived.where(f"t = {oldest}").collect()
         self._known_from = 0 if self._archive_taken else rows[-1]["t"]
         older: dict[str, list[Binding]] = {}
         for row in reversed(rows):

@@ -23,7 +23,6 @@ from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.failures import Failure, held_at
 from ctsql.runtime.log.table_changes import Movement, Stored
 from ctsql.runtime.log.table_metadata import Reshaped, reshaped
-from ctsql.runtime.rows.multiset import net_change
 from ctsql.runtime.warehouse.relations import Relations, columns_of
 from ctsql.runtime.warehouse.timeline import Timeline
 
@@ -157,9 +156,9 @@ class Versions:
         return None if held else self._relations.table(item).rows_count(stored.version)
 
     def changed_by(
-        self, item: Item, movement: Movement, columns: list[str], *, only_inserts: bool = False
+        self, item: Item, movement: Movement, columns: list[str], *, only_inserts: bool
     ) -> DataFrame:
-        """What a movement changes of these columns, net: each row once, with ``DIFF``.
+        """The rows that a movement changes of these columns, as :meth:`change_rows` has them.
 
         Args:
             only_inserts: what it deletes is not wanted, and may be left out.
@@ -174,8 +173,8 @@ class Versions:
         if only_inserts and self.reshaped(item, movement, columns).untold:
             # A row of another type is another row, so none of those from before is like it.
             rows = self._relations.table(item).come_rows(movement.before, movement.version)
-            return net_change(rows.withColumn(CHANGE_TYPE, F.lit("insert")), columns)
-        return net_change(self.change_rows(item, movement, columns), columns)
+            return rows.withColumn(CHANGE_TYPE, F.lit("insert"))
+        return self.change_rows(item, movement, columns)
 
     def change_rows(self, item: Item, movement: Movement, columns: Collection[str]) -> DataFrame:
         """The rows that a movement changes, with ``_change_type`` as Delta's change feed has it.

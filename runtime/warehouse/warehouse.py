@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ctsql.catalog.items import Catalog
 from ctsql.runtime.delta.table import Gateway
+from ctsql.runtime.warehouse.query_engine import QueryEngine
 from ctsql.runtime.warehouse.relations import Relations
 from ctsql.runtime.warehouse.schedules import Schedules
 from ctsql.runtime.warehouse.timeline import Timeline
@@ -15,18 +16,20 @@ class Warehouse:
     """What knows the objects, the versions of their tables, and when they change."""
 
     gateway: Gateway
+    queries: QueryEngine
     timeline: Timeline
     relations: Relations
     versions: Versions
     schedules: Schedules
 
     @staticmethod
-    def over(gateway: Gateway, timeline: Timeline) -> "Warehouse":
+    def over(gateway: Gateway, timeline_at: str, queries: QueryEngine) -> "Warehouse":
         """The parts over a timeline; nothing is known of the catalog yet."""
+        timeline = Timeline(gateway, timeline_at)
         relations = Relations(gateway, timeline)
         versions = Versions(relations, timeline)
         schedules = Schedules(relations, versions, timeline)
-        return Warehouse(gateway, timeline, relations, versions, schedules)
+        return Warehouse(gateway, queries, timeline, relations, versions, schedules)
 
     @property
     def catalog(self) -> Catalog:

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name
-from ctsql.catalog.schemas import Column
-from tests.simulation.memory_store import Bag
+from tests.simulation.memory_store import COLUMNS, Bag
 
 BAD = 13
 """A value at which the strict definitions fail, as 1 / (v - 13) does."""
-COLUMNS = (Column("k", "int"), Column("v", "int"))
 
 
 class Fails(Exception):

@@ -94,7 +94,7 @@ class Environment:
         """A commit without rows: a property is set, or nothing at all."""
         everywhere = [*SOURCES, *self.outputs, TIMELINE, CATALOG]
         folder = self.store.folders[self.rng.choice(everywhere)]
-        metadata = json.dumps(metadata_action({}))
+        metadata = json.dumps(metadata_action({}, folder.schemas[-1]))
         self._commit(folder, [metadata] if self.rng.random() < 0.5 else [])
 
     def clock(self) -> None:

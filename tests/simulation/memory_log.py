@@ -6,15 +6,21 @@ after ``kill -9``.
 """
 
 import json
+import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
+from pyspark.sql.types import StructType
+
 from ctsql.catalog.errors import error
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.runtime.log.actions import Commit, parse_commit
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.log.table_changes import added_files
+from ctsql.runtime.log.table_metadata import TableMetadata
 from tests.simulation.memory_store import (
     Bag,
     Fate,
@@ -38,7 +44,7 @@ class Rows:
     def __init__(self, rows: Iterable[Row], places: Sequence[tuple[str, int]] = ()) -> None:
         self.rows = list(rows)
         self.places = list(places)
-        self.schema = Schema()
+        self.schema = StructType()
         self.sparkSession = Session()
 
     def bag(self) -> Bag:
@@ -68,14 +74,17 @@ class Rows:
     def unpersist(self) -> None:
         """Nothing is kept."""
 
-    def where(self, wanted: Callable[[Row], bool]) -> "Rows":
-        """The rows that a condition of :class:`TimeColumn` holds for."""
-        return Rows(row for row in self.rows if wanted(row))
+    def where(self, condition: str) -> "Rows":
+        """The rows of the timeline's archive before a T, or at it; of a change those inserted."""
+        column, sign, value = condition.split()
+        if column == DIFF:
+            return self  # the change feed here tells of no others
+        compare = {"<": operator.lt, "=": operator.eq}[sign]
+        return Rows(row for row in self.rows if compare(row[0], int(value)))
 
-    def orderBy(self, order: str) -> "Rows":
-        """The newest T first."""
-        assert order == "newest first"
-        return Rows(sorted(self.rows, reverse=True))
+    def orderBy(self, column: str, *, ascending: bool) -> "Rows":
+        """By T."""
+        return Rows(sorted(self.rows, reverse=not ascending))
 
     def limit(self, count: int) -> "Rows":
         """The first rows."""
@@ -86,40 +95,6 @@ class Rows:
         return [dict(zip(("t", "source", "version"), row, strict=True)) for row in self.rows]
 
 
-class Schema:
-    """A schema of which nobody here looks at the columns."""
-
-    fields = ()
-
-
-class TimeColumn:
-    """The column ``t`` of the timeline's archive in a condition, in the place of Spark's."""
-
-    def __lt__(self, time: int) -> Callable[[Row], bool]:
-        return lambda row: row[0] < time
-
-    def __eq__(self, time: object) -> Any:
-        return lambda row: row[0] == time
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-class Functions:
-    """Of Spark's functions what the timeline uses."""
-
-    @staticmethod
-    def col(name: str) -> TimeColumn:
-        """The column ``t``."""
-        assert name == "t"
-        return TimeColumn()
-
-    @staticmethod
-    def desc(name: str) -> str:
-        """Order by ``t``, the newest first."""
-        assert name == "t"
-        return "newest first"
-
-
 class Session:
     """A SparkSession as far as the engine needs one; its own ``conf``."""
 
@@ -127,8 +102,8 @@ class Session:
         self.conf = self
 
     def get(self, name: str) -> str:
-        """No setting is known."""
-        return ""
+        """A sum that is too large is an error; no other setting matters."""
+        return "true"
 
     def set(self, name: str, value: str) -> None:
         """Settings are for Spark."""
@@ -159,6 +134,14 @@ class MemoryGateway:
     def output_table(self, location: str) -> "MemoryTable":
         """The table of an output; here as any other."""
         return self.table(location)
+
+    def create_table(self, location: str, columns: str, properties: object) -> None:
+        """Make a table, which is done at once."""
+        self.store.make(location)
+
+    def entries(self, location: str) -> list[str]:
+        """No folder has others."""
+        return []
 
     def exists(self, location: str) -> bool:
         """Is there a table?"""
@@ -226,13 +209,13 @@ class MemoryTable:
         """Nobody changes the columns of a source here."""
         return False
 
-    def metadata_at(self, version: int) -> Versions:
-        """The same at all versions."""
-        return self.versions
+    def metadata_at(self, version: int) -> TableMetadata:
+        """The metadata of a version; the same object for the same columns."""
+        return _metadata(self.folder.schemas[version])
 
-    def schema_at(self, version: int) -> "Schema":
-        """As :attr:`schema`."""
-        return self.schema
+    def schema_at(self, version: int) -> StructType:
+        """The columns of a version."""
+        return _columns(self.folder.schemas[version])
 
     @property
     def table_id(self) -> str:
@@ -259,12 +242,12 @@ class MemoryTable:
         return found
 
     @property
-    def schema(self) -> "Schema":
-        """Columns that nobody here looks at."""
-        return Schema()
+    def schema(self) -> StructType:
+        """The newest columns."""
+        return self.schema_at(self.update())
 
     def schema_text(self) -> str:
-        """The newest schema; empty where nobody looks at columns."""
+        """The same, as the log writes them."""
         return self.folder.schemas[self.update()]
 
     def has_feature(self, name: str) -> bool:
@@ -286,7 +269,9 @@ class MemoryTable:
     def frame_of(self, files: Iterable[File]) -> Rows:
         """The rows of some files."""
         self._link.step("read", self.location)
-        return Rows(row for f in files for _, row in self.folder.rows(f))
+        found = Rows(row for f in files for _, row in self.folder.rows(f))
+        found.schema = self.schema_at(self.folder.newest)
+        return found
 
     def located(self, version: int) -> Rows:
         """The rows at a version with their places."""
@@ -329,6 +314,16 @@ class MemoryTable:
         self._link.step("begin", self.location)
         self._seen = self.folder.newest
         return MemoryTransaction(self, self._seen)
+
+
+@cache
+def _columns(schema: str) -> StructType:
+    return StructType.fromJson(json.loads(schema))
+
+
+@cache
+def _metadata(schema: str) -> TableMetadata:
+    return TableMetadata({"id": "one", "schemaString": schema})
 
 
 class MemoryTransaction:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Protocol
 
+from ctsql.catalog.schemas import Column
 from ctsql.runtime.log.actions import Commit, parse_commit
 
 Row = tuple[Any, ...]
@@ -108,7 +109,7 @@ class Folder:
         files: rows by path. vectors: row numbers by file, by the vector file's name. owners: who
             wrote a file. named: files that some commit ever named. late: commits on their way,
             with the version they are for. sent: by version, who committed it and what it read.
-        schemas: by version, the columns, where they matter.
+        schemas: by version, the columns as the log writes them.
     """
 
     store: "Store"
@@ -228,8 +229,24 @@ class Folder:
             del self.log[version]
 
 
-def metadata_action(configuration: dict[str, str], schema: str = "") -> dict[str, Any]:
-    """The action that gives a table its properties and, where anybody looks, its columns."""
+def schema_text(columns: Sequence[Column]) -> str:
+    """Columns as the log writes them."""
+    types = {"int": "integer"}
+    fields = [
+        {"name": c.name, "type": types.get(c.type, c.type), "nullable": c.nullable, "metadata": {}}
+        for c in columns
+    ]
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+COLUMNS = (Column("k", "int"), Column("v", "int"))
+"""Those of all tables but a few."""
+
+
+def metadata_action(
+    configuration: dict[str, str], schema: str = schema_text(COLUMNS)
+) -> dict[str, Any]:
+    """The action that gives a table its properties and its columns."""
     return {"metaData": {"id": "one", "configuration": configuration, "schemaString": schema}}
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
@@ -15,11 +15,11 @@ from ctsql.runtime.tasks.progress import failure_of
 from ctsql.runtime.warehouse.advance_context import AdvanceContext
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.sources import StoredSources
-from ctsql.runtime.warehouse.timeline import Timeline
 from ctsql.runtime.warehouse.warehouse import Warehouse
 from tests.simulation.memory_log import MemoryGateway
 from tests.simulation.memory_store import Fate, Killed, Store
 from tests.simulation.model import CATALOG, TIMELINE, require
+from tests.simulation.model_engine import ModelEngine
 
 if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
@@ -31,23 +31,24 @@ EXPECTED = ("STORAGE_ERROR", "COMMIT_UNKNOWN", "TASK_FAILED", "VIEW_FAILED", "TA
 class MemoryEngine(Engine):
     """The engine on a warehouse in memory, opened by one process."""
 
-    def __init__(self, store: Store, link: "Process") -> None:
+    def __init__(self, store: Store, link: "Process", queries: ModelEngine) -> None:
         gateway: Any = MemoryGateway(store, link)
-        self._memory = gateway
-        super().__init__(gateway.session, "memory")
+        self._memory, model = gateway, cast("Any", queries)
+        super().__init__(gateway.session, "memory", queries=model)
 
     def _open(self) -> None:
         """Open the warehouse, which is there already."""
         self.gateway = self._memory
         self.location = self._given
         self.catalog_store = DeltaCatalog(self.gateway, CATALOG, self._given)
-        self._use(Warehouse.over(self.gateway, Timeline(self.gateway, TIMELINE)))
+        self._use(Warehouse.over(self.gateway, TIMELINE, self.queries))
 
     def outputs(self) -> Iterator[Output]:
         """Every write handle there is."""
         yield self.timeline._output
         yield self.catalog_store._output
         yield from self.relations._outputs.values()
+        yield from self.relations.states.values()
 
 
 @dataclass
@@ -126,7 +127,7 @@ class Process:
         self.dead = False
         self.seen.clear()
         self.engine = None
-        engine = MemoryEngine(self.simulation.store, self)
+        engine = MemoryEngine(self.simulation.store, self, self.simulation.queries)
         self.engine = engine
         return engine
 

@@ -6,30 +6,26 @@ its T; and no commit is of an older definition than one before it (N1 and N2 of
 :mod:`ctsql.runtime.warehouse.replaced_views`).
 """
 
+import json
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
-from unittest import mock
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
 from ctsql.catalog.names import DEFAULT_SCHEMA, Name
 from ctsql.catalog.schemas import Column, same_columns
-from ctsql.planner.lowering import Context
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.statements.refresh_view import refresh_view
-from ctsql.runtime.views.strategies import recompute
-from ctsql.runtime.warehouse import sources
-from ctsql.runtime.warehouse.relations import Relations
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.versions import DEFINITION, REVISION
-from tests.simulation import definitions as world, model_engine as in_place_of_spark
+from tests.simulation import definitions as world
 from tests.simulation.memory_log import Rows
-from tests.simulation.memory_store import Bag, Folder, Sent
+from tests.simulation.memory_store import Bag, Folder, Sent, schema_text
 from tests.simulation.model import require
+from tests.simulation.model_engine import ModelEngine
 from tests.simulation.process import MemoryEngine, Process
 from tests.simulation.simulation import Simulation
 
@@ -60,6 +56,11 @@ def _item(tag: str) -> Item:
 TAGS = {_item(tag).definition: tag for tag in DEFINITIONS}
 
 
+def _first(schema: str) -> str:
+    """The name of the first column, as which a definition's is told."""
+    return str(json.loads(schema)["fields"][0]["name"])
+
+
 def _tagged(tag: str, rows: Bag) -> Bag:
     return Counter({(tag, *row): n for row, n in rows.items()})
 
@@ -74,6 +75,7 @@ class Replacing(Simulation):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
+        self.queries = ReplacingEngine()
         self.processes = [Replacer(self, p.number) for p in self.processes]
         self.anew = self.refused = 0
         self.revision = 0
@@ -84,7 +86,7 @@ class Replacing(Simulation):
         engine = Process(self, 97).start()
         made = replace(_item("x1"), created=engine.mint())
         folder = self.store.folders[VIEW]
-        folder.schemas[-1] = "x"
+        folder.schemas[-1] = schema_text(made.columns)
         engine.catalog_store.change(lambda c: c.with_item(made))
 
     def _committed(self, folder: Folder, commit: Commit, sent: Sent) -> None:
@@ -100,7 +102,7 @@ class Replacing(Simulation):
         self.anew += commit.changes_schema
         tag, at = self._tag(said), commit.metadata["upper"] - 1
         held = folder.contents(commit.version)
-        column = folder.schemas[commit.version]
+        column = _first(folder.schemas[commit.version])
         require(tag[0] == column, "N2: rows under other columns", tag, column)
         wanted = _tagged(tag, self.model.contents(SOURCE, at))
         require(held == wanted, "other contents than at T", at, held, wanted)
@@ -115,34 +117,23 @@ class Replacing(Simulation):
         engine = last.start()
         last.show(engine)
         (newest,) = (i for i in engine.catalog if i.id == VIEW)
-        column = self.store.folders[VIEW].schemas[-1]
+        column = _first(self.store.folders[VIEW].schemas[-1])
         require(column == newest.columns[0].name, "the columns of the newest definition", column)
 
-    @contextmanager
-    def _patched(self) -> Iterator[None]:
-        plainly = in_place_of_spark.lower_view
 
-        def lower_view(plan: ViewWrite, context: Context) -> Rows:
-            if plan.object_id != VIEW:
-                return plainly(plan, context)
-            found: Any = context.sources
-            tag = next(t for d, t in TAGS.items() if d.endswith(plan.desired.sql.span.text))
-            return Rows(_tagged(tag, found.contents(SOURCE, context.at).bag()).elements())
+class ReplacingEngine(ModelEngine):
+    """One that knows all definitions of the view."""
 
-        def stored_columns(relations: Relations, item: Item) -> tuple[Column, ...]:
-            if item.id != VIEW:
-                return world.COLUMNS
-            return (Column(relations.table(item).schema_text(), "string"), *world.COLUMNS)
+    def view_rows(self, view: ViewWrite, sources: Any, at: int) -> Rows:
+        """Its rows say of which definition they are."""
+        if view.object_id != VIEW:
+            return super().view_rows(view, sources, at)
+        tag = next(t for d, t in TAGS.items() if d.endswith(view.desired.sql.span.text))
+        return Rows(_tagged(tag, sources.contents(SOURCE, at).bag()).elements())
 
-        with super()._patched(), ExitStack() as stack:
-            for owner, name, function in (
-                (recompute, "lower_view", lower_view),
-                (sources, "lower_view", lower_view),
-                (recompute, "table_schema", lambda item: item.columns[0].name),
-                (Relations, "stored_columns", stored_columns),
-            ):
-                stack.enter_context(mock.patch.object(owner, name, function))
-            yield
+    def schema_text(self, item: Item) -> str:
+        """Its columns, by which its definition is told."""
+        return schema_text(item.columns)
 
 
 class Replacer(Process):

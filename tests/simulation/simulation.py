@@ -29,7 +29,7 @@ from tests.simulation.environment import Environment
 from tests.simulation.marks import MARKS
 from tests.simulation.memory_store import Folder, Sent, Store
 from tests.simulation.model import CATALOG, TIMELINE, Model, require
-from tests.simulation.model_engine import without_spark
+from tests.simulation.model_engine import ModelEngine
 from tests.simulation.process import Process
 from tests.simulation.scheduler import Scheduler
 
@@ -47,6 +47,7 @@ class Simulation:
         self.rng = rng = random.Random(seed)
         self.store = Store()
         self.marks: set[str] = set()
+        self.queries = ModelEngine()
         self.model = Model(self.store)
         self.model.marks = self.marks
         self.store.on_commit = self._committed
@@ -203,7 +204,6 @@ class Simulation:
     @contextmanager
     def _patched(self) -> Iterator[None]:
         with ExitStack() as stack:
-            stack.enter_context(without_spark())
             stack.enter_context(mock.patch.object(clock, "now_ms", self._now_ms))
             stack.enter_context(
                 mock.patch.object(timeline, "ARCHIVE_EVERY_COMMITS", self.archive_every)

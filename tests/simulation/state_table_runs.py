@@ -5,26 +5,24 @@ What is known of the groups when they are used must be those of the view's last 
 """
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
 from ctsql.planner.ivm import StateNeed, StatePlan
 from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.views import refresh, state_table as view_state
+from ctsql.runtime.views import state_table as view_state
 from ctsql.runtime.views.outcomes import Fallback
-from ctsql.runtime.views.refresh import RefreshOutcome, ViewRefresh
+from ctsql.runtime.views.refresh import RefreshOutcome
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.state_table import ViewState
 from ctsql.runtime.views.table_deltas import Moved
 from ctsql.runtime.warehouse.sources import StoredSources
-from tests.simulation import model_engine as in_place_of_spark
-from tests.simulation.definitions import DEFINED, Fails, View
 from tests.simulation.memory_log import Rows
 from tests.simulation.memory_store import Bag, Folder, Sent
 from tests.simulation.model import require
-from tests.simulation.process import MemoryEngine
+from tests.simulation.model_engine import ModelEngine
 from tests.simulation.simulation import Simulation
 
 PLAN = StatePlan(number=1, columns=("k", "n", "s"), key_columns=1)
@@ -50,6 +48,7 @@ class Stated(Simulation):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
+        self.queries = StatedEngine()
         self.used = self.filled = self.halfway = 0
         self.ahead: dict[str, str] = {}  # by view, who committed its state and not yet the view
 
@@ -76,18 +75,7 @@ class Stated(Simulation):
 
     @contextmanager
     def _patched(self) -> Iterator[None]:
-        with super()._patched(), ExitStack() as stack:
-            for owner, name, function in (
-                (refresh, "follow_changes", _follow_changes),
-                (view_state, "stage", in_place_of_spark.stage),
-                (view_state, "StoredRows", lambda table, version: table.located(version)),
-                (ViewState, "look", _look),
-                (ViewState, "_make", _make),
-                (ViewRefresh, "_fill", _fill),
-                (RefreshContext, "is_strict_arithmetic", lambda _: True),
-                (MemoryEngine, "outputs", _outputs),
-            ):
-                stack.enter_context(mock.patch.object(owner, name, function))
+        with super()._patched(), mock.patch.object(ViewState, "look", _look):
             yield
 
 
@@ -96,52 +84,34 @@ def _look(state: ViewState, plan: object, made: object) -> tuple[StatePlan, Stat
     return PLAN, StateNeed.ALWAYS
 
 
-def _make(state: ViewState, schema: object) -> None:
-    gateway: Any = state.warehouse.gateway
-    if not gateway.exists(state.location):
-        gateway.store.make(state.location)
+class StatedEngine(ModelEngine):
+    """One that uses and fills state tables."""
 
+    def follow(
+        self,
+        context: RefreshContext,
+        prepared: object,
+        kept: object,
+        moves: Mapping[str, Moved],
+        span: tuple[int, int],
+    ) -> RefreshOutcome | Fallback:
+        """The view's change, and where the stored groups are known what they become."""
+        known = context.state.stored()
+        stored: Any = known and known._table.located(known._version)
+        outcome = super().follow(context, prepared, kept, moves, span)
+        if stored is not None and not isinstance(outcome, Fallback):
+            before = next(iter(moves.values())).since
+            wanted = self._groups_at(context, before).bag()
+            require(
+                stored.bag() == wanted, "S1: other groups", context.item.id, before, stored.bag()
+            )
+            context.state.stage(self._groups_at(context, span[1]), stored)
+        return outcome
 
-def _fill(done: ViewRefresh, kept: StatePlan, plan: object, made: object, at: int) -> None:
-    rows: Any = Rows(_groups_at(done.context, at).elements())
-    done.state.build(kept, rows, at)
+    def fill(self, context: RefreshContext, prepared: object, kept: StatePlan, at: int) -> None:
+        """All groups, from the rows of the view's query."""
+        context.state.build(kept, self._groups_at(context, at), at)
 
-
-def _groups_at(context: RefreshContext, at: int) -> Bag:
-    view = DEFINED[context.item.id]
-    assert isinstance(view, View)
-    sources: Any = StoredSources(context.warehouse)
-    try:
-        return groups(view.query(*[sources.contents(n, at).bag() for n in view.reads]))
-    except Fails:
-        raise in_place_of_spark._failed() from None
-
-
-_follow_plainly = in_place_of_spark.follow_changes
-
-
-def _follow_changes(
-    context: RefreshContext,
-    made: object,
-    plan: object,
-    kept: object,
-    moves: dict[str, Moved],
-    span: tuple[int, int],
-) -> RefreshOutcome | Fallback:
-    """The view's change, and where the stored groups are known what they become."""
-    stored: Any = context.state.stored()
-    outcome = _follow_plainly(context, made, plan, kept, moves, span)
-    if stored is not None and not isinstance(outcome, Fallback):
-        before = next(iter(moves.values())).since
-        wanted = _groups_at(context, before)
-        require(stored.bag() == wanted, "S1: other groups", context.item.id, before, stored.bag())
-        after: Any = Rows(_groups_at(context, span[1]).elements())
-        context.state.stage(after, stored)
-    return outcome
-
-
-def _outputs(engine: MemoryEngine) -> Iterator[Any]:
-    yield engine.timeline._output
-    yield engine.catalog_store._output
-    yield from engine.relations._outputs.values()
-    yield from engine.relations.states.values()
+    def _groups_at(self, context: RefreshContext, at: int) -> Any:
+        rows = self.rows_at(context.item.id, StoredSources(context.warehouse), at)
+        return Rows(groups(rows.bag()).elements())

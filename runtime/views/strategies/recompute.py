@@ -3,15 +3,13 @@
 from ctsql.catalog.errors import DataError, StatementError, error
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
-from ctsql.planner.lowering import Context, lower_view
-from ctsql.runtime.delta.diff_writer import stage
 from ctsql.runtime.log.staging import discarded_on_error
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.views.outcomes import Outcome, Staged
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
-from ctsql.runtime.warehouse.replaced_views import awaits_columns, table_schema
+from ctsql.runtime.warehouse.replaced_views import awaits_columns
 from ctsql.runtime.warehouse.sources import StoredSources
 
 NAME = Strategy.RECOMPUTE
@@ -34,15 +32,15 @@ def refresh(context: RefreshContext) -> Outcome:
     assert at is not None  # a view is written from its first refresh on
     try:
         with discarded_on_error([batch]), translate_spark_errors():
-            lowering = Context(warehouse.gateway.session, StoredSources(warehouse), at)
             outputs = {item.id: (item, batch.version_read)}
-            desired = lower_view(context.view, lowering)
+            desired = warehouse.queries.view_rows(context.view, StoredSources(warehouse), at)
             stored = None
             if awaits_columns(warehouse, item):
-                batch.start_anew(table_schema(item))
+                batch.start_anew(warehouse.queries.schema_text(item))
             else:
                 stored = StoredSources(warehouse, outputs=outputs).stored(item.id)
-            stage(context.staging, desired, stored, context.columns, small=_is_small(context))
+            small = _is_small(context)
+            warehouse.queries.stage(context.staging, desired, stored, context.columns, small=small)
     except (DataError, StatementError) as problem:
         raise error(
             "VIEW_FAILED",

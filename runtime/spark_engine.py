@@ -1,0 +1,64 @@
+"""Spark as the engine that computes rows; what each method does is said where its function is."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ctsql.planner.ivm import ChangePlan, Input, Naming, Query
+from ctsql.planner.lowering import Context, Proposal, Sources, lower_view, without_padding
+from ctsql.planner.nodes import Transaction, ViewWrite
+from ctsql.runtime.delta.diff_writer import stage
+from ctsql.runtime.rows.collect import few
+from ctsql.runtime.rows.multiset import net_change
+from ctsql.runtime.rows.row_set import RowSet, SparkRows
+from ctsql.runtime.spark.job_metrics import Meter
+from ctsql.runtime.spark.temp_views import TemporaryNames
+from ctsql.runtime.tasks.body import propose
+from ctsql.runtime.tasks.run_batching import stage_together
+from ctsql.runtime.views.change_plans import types_given
+from ctsql.runtime.views.refresh import fill_state, follow_changes
+from ctsql.runtime.warehouse.query_engine import Table
+from ctsql.runtime.warehouse.replaced_views import table_schema
+
+
+class SparkEngine:
+    """The :class:`ctsql.runtime.warehouse.query_engine.QueryEngine` of one session."""
+
+    few = staticmethod(few)
+    net_change = staticmethod(net_change)
+    stage = staticmethod(stage)
+    stage_together = staticmethod(stage_together)
+    schema_text = staticmethod(table_schema)
+    follow = staticmethod(follow_changes)
+    fill = staticmethod(fill_state)
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+
+    def meter(self) -> Meter:
+        """Counts Spark's jobs."""
+        return Meter(self._session)
+
+    def propose(
+        self, body: Transaction, sources: Sources, at: int, columns: Mapping[str, list[str]]
+    ) -> dict[str, Proposal]:
+        """Nothing is computed yet, unless the body runs more than once."""
+        return propose(body, Context(self._session, sources, at, clock_at=at), columns)
+
+    def view_rows(self, view: ViewWrite, sources: Sources, at: int) -> DataFrame:
+        """Not computed yet."""
+        return lower_view(view, Context(self._session, sources, at))
+
+    def types_given(
+        self, view: ViewWrite, plan: ChangePlan, tables: Mapping[str, Table]
+    ) -> tuple[str, ...] | None:
+        """By what Spark makes of both texts."""
+        return types_given(self, self._session, view.desired, plan, tables)
+
+    def run(self, query: Query, inputs: Mapping[Input, RowSet], names: TemporaryNames) -> RowSet:
+        """Not computed yet; each input is a temporary view, and the query is a text over these."""
+        named = {
+            use: names.known(rows) or names.of(rows, without_padding(rows.frame))
+            for use, rows in inputs.items()
+        }
+        return SparkRows(self._session.sql(query.sql(Naming.of(named))))

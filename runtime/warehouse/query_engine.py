@@ -1,0 +1,108 @@
+"""What computes rows for tasks and views, and the differences that are staged.
+
+Sinks and refreshes decide and commit; whatever is SQL, or work on many rows, is asked for here. The
+engine is Spark (:class:`ctsql.runtime.spark_engine.SparkEngine`) unless a warehouse is opened with
+another one, as the simulation in the tests does.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pyspark.sql import DataFrame
+
+from ctsql.catalog.items import Item
+from ctsql.catalog.schemas import Column
+from ctsql.planner.ivm import ChangePlan, Input, Query, StatePlan
+from ctsql.planner.lowering import Proposal, Sources
+from ctsql.planner.nodes import Transaction, ViewWrite
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.log.staging import Staging
+from ctsql.runtime.log.table_changes import Movement
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import AnyRows, RowSet
+from ctsql.runtime.spark.job_metrics import Meter
+from ctsql.runtime.spark.temp_views import TemporaryNames
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A stored object as a view reads it.
+
+    Attributes:
+        columns: those it had when the view was made, as far as they are there.
+        names: of all of these.
+    """
+
+    object_id: str
+    columns: tuple[Column, ...]
+    names: tuple[str, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Are all of them there?"""
+        return len(self.columns) == len(self.names)
+
+
+class QueryEngine(Protocol):
+    """Computes rows. What is ``Any`` here has a type of the room that asks."""
+
+    def few(self, rows: DataFrame) -> DataFrame | Declined:
+        """The rows, computed now and held by the driver; declined when they are not few."""
+
+    def net_change(self, changed: DataFrame, columns: list[str]) -> DataFrame:
+        """Each row of a change feed once, with ``DIFF``; what comes and goes is not among them."""
+
+    def stage(
+        self,
+        staging: Staging,
+        desired: AnyRows,
+        stored: AnyRows,
+        columns: list[str],
+        *,
+        small: bool,
+    ) -> bool:
+        """Stage desired - stored, as :func:`ctsql.runtime.delta.diff_writer.stage`."""
+
+    def meter(self) -> Meter:
+        """Begin to count what is done."""
+
+    def propose(
+        self, body: Transaction, sources: Sources, at: int, columns: Mapping[str, list[str]]
+    ) -> dict[str, Proposal]:
+        """What a body proposes at T, as :func:`ctsql.runtime.tasks.body.propose`."""
+
+    def stage_together(
+        self,
+        body: Transaction,
+        table: DeltaTable,
+        moved: Sequence[tuple[int, Movement]],
+        staging: Staging,
+    ) -> list[int] | None:
+        """The same for several Ts, as :func:`ctsql.runtime.tasks.run_batching.stage_together`."""
+
+    def view_rows(self, view: ViewWrite, sources: Sources, at: int) -> DataFrame:
+        """What a view ought to hold as of T."""
+
+    def schema_text(self, item: Item) -> str:
+        """The columns of an output's table, as the log writes them."""
+
+    def types_given(
+        self, view: ViewWrite, plan: ChangePlan, tables: Mapping[str, Table]
+    ) -> tuple[str, ...] | None:
+        """The types of a view's query; None where its change plan is of another query."""
+
+    def follow(
+        self, context: Any, made: Any, kept: StatePlan | None, moves: Any, span: tuple[int, int]
+    ) -> Any:
+        """Stage what changed, as :func:`ctsql.runtime.views.refresh.follow_changes`."""
+
+    def fill(self, context: Any, made: Any, kept: StatePlan, at: int) -> Any:
+        """Stage all groups, as :func:`ctsql.runtime.views.refresh.fill_state`."""
+
+    def run(self, query: Query, inputs: Mapping[Input, RowSet], names: TemporaryNames) -> RowSet:
+        """The rows of a query of a change plan, from all that it reads; maybe not computed yet.
+
+        Args:
+            names: rows have one name for as long as these are kept.
+        """
