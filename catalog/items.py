@@ -266,6 +266,11 @@ class Item:
             return _unreadable(object_id, text, problem.detail or problem.message)
 
 
+def was_dropped(name: object, when: str, kind: str = "relation") -> CtsqlError:
+    """UNKNOWN_RELATION for what is there no longer; the caller raises it."""
+    return error("UNKNOWN_RELATION", kind=kind, name=str(name), hint=f"It was dropped {when}.")
+
+
 def _unreadable(object_id: str, text: str, problem: str) -> Item:
     unknown = Item(
         id=object_id,

@@ -13,7 +13,29 @@ At each T at which t grows, now() is T: what passes comes in, what passes no lon
 kept where the predicate is true; where it is false or NULL it is not.
 """
 
-from ctsql.planner.syntax.ast import TaskForm
+from dataclasses import dataclass
+
+from ctsql.catalog.spans import Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskForm:
+    """FROM TRANSFORM or FROM RETAIN, as texts of the user's.
+
+    Attributes:
+        retain: it is FROM RETAIN. head: IF NOT EXISTS, the name and the columns, as typed.
+        source: what it follows; source_alias: what its columns may be qualified with.
+        inner: the query or the predicate. options: `` WITH (...)`` or empty.
+    """
+
+    span: Span
+    retain: bool
+    head: str
+    target: str
+    source: str
+    source_alias: str
+    inner: str
+    options: str
 
 
 def commented(typed: str, compiled: str) -> str:

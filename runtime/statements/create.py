@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading
+from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading, was_dropped
 from ctsql.catalog.names import fold
 from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.schemas import same_columns
@@ -228,12 +228,7 @@ class Creation(OnNames):
         needed = {old.id: old.name} | {r.object_id: r.name for r in bound.reads}
         for object_id, name in needed.items():
             if object_id not in current.items:
-                raise error(
-                    "UNKNOWN_RELATION",
-                    kind="relation",
-                    name=str(name),
-                    hint="It was dropped while the view was being replaced.",
-                )
+                raise was_dropped(name, "while the view was being replaced")
         return current.items[old.id]
 
     def create_task(self, statement: st.CreateContinualTask) -> str:
@@ -291,12 +286,7 @@ class Creation(OnNames):
                 check_free(current, item.name, None, quiet=False)
                 gone = [r for r in item.reads if r.object_id not in made.items]
                 if gone:
-                    raise error(
-                        "UNKNOWN_RELATION",
-                        kind="relation",
-                        name=str(gone[0].name),
-                        hint="It was dropped while this object was being created.",
-                    )
+                    raise was_dropped(gone[0].name, "while this object was being created")
             return made
 
         self.engine.catalog_store.change(with_items)

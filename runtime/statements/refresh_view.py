@@ -1,7 +1,7 @@
 """Brings a view up to now because somebody asks: REFRESH, and CREATE OR REPLACE."""
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Item
+from ctsql.catalog.items import Item, was_dropped
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.sink import ViewSink
@@ -52,10 +52,5 @@ def _current_item(engine: Engine, item: Item) -> Item:
     """An object as the catalog has it now; raises UNKNOWN_RELATION when it was dropped."""
     found = engine.catalog.items.get(item.id)
     if found is None:
-        raise error(
-            "UNKNOWN_RELATION",
-            kind=item.kind.value,
-            name=str(item.name),
-            hint="It was dropped meanwhile.",
-        )
+        raise was_dropped(item.name, "meanwhile", item.kind.value)
     return found

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterable
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Catalog, Item, ObjectKind, was_dropped
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import signature
 from ctsql.catalog.spans import Span
@@ -110,12 +110,7 @@ class Readers:
 
         def with_reader(current: Catalog) -> Catalog:
             if item.id not in current.items:
-                raise error(
-                    "UNKNOWN_RELATION",
-                    kind="relation",
-                    name=str(item.name),
-                    hint="It was dropped while the subscription began.",
-                )
+                raise was_dropped(item.name, "while the subscription began")
             known = current.subscriptions.get(fold(name))
             return current if known is not None else current.with_subscription(made)
 

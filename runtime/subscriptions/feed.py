@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog import reserved_columns as reserved
-from ctsql.catalog.errors import DataError, error
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.errors import DataError
+from ctsql.catalog.items import Item, ObjectKind, was_dropped
 from ctsql.catalog.names import backtick
 from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.delta.table import DeltaTable
@@ -127,22 +127,12 @@ class Feed:
     def _item(self, engine: Engine) -> Item:
         item = engine.refresh_catalog().items.get(self.item_id)
         if item is None:
-            raise error(
-                "UNKNOWN_RELATION",
-                kind="relation",
-                name=self.name,
-                hint="It was dropped while it was followed.",
-            )
+            raise was_dropped(self.name, "while it was followed")
         place = self.place
         if place is not None and Readers(engine).find(place.subscription.name) != (
             place.subscription
         ):
-            raise error(
-                "UNKNOWN_RELATION",
-                kind="subscription",
-                name=place.subscription.name,
-                hint="It was dropped while it was followed.",
-            )
+            raise was_dropped(place.subscription.name, "while it was followed", "subscription")
         if definition_of(engine, item) != self._definition:
             raise outdated_error(item, "SUBSCRIBE again")
         return item

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.desugar.task_forms import compile_form
-from ctsql.planner.syntax.ast import ColumnList, CreateFlow, RelationRef, TaskForm
+from ctsql.planner.desugar.task_forms import TaskForm, compile_form
+from ctsql.planner.syntax.ast import ColumnList, CreateFlow, RelationRef
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, span_of, tokenise
 
