@@ -55,6 +55,10 @@ def check_count(wanted: int, rows: DataFrame, query: Query) -> None:
 
 def stored_types(rows: DataFrame, node: ViewWrite, more: Sequence[str] = ()) -> DataFrame:
     """Rows of the view's query under the stored names and types; ``more`` stand behind them."""
+    stored = [(plain_type(c.type), metadata_of(c.type)) for c in node.columns]
+    fields = rows.schema.fields[: len(stored)]
+    if [(type_name(f.dataType), f.metadata) for f in fields] == stored:
+        return rows.toDF(*(c.name for c in node.columns), *more)
     positional = rows.toDF(*(f"{COLUMN_}{i}" for i in range(len(node.columns))), *more)
     return positional.select(
         *(_stored(F.col(f"{COLUMN_}{i}"), c) for i, c in enumerate(node.columns)),

@@ -34,9 +34,15 @@ class LogFiles:
             self._hadoop = log.newDeltaHadoopConf()
             self._fs = self._folder.getFileSystem(self._hadoop)
         self._commits: dict[int, Commit] = {}
+        self._asked: tuple[int, Any] = (-1, None)
 
     def _commit_path(self, version: int) -> Any:
-        return self._names.unsafeDeltaFile(self._folder, version)
+        """The next version is asked for again and again."""
+        known, path = self._asked
+        if known != version:
+            path = self._names.unsafeDeltaFile(self._folder, version)
+            self._asked = version, path
+        return path
 
     def has(self, version: int) -> bool:
         """Is this version committed? One look at the store, whatever the length of the log."""

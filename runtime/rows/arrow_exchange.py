@@ -22,29 +22,36 @@ _LENGTH_BYTES = 4
 """What Spark writes before each batch."""
 
 
-class _Classes:
-    """What the JVM converts rows with; a name below ``jvm`` costs a call for each dot."""
+class RowClasses:
+    """What the JVM keeps and converts rows with."""
 
     def __init__(self, jvm: Any) -> None:
-        execution = jvm.org.apache.spark.sql.execution.arrow
-        self.converters = getattr(getattr(execution, "ArrowConverters$"), "MODULE$")
-        self.wrap = jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray
+        spark, collections = jvm.org.apache.spark, jvm.scala.collection
+        self.wrap = collections.immutable.ArraySeq.unsafeWrapArray
+        self.relation = spark.sql.catalyst.plans.logical.LocalRelation
+        self.nothing = jvm.scala.Option.empty()
+        self.frame_of = spark.sql.classic.Dataset.ofRows
+        self.converters = getattr(getattr(spark.sql.execution.arrow, "ArrowConverters$"), "MODULE$")
         self.file = jvm.java.io.FileOutputStream
         self.stream = jvm.java.io.DataOutputStream
-        self.write = jvm.org.apache.spark.api.python.PythonRDD.writeIteratorToStream
-        utils = jvm.org.apache.spark.sql.api.python.PythonSQLUtils
-        self.read = utils.readArrowStreamFromFile
-        self.to_frame = utils.toDataFrame
+        self.write = spark.api.python.PythonRDD.writeIteratorToStream
+        self.read = spark.sql.api.python.PythonSQLUtils.readArrowStreamFromFile
+        self.to_frame = spark.sql.api.python.PythonSQLUtils.toDataFrame
+
+
+def row_classes(session: SparkSession) -> RowClasses:
+    """Looked up once: a name below ``jvm`` costs a call for each dot."""
+    return _classes(session._jvm)
 
 
 @lru_cache(maxsize=2)
-def _classes(jvm: object) -> _Classes:
-    return _Classes(jvm)
+def _classes(jvm: object) -> RowClasses:
+    return RowClasses(jvm)
 
 
 def collect_arrow(rows: DataFrame) -> pa.Table:
     """The rows, computed now; without a job where the driver's JVM holds them."""
-    classes = _classes(rows.sparkSession._jvm)
+    classes = row_classes(rows.sparkSession)
     with translate_spark_errors():
         found = classes.wrap(rows._jdf.queryExecution().executedPlan().executeCollect())
         if not found.size():
@@ -68,7 +75,7 @@ def as_spark_has_it(rows: pa.Table, schema: T.StructType) -> pa.Table:
 
 def at_hand(session: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:
     """Rows that this process has, as a DataFrame whose rows the driver's JVM holds."""
-    classes = _classes(session._jvm)
+    classes = row_classes(session)
     known = as_spark_has_it(rows, schema)
     with tempfile.NamedTemporaryFile(suffix=".arrow") as file:
         with pa.ipc.new_stream(file, known.schema) as stream:

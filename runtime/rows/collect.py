@@ -11,15 +11,13 @@ A row's width is that of its texts and other columns without a fixed width, in b
 """
 
 from contextlib import AbstractContextManager
-from functools import reduce
-from operator import add
-from typing import Any
 
-from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F, types as T
+from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, WIDE
+from ctsql.runtime.rows.arrow_exchange import row_classes
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.types import has_fixed_width
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -61,20 +59,14 @@ def _computed(rows: DataFrame) -> DataFrame | Declined:
     toArrow it would.
     """
     session = rows.sparkSession
-    jvm: Any = session._jvm
+    classes = row_classes(session)
     query = rows._jdf.queryExecution()
-    found = jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(
-        query.executedPlan().executeCollect()
-    )
+    found = classes.wrap(query.executedPlan().executeCollect())
     if found.size() > DRIVER_ROWS_MAX:
         return Declined(f"more than {DRIVER_ROWS_MAX} rows")
-    relation = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalRelation(
-        query.analyzed().output(), found, False, jvm.scala.Option.empty()
-    )
+    relation = classes.relation(query.analyzed().output(), found, False, classes.nothing)
     # New columns, else a join with what the rows were made of had one column on both sides.
-    made = jvm.org.apache.spark.sql.classic.Dataset.ofRows(
-        session._jsparkSession, relation.newInstance()
-    )
+    made = classes.frame_of(session._jsparkSession, relation.newInstance())
     return DataFrame(made, session)
 
 
@@ -85,24 +77,30 @@ def _guarded(rows: DataFrame) -> DataFrame | Declined:
     if not all(has_fixed_width(f.dataType) or isinstance(f.dataType, known) for f in fields):
         return Declined("the width of a column cannot be told")
     # Where a row is stored is a path of a few hundred bytes.
-    names = [f.name for f in fields if not has_fixed_width(f.dataType) and f.name != FILE_COLUMN]
+    names = {f.name for f in fields if not has_fixed_width(f.dataType) and f.name != FILE_COLUMN}
     if not names:
         return rows
-    quoted = {f.name: F.col(backtick(f.name)) for f in fields}
-    widths = [_width(quoted[f.name], f.dataType) for f in fields if f.name in names]
-    wide = reduce(add, widths) > DRIVER_ROW_BYTES_MAX
+    # As text: a function of a Column is four calls into the JVM.
+    widths = " + ".join(_width(f) for f in fields if f.name in names)
+    narrow = f"{widths} <= {DRIVER_ROW_BYTES_MAX}"
+    quoted = {f.name: backtick(f.name) for f in fields}
     columns = [
-        F.when(~wide, quoted[f.name]).alias(f.name, metadata=f.metadata)
-        if f.name in names
-        else quoted[f.name]
-        for f in fields
+        f"CASE WHEN {narrow} THEN {q} END AS {q}" if name in names else q
+        for name, q in quoted.items()
     ]
-    return rows.select(*columns, wide.alias(WIDE))
+    asked = rows.selectExpr(*columns, f"NOT ({narrow}) AS {WIDE}")
+    if not any(f.metadata for f in fields if f.name in names):
+        return asked
+    return asked.select(
+        *(F.col(quoted[f.name]).alias(f.name, metadata=f.metadata) for f in fields), WIDE
+    )
 
 
-def _width(column: SparkColumn, data_type: T.DataType) -> SparkColumn:
-    text = column if isinstance(data_type, _TEXT) else column.cast("string")
-    return F.coalesce(F.octet_length(text), F.lit(0))
+def _width(field: T.StructField) -> str:
+    """The bytes of a value, as an expression."""
+    value = backtick(field.name)
+    text = value if isinstance(field.dataType, _TEXT) else f"CAST({value} AS STRING)"
+    return f"coalesce(octet_length({text}), 0)"
 
 
 def unadaptive(session: SparkSession) -> AbstractContextManager[None]:

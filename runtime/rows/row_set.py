@@ -77,6 +77,8 @@ class RowSet(ABC):
 
     def cast(self, schema: T.StructType) -> "RowSet":
         """The rows with their columns, in order, of a schema's types; not computed yet."""
+        if [f.dataType for f in self.schema.fields] == [f.dataType for f in schema.fields]:
+            return self
         return SparkRows(
             self.frame.select(
                 *(
