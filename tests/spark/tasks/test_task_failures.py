@@ -11,6 +11,7 @@ from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.log.failures import FEATURE
 from ctsql.runtime.log.write_handle import FAILURE, Batch
+from ctsql.runtime.spark_engine import SparkEngine
 from ctsql.runtime.tasks import sink as ct
 from tests.helpers.table_folder import folder, log, orphans, transaction
 from tests.scenarios.runner import assert_rows, expect_error
@@ -113,7 +114,7 @@ def test_retry_succeeds_when_the_engine_has_changed(
         def broken(*_: object, **__: object) -> bool:
             raise error("DATA_ERROR", message="not yet known", detail="", hint="")
 
-        patch.setattr(ct, "stage", broken)
+        patch.setattr(SparkEngine, "stage", broken)
         con.execute("INSERT INTO feed VALUES (2, 5)")
         expect_error(con, "SELECT * FROM ratios", "TASK_FAILED")
     con.execute("INSERT INTO feed VALUES (3, 4)")
