@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from ctsql.runtime.delta import diff_writer as staging
-from ctsql.runtime.log import staging as staging_of_logs, write_handle
+from ctsql.runtime.delta import diff_writer
+from ctsql.runtime.log import staging, write_handle
 from ctsql.runtime.tasks import runs, sink as ct
 from ctsql.runtime.warehouse import timeline
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
@@ -75,11 +75,11 @@ def tick_clock() -> Clock:
     clock.wrap(Versions, "contents", "read the output (lazy)")
     clock.wrap(ct, "propose", "plan the body")
     clock.wrap(runs, "few", "run: read the change")
-    clock.wrap(staging, "_collected", "run: body and stored rows")
+    clock.wrap(diff_writer, "_collected", "run: body and stored rows")
     clock.wrap(ct, "stage", "stage, rest")
     clock.wrap(write_handle.Output, "fetch_recent_upper", "read the upper")
     clock.wrap(write_handle.Output, "open", "start the transaction")
-    clock.wrap(staging_of_logs.Staging, "stage", "stage the file")
-    clock.wrap(staging_of_logs.Staging, "delete_rows", "write deletion vectors")
+    clock.wrap(staging.Staging, "stage", "stage the file")
+    clock.wrap(staging.Staging, "delete_rows", "write deletion vectors")
     clock.wrap(write_handle.Output, "commit", "commit")
     return clock

@@ -5,7 +5,7 @@ from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import ast as st
 from ctsql.result import Result
 from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.statements import show as inspection
+from ctsql.runtime.statements import show
 from ctsql.runtime.statements.alter import Alteration
 from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.create import Creation
@@ -45,15 +45,15 @@ def _shown(
     engine, schema = names.engine, names.search_schema
     match statement:
         case st.ShowObjects():
-            return inspection.show_objects(engine, statement, schema)
+            return show.show_objects(engine, statement, schema)
         case st.ShowCreate():
-            return inspection.show_create(engine, statement, schema)
+            return show.show_create(engine, statement, schema)
         case st.Describe():
-            return inspection.describe(engine, statement, schema)
+            return show.describe(engine, statement, schema)
         case st.ShowPending():
-            return inspection.show_pending(engine)
+            return show.show_pending(engine)
         case st.ShowSubscriptions():
-            return inspection.show_subscriptions(engine)
+            return show.show_subscriptions(engine)
         case _:
             return None
 

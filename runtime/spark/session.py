@@ -141,13 +141,15 @@ def clone_session(session: SparkSession) -> SparkSession:
 @contextmanager
 def setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
     """A session with another value of a setting that Spark knows, for what is planned inside."""
-    before = session.conf.get(name)
-    assert before is not None  # Spark's own settings have values
+    before = session.conf.get(name, None)
     session.conf.set(name, value)
     try:
         yield
     finally:
-        session.conf.set(name, before)
+        if before is None:
+            session.conf.unset(name)
+        else:
+            session.conf.set(name, before)
 
 
 @contextmanager

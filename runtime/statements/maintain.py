@@ -15,7 +15,7 @@ from ctsql.runtime.delta import files as adapter
 from ctsql.runtime.delta.files import Compacted
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import clock
-from ctsql.runtime.maintenance import retention, vacuum as cleaning
+from ctsql.runtime.maintenance import retention, vacuum
 from ctsql.runtime.maintenance.compaction import THOROUGH, choose
 from ctsql.runtime.maintenance.consumers import READS, Needs, needs, system_floor
 from ctsql.runtime.statements.name_resolution import OnNames
@@ -78,11 +78,11 @@ class Maintenance(OnNames):
             self.engine.timeline.archive()
         compacted = {w.table.location: self._compact(w, dry=dry) for w in works}
         known = needs(self.engine, keep_from=keep_from)
-        floors = cleaning.log_floors(self.engine, known, log_from)
+        floors = vacuum.log_floors(self.engine, known, log_from)
         rows: list[tuple[object, ...]] = []
         for work in works:
             plan, kept_for = self._plan(work, known, floors.get(work.table.location), unnamed)
-            removed, log = (plan.files, len(plan.log)) if dry else cleaning.carry_out(plan)
+            removed, log = (plan.files, len(plan.log)) if dry else vacuum.carry_out(plan)
             size = sum(f.size for f in removed)
             before = compacted[work.table.location].before
             rows.append((*work.name, before, len(removed), size, log, plan.floor, kept_for))
@@ -153,7 +153,7 @@ class Maintenance(OnNames):
 
     def _plan(
         self, work: _Work, known: dict[str, Needs], log_floor: int | None, unnamed: int
-    ) -> tuple[cleaning.Plan, str]:
+    ) -> tuple[vacuum.Plan, str]:
         """What may go of a table, and for whom the rest is kept."""
         if work.item is None:
             floor = system_floor(work.table, before_ms=clock.now_ms() - retention.LOG_AGE_MS)
@@ -166,9 +166,7 @@ class Maintenance(OnNames):
                 for n in sorted(wanted, key=lambda n: n.since)
                 if n.version == floor
             )
-        plan = cleaning.plan(
-            work.table, floor=floor, log_floor=log_floor, unnamed_before_ms=unnamed
-        )
+        plan = vacuum.plan(work.table, floor=floor, log_floor=log_floor, unnamed_before_ms=unnamed)
         return plan, kept_for
 
     def _folders(self, before_ms: int, *, dry: bool) -> list[tuple[object, ...]]:
@@ -179,7 +177,7 @@ class Maintenance(OnNames):
         catalog.check_outlined()
         rows: list[tuple[object, ...]] = []
         for folder in folders:
-            if not cleaning.is_left_over(folder, catalog, before_ms=before_ms):
+            if not vacuum.is_left_over(folder, catalog, before_ms=before_ms):
                 continue
             if not dry:
                 engine.gateway.forget(folder.location)
@@ -203,7 +201,7 @@ class Maintenance(OnNames):
         rows: list[tuple[object, ...]] = []
         for item in sorted(stored, key=lambda i: i.name.key):
             wanted = sorted(known[item.id].rows)
-            plan = cleaning.plan(
+            plan = vacuum.plan(
                 engine.relations.table(item),
                 floor=wanted[0].version,
                 log_floor=None,

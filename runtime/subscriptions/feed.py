@@ -18,7 +18,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, functions as F
 
-from ctsql.catalog import reserved_columns as reserved
+from ctsql.catalog import reserved_columns
 from ctsql.catalog.errors import DataError
 from ctsql.catalog.items import Item, ObjectKind, was_dropped
 from ctsql.catalog.names import backtick
@@ -184,11 +184,11 @@ class Feed:
             found = (
                 changes.contents(time)
                 if whole
-                else changes.at(time).orderBy(F.col(reserved.DIFF) > 0)
+                else changes.at(time).orderBy(F.col(reserved_columns.DIFF) > 0)
             )
             told = found.select(
                 F.lit(time).cast("bigint").alias(TIME),
-                F.col(reserved.DIFF).alias(DIFF),
+                F.col(reserved_columns.DIFF).alias(DIFF),
                 *(backtick(c.name) for c in self.columns),
             )
             return told, changes.counted(time, whole=whole)
@@ -210,10 +210,12 @@ class Feed:
         """The changes at several times that are told at once, in order, deletions first."""
         changes = Changes(engine.warehouse, self._item(engine))
         with translate_spark_errors():
-            found = changes.at_all(times_).orderBy(reserved.TIME, F.col(reserved.DIFF) > 0)
+            found = changes.at_all(times_).orderBy(
+                reserved_columns.TIME, F.col(reserved_columns.DIFF) > 0
+            )
             return found.select(
-                F.col(reserved.TIME).alias(TIME),
-                F.col(reserved.DIFF).alias(DIFF),
+                F.col(reserved_columns.TIME).alias(TIME),
+                F.col(reserved_columns.DIFF).alias(DIFF),
                 *(backtick(c.name) for c in self.columns),
             )
 

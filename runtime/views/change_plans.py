@@ -45,6 +45,9 @@ from ctsql.runtime.warehouse.query_engine import QueryEngine, Table
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
+_MERGES_SUBQUERIES = "org.apache.spark.sql.catalyst.optimizer.MergeSubplans"
+
+
 class Prepared:
     """What is known of a view's query; the plan is made, and checked, when it is first needed.
 
@@ -224,8 +227,12 @@ def types_given(
         }
         theirs = lower_query(query, Context(session, sources, 0))
         ours = engine.run(text, inputs, names).frame
-        # Spark makes a filter of EXCEPT over one table, where the user's text says that it is one.
-        with setting(session, "spark.sql.optimizer.replaceExceptWithFilter", "false"):
+        with (
+            # Spark makes a filter of EXCEPT over one table, where the user's text says it is one.
+            setting(session, "spark.sql.optimizer.replaceExceptWithFilter", "false"),
+            # It makes one subquery of several, in the order in which each text has them.
+            setting(session, "spark.sql.optimizer.excludedRules", _MERGES_SUBQUERIES),
+        ):
             if not same_plan(optimized(theirs), optimized(ours)):
                 return None
         return tuple(f.dataType.simpleString() for f in theirs.schema)

@@ -11,7 +11,7 @@ from itertools import groupby
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.nodes import TaskWrite, ViewWrite
-from ctsql.runtime.log import table_changes as moved
+from ctsql.runtime.log import table_changes
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.table_changes import Movement, due_changes, input_columns
 from ctsql.runtime.warehouse.refresh_times import Schedule
@@ -185,7 +185,7 @@ class Schedules:
             waiting = {
                 i: self._waiting(item, plan, i, after=first, until=last) for i in due_changes(plan)
             }
-            for time, object_id, movement in moved.due_movements(plan, waiting):
+            for time, object_id, movement in table_changes.due_movements(plan, waiting):
                 yield time, then.revision, object_id, movement
 
     def _waiting(
@@ -196,7 +196,7 @@ class Schedules:
         moves = self._versions.movements(source, after=after, until=until)
         found = []
         for time, group in groupby(moves, lambda m: self._run_time(item, m.time)):
-            movement = moved.merged(list(group))
+            movement = table_changes.merged(list(group))
             found.append((time, movement, self._versions.change_of(source, movement, columns)))
         return found
 

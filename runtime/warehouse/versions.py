@@ -18,7 +18,7 @@ from ctsql.catalog.schemas import Column
 from ctsql.runtime.delta.change_feed import change_rows
 from ctsql.runtime.delta.reshaping import filled
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
-from ctsql.runtime.log import table_changes as moved
+from ctsql.runtime.log import table_changes
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.failures import Failure, held_at
 from ctsql.runtime.log.table_changes import Movement, Stored
@@ -57,7 +57,7 @@ class Versions:
         """Where an object's contents as of T are."""
         if item.kind is ObjectKind.TABLE:
             return Stored(self._timeline.version_at(item.id, at))
-        return moved.stored_at(self._relations.output(item).entries(since=at + 1), at)
+        return table_changes.stored_at(self._relations.output(item).entries(since=at + 1), at)
 
     def stored_upper(self, item: Item) -> int:
         """An output's upper (exclusive), or its time of creation when nothing is written yet.
@@ -78,7 +78,7 @@ class Versions:
                 before = binding.version
             return found
         entries = self._relations.output(item).entries(since=after + 1)
-        return moved.movements(entries, after=after, until=until)
+        return table_changes.movements(entries, after=after, until=until)
 
     def reads_at(self, item: Item, time: int) -> dict[str, object]:
         """What a commit of an output at T says of itself: T, and the versions it was made from."""
@@ -137,7 +137,7 @@ class Versions:
         if held is not None:
             before = self.held_error(item, movement.before)
             return Change.NONE if before is not None and before.is_like(held) else Change.FAILED
-        change = moved.change_of(table, movement)
+        change = table_changes.change_of(table, movement)
         if change is Change.NONE and self.held_error(item, movement.before) is not None:
             return Change.MIXED  # what was an error is rows again, be they those from before it
         return change

@@ -31,5 +31,9 @@ def no_plan(kind: Kind, way: Way, *, is_alone: bool) -> str | None:
         return "FLOAT_AGGREGATE_NESTED"
     if way.name in ORDERED and not is_alone:
         return "INEXACT_AGGREGATE_NESTED"
+    if way.name == "first rows by others" and not is_alone:
+        return "LIMIT_TIES"
+    if way.name == "value of a window by others":
+        return "ROW_ORDER_TIES"
     holds_maps = GROUP in kind.can and SORT not in kind.can
     return "GROUPED_BY_MAP" if holds_maps and way.name in KEYED else None

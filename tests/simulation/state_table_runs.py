@@ -12,7 +12,7 @@ from unittest import mock
 
 from ctsql.planner.ivm import StateNeed, StatePlan
 from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.views import state_table as view_state
+from ctsql.runtime.views import state_table
 from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.views.refresh import RefreshOutcome
 from ctsql.runtime.views.refresh_context import RefreshContext
@@ -63,7 +63,7 @@ class Stated(Simulation):
                 self.environment.unread_views.append(folder.location)
         elif self.ahead.get(view) == sent.by:
             del self.ahead[view]
-        did = commit.metadata.get(view_state.STATE_DID, "")
+        did = commit.metadata.get(state_table.STATE_DID, "")
         self.used += "added" in did
         self.filled += "filled" in did
 

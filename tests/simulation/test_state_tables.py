@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctsql.runtime.views import state_table as view_state
+from ctsql.runtime.views import state_table
 from ctsql.runtime.views.state_table import Named, ViewState
 from tests.simulation.mistakes import check_noticed
 from tests.simulation.simulation import ran
@@ -30,7 +30,7 @@ def _newest(state: ViewState, at: int) -> Named | None:
 
 
 MUTATIONS: dict[str, tuple[object, str, object]] = {
-    "what is found is used": (view_state, "is_current", lambda *_, **__: True),
+    "what is found is used": (state_table, "is_current", lambda *_, **__: True),
     "what a rival wrote is taken for the same": (ViewState, "_of_rival", _newest),
 }
 

@@ -14,7 +14,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Source
-from ctsql.planner.ivm.algebra import spark_functions as functions
+from ctsql.planner.ivm.algebra import spark_functions
 from ctsql.planner.ivm.algebra.nodes import Col, Expr, Node, Part, Subquery, SubqueryKind
 from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.parse.scopes import Scope
@@ -228,7 +228,7 @@ class Expressions:
                 raise Refused("CLAUSE_UNSUPPORTED", span_of(call))
             parts.append(calls.window(call, over[0]))
             return over[1]
-        if name in functions.AGGREGATES and not _is_quantifier(tokens, index):
+        if name in spark_functions.AGGREGATES and not _is_quantifier(tokens, index):
             if calls.aggregate is None:
                 raise Refused("KEY_NOT_MATCHED", span_of(call))
             parts.append(calls.aggregate(call))
@@ -317,13 +317,13 @@ def check_function(token: Token) -> None:
         Refused: NONDETERMINISTIC, CLOCK_READ, GENERATOR_PLACE or FUNCTION_UNKNOWN.
     """
     name = fold(token.text)
-    if name in functions.SESSION:
+    if name in spark_functions.SESSION:
         raise Refused("NONDETERMINISTIC", token.span)
-    if name in functions.CLOCKS:
+    if name in spark_functions.CLOCKS:
         raise Refused("CLOCK_READ", token.span)
-    if name in functions.GENERATORS:
+    if name in spark_functions.GENERATORS:
         raise Refused("GENERATOR_PLACE", token.span)
-    if name not in functions.SCALARS and token.upper not in _TYPES:
+    if name not in spark_functions.SCALARS and token.upper not in _TYPES:
         raise Refused("FUNCTION_UNKNOWN", token.span)
 
 
@@ -335,7 +335,7 @@ def _check_word(token: Token, before: str) -> None:
         raise Refused("TEXT_NOT_READ", token.span)
     if name in ("current_user", "session_user", "user"):
         raise Refused("NONDETERMINISTIC", token.span)
-    if name in functions.CLOCKS and name not in ("now", "curdate", "unix_timestamp"):
+    if name in spark_functions.CLOCKS and name not in ("now", "curdate", "unix_timestamp"):
         raise Refused("CLOCK_READ", token.span)
 
 
@@ -369,7 +369,7 @@ def is_floating(expr: Expr) -> bool:
     if any(_is_float_type(cols[0].type) for cols in inner if cols):
         return True
     words = {text.lower() for text in texts}
-    if words & functions.FLOATING or words & {"real", "double", "float"}:
+    if words & spark_functions.FLOATING or words & {"real", "double", "float"}:
         return True
     if any(_FLOATING_NUMBER.match(text) for text in texts):
         return True

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ctsql.catalog.names import fold
-from ctsql.planner.ivm.algebra import spark_functions as functions
+from ctsql.planner.ivm.algebra import spark_functions
 from ctsql.planner.ivm.algebra.nodes import (
     Col,
     Expr,
@@ -22,7 +22,7 @@ from ctsql.planner.ivm.algebra.nodes import (
 )
 from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.algebra.traversal import has_subquery, pass_through, subqueries, used
-from ctsql.planner.ivm.parse import from_clause as text
+from ctsql.planner.ivm.parse import from_clause
 from ctsql.planner.ivm.parse.expressions import Expressions, conjuncts, is_floating, typed
 from ctsql.planner.ivm.parse.scopes import Named, Scope, merged
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, closing, groups, span_of
@@ -58,26 +58,26 @@ class Relations:
         self.compiler = compiler
         self.expressions = expressions
 
-    def source(self, source: text.Source, scope: Scope, ctes: "Ctes") -> Found:
+    def source(self, source: from_clause.Source, scope: Scope, ctes: "Ctes") -> Found:
         """The node of a source, and its names.
 
         Raises:
             Refused: what is in it has no change rule.
         """
         match source:
-            case text.TableSource():
+            case from_clause.TableSource():
                 return self._table(source, ctes)
-            case text.QuerySource():
+            case from_clause.QuerySource():
                 node, names = self.compiler.query(source.query, scope.outer, ctes)
                 return _named(node, names, source.alias, source.columns)
-            case text.TextSource():
+            case from_clause.TextSource():
                 return self._rows(source, scope)
-            case text.JoinSource():
+            case from_clause.JoinSource():
                 return self._join(source, scope, ctes)
-            case text.ViewSource():
+            case from_clause.ViewSource():
                 return self._view(source, scope, ctes)
 
-    def _table(self, source: text.TableSource, ctes: "Ctes") -> Found:
+    def _table(self, source: from_clause.TableSource, ctes: "Ctes") -> Found:
         parts = [t.text for t in source.name if t.is_name]
         if len(parts) == 1 and fold(parts[0]) in ctes:
             node, names = self.compiler.cte(ctes[fold(parts[0])])
@@ -90,11 +90,11 @@ class Relations:
             return Found(found.node, (Named(alias=alias, columns=only.columns),))
         return found
 
-    def _rows(self, source: text.TextSource, scope: Scope) -> Found:
+    def _rows(self, source: from_clause.TextSource, scope: Scope) -> Found:
         """VALUES, range() and constants; they read nothing, so they never change."""
         first = source.tokens[0]
         is_function = first.upper != "VALUES"
-        if is_function and fold(first.text) in functions.GENERATORS:
+        if is_function and fold(first.text) in spark_functions.GENERATORS:
             return self._generated(source)
         if is_function and fold(first.text) != "range":
             raise Refused("RELATION_UNKNOWN", first.span)
@@ -116,7 +116,7 @@ class Relations:
         )
         return _named(rows, names, source.alias, source.columns)
 
-    def _generated(self, source: text.TextSource) -> Found:
+    def _generated(self, source: from_clause.TextSource) -> Found:
         """A generator in FROM over constants is the generator over one row."""
         generator = self.expressions.build_generator(source.tokens, Scope())
         made = self._made(source.tokens, generator, source.columns)
@@ -137,10 +137,10 @@ class Relations:
         kind = "double" if is_floating(generator) else ""
         return tuple(self.compiler.fresh(n, kind) for n in names)
 
-    def _view(self, source: text.ViewSource, scope: Scope, ctes: "Ctes") -> Found:
+    def _view(self, source: from_clause.ViewSource, scope: Scope, ctes: "Ctes") -> Found:
         below = self.source(source.child, scope, ctes)
         inner = Scope(sources=below.sources, outer=scope.outer)
-        if fold(source.generator[0].text) not in functions.GENERATORS:
+        if fold(source.generator[0].text) not in spark_functions.GENERATORS:
             raise Refused("FUNCTION_UNKNOWN", source.generator[0].span)
         generator = self.expressions.build_generator(source.generator, inner)
         if any(True for _ in subqueries(generator)):
@@ -152,13 +152,13 @@ class Relations:
 
     # ---- joins
 
-    def _join(self, source: text.JoinSource, scope: Scope, ctes: "Ctes") -> Found:
+    def _join(self, source: from_clause.JoinSource, scope: Scope, ctes: "Ctes") -> Found:
         left = self.source(source.left, scope, ctes)
         seen = Scope(sources=left.sources, outer=scope.outer)
         right_source = source.right
-        if isinstance(right_source, text.TextSource) and right_source.is_lateral:
+        if isinstance(right_source, from_clause.TextSource) and right_source.is_lateral:
             raise Refused("CLAUSE_UNSUPPORTED", span_of(right_source.tokens))
-        if isinstance(right_source, text.QuerySource) and right_source.is_lateral:
+        if isinstance(right_source, from_clause.QuerySource) and right_source.is_lateral:
             node, names = self.compiler.query(right_source.query, seen, ctes)
             right = _named(node, names, right_source.alias, right_source.columns)
         else:
@@ -172,12 +172,16 @@ class Relations:
         conditions += tuple(Expr.of(a, "=", b) for _, a, b in shared)
         if any(True for c in conditions for _ in subqueries(c)):
             raise Refused("SUBQUERY_PLACE", span_of(source.on))
-        if isinstance(right_source, text.QuerySource) and right_source.is_lateral:
+        if isinstance(right_source, from_clause.QuerySource) and right_source.is_lateral:
             return self._lateral(source, left, right, conditions)
         return self._joined(source.kind, left, right, conditions, shared)
 
     def _lateral(
-        self, source: text.JoinSource, left: Found, right: Found, conditions: tuple[Expr, ...]
+        self,
+        source: from_clause.JoinSource,
+        left: Found,
+        right: Found,
+        conditions: tuple[Expr, ...],
     ) -> Found:
         if source.kind not in ("inner", "left") or source.using or source.is_natural:
             raise Refused("CLAUSE_UNSUPPORTED", span_of(source.span_tokens))
@@ -190,7 +194,7 @@ class Relations:
         return Found(node, (*left.sources, *right.sources))
 
     def _shared(
-        self, source: text.JoinSource, left: Found, right: Found
+        self, source: from_clause.JoinSource, left: Found, right: Found
     ) -> list[tuple[str, Col, Col]]:
         """The columns of USING, or of NATURAL: name, left one, right one."""
         ours, theirs = Scope(sources=left.sources), Scope(sources=right.sources)

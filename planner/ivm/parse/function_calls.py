@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ctsql.catalog.names import fold
-from ctsql.planner.ivm.algebra import spark_functions as functions
+from ctsql.planner.ivm.algebra import spark_functions
 from ctsql.planner.ivm.algebra.nodes import AggregateCall, Col, Expr, Order, Part
 from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.algebra.traversal import subqueries
@@ -69,15 +69,15 @@ def _argument(tokens: Tokens, expressions: Expressions, scope: Scope) -> Expr | 
 
 def is_exact(name: str, argument: Expr | None, whole: Expr) -> bool:
     """Whether the function gives the same result in any order of its rows."""
-    if name in functions.INEXACT:
+    if name in spark_functions.INEXACT:
         return False
-    return name not in functions.SUMS or not is_floating(argument or whole)
+    return name not in spark_functions.SUMS or not is_floating(argument or whole)
 
 
 def _typed_column(col: Col, name: str, argument: Expr | None, whole: Expr) -> Col:
-    if name in functions.FLOATING:
+    if name in spark_functions.FLOATING:
         kind = "double"
-    elif name in functions.AVERAGES or name == "try_avg":
+    elif name in spark_functions.AVERAGES or name == "try_avg":
         kind = type_of(argument) if argument is not None else ""
         kind = kind if kind.lower().startswith("decimal") else "double"
     elif name in _SAME_TYPE:
@@ -162,8 +162,8 @@ def window_call(
     columns = [item.expr.column for item in order]
     has_rows = bool(draft.frame) and draft.frame[0].upper() == "ROWS"
     name = draft.function
-    bound = name in functions.ORDER_BOUND
-    exact = bound or name in functions.WINDOW_ONLY or is_exact(name, None, draft.call)
+    bound = name in spark_functions.ORDER_BOUND
+    exact = bound or name in spark_functions.WINDOW_ONLY or is_exact(name, None, draft.call)
     known = tuple(col for col in columns if col is not None)
     return AggregateCall(
         expr=Expr(tuple(parts), draft.call.span),
@@ -180,7 +180,7 @@ def has_calls(tokens: Tokens) -> bool:
     """Whether an aggregate is called outside subqueries, and not as a window function."""
     for index in range(len(tokens) - 1):
         token = tokens[index]
-        if tokens[index + 1].upper != "(" or fold(token.text) not in functions.AGGREGATES:
+        if tokens[index + 1].upper != "(" or fold(token.text) not in spark_functions.AGGREGATES:
             continue
         if call_end(tokens, index, {})[1] is None:
             return True
@@ -192,7 +192,7 @@ def outside_calls(tokens: Tokens) -> Iterator[Token]:
     index = 0
     while index < len(tokens):
         behind = tokens[index + 1].upper if index + 1 < len(tokens) else ""
-        if behind == "(" and fold(tokens[index].text) in functions.AGGREGATES:
+        if behind == "(" and fold(tokens[index].text) in spark_functions.AGGREGATES:
             index = call_end(tokens, index, {})[0]
             continue
         yield tokens[index]

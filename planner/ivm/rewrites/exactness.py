@@ -6,7 +6,7 @@ that reads it from the stored view: see :mod:`ctsql.planner.ivm.strategies.store
 
 from collections.abc import Iterator
 
-from ctsql.planner.ivm.algebra import spark_functions as functions
+from ctsql.planner.ivm.algebra import spark_functions
 from ctsql.planner.ivm.algebra.nodes import Aggregate, Limit, Node, Window
 from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.algebra.traversal import descend
@@ -31,7 +31,7 @@ def _calls(node: Aggregate | Window) -> Reason | None:
         if not call.exact:
             code = (
                 "FLOAT_AGGREGATE_NESTED"
-                if call.function in functions.SUMS
+                if call.function in spark_functions.SUMS
                 else "INEXACT_AGGREGATE_NESTED"
             )
             return Reason(code, call.expr.span)

@@ -10,11 +10,11 @@ from typing import assert_never
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.traversal import has_subquery
 from ctsql.planner.ivm.rules import (
-    counting as algebraic,
+    counting,
     join,
     linear,
-    outer_join_and_subquery as left_rows,
-    recompute_keys as affected_keys,
+    outer_join_and_subquery,
+    recompute_keys,
     scan,
     union_all,
 )
@@ -27,10 +27,18 @@ def change(node: alg.Node, changes: DeltaDerivation) -> alg.Node | None:
         case alg.Scan():
             return scan.change_scan(node, changes)
         case alg.Filter():
-            rule = left_rows.change_filter if has_subquery(node) else linear.change_filter
+            rule = (
+                outer_join_and_subquery.change_filter
+                if has_subquery(node)
+                else linear.change_filter
+            )
             return rule(node, changes)
         case alg.Project():
-            make = left_rows.change_project if has_subquery(node) else linear.change_project
+            make = (
+                outer_join_and_subquery.change_project
+                if has_subquery(node)
+                else linear.change_project
+            )
             return make(node, changes)
         case alg.Generate():
             return linear.change_generate(node, changes)
@@ -39,21 +47,21 @@ def change(node: alg.Node, changes: DeltaDerivation) -> alg.Node | None:
         case alg.Join():
             return join.change_join(node, changes)
         case alg.OuterOrSemiJoin():
-            return left_rows.change_side_join(node, changes)
+            return outer_join_and_subquery.change_side_join(node, changes)
         case alg.LateralJoin():
-            return left_rows.change_lateral(node, changes)
+            return outer_join_and_subquery.change_lateral(node, changes)
         case alg.Aggregate():
             if changes.state(node) is not None:
-                return algebraic.change_aggregate(node, changes)
-            return affected_keys.change_aggregate(node, changes)
+                return counting.change_aggregate(node, changes)
+            return recompute_keys.change_aggregate(node, changes)
         case alg.Distinct():
-            return affected_keys.change_distinct(node, changes)
+            return recompute_keys.change_distinct(node, changes)
         case alg.SetOperation():
-            return affected_keys.change_set_operation(node, changes)
+            return recompute_keys.change_set_operation(node, changes)
         case alg.Window():
-            return affected_keys.change_window(node, changes)
+            return recompute_keys.change_window(node, changes)
         case alg.Limit():
-            return affected_keys.change_limit(node, changes)
+            return recompute_keys.change_limit(node, changes)
         case alg.Values():
             return None
         case alg.Step() | alg.StoredGroups() | alg.SemiJoinRestriction() | alg.ConstantDiff():

@@ -17,7 +17,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import backtick
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ChangeKind, Edit, RelationRef, SqlText
-from ctsql.planner.syntax.tokens import replaceable_calls as marks
+from ctsql.planner.syntax.tokens import replaceable_calls
 from ctsql.planner.syntax.tokens.rewrite import Rewritten, splice
 from ctsql.planner.syntax.tokens.sqlglot_gaps import gaps, table_operands
 from ctsql.planner.syntax.tokens.token_reader import (
@@ -84,12 +84,15 @@ def analyse(
     return SqlText(
         span=span,
         relations=tuple(with_prefixes(found, tokens)),
-        clocks=marks.clocks(tokens),
-        nondeterministic=marks.nondeterministic(tokens),
+        clocks=replaceable_calls.clocks(tokens),
+        nondeterministic=replaceable_calls.nondeterministic(tokens),
         edits=tuple(
-            sorted((*edits, *outside, *marks.type_edits(tokens)), key=lambda e: e.span.start)
+            sorted(
+                (*edits, *outside, *replaceable_calls.type_edits(tokens)),
+                key=lambda e: e.span.start,
+            )
         ),
-        parameters=marks.parameters(tokens),
+        parameters=replaceable_calls.parameters(tokens),
     )
 
 

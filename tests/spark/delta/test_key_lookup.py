@@ -7,7 +7,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.planner.lowering import Found
-from ctsql.runtime.delta import key_lookup, table_rows as delta_rows
+from ctsql.runtime.delta import key_lookup, table_rows
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.warehouse import sources
 from tests.scenarios.runner import assert_rows
@@ -99,7 +99,7 @@ def test_rows_that_are_gone_are_not_found(
 
     So it is when the files are read by Delta, as many or partitioned ones are.
     """
-    monkeypatch.setattr(delta_rows, "PLAIN_FILES_MAX", plain_files)
+    monkeypatch.setattr(table_rows, "PLAIN_FILES_MAX", plain_files)
     con.execute(
         "CREATE TABLE f (k INT, l INT, v INT);"
         "CREATE CONTINUAL TASK u (k INT, l INT, v INT) ON INPUT f AS ("

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.api import Connection
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.delta import keyed_scan as near_rows
+from ctsql.runtime.delta import keyed_scan
 from ctsql.runtime.delta.keyed_scan import Keys, Lookups, StoredRows, change_of, rows_of
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.table_changes import Movement
@@ -107,8 +107,8 @@ def test_what_is_read_is_what_spark_reads(con: Connection, monkeypatch: pytest.M
     located = bag(table.located(last).selectExpr(*places), "*")
     assert bag(stored.all, *places) == located
     with_key = table.located(last).join(F.broadcast(keys), F.expr("k <=> a AND s <=> b"))
-    for most in (near_rows.STORED_MAX, 0):  # of all rows, and by the keys
-        monkeypatch.setattr(near_rows, "STORED_MAX", most)
+    for most in (keyed_scan.STORED_MAX, 0):  # of all rows, and by the keys
+        monkeypatch.setattr(keyed_scan, "STORED_MAX", most)
         wanted = StoredRows(table, last).having(held, pairs)
         assert isinstance(wanted, LocalRows)
         assert bag(wanted, *places) == bag(with_key, *places)
@@ -159,7 +159,7 @@ def test_what_is_left_to_spark(con: Connection, monkeypatch: pytest.MonkeyPatch)
         Lookups().rows(x, last, ["k", "f"], [(LocalRows.of(floats), [("f", "a")])]), Declined
     )
     assert not isinstance(rows_of(x, last, ["k"]), Declined)
-    monkeypatch.setattr(near_rows, "SMALL_MAX", 1)
+    monkeypatch.setattr(keyed_scan, "SMALL_MAX", 1)
     assert isinstance(rows_of(x, last, ["k"]), Declined)
 
 

@@ -9,7 +9,7 @@ from ctsql.api import Connection
 from ctsql.runtime.delta import files as delta_maintenance, transaction as delta_transaction
 from ctsql.runtime.delta.files import compact
 from ctsql.runtime.maintenance.compaction import ROUTINE, THOROUGH, Limits, choose
-from ctsql.runtime.service import background_maintenance as upkeep
+from ctsql.runtime.service import background_maintenance
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.spark.session import active
 from tests.helpers.processes import Process
@@ -36,8 +36,8 @@ BATCHES = 5
 
 def test_the_service_compacts(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """When there are too many small files, after the tick; it is told, and no row changes."""
-    monkeypatch.setattr(upkeep, "LOOK_EVERY_COMMITS", 1)
-    monkeypatch.setattr(upkeep, "ROUTINE", FEW)
+    monkeypatch.setattr(background_maintenance, "LOOK_EVERY_COMMITS", 1)
+    monkeypatch.setattr(background_maintenance, "ROUTINE", FEW)
     con.execute("CREATE TABLE t (k INT, v INT)")
     con.execute(UPSERT)
     told: list[Event] = []

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ctsql.api import Connection, connect
-from ctsql.runtime.delta import keyed_scan as near_rows
+from ctsql.runtime.delta import keyed_scan
 from ctsql.runtime.views.refresh_policy import Strategy
 from tests.conftest import TEST_MASTER
 from tests.differential.plans_on_duckdb import planned
@@ -68,7 +68,7 @@ def test_shapes(
 ) -> None:
     """Every round, every view, whoever reads the few rows that it takes."""
     if reader == "Spark":
-        monkeypatch.setattr(near_rows, "_is_readable", lambda *_: False)
+        monkeypatch.setattr(keyed_scan, "_is_readable", lambda *_: False)
     called = {f"v{i}": name for i, name in enumerate(names)}
     for view, name in called.items():
         columns = ", ".join(f"c{i}" for i in range(len(planned(QUERIES[name], COLUMNS).columns)))

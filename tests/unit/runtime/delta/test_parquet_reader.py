@@ -14,7 +14,7 @@ from pyroaring import BitMap64
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
-from ctsql.runtime.delta import parquet_reader as local_files
+from ctsql.runtime.delta import parquet_reader
 from ctsql.runtime.delta.parquet_reader import KeySet, LocalFile, OnlySpark, TooMany, find, having
 from ctsql.runtime.rows.types import is_flat
 
@@ -46,7 +46,7 @@ def test_rows_are_found_across_files_and_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Numbers count through row groups and batches; rows that are deleted are not found."""
-    monkeypatch.setattr(local_files, "BATCH_ROWS", 7)
+    monkeypatch.setattr(parquet_reader, "BATCH_ROWS", 7)
     rows = pa.table({"k": [i % 50 for i in range(100)], "v": [str(i) for i in range(100)]})
     files = [
         stored(tmp_path, "a", rows, 53, row_group_size=30),
@@ -86,7 +86,7 @@ def column_of(kind: T.DataType, values: list[Any]) -> pa.Array:
 def test_random_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """What is found is what looking at every row finds, whatever the types and the row groups."""
     random = Random(seed)
-    monkeypatch.setattr(local_files, "BATCH_ROWS", random.choice((3, 1000)))
+    monkeypatch.setattr(parquet_reader, "BATCH_ROWS", random.choice((3, 1000)))
     names = random.sample(list(KINDS), 4)
     schema = T.StructType([T.StructField(n, KINDS[n][0]) for n in names])
 
@@ -195,7 +195,7 @@ def test_every_pattern_of_nulls_in_keys(tmp_path: Path, k: str, v: str) -> None:
 
 def test_rows_by_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some rows of a file, in any of its groups and batches."""
-    monkeypatch.setattr(local_files, "BATCH_ROWS", 7)
+    monkeypatch.setattr(parquet_reader, "BATCH_ROWS", 7)
     rows = pa.table({"k": list(range(100)), "v": ["x"] * 100})
     whole = stored(tmp_path, "a", rows, row_group_size=30)
     file = LocalFile("a", whole.path, BitMap64([31]), only=BitMap64([0, 29, 31, 99]))
@@ -276,7 +276,7 @@ def test_what_is_left_to_spark(tmp_path: Path) -> None:
 
 def test_what_is_not_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More rows, or more bytes, than are wanted; told before all were read."""
-    monkeypatch.setattr(local_files, "BATCH_ROWS", 2)
+    monkeypatch.setattr(parquet_reader, "BATCH_ROWS", 2)
     rows = pa.table({"k": [1] * 5, "v": ["x" * 1000] * 5})
     files = [stored(tmp_path, "a", rows), stored(tmp_path, "b", rows)]
     assert len(looked_up(files, {"k": [1]}, rows_max=10)) == 10
@@ -289,7 +289,7 @@ def test_wide_rows_are_read_a_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bound on a batch's bytes is kept by one row if need be."""
-    monkeypatch.setattr(local_files, "BATCH_ROWS", 1)
+    monkeypatch.setattr(parquet_reader, "BATCH_ROWS", 1)
     rows = pa.table({"k": [1, 2, 1], "v": ["x" * 1000, "y" * 1000, "z" * 1000]})
     found = looked_up([stored(tmp_path, "a", rows)], {"k": [1]})
     assert [(row[1][0], row[-1]) for row in found] == [("x", 0), ("z", 2)]
