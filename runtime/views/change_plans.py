@@ -44,7 +44,6 @@ from ctsql.runtime.views.refresh_policy import WHY, Policy
 from ctsql.runtime.warehouse.query_engine import QueryEngine, Table
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
-
 _MERGES_SUBQUERIES = "org.apache.spark.sql.catalyst.optimizer.MergeSubplans"
 
 
