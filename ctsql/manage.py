@@ -33,13 +33,13 @@ def manage(names: Namespace, statement: st.Statement) -> Result:
         )
     if isinstance(statement, st.Explain):
         return _explained(Explanation(names), statement)
-    shown = _shown(names, statement)
+    shown = _rows_of(names, statement)
     if shown is not None:
         return rows(shown)
-    return Result.of_status(_done(names, statement))
+    return Result.of_status(_run(names, statement))
 
 
-def _shown(
+def _rows_of(
     names: Namespace, statement: st.Statement
 ) -> tuple[list[str], list[tuple[object, ...]]] | None:
     engine, schema = names.engine, names.search_schema
@@ -58,7 +58,7 @@ def _shown(
             return None
 
 
-def _done(names: Namespace, statement: st.Statement) -> str:
+def _run(names: Namespace, statement: st.Statement) -> str:
     create, change = Creation(names), Alteration(names)
     match statement:
         case st.CreateTable():

@@ -204,7 +204,7 @@ class Result:
                 table: pa.Table = self._frame.toArrow()
             self._rowcount = table.num_rows
             return table
-        return _arrow_of_rows(self.columns, self.types, self._held())
+        return _arrow_of_rows(self.columns, self.types, self._all_rows())
 
     def to_pandas(self) -> "pd.DataFrame":
         """The whole result as a pandas DataFrame, by way of Arrow."""
@@ -224,9 +224,9 @@ class Result:
                 raise error("INVALID_USAGE", message="Spark has not been started")
             pairs = zip(self.columns, self.types, strict=True)
             schema = ", ".join(f"{backtick(name)} {kind}" for name, kind in pairs)
-            return session.createDataFrame(self._held(), schema)
+            return session.createDataFrame(self._all_rows(), schema)
 
-    def _held(self) -> list[Row]:
+    def _all_rows(self) -> list[Row]:
         """The rows of a result without a frame; a live one is read to its end."""
         if self.live is not None:
             self._rows, self.live = list(self._rows_left()), None
@@ -269,7 +269,7 @@ class Result:
             return self._frame
         names = [f"c{i}" for i in range(len(self.columns))]
         return self._frame.toDF(*names).select(
-            *(_brought(name, kind) for name, kind in zip(names, self.types, strict=True))
+            *(_fetchable(name, kind) for name, kind in zip(names, self.types, strict=True))
         )
 
     def _stream(self) -> Iterator[Row]:
@@ -304,7 +304,7 @@ def _is_months(kind: str) -> bool:
     return kind == "interval" or kind.startswith(("interval year", "interval month"))
 
 
-def _brought(name: str, kind: str) -> "SparkColumn":
+def _fetchable(name: str, kind: str) -> "SparkColumn":
     """How a column is brought to Python."""
     from pyspark.sql import functions as F
 

@@ -162,7 +162,7 @@ class Subscription:
             with self._opened() as engine:
                 due = self._feed.look(engine, self._stop)
                 over = self._feed.is_over(engine)
-            for t, batch in self._told(due):
+            for t, batch in self._batches_due(due):
                 if self._stop.is_set():
                     return
                 if batch is not None:
@@ -190,7 +190,7 @@ class Subscription:
         feed = self._feed
         return feed.until if feed.end is None else min(feed.until, feed.end - 1)
 
-    def _told(self, due: list[int]) -> Iterator[tuple[int, Batch | None]]:
+    def _batches_due(self, due: list[int]) -> Iterator[tuple[int, Batch | None]]:
         """Each due time and its batch; small ones are computed several at once."""
         runs: list[list[int]] = []
         if due:
@@ -242,7 +242,7 @@ class Subscription:
     def _took(self, t: int, *, quietly: bool = False) -> None:
         """Whoever takes has asked for what follows T; quietly: nothing was given out at it."""
         self._handed = None
-        self._feed.told(t)
+        self._feed.advance_past(t)
         waited = time.monotonic() - self._committed_at
         if self._auto_commit and (not quietly or waited > PROGRESS_COMMIT_SECONDS):
             self._move()
@@ -263,7 +263,7 @@ class Subscription:
                 detail="Give one: subscribe(..., reader='name').",
             )
         if self._handed is not None:
-            self._feed.told(self._handed)
+            self._feed.advance_past(self._handed)
         self._move()
 
     def _move(self) -> None:

@@ -68,7 +68,7 @@ class _Lowering:
         unmatched = self.of(MergeWhen.NOT_MATCHED_BY_SOURCE)
         if unmatched:
             alone = self._joined(rows, "LEFT ANTI JOIN")
-            found.append(self._split(self._acted(alone, unmatched), unmatched))
+            found.append(self._split(self._with_clause(alone, unmatched), unmatched))
         return found
 
     def _split(
@@ -97,7 +97,7 @@ class _Lowering:
         refused = F.raise_error(F.lit(AMBIGUOUS_MATCH)).cast("int")
         return pairs.withColumn(ACTION, F.when(often, refused).otherwise(F.col(ACTION)))
 
-    def _acted(self, rows: DataFrame, clauses: Sequence[MergeClause]) -> DataFrame:
+    def _with_clause(self, rows: DataFrame, clauses: Sequence[MergeClause]) -> DataFrame:
         """Held rows without a match, with the clause that applies and new values."""
         pieces: Pieces = [
             "SELECT *",

@@ -62,7 +62,7 @@ def stage(
         # What is stored need not go to Spark and back.
         small = fits_arrow(schema)
         if small:
-            held[0] = given[0].select(columns).collected()
+            held[0] = given[0].select(columns).collect()
             small = not isinstance(held[0], Declined)
     local = [rows for rows in held if not isinstance(rows, Declined)]
     if len(local) == len(given) and fits_arrow(schema):
@@ -220,7 +220,7 @@ def stage_signed(
     schema = T.StructType([signed.schema[c] for c in columns])
     with ExitStack() as stack:
         # Each row of the change once, where what comes and goes of it does not cancel.
-        change: RowSet = SparkRows(net(signed, schema.names)).kept(stack)
+        change: RowSet = SparkRows(net(signed, schema.names)).keep(stack)
         local = change.local
         if not isinstance(local, Declined) and fits_arrow(schema):
             done = _stage_signed_few(staging, local, stored, schema, not_null)
@@ -283,7 +283,7 @@ def _stage_signed_few(
     if gone:
         if stored is None:
             return Staged.ROWS_DIFFER
-        away = change.taken(gone).select(schema.names)
+        away = change.take(gone).select(schema.names)
         places = _places(stored, away, schema)
         if isinstance(places, Declined):
             return places
@@ -295,7 +295,7 @@ def _stage_signed_few(
         if any(missing.values()):
             return Staged.ROWS_DIFFER
     if come:
-        staging.stage(change.taken(come).select(schema.names))
+        staging.stage(change.take(come).select(schema.names))
     if victims:
         staging.delete_rows(victims.items())
     return Staged.ROWS
@@ -311,7 +311,7 @@ def _places(
     candidates = stored.having(away, [(c, c) for c in schema.names])
     found = candidates.local
     if isinstance(found, Declined):
-        found = SparkRows(_equal(candidates.frame, away.plain_frame, schema)).collected()
+        found = SparkRows(_equal(candidates.frame, away.plain_frame, schema)).collect()
         if isinstance(found, Declined):
             return found
     rows = found.arrow

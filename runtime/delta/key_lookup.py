@@ -69,7 +69,7 @@ class Keys:
         if self.values is not None:
             return [self.values.column(self.columns[i]) for i in places]
         kinds = [self.fields[i].dataType for i in places]
-        told = [_told(_name(i), kind) for i, kind in zip(places, kinds, strict=True)]
+        told = [_fetchable(_name(i), kind) for i, kind in zip(places, kinds, strict=True)]
         rows = self.frame.select(*told).collect() if places else []
         return [
             pa.chunked_array([_array([row[n] for row in rows], kind)])
@@ -134,7 +134,7 @@ def _decoded(values: pa.ChunkedArray) -> list[int | str | None] | None:
         return None
 
 
-def _told(name: str, kind: T.DataType) -> SparkColumn:
+def _fetchable(name: str, kind: T.DataType) -> SparkColumn:
     """How a column is brought to Python: dates as days, texts as bytes."""
     if isinstance(kind, T.DateType):
         return F.unix_date(F.col(name)).alias(name)

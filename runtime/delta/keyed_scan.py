@@ -141,7 +141,7 @@ class StoredRows:
             if isinstance(wanted, Declined):
                 return self._near
             found = having(self._near.arrow, self._near.schema, wanted)
-            return self._near.made(self._near.schema, found)
+            return self._near.with_rows(self._near.schema, found)
         read = _Read.of(self._table, self._version, self._names, [(held, pairs)])
         near = read if isinstance(read, Declined) else read.at(self._version)
         if not isinstance(near, Declined):
@@ -201,7 +201,7 @@ class _Read:
             return Declined(repr(problem))
         return LocalRows(self.table.gateway.session, T.StructType([*self.fields, *PLACES]), rows)
 
-    def moved(self, before: int, rows: LocalRows | Declined, after: int) -> LocalRows | Declined:
+    def move(self, before: int, rows: LocalRows | Declined, after: int) -> LocalRows | Declined:
         """The rows at a version, from those at another one; what was Spark's is so again."""
         if isinstance(rows, Declined):
             return rows
@@ -216,7 +216,7 @@ class _Read:
             )
         except (OnlySpark, TooMany) as problem:
             return Declined(repr(problem))
-        return rows.made(rows.schema, found)
+        return rows.with_rows(rows.schema, found)
 
     @property
     def _columns(self) -> list[str]:
@@ -232,7 +232,7 @@ class _Read:
         if not self.sets:
             return files
         schema = self.table.schema_at(version)
-        ranges = [KeyRanges(_told(schema, one)) for one in self.sets]
+        ranges = [KeyRanges(_comparable_keys(schema, one)) for one in self.sets]
         return {p: f for p, f in files.items() if any(r.may_hold(f.statistics) for r in ranges)}
 
 
@@ -268,7 +268,7 @@ class Lookups:
         if version not in known:
             alike = (o for o in known.items() if _are_alike(table, o[0], version))
             other = next(alike, None)
-            known[version] = read.at(version) if other is None else read.moved(*other, version)
+            known[version] = read.at(version) if other is None else read.move(*other, version)
         found = known[version]
         return found if isinstance(found, Declined) else found.select(columns)
 
@@ -291,7 +291,7 @@ def _key_set(
     return KeySet({mine: keys.arrow.column(theirs) for mine, theirs in usable}, nulls_equal=True)
 
 
-def _told(schema: T.StructType, keys: KeySet) -> dict[str, list[int | str | None]]:
+def _comparable_keys(schema: T.StructType, keys: KeySet) -> dict[str, list[int | str | None]]:
     """The keys that files' statistics can be compared with; not those with a NULL among them."""
     without_null = {
         name: values

@@ -72,7 +72,7 @@ def local_rows(
             LocalFile(file.path, path, table.vectors.deleted_rows(file))
             for path, file in zip(_local_paths(table, files, version), files, strict=True)
         ]
-    return _found(table, version, looked, columns, keys, rows_max)
+    return _search(table, version, looked, columns, keys, rows_max)
 
 
 def local_rows_moved(
@@ -107,7 +107,7 @@ def local_rows_moved(
             elif back := deleted(was[name]) - left[name]:
                 looked.append(LocalFile(name, path, BitMap64(), only=back))
     stayed = not_deleted(rows, (FILE_COLUMN, ROW_COLUMN), left)
-    return pa.concat_tables([stayed, _found(table, version, looked, columns, keys, rows_max)])
+    return pa.concat_tables([stayed, _search(table, version, looked, columns, keys, rows_max)])
 
 
 def local_change(
@@ -149,8 +149,8 @@ def local_change(
                     if rows:
                         found.append(LocalFile(name, path, BitMap64(), only=rows))
     return (
-        _found(table, after, come, columns, (), rows_max),
-        _found(table, after, gone, columns, (), rows_max),
+        _search(table, after, come, columns, (), rows_max),
+        _search(table, after, gone, columns, (), rows_max),
     )
 
 
@@ -165,7 +165,7 @@ def _local_paths(table: DeltaTable, files: Sequence[DataFile], version: int) -> 
     return paths
 
 
-def _found(
+def _search(
     table: DeltaTable,
     version: int,
     files: Sequence[LocalFile],

@@ -409,7 +409,7 @@ class _Search:
             here = numbers[done:until]
             if len(here):
                 rows = batch if len(here) == len(batch) else batch.take(pa.array(here - begun))
-                values = (_given(rows.column(f.name), f.type) for f in schema)
+                values = (_as_declared(rows.column(f.name), f.type) for f in schema)
                 yield here, pa.record_batch(list(values), schema)
             begun, done = end, until
             if done == len(numbers):
@@ -428,7 +428,7 @@ def _columns(parts: Sequence[pa.RecordBatch]) -> dict[str, pa.ChunkedArray]:
     return dict(zip(rows.schema.names, rows.columns, strict=True))
 
 
-def _given(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _as_declared(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     """A column's values as the table has them."""
     kind = values.type
     if kind == wanted:

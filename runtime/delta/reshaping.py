@@ -20,7 +20,7 @@ def aligned(
     Args:
         rows: under the columns of the earlier version. schema: the columns of the later one.
     """
-    return rows.select(*(_shown(rows, old, new, f).alias(f.name) for f in schema.fields))
+    return rows.select(*(_later_column(rows, old, new, f).alias(f.name) for f in schema.fields))
 
 
 def filled(
@@ -28,10 +28,12 @@ def filled(
 ) -> DataFrame:
     """Rows of a version, as it has them, with the columns of a later one that it has not."""
     more = [f for f in schema.fields if fold(f.name) not in old.columns]
-    return rows.select("*", *(_shown(rows, old, new, f).alias(f.name) for f in more))
+    return rows.select("*", *(_later_column(rows, old, new, f).alias(f.name) for f in more))
 
 
-def _shown(rows: DataFrame, old: TableMetadata, new: TableMetadata, field: T.StructField) -> Column:
+def _later_column(
+    rows: DataFrame, old: TableMetadata, new: TableMetadata, field: T.StructField
+) -> Column:
     """A column of a later version in rows of an earlier one."""
     column = new.columns[fold(field.name)]
     was = old.counterpart(column)

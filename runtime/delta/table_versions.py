@@ -56,7 +56,7 @@ class Versions:
         """
         found = self._known.get(version)
         if found is None:
-            found = self._rolled(version) or self._told(version)
+            found = self._rolled(version) or self._read_metadata(version)
             if len(self._known) >= KNOWN_MAX:
                 del self._known[min(self._known)]
             self._known[version] = found
@@ -85,7 +85,7 @@ class Versions:
             self._table.log_files.remembers(v) for v in range(first + 1, last + 1)
         )
 
-    def _told(self, version: int) -> TableMetadata:
+    def _read_metadata(self, version: int) -> TableMetadata:
         """From what is stored of the version itself."""
         table = self._table
         if table.has(version) and (made := table.commit_at(version).table) is not None:

@@ -114,12 +114,12 @@ class Commits:
         self.uppers.follow(version)
         for commit in [u for u in self._unresolved if u.expected < self.uppers.upper]:
             # Whatever is still on its way depends on an upper that has passed: it cannot come in.
-            is_lost = self.table.has(commit.version_read + 1) and self._told(commit) is None
+            is_lost = self.table.has(commit.version_read + 1) and self._find_version(commit) is None
             if is_lost:
                 self.table.discard(commit.files)
             self._unresolved.remove(commit)
 
-    def _told(self, commit: _Unresolved) -> int | None:
+    def _find_version(self, commit: _Unresolved) -> int | None:
         """The version that holds a commit; None when it is not in."""
         for v in range(commit.version_read + 1, self.table.version() + 1):
             if self.table.commit_at(v).metadata.get("token") == commit.token:
@@ -163,7 +163,7 @@ class Commits:
                 version = txn.commit(
                     label=self.uppers.app,
                     epoch=write.expected if write.new is None else write.new,
-                    metadata=self._said(write, unresolved.token),
+                    metadata=self._to_metadata(write, unresolved.token),
                 )
             except (Conflict, CtsqlError) as problem:
                 version = self._after_failure(problem, unresolved)
@@ -195,7 +195,7 @@ class Commits:
         for domain, configuration in domains:
             txn.set_domain(domain, configuration or "", removed=configuration is None)
 
-    def _said(self, write: Write, token: str) -> str:
+    def _to_metadata(self, write: Write, token: str) -> str:
         said = {
             **write.metadata,
             "lower": write.expected,
@@ -213,7 +213,7 @@ class Commits:
         An error that is no conflict is raised again; the commit stays unresolved if it may be in.
         """
         try:
-            version = self._told(commit)
+            version = self._find_version(commit)
         except CtsqlError as unreadable:
             raise error(
                 "COMMIT_UNKNOWN", output=self.table.location, detail=str(unreadable.message)

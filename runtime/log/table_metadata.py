@@ -91,7 +91,7 @@ class TableMetadata:
     @cached_property
     def layout(self) -> str:
         """All that decides how files are read; equal for versions that read a file alike."""
-        told = [_told(f) for f in self._fields]
+        told = [_comparable(f) for f in self._fields]
         return json.dumps([told, self.partition_columns, self.maps_columns], sort_keys=True)
 
     def counterpart(self, column: TableColumn) -> TableColumn | None:
@@ -158,8 +158,8 @@ def _difference(old: TableColumn, new: TableColumn, *, renamed: bool) -> str:
         return "other"
     if renamed:
         return "come"
-    was = (_told(old.field), old.is_partition)
-    return "" if was == (_told(new.field), new.is_partition) else "eased"
+    was = (_comparable(old.field), old.is_partition)
+    return "" if was == (_comparable(new.field), new.is_partition) else "eased"
 
 
 def fits(old: Any, new: Any) -> bool:
@@ -235,19 +235,19 @@ def _physical(column: Mapping[str, Any]) -> str:
     return str((column.get("metadata") or {}).get(PHYSICAL, column["name"]))
 
 
-def _told(part: Any) -> Any:
+def _comparable(part: Any) -> Any:
     """A field or a type without what changes no row."""
     if isinstance(part, str):
         return part
     if "name" in part:
         kept = {k: v for k, v in (part.get("metadata") or {}).items() if k in _COUNTING}
-        return [part["name"], _told(part["type"]), kept]
+        return [part["name"], _comparable(part["type"]), kept]
     match part["type"]:
         case "struct":
-            return ["struct", *(_told(f) for f in part["fields"])]
+            return ["struct", *(_comparable(f) for f in part["fields"])]
         case "array":
-            return ["array", _told(part["elementType"])]
+            return ["array", _comparable(part["elementType"])]
         case "map":
-            return ["map", _told(part["keyType"]), _told(part["valueType"])]
+            return ["map", _comparable(part["keyType"]), _comparable(part["valueType"])]
         case _:
             return part

@@ -262,9 +262,9 @@ class Output:
         batches, rows = self._checked(changes, expected, new)
         upper = self.fetch_recent_upper()
         if upper != expected:
-            return self._lost(batches, UpperMismatch(upper, expected))
+            return self._clean_up(batches, UpperMismatch(upper, expected))
         if new == expected:
-            return self._lost(batches, Unwritten(upper))
+            return self._clean_up(batches, Unwritten(upper))
         own = self._staged(rows, expected, new)
         with discarded_on_error(own):
             return self._append(batches + own, expected, new, metadata or {})
@@ -290,9 +290,9 @@ class Output:
             for _ in range(DISTURBED_TRIES_MAX):
                 current = self.fetch_recent_upper()
                 if current < lower:
-                    return self._lost(batches + own, UpperMismatch(current, lower))
+                    return self._clean_up(batches + own, UpperMismatch(current, lower))
                 if current >= upper:
-                    return self._lost(batches + own, Unwritten(current))
+                    return self._clean_up(batches + own, Unwritten(current))
                 for batch in batches + own:
                     batch.cut(current)
                 own += self._staged([r for r in rows if r.time >= current], lower, upper)
@@ -301,13 +301,13 @@ class Output:
                 if isinstance(outcome, Committed):
                     return outcome
                 if isinstance(outcome, Disturbed):
-                    return self._lost(batches + own, outcome)
+                    return self._clean_up(batches + own, outcome)
             raise always_disturbed(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
     def drop(self, batch: Batch) -> Committed | UpperMismatch:
         """Delete an outdated batch; Committed when it turns out to be in already (I5)."""
         batch.check_usable()
-        return self._lost([batch], UpperMismatch(self.fetch_recent_upper(), batch.lower))
+        return self._clean_up([batch], UpperMismatch(self.fetch_recent_upper(), batch.lower))
 
     def _checked(
         self, changes: Sequence[Batch | Rows], lower: int, upper: int
@@ -372,10 +372,10 @@ class Output:
             if isinstance(outcome, Committed):
                 return outcome
             if outcome is not None:
-                return self._lost(batches, outcome)
+                return self._clean_up(batches, outcome)
         raise always_disturbed(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
-    def _lost(self, batches: Sequence[Batch], outcome: _Lost) -> Committed | _Lost:
+    def _clean_up(self, batches: Sequence[Batch], outcome: _Lost) -> Committed | _Lost:
         """Delete what lost, except batches that turn out to be in already (I5)."""
         found = [self._version_of(batch) for batch in batches]
         for batch, version in zip(batches, found, strict=True):

@@ -37,7 +37,7 @@ def may_equal(rows: DataFrame, keys: DataFrame, pairs: Sequence[tuple[str, str]]
     if not told:
         return F.lit(True)
     kinds = [rows.schema[mine].dataType for mine, _ in told]
-    found = keys.select(*map(_brought, (theirs for _, theirs in told), kinds)).collect()
+    found = keys.select(*map(_comparable, (theirs for _, theirs in told), kinds)).collect()
     if not found:
         return F.lit(False)
     tests = (
@@ -65,7 +65,7 @@ def are_comparable(
     return 0 < len(pairs) == len(comparable(rows, keys, pairs))
 
 
-def _brought(column: str, kind: T.DataType) -> SparkColumn:
+def _comparable(column: str, kind: T.DataType) -> SparkColumn:
     """How a column is compared, here and in Spark: dates as days, of which Python has not all.
 
     No file is skipped by days: Delta misreads the statistics of a file with dates that are not of
@@ -78,7 +78,7 @@ def _brought(column: str, kind: T.DataType) -> SparkColumn:
 def _among(column: str, values: list[Any], kind: T.DataType) -> SparkColumn:
     """Is the column's value one of these, as far as is said?"""
     known = sorted({v for v in values if v is not None}, key=_place)
-    mine = _brought(column, kind)
+    mine = _comparable(column, kind)
     if any(isinstance(v, str) and _LOST in v for v in known):
         return F.lit(True)
     conditions = []

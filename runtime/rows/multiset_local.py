@@ -44,13 +44,13 @@ def keys(rows: pa.Table) -> list[Hashable]:
     """Each row of a table as a value that is equal exactly when the rows are."""
     columns = []
     for column, field in zip(rows.columns, rows.schema, strict=True):
-        kind = _told(field.type)
+        kind = _python_type(field.type)
         told = column if kind == field.type else column.cast(kind)
         columns.append([_frozen(value, kind) for value in told.to_pylist()])
     return list(zip(*columns, strict=True)) if columns else [()] * rows.num_rows
 
 
-def _told(kind: pa.DataType) -> pa.DataType:
+def _python_type(kind: pa.DataType) -> pa.DataType:
     """A type whose values Python can hold, with the same equality.
 
     It has no dates before the year 1 or after 9999, and no texts that are not UTF-8.
@@ -62,12 +62,14 @@ def _told(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_string(kind):
         return pa.binary()
     if pa.types.is_struct(kind):
-        return pa.struct([kind[i].with_type(_told(kind[i].type)) for i in range(kind.num_fields)])
+        return pa.struct(
+            [kind[i].with_type(_python_type(kind[i].type)) for i in range(kind.num_fields)]
+        )
     if pa.types.is_map(kind):
-        item = kind.item_field.with_type(_told(kind.item_type))
-        return pa.map_(kind.key_field.with_type(_told(kind.key_type)), item)
+        item = kind.item_field.with_type(_python_type(kind.item_type))
+        return pa.map_(kind.key_field.with_type(_python_type(kind.key_type)), item)
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_told(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(_python_type(kind.value_type)))
     return kind
 
 

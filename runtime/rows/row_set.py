@@ -51,11 +51,11 @@ class RowSet(ABC):
         """The rows as the driver holds them, if it does; nothing is computed."""
 
     @abstractmethod
-    def collected(self) -> "LocalRows | Declined":
+    def collect(self) -> "LocalRows | Declined":
         """The rows held by the driver, computed now; declined if they are not few."""
 
     @abstractmethod
-    def kept(self, stack: ExitStack) -> "RowSet":
+    def keep(self, stack: ExitStack) -> "RowSet":
         """Rows computed now if they are few, else once when they are first read.
 
         Args:
@@ -134,14 +134,14 @@ class SparkRows(RowSet):
         """Not held."""
         return Declined("Spark has the rows")
 
-    def collected(self) -> "LocalRows | Declined":
+    def collect(self) -> "LocalRows | Declined":
         """The rows held by the driver, if they are few."""
         found = few(self._frame)
         return found if isinstance(found, Declined) else LocalRows.of(found)
 
-    def kept(self, stack: ExitStack) -> RowSet:
+    def keep(self, stack: ExitStack) -> RowSet:
         """Collected if they are few, else persisted."""
-        found = self.collected()
+        found = self.collect()
         if isinstance(found, Declined):
             return SparkRows(stack.enter_context(persisted(self._frame)))
         return found
@@ -206,21 +206,21 @@ class LocalRows(RowSet):
         """These."""
         return self
 
-    def collected(self) -> "LocalRows":
+    def collect(self) -> "LocalRows":
         """These."""
         return self
 
-    def kept(self, stack: ExitStack) -> "LocalRows":
+    def keep(self, stack: ExitStack) -> "LocalRows":
         """These."""
         return self
 
-    def made(self, schema: T.StructType, arrow: pa.Table) -> "LocalRows":
+    def with_rows(self, schema: T.StructType, arrow: pa.Table) -> "LocalRows":
         """Other rows, as this process has them."""
         return LocalRows(self.session, schema, arrow)
 
-    def taken(self, numbers: Sequence[int]) -> "LocalRows":
+    def take(self, numbers: Sequence[int]) -> "LocalRows":
         """The rows with some numbers, each as often as its number is there."""
-        return self.made(self.schema, self.arrow.take(pa.array(numbers, pa.int64())))
+        return self.with_rows(self.schema, self.arrow.take(pa.array(numbers, pa.int64())))
 
     def select(self, names: Sequence[str], called: Sequence[str] | None = None) -> "LocalRows":
         """Some columns, maybe under other names."""
@@ -232,12 +232,12 @@ class LocalRows(RowSet):
                 for n, f in zip(called, fields, strict=True)
             ]
         )
-        return self.made(made, self.arrow.select(names).rename_columns(list(called)))
+        return self.with_rows(made, self.arrow.select(names).rename_columns(list(called)))
 
     def where_nonzero(self, column: str) -> "LocalRows":
         """The rows that do not have 0 in a column."""
         values = self.arrow.column(column).to_pylist()
-        return self.taken([i for i, n in enumerate(values) if n != 0])
+        return self.take([i for i, n in enumerate(values) if n != 0])
 
 
 AnyRows = RowSet | DataFrame | None

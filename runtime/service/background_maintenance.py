@@ -71,13 +71,15 @@ class Upkeep:
                 raise error("STATEMENT_CANCELLED")
             trim = trim or is_due(first, last, TRIM_EVERY_COMMITS)
             if is_due(first, last, LOOK_EVERY_COMMITS):
-                _told(tell, item, partial(_compact, engine, item, tell))
+                _report_problems(tell, item, partial(_compact, engine, item, tell))
         if trim:
             before_ms = clock.now_ms() - LOG_RETAIN_DEFAULT_MS
-            _told(tell, None, partial(trim_logs, engine, before_ms))
+            _report_problems(tell, None, partial(trim_logs, engine, before_ms))
 
 
-def _told(tell: Callable[[Event], None], item: Item | None, act: Callable[[], object]) -> None:
+def _report_problems(
+    tell: Callable[[Event], None], item: Item | None, act: Callable[[], object]
+) -> None:
     """Do it; what goes wrong is told, unless nothing else would work either."""
     try:
         act()

@@ -106,7 +106,7 @@ def _from_spark(
     bad_row = data_error(chain)
     thrown = bad_row or chain[0]
     span = _span(thrown, sent, within)
-    message = re.sub(r"`?__ct_r\d+\w*`?\.?", _shown(relation_name), plain_message(thrown.text))
+    message = re.sub(r"`?__ct_r\d+\w*`?\.?", _namer(relation_name), plain_message(thrown.text))
     if bad_row is not None:
         return error("DATA_ERROR", span=span, message=lowered(message))
     told = "\n".join(f"{t.kind.rpartition('.')[2]}: {t.text}" for t in chain)
@@ -173,7 +173,7 @@ def _about_the_statement(thrown: Thrown, span: Span | None, message: str) -> Cts
     return None
 
 
-def _shown(relation_name: Callable[[str], str] | None) -> Callable[[re.Match[str]], str]:
+def _namer(relation_name: Callable[[str], str] | None) -> Callable[[re.Match[str]], str]:
     def show(match: re.Match[str]) -> str:
         if relation_name is None:
             return ""

@@ -26,7 +26,7 @@ class Work:
     rows_written: int = 0
     bytes_written: int = 0
 
-    def said(self) -> dict[str, int]:
+    def to_metadata(self) -> dict[str, int]:
         """For the metadata of a commit."""
         return asdict(self)
 

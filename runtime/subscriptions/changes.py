@@ -101,7 +101,7 @@ class Changes:
             return self.contents(time)
         movement = self._exact(time)
         if movement is not None:
-            return netted(self._moved(movement), self._names)
+            return netted(self._change_rows(movement), self._names)
         before, after = self._rows(time - 1), self._rows(time)
         both = self._signed(after, 1).unionAll(self._signed(before, -1))
         return netted(both, self._names)
@@ -183,12 +183,12 @@ class Changes:
                 return None  # it jumped over a T, so this is the change of several
         return movement
 
-    def _moved(self, movement: Movement) -> DataFrame:
+    def _change_rows(self, movement: Movement) -> DataFrame:
         warehouse, item = self.warehouse, self.item
         if warehouse.versions.change_of(item, movement, self._names) is Change.APPEND:
             return self._signed(added_rows(warehouse.relations.table(item), movement), 1)
         rows = warehouse.versions.change_rows(item, movement, self._names)
-        return rows.select(*self._told(rows), self._sign())
+        return rows.select(*self._columns_as_asked(rows), self._sign())
 
     def _sign(self) -> Column:
         is_insert = F.col("_change_type").isin("insert", "update_postimage")
@@ -199,15 +199,15 @@ class Changes:
         sources = StoredSources(self.warehouse, as_now=True)
         if self.item.kind is not ObjectKind.VIEW:
             rows = sources.contents(self.item.id, at)
-            return rows.select(*self._told(rows))
+            return rows.select(*self._columns_as_asked(rows))
         plan = transform(self.warehouse.relations.bound(self.item).query)
         context = Context(self.warehouse.gateway.session, sources, at)
         return lower_query(plan, context).toDF(*self._names)
 
     def _signed(self, rows: DataFrame, diff: int) -> DataFrame:
-        return rows.select(*self._told(rows), F.lit(diff).alias(DIFF))
+        return rows.select(*self._columns_as_asked(rows), F.lit(diff).alias(DIFF))
 
-    def _told(self, rows: DataFrame) -> list[Column]:
+    def _columns_as_asked(self, rows: DataFrame) -> list[Column]:
         """The columns, of the types that they had when the object was asked for.
 
         Raises:

@@ -219,9 +219,9 @@ class Feed:
                 *(backtick(c.name) for c in self.columns),
             )
 
-    def told(self, time: int) -> None:
+    def advance_past(self, time: int) -> None:
         """Everything up to a time (inclusive) was told."""
-        self.position = self.position.told(time)
+        self.position = self.position.advance_past(time)
 
     def is_over(self, engine: Engine) -> bool:
         """Is there nothing more to come: the end is reached, or the object is finished?"""

@@ -32,10 +32,10 @@ class Position:
         """
         return self.next if self.snapshot else self.next - 1
 
-    def told(self, time: int) -> "Position":
+    def advance_past(self, time: int) -> "Position":
         """The position after everything up to a time (inclusive) was told.
 
-        >>> Position(7, snapshot=True).told(7), Position(7).told(3)
+        >>> Position(7, snapshot=True).advance_past(7), Position(7).advance_past(3)
         (Position(next=8, snapshot=False), Position(next=7, snapshot=False))
         """
         return self if time < self.next else Position(time + 1)

@@ -165,7 +165,7 @@ class RunInputs:
                     return InputChange(nothing, held.coalesce(1), held, values)
             rows = added_rows(warehouse.relations.table(item), movement)
             if counted is None:
-                rows = self._kept(rows, stack)
+                rows = self._persist(rows, stack)
                 if rows.isEmpty():
                     return None
         else:
@@ -173,14 +173,14 @@ class RunInputs:
             columns = warehouse.versions.present(item, movement, self.columns[object_id])
             rows = warehouse.versions.changed_by(item, movement, columns, only_inserts=inserts)
             changed = warehouse.queries.net_change(rows, columns)
-            changed = self._kept(changed.where(f"{DIFF} > 0") if inserts else changed, stack)
+            changed = self._persist(changed.where(f"{DIFF} > 0") if inserts else changed, stack)
             return None if changed.isEmpty() else InputChange(nothing, changed=changed)
         found = warehouse.queries.few(rows) if is_small else Declined("the log tells of more rows")
         if isinstance(found, Declined):
             return InputChange(nothing, rows)
         return InputChange(nothing, found.coalesce(1), found)
 
-    def _kept(self, rows: DataFrame, stack: ExitStack) -> DataFrame:
+    def _persist(self, rows: DataFrame, stack: ExitStack) -> DataFrame:
         kept = stack.enter_context(persisted(rows))
         stack.enter_context(unadaptive(rows.sparkSession))
         return kept

@@ -101,7 +101,7 @@ class Prepared:
         return self.found
 
     @cached_property
-    def _given(self) -> tuple[str, ...] | None:
+    def _types_given(self) -> tuple[str, ...] | None:
         """The types that the query gives, if Spark reads it as the plan does."""
         return self._warehouse.queries.types_given(self._view, self.plan, self.tables)
 
@@ -109,11 +109,11 @@ class Prepared:
         """Why the view cannot follow its tables, as a code; None if it can."""
         if isinstance(self.found, NoChangePlan):
             return self.found.reason.code
-        if self._given is None:
+        if self._types_given is None:
             return "ROUND_TRIP"
         # Values cast to another type than they were added up in need not add up to the same.
         stored = tuple(cast_type(c) for c in self._view.columns)
-        return None if self._given == stored else "SCHEMA_CHANGED"
+        return None if self._types_given == stored else "SCHEMA_CHANGED"
 
 
 def prepared(warehouse: Warehouse, item: Item, at: int | None = None) -> Prepared:

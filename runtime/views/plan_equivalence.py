@@ -128,10 +128,10 @@ class _Forms:
 
     def _project(self, plan: Plan, child: _Rows, outer: Columns) -> _Rows:
         (items, *_) = plan.parts
-        made = self._made(items, {**outer, **child.columns})
+        made = self._numbers(items, {**outer, **child.columns})
         return _Rows(child.sources, child.conditions, made)
 
-    def _made(self, items: Iterable[Any], columns: Columns) -> dict[int, int]:
+    def _numbers(self, items: Iterable[Any], columns: Columns) -> dict[int, int]:
         made = {}
         for item in items:
             expr = item.child if isinstance(item, Alias) else item

@@ -44,9 +44,9 @@ class PlanRunner:
                 assert self.state_rows is not None  # they are found before what reads them is run
                 return self.state_rows
 
-    def kept(self, rows: RowSet) -> RowSet:
+    def keep(self, rows: RowSet) -> RowSet:
         """Rows computed now if they are few, else once when they are first read."""
-        return rows.kept(self._stack)
+        return rows.keep(self._stack)
 
     def run(
         self,
@@ -73,4 +73,4 @@ class PlanRunner:
                 rows = rows.cast(group_types)
             is_held = step.role in (StepRole.KEYS, StepRole.GROUPS) or step.name in awaited
             is_read_often = step.must_be_stored or uses[step.name] > 1
-            self.steps[step.name] = self.kept(rows) if is_held or is_read_often else rows
+            self.steps[step.name] = self.keep(rows) if is_held or is_read_often else rows

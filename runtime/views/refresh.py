@@ -34,7 +34,7 @@ from ctsql.runtime.views.state_table import (
     is_to_build,
 )
 from ctsql.runtime.views.strategies import STRATEGIES
-from ctsql.runtime.views.table_deltas import Moved, moved, opened, stored_as_of
+from ctsql.runtime.views.table_deltas import Moved, find_move, opened, stored_as_of
 from ctsql.runtime.warehouse.versions import DEFINITION
 
 DETAIL_MAX = 200
@@ -218,7 +218,7 @@ class ViewRefresh:
         found = {}
         for name, table in made.tables.items():
             item = self.warehouse.relations.item(table.object_id)
-            one = moved(self.warehouse, item, table.names, before=before, at=at)
+            one = find_move(self.warehouse, item, table.names, before=before, at=at)
             if isinstance(one, Fallback):
                 return one
             if one is not None:

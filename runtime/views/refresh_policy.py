@@ -134,7 +134,7 @@ class Costs:
             fulls=int(said.get("fulls", 0)),
         )
 
-    def said(self) -> dict[str, int | None]:
+    def to_metadata(self) -> dict[str, int | None]:
         """For the metadata of a commit."""
         return asdict(self)
 

@@ -226,11 +226,13 @@ class ViewSink:
         with discarded_on_error([batch, state]):
             done = refresh.run(meter.ms)
             costs = refresh.costs.after(done.strategy, done.ms)
-            work = meter.work().said()
+            work = meter.work().to_metadata()
             refresh.keep_state(done)  # once for many refreshes: not among the costs of this one
             if state.is_filled and done.strategy is not Strategy.RECOMPUTE:
                 costs = costs.anew()
-        return Written(batch, {**done.to_metadata(), "work": work, "costs": costs.said()}, state)
+        return Written(
+            batch, {**done.to_metadata(), "work": work, "costs": costs.to_metadata()}, state
+        )
 
     def append(self, written: Written) -> Appended:
         """Commit a written description, whoever wrote it; one that is outdated is deleted."""

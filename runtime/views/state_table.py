@@ -84,7 +84,7 @@ class Named:
             refused=said.get("refused"),
         )
 
-    def said(self) -> dict[str, Any]:
+    def to_metadata(self) -> dict[str, Any]:
         """For the metadata of a commit."""
         if self.refused is not None:
             return {"digest": self.digest, "refused": self.refused}
@@ -337,7 +337,7 @@ class ViewState:
                 self.told = self._of_rival(at)
         if self.told is None:
             return {}
-        return {STATE: self.told.said(), **({STATE_DID: self.did} if self.did else {})}
+        return {STATE: self.told.to_metadata(), **({STATE_DID: self.did} if self.did else {})}
 
     def _of_rival(self, at: int) -> Named | None:
         """What is written for this T already, if it is what would be written now."""

@@ -55,7 +55,7 @@ class Moved:
     rows: int | None
 
 
-def moved(
+def find_move(
     warehouse: Warehouse, item: Item, columns: Sequence[str], *, before: int, at: int
 ) -> Moved | Fallback | None:
     """How a table moved in (before, at]; None if no commit changed its rows.
@@ -236,7 +236,7 @@ def opened(
             local = change_of(warehouse.relations.table(one.item), one.movement, columns)
             rows: RowSet
             if isinstance(local, Declined):
-                rows = SparkRows(_change(warehouse, one, columns)).kept(stack)
+                rows = SparkRows(_change(warehouse, one, columns)).keep(stack)
             else:
                 rows = local
             if not rows.is_empty:

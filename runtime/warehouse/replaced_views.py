@@ -36,13 +36,13 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 
 def is_redefined(warehouse: Warehouse, item: Item) -> bool:
     """Is what a view holds of another definition than it has now, as far as its log says?"""
-    said = _said(warehouse, item)
+    said = _newest_metadata(warehouse, item)
     return said is not None and said.get(DEFINITION) != warehouse.catalog.fingerprint(item)
 
 
 def is_outdated(warehouse: Warehouse, item: Item) -> bool:
     """Is what a view holds of a newer definition than this process knows (N1)?"""
-    said = _said(warehouse, item)
+    said = _newest_metadata(warehouse, item)
     return said is not None and said.get(REVISION, 0) > item.revision
 
 
@@ -152,7 +152,7 @@ def _columns(item: Item) -> list[Column]:
     ]
 
 
-def _said(warehouse: Warehouse, item: Item) -> dict[str, Any] | None:
+def _newest_metadata(warehouse: Warehouse, item: Item) -> dict[str, Any] | None:
     """What the newest commit of a view says of itself; None before the first, and after the last.
 
     Nothing where the log of that commit was cleaned up.

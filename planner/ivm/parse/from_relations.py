@@ -119,13 +119,15 @@ class Relations:
     def _generated(self, source: from_clause.TextSource) -> Found:
         """A generator in FROM over constants is the generator over one row."""
         generator = self.expressions.build_generator(source.tokens, Scope())
-        made = self._made(source.tokens, generator, source.columns)
+        made = self._generated_columns(source.tokens, generator, source.columns)
         node = Generate(
             child=self.compiler.one_row(), generator=generator, is_outer=False, made=made
         )
         return _named(node, [c.name for c in made], source.alias, source.columns)
 
-    def _made(self, tokens: Tokens, generator: Expr, columns: Sequence[str]) -> tuple[Col, ...]:
+    def _generated_columns(
+        self, tokens: Tokens, generator: Expr, columns: Sequence[str]
+    ) -> tuple[Col, ...]:
         name = fold(tokens[0].text)
         names = list(columns)
         if not names:
@@ -145,7 +147,7 @@ class Relations:
         generator = self.expressions.build_generator(source.generator, inner)
         if any(True for _ in subqueries(generator)):
             raise Refused("SUBQUERY_PLACE", span_of(source.generator))
-        made = self._made(source.generator, generator, source.columns)
+        made = self._generated_columns(source.generator, generator, source.columns)
         node = Generate(child=below.node, generator=generator, is_outer=source.is_outer, made=made)
         named = Named(alias=(fold(source.alias or ""),), columns=tuple((c.name, c) for c in made))
         return Found(node, (*below.sources, named))

@@ -251,7 +251,7 @@ class Block:
         rows = node.columns
         if computed:
             node = Project(child=node, items=(*pass_through(node.columns), *computed))
-        calls = tuple(self._settled(call, list(keys)) for call in self.aggregates.values())
+        calls = tuple(self._with_grouping(call, list(keys)) for call in self.aggregates.values())
         if not keys and not calls:  # HAVING alone makes one group of all rows
             count = AggregateCall(
                 expr=Expr.of("count", "(", "*", ")"),
@@ -267,7 +267,7 @@ class Block:
         )
         return made, Grouped({e: k.col for e, k in keys.items()}, rows)
 
-    def _settled(self, call: AggregateCall, keys: list[Expr]) -> AggregateCall:
+    def _with_grouping(self, call: AggregateCall, keys: list[Expr]) -> AggregateCall:
         """grouping(a) and grouping_id(a, b) with the numbers of the keys they ask about."""
         arguments = self.grouping_arguments.get(call.col)
         if arguments is None:

@@ -50,7 +50,7 @@ Desired = tuple[Node, Step, tuple[tuple[int, Col], ...]]
 
 def can_add(top: KeyedTop, query: Node) -> bool:
     """Can groups of the view be added to?"""
-    return _shown(top, query) is not None
+    return _places_shown(top, query) is not None
 
 
 def shows_counts(node: Aggregate) -> bool:
@@ -74,7 +74,7 @@ def added_rows(
         as :func:`~ctsql.planner.ivm.strategies.stored_view.desired_rows`, and the groups that are
         not certain; None if nothing changed, or groups cannot be added to.
     """
-    node, shown = top.operator, _shown(top, query)
+    node, shown = top.operator, _places_shown(top, query)
     if shown is None or not isinstance(node, Aggregate):
         return None
     state, delta = state_of(node, 1), changes.of(node.child)
@@ -119,7 +119,7 @@ def _over(one: Node, below: Node) -> Node:
     return Project(child=below, items=one.items)
 
 
-def _shown(top: KeyedTop, query: Node) -> tuple[int, ...] | None:
+def _places_shown(top: KeyedTop, query: Node) -> tuple[int, ...] | None:
     """Where the view shows the keys and the calls; None if it does not show them all."""
     node = top.operator
     if not isinstance(node, Aggregate) or not node.keys or state_of(node, 1) is None:
@@ -149,7 +149,7 @@ class _Groups:
             self.parts[argument] = tuple(next(waiting) for _ in range(3 if is_summed else 1))
         self.stored = dict(zip(node.calls, stored.columns[at:], strict=True))
 
-    def _known(self, argument: Expr | None) -> Col | None:
+    def _stored_count(self, argument: Expr | None) -> Col | None:
         """The stored COUNT of an argument (None: of rows), if the view shows it."""
         return next(
             (c for k, c in self.stored.items() if k.function == "count" and k.argument == argument),
@@ -163,7 +163,7 @@ class _Groups:
         counted: list[tuple[Expr | None, Col]] = [(None, self.rows)]
         counted += [(argument, parts[0]) for argument, parts in self.parts.items()]
         for argument, change in counted:
-            known = self._known(argument)
+            known = self._stored_count(argument)
             if known is None:
                 cases.append((*there, change, "<", "0"))
             else:
@@ -174,7 +174,7 @@ class _Groups:
         return Expr.of(*parts, "ELSE", "0", "END")
 
     def _count(self, argument: Expr | None, change: Col) -> tuple[Part, ...] | None:
-        known = self._known(argument)
+        known = self._stored_count(argument)
         return None if known is None else ("coalesce", "(", known, ",", "0", ")", "+", change)
 
     def values(self) -> list[Projection]:

@@ -163,7 +163,7 @@ class _Reader(PieceReader):
             return []
         if self.text() != "(":
             raise self.unreadable()
-        inside = self.tried(self.expression)
+        inside = self.try_items(self.expression)
         return inside if inside is not None else []
 
     # ---- values
@@ -251,7 +251,7 @@ class _Reader(PieceReader):
             return Shape("", start, self.at)
         if self.text(1) == "->" and self.is_name():
             self.at += 2
-            return Shape("->", start, *self.ended(self.expression()))
+            return Shape("->", start, *self.end(self.expression()))
         if self.text(1) == "(" and (self.is_name() or word in _FUNCTIONS_TOO):
             return self.call()
         if not self.is_name():
@@ -259,7 +259,7 @@ class _Reader(PieceReader):
         self.at += 1
         return self.name(start)
 
-    def ended(self, *inside: Shape) -> tuple[int, tuple[Shape, ...]]:
+    def end(self, *inside: Shape) -> tuple[int, tuple[Shape, ...]]:
         return self.at, inside
 
     def name(self, start: int) -> Shape:
@@ -282,15 +282,15 @@ class _Reader(PieceReader):
             ahead += 2
         if self.is_name(ahead) and self.text(ahead + 1) == ")" and self.text(ahead + 2) == "->":
             self.at += ahead + 3
-            return Shape("->", start, *self.ended(self.expression()))
-        inside = self.tried(self.item)
+            return Shape("->", start, *self.end(self.expression()))
+        inside = self.try_items(self.item)
         if inside is None:
             return Shape("", start, self.at)
         if len(inside) == 1 and inside[0].stop != self.at - 1:  # one value has no alias
             raise self.unreadable()
         return Shape(GROUP if len(inside) == 1 else "", start, self.at, tuple(inside))
 
-    def tried(self, item: Callable[[], Shape]) -> list[Shape] | None:
+    def try_items(self, item: Callable[[], Shape]) -> list[Shape] | None:
         """Read what is in parentheses, at least one item; None for a query."""
         start, may_be_query = self.at, self.query_follows()
         try:

@@ -106,7 +106,7 @@ def tokenise(span: Span) -> tuple[Token, ...]:
     if text.startswith("\ufeff"):  # a byte order mark is no part of the first word
         text = " " + text[1:]
     try:
-        return tuple(_joined(_kept_together(_named(_evened(text, span)))))
+        return tuple(_joined(_kept_together(_named(_spark_tokens(text, span)))))
     except TokenError as cause:
         place = unclosed(text)
         if place is not None:
@@ -218,7 +218,7 @@ def _joined(tokens: Iterable[Token]) -> Iterator[Token]:
         yield last
 
 
-def _evened(text: str, span: Span) -> Iterator[Token]:
+def _spark_tokens(text: str, span: Span) -> Iterator[Token]:
     stop_before = 0
     for raw, offset in _raw(text):
         start, stop = raw.start + offset, raw.end + 1 + offset

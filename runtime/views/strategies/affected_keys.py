@@ -66,7 +66,7 @@ def _from_filled(
     assert kept is not None  # else nothing says that rows went
     if state.is_refused or state.told is not None:
         return Fallback("ROWS_WENT")
-    runner.state_rows = groups = runner.kept(runner.rows(plan.initial_state(kept.number)))
+    runner.state_rows = groups = runner.keep(runner.rows(plan.initial_state(kept.number)))
     state.build(kept, groups.frame, changes.at, groups_max(plan))
     if not state.is_filled:
         return Fallback("ROWS_WENT")

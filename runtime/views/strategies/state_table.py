@@ -44,7 +44,7 @@ def refresh(context: RefreshContext) -> Outcome:
     def before(step: StepText) -> RowSet:
         """The stored groups that change, read once, with their places."""
         assert steps is not None  # this is one of them
-        located.append(runner.kept(_groups(runner, stored, steps)))
+        located.append(runner.keep(_groups(runner, stored, steps)))
         return located[0].select(kept.columns, step.rows.names)
 
     runner.state_rows = stored.all

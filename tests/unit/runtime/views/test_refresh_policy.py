@@ -78,7 +78,7 @@ def test_costs_are_handed_on() -> None:
     assert known == Costs(full_ms=400, follow_ms=100, untried=1, fulls=2)
     known = known.after(Strategy.RECOMPUTE, 200)
     assert known == Costs(full_ms=300, follow_ms=100, untried=2, fulls=2)
-    assert Costs.of(json.loads(json.dumps(known.said()))) == known
+    assert Costs.of(json.loads(json.dumps(known.to_metadata()))) == known
     assert Costs.of(None) == Costs.of("?") == Costs()
 
 

@@ -53,7 +53,7 @@ def test_when_it_is_filled(
 def test_what_a_commit_says_is_read_back() -> None:
     """Through JSON; and what says nothing is nothing."""
     for named in (NAMED, REFUSED):
-        assert Named.of(json.loads(json.dumps(named.said()))) == named
+        assert Named.of(json.loads(json.dumps(named.to_metadata()))) == named
     assert Named.of(None) is None
     assert Named.of({"version": 3}) is None
 
