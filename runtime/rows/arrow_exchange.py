@@ -7,6 +7,7 @@ more than 8 KB over the socket waits 40 ms for an acknowledgement.
 """
 
 import tempfile
+from contextlib import closing
 from functools import lru_cache
 from typing import Any
 
@@ -60,9 +61,8 @@ def collect_arrow(rows: DataFrame) -> pa.Table:
             found.iterator(), rows._jdf.schema(), _UNBOUNDED, _UNBOUNDED, "UTC", False, False
         )
         with tempfile.NamedTemporaryFile(suffix=".arrow") as file:
-            stream = classes.stream(classes.file(file.name))
-            classes.write(batches, stream)
-            stream.close()
+            with closing(classes.stream(classes.file(file.name))) as stream:
+                classes.write(batches, stream)
             file.seek(_LENGTH_BYTES)
             return pa.ipc.open_stream(file.read()).read_all()
 
