@@ -1,6 +1,6 @@
 """Spark as the engine that computes rows; what each method does is said where its function is."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -10,6 +10,7 @@ from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.runtime.delta.diff_writer import stage
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.multiset import net_change
+from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.spark.temp_views import TemporaryNames
@@ -57,8 +58,24 @@ class SparkEngine:
 
     def run(self, query: Query, inputs: Mapping[Input, RowSet], names: TemporaryNames) -> RowSet:
         """Not computed yet; each input is a temporary view, and the query is a text over these."""
+        if inputs and all(rows.is_of_few for rows in inputs.values()):
+            return self._run_on_few(query, inputs)
         named = {
             use: names.known(rows) or names.of(rows, without_padding(rows.frame))
             for use, rows in inputs.items()
         }
         return SparkRows(self._session.sql(query.sql(Naming.of(named))))
+
+    def _run_on_few(self, query: Query, inputs: Mapping[Input, RowSet]) -> RowSet:
+        """The same where the driver holds all that is read: planned once for equal texts."""
+        numbered = Naming.of({use: f"_{i}" for i, use in enumerate(inputs)})
+
+        def build(frames: Sequence[DataFrame]) -> DataFrame:
+            with TemporaryNames() as names:
+                named = {
+                    use: names.of(use, without_padding(frame))
+                    for use, frame in zip(inputs, frames, strict=True)
+                }
+                return self._session.sql(query.sql(Naming.of(named)))
+
+        return derive(list(inputs.values()), build, query.sql(numbered))
