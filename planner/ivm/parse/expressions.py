@@ -27,6 +27,7 @@ from ctsql.planner.syntax.tokens.tokenizer import (
     plain_comments,
     span_of,
     tokenise,
+    upper_at,
     word_set,
     words_are,
 )
@@ -156,7 +157,7 @@ class Expressions:
         self, tokens: Tokens, index: int, scope: Scope, calls: Calls, parts: list[Part]
     ) -> int:
         token = tokens[index]
-        behind = tokens[index + 1].upper if index + 1 < len(tokens) else ""
+        behind = upper_at(tokens, index + 1)
         if token.upper == "(" and behind in _QUERY_WORDS:
             return self._subquery(tokens, index, scope, calls, parts)
         if token.kind in (Kind.WORD, Kind.QUOTED) and token.start in self.reading.columns:
@@ -164,7 +165,7 @@ class Expressions:
         if token.kind is Kind.WORD and behind == "(" and _is_call(tokens, index):
             return self._call(tokens, index, scope, calls, parts)
         if token.kind is Kind.WORD:
-            _check_word(token, tokens[index - 1].upper if index else "")
+            _check_word(token, upper_at(tokens, index - 1))
         if token.is_name and self._hides_column(tokens, index, scope):
             raise Refused("TEXT_NOT_READ", token.span)
         if token.upper == "?":
@@ -177,7 +178,7 @@ class Expressions:
     ) -> int:
         stop = closing(tokens, index)
         node = self.subquery(tokens[index + 1 : stop], scope)
-        before = tokens[index - 1].upper if index else ""
+        before = upper_at(tokens, index - 1)
         if before == "EXISTS":
             parts.append(Subquery(node, SubqueryKind.EXISTS))
             return stop + 1
@@ -199,7 +200,7 @@ class Expressions:
     def _column(self, tokens: Tokens, index: int, scope: Scope, parts: list[Part]) -> int:
         chain = [tokens[index]]
         stop = index + 1
-        while words_are(tokens, stop, (".",)) and stop + 1 < len(tokens):
+        while words_are(tokens, stop, ".") and stop + 1 < len(tokens):
             if not tokens[stop + 1].is_name:
                 break
             chain.append(tokens[stop + 1])
@@ -243,7 +244,7 @@ class Expressions:
         It may be a unit, a type or the parameter of a lambda. That cannot be told for certain.
         """
         token = tokens[index]
-        before = tokens[index - 1].upper if index else ""
+        before = upper_at(tokens, index - 1)
         behind = tokens[index + 1] if index + 1 < len(tokens) else None
         if before in (".", "AS") or (behind is not None and behind.kind is Kind.STRING):
             return False
@@ -262,7 +263,7 @@ def texts(tokens: Tokens) -> list[str]:
 
 def _is_call(tokens: Tokens, index: int) -> bool:
     word = tokens[index].upper
-    before = tokens[index - 1].upper if index else ""
+    before = upper_at(tokens, index - 1)
     if before == ".":  # a method of nothing: Spark has none
         return False
     if word in ("GROUPING", "ANY", "SOME"):
@@ -286,17 +287,15 @@ def call_end(
     """Find the end of the call at ``index``, and the tokens in its OVER with their end."""
     stop = closing(tokens, index + 1) + 1
     while stop < len(tokens):
-        if words_are(tokens, stop, ("FILTER", "(")):
+        if words_are(tokens, stop, "FILTER", "("):
             stop = closing(tokens, stop + 1) + 1
-        elif words_are(tokens, stop, ("WITHIN", "GROUP", "(")):
+        elif words_are(tokens, stop, "WITHIN", "GROUP", "("):
             stop = closing(tokens, stop + 2) + 1
-        elif tokens[stop].upper in ("IGNORE", "RESPECT") and words_are(
-            tokens, stop + 1, ("NULLS",)
-        ):
+        elif tokens[stop].upper in ("IGNORE", "RESPECT") and words_are(tokens, stop + 1, "NULLS"):
             stop += 2
         else:
             break
-    if not words_are(tokens, stop, ("OVER",)) or stop + 1 >= len(tokens):
+    if not words_are(tokens, stop, "OVER") or stop + 1 >= len(tokens):
         return stop, None
     if tokens[stop + 1].upper == "(":
         end = closing(tokens, stop + 1)

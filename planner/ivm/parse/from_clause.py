@@ -7,8 +7,16 @@ SqlBaseParser.g4.
 from dataclasses import dataclass
 
 from ctsql.planner.ivm.algebra.reasons import Refused
-from ctsql.planner.ivm.parse.clauses import QueryText, at_top, read_query, starts_query
-from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, span_of, words_are
+from ctsql.planner.ivm.parse.clauses import QueryText, read_query, starts_query
+from ctsql.planner.syntax.tokens.tokenizer import (
+    Token,
+    Tokens,
+    at_depth_0,
+    closing,
+    span_of,
+    upper_at,
+    words_are,
+)
 
 _JOIN_WORDS = ("NATURAL", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "OUTER")
 _UNSUPPORTED = ("PIVOT", "UNPIVOT", "TABLESAMPLE", "MATCH_RECOGNIZE")
@@ -78,11 +86,10 @@ class _Reader:
         self.at = 0
 
     def word(self, ahead: int = 0) -> str:
-        place = self.at + ahead
-        return self.tokens[place].upper if place < len(self.tokens) else ""
+        return upper_at(self.tokens, self.at + ahead)
 
     def accept(self, *words: str) -> bool:
-        if words_are(self.tokens, self.at, words):
+        if words_are(self.tokens, self.at, *words):
             self.at += len(words)
             return True
         return False
@@ -162,9 +169,8 @@ class _Reader:
 
     def condition(self) -> Tokens:
         begin = self.at
-        for index in at_top(self.tokens, begin):
-            token, behind = self.tokens[index], self.tokens[index + 1 : index + 2]
-            is_call = bool(behind) and behind[0].upper == "("
+        for index, token in at_depth_0(self.tokens, begin, brackets=True):
+            is_call = upper_at(self.tokens, index + 1) == "("
             ends = token.upper in (",", "JOIN", "LATERAL", *_UNSUPPORTED) or (
                 token.upper in _JOIN_WORDS and not is_call
             )
@@ -220,7 +226,7 @@ class _Reader:
         if inside[0].upper != "(":
             return True
         first = closing(inside, 0)
-        behind = inside[first + 1].upper if first + 1 < len(inside) else ""
+        behind = upper_at(inside, first + 1)
         return behind in ("", "UNION", "INTERSECT", "EXCEPT", "MINUS", "ORDER", "LIMIT", "OFFSET")
 
     def _skip_values(self) -> None:

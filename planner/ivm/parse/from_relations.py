@@ -25,7 +25,7 @@ from ctsql.planner.ivm.algebra.traversal import has_subquery, pass_through, subq
 from ctsql.planner.ivm.parse import from_clause
 from ctsql.planner.ivm.parse.expressions import Expressions, conjuncts, is_floating, typed
 from ctsql.planner.ivm.parse.scopes import Named, Scope, merged
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, closing, groups, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, in_parentheses, span_of
 
 if TYPE_CHECKING:  # the two compile each other's parts
     from ctsql.planner.ivm.parse.query import Compiler, Ctes
@@ -104,10 +104,9 @@ class Relations:
         if is_function:
             names = ["id"]
         else:
-            row = groups(inner, ",")[0]
-            if row[0].upper == "(" and closing(row, 0) == len(row) - 1:
-                row = list(row[1:-1])
-            names = [f"col{i + 1}" for i in range(len(groups(row, ",")))]
+            row = cut_at_commas(inner)[0]
+            values = cut_at_commas(in_parentheses(row) or row)
+            names = [f"col{i + 1}" for i in range(len(values))]
         columns = tuple(self.compiler.fresh(name) for name in names)
         rows = Values(
             text=" ".join(typed(t) for t in source.tokens),

@@ -8,7 +8,6 @@ from ctsql.planner.ivm.algebra import spark_functions
 from ctsql.planner.ivm.algebra.nodes import AggregateCall, Col, Expr, Order, Part
 from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.algebra.traversal import subqueries
-from ctsql.planner.ivm.parse.clauses import at_top
 from ctsql.planner.ivm.parse.expressions import (
     Calls,
     Expressions,
@@ -18,7 +17,16 @@ from ctsql.planner.ivm.parse.expressions import (
     typed,
 )
 from ctsql.planner.ivm.parse.scopes import Scope
-from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, groups, span_of, words_are
+from ctsql.planner.syntax.tokens.tokenizer import (
+    Token,
+    Tokens,
+    at_depth_0,
+    closing,
+    cut_at_commas,
+    span_of,
+    upper_at,
+    words_are,
+)
 
 _SAME_TYPE = ("min", "max", "first", "last", "any_value", "sum", "lag", "lead", "mode")
 
@@ -60,7 +68,7 @@ def aggregate_call(
 def _argument(tokens: Tokens, expressions: Expressions, scope: Scope) -> Expr | None:
     inside = tokens[2:-1]
     alone = closing(tokens, 1) == len(tokens) - 1
-    if not alone or not inside or len(groups(inside, ",")) != 1:
+    if not alone or not inside or len(cut_at_commas(inside)) != 1:
         return None
     if inside[0].upper in ("*", "DISTINCT", "ALL"):
         return None
@@ -99,12 +107,12 @@ def window_draft(
     call = Expr((typed(tokens[0]), *inside.parts), span_of(tokens))
     sections = _sections(over)
     partition = tuple(
-        expressions.build(tuple(g), scope, Calls(aggregate=calls.aggregate))
-        for g in (groups(sections["PARTITION"], ",") if sections["PARTITION"] else ())
+        expressions.build(g, scope, Calls(aggregate=calls.aggregate))
+        for g in (cut_at_commas(sections["PARTITION"]) if sections["PARTITION"] else ())
     )
     order = tuple(
-        order_item(tuple(g), expressions, scope, Calls(aggregate=calls.aggregate))
-        for g in (groups(sections["ORDER"], ",") if sections["ORDER"] else ())
+        order_item(g, expressions, scope, Calls(aggregate=calls.aggregate))
+        for g in (cut_at_commas(sections["ORDER"]) if sections["ORDER"] else ())
     )
     frame = tuple(typed(t) for t in sections["FRAME"])
     everything = (call, *partition, *(o.expr for o in order))
@@ -116,9 +124,9 @@ def window_draft(
 def _sections(over: Tokens) -> dict[str, Tokens]:
     """Read OVER (...): the lists of PARTITION BY and ORDER BY, and the frame."""
     marks: list[tuple[str, int, int]] = []
-    for index in at_top(over):
-        word = over[index].upper
-        if word in ("PARTITION", "ORDER") and words_are(over, index + 1, ("BY",)):
+    for index, token in at_depth_0(over, brackets=True):
+        word = token.upper
+        if word in ("PARTITION", "ORDER") and words_are(over, index + 1, "BY"):
             marks.append((word, index, index + 2))
         elif word in ("ROWS", "RANGE"):
             marks.append(("FRAME", index, index))
@@ -191,7 +199,7 @@ def outside_calls(tokens: Tokens) -> Iterator[Token]:
     """The tokens that are in no call of an aggregate."""
     index = 0
     while index < len(tokens):
-        behind = tokens[index + 1].upper if index + 1 < len(tokens) else ""
+        behind = upper_at(tokens, index + 1)
         if behind == "(" and fold(tokens[index].text) in spark_functions.AGGREGATES:
             index = call_end(tokens, index, {})[0]
             continue

@@ -35,7 +35,14 @@ from ctsql.planner.ivm.parse.function_calls import (
 )
 from ctsql.planner.ivm.parse.grouping import Grouped, read_grouping
 from ctsql.planner.ivm.parse.scopes import Scope
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, closing, groups, span_of
+from ctsql.planner.syntax.tokens.tokenizer import (
+    Kind,
+    Token,
+    Tokens,
+    closing,
+    cut_at_commas,
+    span_of,
+)
 
 if TYPE_CHECKING:  # the two compile each other's parts
     from ctsql.planner.ivm.parse.query import Compiler, Ctes
@@ -219,8 +226,8 @@ class Block:
         if made.function in ("grouping", "grouping_id"):
             inside = tokens[2:-1]
             self.grouping_arguments[made.col] = tuple(
-                self.expressions.build(tuple(g), self.scope)
-                for g in (groups(inside, ",") if inside else ())
+                self.expressions.build(g, self.scope)
+                for g in (cut_at_commas(inside) if inside else ())
             )
         return made.col
 

@@ -9,19 +9,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Assignment, SqlText
 from ctsql.planner.syntax.tokens.sqltext import analyse, without
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, at_depth_0, span_of
-
-
-def comma_groups(tokens: Tokens) -> list[list[Token]]:
-    """The tokens cut at commas outside of parentheses; ``<`` is a comparison here."""
-    found: list[list[Token]] = [[]]
-    commas = {i for i, t in at_depth_0(tokens) if t.upper == ","}
-    for index, token in enumerate(tokens):
-        if index in commas:
-            found.append([])
-        else:
-            found[-1].append(token)
-    return found
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, span_of
 
 
 def read_assignments(
@@ -38,7 +26,7 @@ def read_assignments(
         NOT_SUPPORTED_YET: a field of a column is set.
     """
     found: list[Assignment] = []
-    for group in comma_groups(tokens):
+    for group in cut_at_commas(tokens):
         if not group:
             raise syntax_error(tokens[0].span, "an assignment is missing after SET")
         found.append(_assignment(Cursor(group, of="assignment"), qualifiers, known))

@@ -7,7 +7,6 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.assignments import (
     assigned_without,
-    comma_groups,
     read_assignments,
 )
 from ctsql.planner.syntax.statements.columns import read_columns
@@ -15,7 +14,14 @@ from ctsql.planner.syntax.statements.merges import read_merge
 from ctsql.planner.syntax.tokens.split import split_tokens
 from ctsql.planner.syntax.tokens.sqltext import analyse, targeted, without
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, closing, span_of
+from ctsql.planner.syntax.tokens.tokenizer import (
+    Tokens,
+    at_depth_0,
+    closing,
+    cut_at_commas,
+    in_parentheses,
+    span_of,
+)
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE")
 _VERBS = ("INSERT", "DELETE", "UPDATE", "MERGE")
@@ -149,10 +155,9 @@ def _default_places(tokens: Tokens) -> tuple[tuple[int, Span], ...]:
     if tokens[0].upper != "VALUES":
         return ()
     found: list[tuple[int, Span]] = []
-    for row in comma_groups(tokens[1:]):
-        if not row or row[0].upper != "(" or closing(row, 0) != len(row) - 1:
-            continue
-        for place, value in enumerate(comma_groups(row[1:-1])):
+    for row in cut_at_commas(tokens[1:]):
+        values = in_parentheses(row)
+        for place, value in enumerate(cut_at_commas(values) if values else ()):
             if len(value) == 1 and value[0].upper == "DEFAULT":
                 found.append((place, value[0].span))
     return tuple(found)

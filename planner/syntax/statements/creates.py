@@ -11,7 +11,7 @@ from ctsql.planner.syntax.statements.options import task_options, view_options
 from ctsql.planner.syntax.statements.short_forms import compiled, read_flow, read_task_form
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, end_of, span_of
 
 _KNOWN = (
     "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE", "OR", "TEMPORARY",
@@ -235,13 +235,11 @@ def _task(tokens: Tokens) -> st.CreateContinualTask:
     )
     written = (outputs[0].target if outputs else header.target).span.text
     options = task_options(header.options)
-    last = tokens[-1]
-    end = Span(last.source, last.stop, last.stop)
     return st.CreateContinualTask(
         span=span_of(tokens),
         target=header.target,
         inputs=header.inputs,
-        body=read_body(tokens[header.stop :], end, written),
+        body=read_body(tokens[header.stop :], end_of(tokens), written),
         body_span=span_of(tokens[header.stop :]),
         as_span=tokens[header.stop - 1].span,
         options_span=header.options_span,

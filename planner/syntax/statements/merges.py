@@ -11,13 +11,12 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.assignments import (
     assigned_without,
     checked,
-    comma_groups,
     read_assignments,
     read_value,
 )
 from ctsql.planner.syntax.tokens.sqltext import analyse, targeted, with_prefixes, without
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, cut_at_commas, end_of, span_of
 
 _CLAUSES = "WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE"
 _ALLOWED = {
@@ -58,9 +57,8 @@ def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
     if not on:
         cursor.fail("a condition")
     if not starts:
-        last = tokens[-1]
-        end = Span(last.source, last.stop, last.stop)
-        raise syntax_error(end, f"found the end of the statement, expected {_CLAUSES}")
+        message = f"found the end of the statement, expected {_CLAUSES}"
+        raise syntax_error(end_of(tokens), message)
     names = (alias or target.parts[-1],)
     cuts = (*target.column_prefixes, *prefixes)
     bounds = [*starts, len(rest)]
@@ -209,7 +207,7 @@ def _insert(cursor: Cursor, names: tuple[str, ...]) -> tuple[st.Assignment, ...]
 def _group(cursor: Cursor, what: str) -> list[Tokens]:
     if not cursor.at("("):
         cursor.fail(what)
-    return list(comma_groups(cursor.group()))
+    return cut_at_commas(cursor.group())
 
 
 def _check_reachable(clauses: tuple[st.WhenClause, ...]) -> None:

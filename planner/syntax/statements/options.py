@@ -9,7 +9,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Option
 from ctsql.planner.syntax.statements.refreshes import POLICY, refresh_option
 from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, groups, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, cut_at_commas, span_of
 
 TASK_OPTIONS = ("SNAPSHOT", "ON ERROR", "ITERATIONS", "TRIM EVERY", "COALESCE")
 INTERVAL_MS_MIN = 1_000
@@ -92,14 +92,13 @@ def _not_null(group: Tokens) -> list[Option]:
     return [Option(name=NOT_NULL, value=n.text, span=span, value_span=n.span) for n in names]
 
 
-def _all_groups(clauses: Iterable[Tokens]) -> list[list[Token]]:
-    found: list[list[Token]] = []
+def _all_groups(clauses: Iterable[Tokens]) -> list[Tokens]:
+    found: list[Tokens] = []
     for clause in clauses:
-        made = groups(clause, ",")
-        for group in made:
-            if not group and clause:
+        for group in cut_at_commas(clause) if clause else ():
+            if not group:
                 raise syntax_error(clause[0].span, "an option is missing in WITH (...)")
-        found.extend(group for group in made if group)
+            found.append(group)
     return found
 
 

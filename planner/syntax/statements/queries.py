@@ -2,12 +2,19 @@
 
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Dml, Instant, RelationRef, Select
-from ctsql.planner.syntax.tokens.sqltext import analyse, targeted
+from ctsql.planner.syntax.tokens.sqltext import TIME_TRAVEL, analyse, targeted
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, at_depth_0, span_of
+from ctsql.planner.syntax.tokens.tokenizer import (
+    Kind,
+    Token,
+    Tokens,
+    at_depth_0,
+    span_of,
+    upper_at,
+    words_are,
+)
 
 DML_VERBS = ("INSERT", "UPDATE", "DELETE", "MERGE")
-_TIME_TRAVEL = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
 # What may follow a column that was given the alias "of".
 _BEHIND_ALIAS = (
     ",", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT",
@@ -19,7 +26,7 @@ _AS_OF_HINT = "AS OF takes milliseconds since 1970 or a timestamp in quotes."
 def read_query(tokens: Tokens) -> Select | Dml:
     """Read a query, or a DML statement that begins with WITH."""
     for index, token in at_depth_0(tokens):
-        behind_cte = index > 0 and tokens[index - 1].upper == ")"
+        behind_cte = upper_at(tokens, index - 1) == ")"
         if tokens[0].upper == "WITH" and token.upper in DML_VERBS and behind_cte:
             return read_dml(tokens, start=index)
     place = _as_of(tokens)
@@ -39,9 +46,9 @@ def read_query(tokens: Tokens) -> Select | Dml:
 
 def _is_as_of(tokens: Tokens, index: int) -> bool:
     """AS OF with a time behind it, not an alias and not Spark's own clause."""
-    if [t.upper for t in tokens[index : index + 2]] != ["AS", "OF"]:
+    if not words_are(tokens, index, "AS", "OF"):
         return False
-    if index and tokens[index - 1].upper in _TIME_TRAVEL:
+    if upper_at(tokens, index - 1) in TIME_TRAVEL:
         return False
     behind = tokens[index + 2] if index + 2 < len(tokens) else None
     return behind is not None and behind.upper not in (*_BEHIND_ALIAS, ")")

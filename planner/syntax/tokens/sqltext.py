@@ -38,7 +38,7 @@ from ctsql.planner.syntax.tokens.tokenizer import (
 
 Form = Literal["query", "predicate", "statement", "ctes"]
 
-_TIME_TRAVEL = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
+TIME_TRAVEL = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
 _CHANGES = {kind.name: kind for kind in ChangeKind}
 _HIDING = ("IDENTIFIER", "STREAM")
 _AS_OF_HINT = "Type SELECT ... AS OF <time> at the end of the query: all is read as of that time."
@@ -150,12 +150,12 @@ def _chains(tokens: Tokens) -> Iterator[list[Token]]:
 
 def _refuse_time_travel(tokens: Tokens) -> None:
     for index, token in enumerate(tokens[:-1]):
-        if token.upper in _TIME_TRAVEL and words_are(tokens, index + 1, ("AS", "OF")):
+        if token.upper in TIME_TRAVEL and words_are(tokens, index + 1, "AS", "OF"):
             span = Span(token.source, token.start, tokens[index + 2].stop)
             what = "reading one relation at another time"
             raise not_supported(span, what, hint=_AS_OF_HINT)
         behind = tokens[index + 2] if index + 2 < len(tokens) else None
-        if behind is None or not words_are(tokens, index, ("AS", "OF")):
+        if behind is None or not words_are(tokens, index, "AS", "OF"):
             continue
         if behind.kind in (Kind.NUMBER, Kind.STRING) or behind.upper == "TIMESTAMP":
             span = Span(token.source, token.start, behind.stop)

@@ -8,7 +8,16 @@ from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax.ast import RelationRef
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, closing, span_of
+from ctsql.planner.syntax.tokens.tokenizer import (
+    Kind,
+    Token,
+    Tokens,
+    closing,
+    end_of,
+    span_of,
+    upper_at,
+    words_are,
+)
 
 MAX_NAME_PARTS = 2
 
@@ -86,16 +95,15 @@ class Cursor:
         """The next token's span; at the end, the empty span behind the last token."""
         if self.current is not None:
             return self.current.span
-        return Span(self.source, self.tokens[-1].stop, self.tokens[-1].stop)
+        return end_of(self.tokens)
 
     def upper(self, ahead: int = 0) -> str:
         """Return the token so many ahead as keywords are compared; empty at the end."""
-        index = self.position + ahead
-        return self.tokens[index].upper if index < len(self.tokens) else ""
+        return upper_at(self.tokens, self.position + ahead)
 
     def at(self, *words: str) -> bool:
         """Whether these words come next."""
-        return all(self.upper(ahead) == word for ahead, word in enumerate(words))
+        return words_are(self.tokens, self.position, *words)
 
     def accept(self, *words: str) -> bool:
         """Read these words if they come next, all or none."""

@@ -92,7 +92,7 @@ _PIECE = re.compile(
 )
 _LINE_COMMENT = re.compile(r"--(?:\\\n|[^\r\n])*")
 _OPERATORS = ("<<", ">>", ">>>", "!<", "!>")
-_GENERICS = ("ARRAY", "MAP", "STRUCT")
+GENERIC_TYPES = ("ARRAY", "MAP", "STRUCT")
 _BAD_HEX = re.compile(r"\b[xX](?:'[^']*'|\"[^\"]*\")|\b0x[0-9a-z]*", re.IGNORECASE)
 
 
@@ -292,46 +292,61 @@ def closing(tokens: Tokens, opening: int) -> int:
     return len(tokens)
 
 
-def at_depth_0(tokens: Tokens) -> Iterator[tuple[int, Token]]:
-    """The tokens outside every parenthesis, with their indexes; parentheses left out."""
+def in_parentheses(tokens: Tokens) -> Tokens | None:
+    """The tokens inside the parentheses that hold all of them; None if there is no such pair."""
+    is_whole = upper_at(tokens, 0) == "(" and closing(tokens, 0) == len(tokens) - 1
+    return tokens[1:-1] if is_whole else None
+
+
+def at_depth_0(
+    tokens: Tokens, start: int = 0, *, brackets: bool = False
+) -> Iterator[tuple[int, Token]]:
+    """The tokens outside parentheses (and brackets), with their indexes; these left out."""
+    steps = {"(": 1, ")": -1} | ({"[": 1, "]": -1} if brackets else {})
     depth = 0
-    for index, token in enumerate(tokens):
-        if token.upper == "(":
-            depth += 1
-        elif token.upper == ")":
-            depth -= 1
-        elif depth == 0:
-            yield index, token
+    for index in range(start, len(tokens)):
+        step = steps.get(tokens[index].upper, 0)
+        depth += step
+        if step == 0 and depth == 0:
+            yield index, tokens[index]
 
 
-def groups(tokens: Tokens, separator: str, *, are_columns: bool = False) -> list[list[Token]]:
-    """The tokens cut at a separator that stands outside parentheses, brackets and types.
+def cut_at_commas(tokens: Tokens, *, are_columns: bool = False) -> list[Tokens]:
+    """Cut tokens at the commas outside parentheses, brackets and types.
 
     Args:
         are_columns: they are names with types; else expressions, where a type stands behind
             ``::`` and another ``<`` compares.
 
     Returns:
-        at least one group; a group between two separators can be empty.
+        at least one group; a group between two commas can be empty.
     """
-    found: list[list[Token]] = [[]]
-    depth = angles = 0
+    found: list[Tokens] = []
+    begin = depth = angles = 0
     for index, token in enumerate(tokens):
         symbol = token.upper
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(symbol, 0)
-        if symbol == "<" and index and tokens[index - 1].upper in _GENERICS:
-            before = tokens[index - 2].upper if index > 1 else ""
+        if symbol == "<" and upper_at(tokens, index - 1) in GENERIC_TYPES:
+            before = upper_at(tokens, index - 2)
             angles += are_columns or angles > 0 or before in ("::", "AS")
         elif angles and set(symbol) == {">"}:
             angles = max(angles - len(symbol), 0)
-        if symbol == separator and depth == 0 and angles == 0:
-            found.append([])
-        else:
-            found[-1].append(token)
-    return found
+        if symbol == "," and depth == 0 and angles == 0:
+            found.append(tokens[begin:index])
+            begin = index + 1
+    return [*found, tokens[begin:]]
 
 
-def words_are(tokens: Tokens, index: int, words: Iterable[str]) -> bool:
+def upper_at(tokens: Tokens, index: int) -> str:
+    """The token at an index as keywords are compared; empty before the first and at the end."""
+    return tokens[index].upper if 0 <= index < len(tokens) else ""
+
+
+def words_are(tokens: Tokens, index: int, *words: str) -> bool:
     """Whether these words stand at an index."""
-    wanted = tuple(words)
-    return tuple(t.upper for t in tokens[index : index + len(wanted)]) == wanted
+    return all(upper_at(tokens, index + i) == word for i, word in enumerate(words))
+
+
+def end_of(tokens: Tokens) -> Span:
+    """The empty span behind the last token."""
+    return Span(tokens[-1].source, tokens[-1].stop, tokens[-1].stop)
