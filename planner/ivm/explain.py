@@ -4,7 +4,6 @@ No numbers of columns, nothing that differs between two runs: EXPLAIN prints it,
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
 from ctsql.planner.ivm.algebra import nodes as alg
@@ -28,7 +27,7 @@ def explain(
     if isinstance(plan, NoChangePlan):
         return f"recompute and compare: {told(plan.reason)}"
     lines = [headline]
-    _walk(plan.query, 1, _Applied(plan.applied(), told), lines)
+    _walk(plan.query, 1, plan.applied(), told, lines)
     if plan.kept_state is not None:
         kept, need = plan.kept_state
         lines.append(f"state table, kept {need.value}: {', '.join(kept.columns)}")
@@ -37,26 +36,26 @@ def explain(
     return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True)
-class _Applied:
-    rules: Mapping[alg.Node, Applied]
-    told: Telling
-
-
-def _walk(node: alg.Node, depth: int, applied: _Applied, lines: list[str]) -> None:
-    found = applied.rules.get(node)
+def _walk(
+    node: alg.Node,
+    depth: int,
+    rules: Mapping[alg.Node, Applied],
+    told: Telling,
+    lines: list[str],
+) -> None:
+    found = rules.get(node)
     text = label(node)
     if found is not None:
         text += f"  [{found.rule}]"
         if found.note is not None:
-            text += f" {applied.told(found.note)}"
+            text += f" {told(found.note)}"
     lines.append("  " * depth + text)
     for child in inputs(node):
-        _walk(child, depth + 1, applied, lines)
+        _walk(child, depth + 1, rules, told, lines)
     for expr in expressions(node):
         for subquery in subqueries(expr):
             lines.append("  " * (depth + 1) + f"Subquery ({subquery.kind.value})")
-            _walk(subquery.node, depth + 2, applied, lines)
+            _walk(subquery.node, depth + 2, rules, told, lines)
 
 
 def label(node: alg.Node) -> str:

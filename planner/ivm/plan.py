@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from ctsql.planner.ivm.algebra.nodes import (
     DIFF,
     Aggregate,
-    Col,
     Node,
     Scan,
 )
@@ -172,14 +171,9 @@ class ChangePlan:
         if top is None or (self.inexact is None and None in top.places):
             return None  # the signed change knows the keys better
         changes = self._changes(changed)
-        doubtful = None
-        found = desired = None
-        if add and self.inexact is None:
-            found = added_rows(top, self.query, self.columns, changes)
-        if found is not None:
-            desired, doubtful = found
-        else:
-            desired = desired_rows(top, changes)
+        is_added = add and self.inexact is None
+        added = added_rows(top, self.query, self.columns, changes) if is_added else None
+        desired, doubtful = added or (desired_rows(top, changes), None)
         if desired is None:
             return None
         node, step, places = desired
@@ -217,7 +211,7 @@ class ChangePlan:
         """The text that fills a state table from all rows."""
         node, state = self._aggregate(number)
         made = initial(node, state, _above(self.query))
-        return _text(made, made.columns, state.names)
+        return Text(node=made, columns=made.columns, names=state.names)
 
     def of_state(self, number: int) -> Text:
         """The text of all rows of the view, from a state table that holds all groups."""
@@ -252,40 +246,26 @@ class ChangePlan:
     # ---- parts
 
     def _changes(self, changed: Collection[str], states: Collection[int] = ()) -> DeltaDerivation:
-        numbers = {n: s.number for n, s in self._aggregates() if s.number in states}
+        tables = state_tables(self.query)
+        numbers = {n: s.number for n, s in tables if s.number in states}
         return DeltaDerivation(changed, _above(self.query), change, numbers.get)
 
-    def _aggregates(self) -> list[tuple[Aggregate, State]]:
-        return state_tables(self.query)
-
     def _aggregate(self, number: int) -> tuple[Aggregate, State]:
-        for node, state in self._aggregates():
-            if state.number == number:
-                return node, state
-        raise KeyError(number)
+        return {s.number: (n, s) for n, s in state_tables(self.query)}[number]
 
     def _final(self, node: Node, *, signed: bool) -> Text:
         names = (*self.columns, DIFF.sql) if signed else self.columns
         columns = (*self.query.columns, DIFF) if signed else self.query.columns
-        return _text(node, columns, names)
-
-
-def _text(node: Node, cols: Sequence[Col], names: Sequence[str]) -> Text:
-    return Text(node=node, columns=tuple(cols), names=tuple(names))
+        return Text(node=node, columns=columns, names=names)
 
 
 def _whole(node: Node) -> Text:
-    return _text(node, node.columns, [c.sql for c in node.columns])
+    return Text(node=node, columns=node.columns, names=tuple(c.sql for c in node.columns))
 
 
 def _steps(changes: DeltaDerivation) -> tuple[StepText, ...]:
     return tuple(
-        StepText(
-            name=s.name,
-            role=s.role,
-            rows=_whole(s.node),
-            must_be_stored=s.must_be_stored,
-        )
+        StepText(name=s.name, role=s.role, rows=_whole(s.node), must_be_stored=s.must_be_stored)
         for s in changes.steps
     )
 
@@ -318,8 +298,7 @@ def change_plan(
     reason = None
     if blocked:
         top, limit = keyed_top(node), limit_top(node)
-        kept = [top.operator] if top is not None else []
-        kept += [limit] if limit is not None else []
+        kept = (None if top is None else top.operator, limit)
         refused = [why for below, why in blocked if below not in kept]
         if refused or len(blocked) > 1:
             return NoChangePlan((refused or [why for _, why in blocked])[0])

@@ -1,7 +1,7 @@
 """Walks over plans: which columns, tables and subqueries are in them, and copies with changes."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ctsql.planner.ivm.algebra.nodes import (
@@ -11,9 +11,11 @@ from ctsql.planner.ivm.algebra.nodes import (
     Expr,
     Node,
     Order,
+    Project,
     Projection,
     Scan,
     Subquery,
+    UnionAll,
     UnionInput,
     Version,
 )
@@ -63,7 +65,7 @@ def subqueries(expr: Expr) -> Iterator[Subquery]:
 
 def has_subquery(node: Node) -> bool:
     """Whether an expression of the node itself has a subquery."""
-    return any(True for expr in expressions(node) for _ in subqueries(expr))
+    return any(any(subqueries(expr)) for expr in expressions(node))
 
 
 def descend(node: Node) -> Iterator[Node]:
@@ -177,6 +179,18 @@ def at(node: Node, version: Version, only: Collection[str]) -> Node:
 def pass_through(columns: tuple[Col, ...]) -> tuple[Projection, ...]:
     """Items that pass columns on as they are."""
     return tuple(Projection(Expr.of(col), col) for col in columns)
+
+
+def rename(node: Node, columns: Iterable[Col], made: Iterable[Col]) -> Project:
+    """The node's rows with some of its columns, each under another number."""
+    pairs = zip(columns, made, strict=True)
+    return Project(child=node, items=tuple(Projection(Expr.of(c), to) for c, to in pairs))
+
+
+def union_all(nodes: Sequence[Node], columns: tuple[Col, ...]) -> UnionAll:
+    """The rows of all nodes; the columns of each fill the result's, in order."""
+    branches = tuple(UnionInput(node=node, cols=node.columns) for node in nodes)
+    return UnionAll(branches=branches, columns=columns)
 
 
 def equality(expr: Expr) -> tuple[Col, Col] | None:

@@ -90,7 +90,6 @@ class SetText:
 class QueryText:
     """A query with what stands around its body."""
 
-    tokens: Tokens
     ctes: tuple[CteText, ...]
     body: "BodyText"
     order: tuple[Tokens, ...]
@@ -130,7 +129,6 @@ def read_query(tokens: Tokens) -> QueryText:
             raise Refused("CLAUSE_UNSUPPORTED", span_of(segments[-1]))
     order = tail.get("ORDER BY", ())
     return QueryText(
-        tokens=tokens,
         ctes=ctes,
         body=_folded(bodies, operators),
         order=tuple(cut_at_commas(order)) if order else (),

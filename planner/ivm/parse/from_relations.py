@@ -144,7 +144,7 @@ class Relations:
         if fold(source.generator[0].text) not in spark_functions.GENERATORS:
             raise Refused("FUNCTION_UNKNOWN", source.generator[0].span)
         generator = self.expressions.build_generator(source.generator, inner)
-        if any(True for _ in subqueries(generator)):
+        if any(subqueries(generator)):
             raise Refused("SUBQUERY_PLACE", span_of(source.generator))
         made = self._generated_columns(source.generator, generator, source.columns)
         node = Generate(child=below.node, generator=generator, is_outer=source.is_outer, made=made)
@@ -171,7 +171,7 @@ class Relations:
             for piece in (conjuncts(source.on) if source.on else ())
         )
         conditions += tuple(Expr.of(a, "=", b) for _, a, b in shared)
-        if any(True for c in conditions for _ in subqueries(c)):
+        if any(any(subqueries(c)) for c in conditions):
             raise Refused("SUBQUERY_PLACE", span_of(source.on))
         if isinstance(right_source, from_clause.QuerySource) and right_source.is_lateral:
             return self._lateral(source, left, right, conditions)
@@ -271,7 +271,7 @@ def filtered(node: Node, predicates: Sequence[Expr]) -> Node:
     columns = set(node.columns)
     held = []
     for predicate in predicates:
-        if any(True for _ in subqueries(predicate)) or not used(predicate) <= columns:
+        if any(subqueries(predicate)) or not used(predicate) <= columns:
             held.append(predicate)
         else:
             node = _pushed(node, predicate)

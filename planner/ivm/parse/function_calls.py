@@ -52,7 +52,7 @@ def aggregate_call(
     """
     name = fold(tokens[0].text)
     inside = expressions.build_piece(tokens[1:], scope)
-    if any(True for _ in subqueries(inside)):
+    if any(subqueries(inside)):
         raise Refused("SUBQUERY_PLACE", span_of(tokens))
     expr = Expr((typed(tokens[0]), *inside.parts), span_of(tokens))
     argument = _argument(tokens, expressions, scope)
@@ -116,7 +116,7 @@ def window_draft(
     )
     frame = tuple(typed(t) for t in sections["FRAME"])
     everything = (call, *partition, *(o.expr for o in order))
-    if any(True for e in everything for _ in subqueries(e)):
+    if any(any(subqueries(e)) for e in everything):
         raise Refused("SUBQUERY_PLACE", span_of(tokens))
     return WindowDraft(fold(tokens[0].text), call, partition, order, frame)
 

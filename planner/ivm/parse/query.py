@@ -18,12 +18,10 @@ from ctsql.planner.ivm.algebra.nodes import (
     Projection,
     Scan,
     SetOperation,
-    UnionAll,
-    UnionInput,
     Values,
 )
 from ctsql.planner.ivm.algebra.reasons import Refused
-from ctsql.planner.ivm.algebra.traversal import pass_through
+from ctsql.planner.ivm.algebra.traversal import pass_through, union_all
 from ctsql.planner.ivm.parse.clauses import (
     BodyText,
     CteText,
@@ -222,8 +220,7 @@ class Compiler:
             self.fresh(name, _wider(a, b))
             for name, a, b in zip(names, left.columns, right.columns, strict=True)
         )
-        branches = tuple(UnionInput(node=n, cols=n.columns) for n in (left, right))
-        union = UnionAll(branches=branches, columns=columns)
+        union = union_all([left, right], columns)
         return (union if text.is_all else Distinct(child=union)), names
 
 

@@ -242,7 +242,7 @@ class Block:
             else None
         )
         exprs = grouping.keys if grouping else ()
-        if any(True for e in exprs for _ in subqueries(e)):
+        if any(any(subqueries(e)) for e in exprs):
             raise Refused("SUBQUERY_PLACE", span_of(self.text.group))
         for expr in exprs:
             if "map<" in type_of(expr).lower():

@@ -57,7 +57,7 @@ def correlation_core(node: Node) -> Core | None:
             return None if below is None else _filter(node, below, around)
         case Project():
             below = correlation_core(node.child)
-            if below is None or any(True for i in node.items for _ in subqueries(i.expr)):
+            if below is None or any(any(subqueries(i.expr)) for i in node.items):
                 return None
             plain = {i.col: i.expr.column for i in node.items}
             traced = {c: below.traced[s] for c, s in plain.items() if s in below.traced and s}
@@ -85,7 +85,7 @@ def _filter(node: Filter, below: Core, around: frozenset[Col]) -> Core | None:
         if not columns & around and columns <= set(below.node.columns):
             kept.append(predicate)
             continue
-        if any(True for _ in subqueries(predicate)):
+        if any(subqueries(predicate)):
             return None
         equal = equality(predicate)
         for outer, inner in (equal, equal[::-1]) if equal else ():

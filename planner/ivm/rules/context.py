@@ -11,17 +11,14 @@ from ctsql.planner.ivm.algebra.nodes import (
     Col,
     ConstantDiff,
     Distinct,
-    Expr,
     Node,
-    Project,
-    Projection,
     Step,
     UnionAll,
     UnionInput,
     Version,
 )
 from ctsql.planner.ivm.algebra.reasons import Reason
-from ctsql.planner.ivm.algebra.traversal import at, tables
+from ctsql.planner.ivm.algebra.traversal import at, rename, tables, union_all
 
 
 class StepRole(Enum):
@@ -80,7 +77,7 @@ class DeltaDerivation:
         changed: Collection[str],
         numbers: Iterator[int],
         rule: Callable[[Node, "DeltaDerivation"], Node | None],
-        state: Callable[[Aggregate], int | None] = lambda _: None,
+        state: Callable[[Aggregate], int | None],
     ) -> None:
         self.changed = frozenset(changed)
         self.numbers = numbers
@@ -142,17 +139,8 @@ class DeltaDerivation:
     ) -> tuple[Step, tuple[Col, ...]]:
         """The distinct values of some columns, of several changes together."""
         made = tuple(Col(-1 - i, "key") for i in range(len(changes[0][1])))
-        branches = tuple(
-            UnionInput(
-                node=Project(
-                    child=change,
-                    items=tuple(Projection(Expr.of(c), k) for c, k in zip(cols, made, strict=True)),
-                ),
-                cols=made,
-            )
-            for change, cols in changes
-        )
-        rows = branches[0].node if len(branches) == 1 else UnionAll(branches=branches, columns=made)
+        branches = [rename(change, cols, made) for change, cols in changes]
+        rows = branches[0] if len(branches) == 1 else union_all(branches, made)
         return self.step(StepRole.KEYS, Distinct(child=rows)), made
 
     def note(self, operator: Node, rule: str, code: str | None = None) -> None:
@@ -162,16 +150,11 @@ class DeltaDerivation:
             self.applied[operator] = Applied(operator=operator, rule=rule, note=note)
 
 
-def signed_columns(columns: Sequence[Col]) -> tuple[Col, ...]:
-    """The columns, then the diff."""
-    return (*columns, DIFF)
-
-
 def sum_of_deltas(changes: Sequence[Node], columns: Sequence[Col]) -> Node | None:
     """The sum of signed changes; None of none."""
     if not changes:
         return None
-    cols = signed_columns(columns)
+    cols = (*columns, DIFF)
     branches = tuple(UnionInput(node=change, cols=cols) for change in changes)
     return changes[0] if len(changes) == 1 else UnionAll(branches=branches, columns=cols)
 

@@ -44,10 +44,9 @@ from ctsql.planner.ivm.algebra.nodes import (
     Step,
     StoredGroups,
     UnionAll,
-    UnionInput,
 )
 from ctsql.planner.ivm.algebra.spark_functions import AVERAGES
-from ctsql.planner.ivm.algebra.traversal import pass_through
+from ctsql.planner.ivm.algebra.traversal import pass_through, union_all
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
 from ctsql.planner.ivm.rules.context import (
     DeltaDerivation,
@@ -188,9 +187,7 @@ def all_groups(node: Aggregate, changes: DeltaDerivation) -> Node | None:
             right=keys,
             conditions=tuple(Expr.of(a, "<=>", b) for a, b in equal),
         )
-        branches = (UnionInput(node=others, cols=columns), UnionInput(node=rows, cols=rows.columns))
-        made = tuple(changes.fresh(c.name) for c in columns)
-        rows = UnionAll(branches=branches, columns=made)
+        rows = union_all([others, rows], tuple(changes.fresh(c.name) for c in columns))
     return _result(node, state, rows)
 
 
@@ -275,13 +272,7 @@ def _merged(
             mine.append(Projection(Expr.of(stored.columns[total]), changes.fresh("")))
             mine.append(Projection(Expr.of("NULL"), changes.fresh("")))
     before = Project(child=stored, items=tuple(mine))
-    both = UnionAll(
-        branches=(
-            UnionInput(node=change, cols=change.columns),
-            UnionInput(node=before, cols=before.columns),
-        ),
-        columns=tuple(changes.fresh("") for _ in before.columns),
-    )
+    both = union_all([change, before], tuple(changes.fresh("") for _ in before.columns))
     return _added(state, both, len(node.keys), changes)
 
 

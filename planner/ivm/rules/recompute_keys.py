@@ -16,7 +16,7 @@ Source: Palpanas et al., Incremental Maintenance for Non-Distributive Aggregate 
 2002); Snowflake's dynamic tables recompute changed groups and partitions likewise.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ctsql.planner.ivm.algebra.nodes import (
@@ -33,9 +33,9 @@ from ctsql.planner.ivm.algebra.nodes import (
     SetOperation,
     Step,
     UnionAll,
-    UnionInput,
     Window,
 )
+from ctsql.planner.ivm.algebra.traversal import union_all
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
 from ctsql.planner.ivm.rules.context import DeltaDerivation, replacement_delta, sum_of_deltas
 
@@ -43,45 +43,62 @@ RULE = "affected keys"
 NO_KEY = "whole, before and after"
 
 
-def change_aggregate(node: Aggregate, changes: DeltaDerivation) -> Node | None:
-    """The change of GROUP BY, by recomputing the affected groups."""
-    if node.sets is not None:
-        changes.note(node, "sum over the grouping sets")
-        return changes.of(by_sets(node, changes))
-    keys = tuple(k.source for k in node.keys)
-    changes.note(node, RULE if keys else NO_KEY, None if keys else "GLOBAL_AGGREGATE")
-    return _change([node.child], [keys], lambda below: replace(node, child=below[0]), changes)
+Keyed = Aggregate | Distinct | SetOperation | Window
+"""Operators that can be computed key by key."""
+
+_WITHOUT_KEY = {
+    Aggregate: "GLOBAL_AGGREGATE",
+    Window: "WINDOW_WITHOUT_PARTITION",
+    Limit: "LIMIT_FROM_ALL_ROWS",
+}
 
 
-def change_distinct(node: Distinct, changes: DeltaDerivation) -> Node | None:
-    """The change of DISTINCT."""
-    changes.note(node, RULE)
-    child = node.child
-    return _change([child], [child.columns], lambda below: Distinct(child=below[0]), changes)
+def change_grouping_sets(node: Aggregate, changes: DeltaDerivation) -> Node | None:
+    """The change of GROUPING SETS, ROLLUP and CUBE."""
+    changes.note(node, "sum over the grouping sets")
+    return changes.of(_by_sets(node, changes))
 
 
-def change_set_operation(node: SetOperation, changes: DeltaDerivation) -> Node | None:
-    """The change of INTERSECT [ALL] and EXCEPT [ALL]."""
-    changes.note(node, RULE)
-    return _change(
-        [node.left, node.right],
-        [node.left.columns, node.right.columns],
-        lambda below: replace(node, left=below[0], right=below[1]),
-        changes,
-    )
+def change_by_keys(node: Keyed | Limit, changes: DeltaDerivation) -> Node | None:
+    """The change of an operator, by recomputing it for the affected keys.
+
+    That the order of a LIMIT is total has been checked.
+    """
+    children, keys = inputs_and_keys(node)
+    before = [changes.old(child) for child in children]
+    if keys[0]:
+        changes.note(node, RULE)
+        found = affected_keys(children, keys, changes)
+        if found is None:
+            return None
+        children = restrict_all(children, keys, *found)
+        before = restrict_all(before, keys, *found)
+    else:
+        changes.note(node, NO_KEY, _WITHOUT_KEY[type(node)])
+    delta = replacement_delta(replace_inputs(node, children), replace_inputs(node, before))
+    return sum_of_deltas(delta, node.columns)
 
 
-def change_window(node: Window, changes: DeltaDerivation) -> Node | None:
-    """The change of window functions."""
-    keys = node.keys
-    changes.note(node, RULE if keys else NO_KEY, None if keys else "WINDOW_WITHOUT_PARTITION")
-    return _change([node.child], [keys], lambda below: replace(node, child=below[0]), changes)
+def inputs_and_keys(node: Keyed | Limit) -> tuple[list[Node], list[Sequence[Col]]]:
+    """The inputs of an operator, and the key columns of each."""
+    match node:
+        case Aggregate():
+            return [node.child], [[k.source for k in node.keys]]
+        case Window():
+            return [node.child], [node.keys]
+        case Distinct():
+            return [node.child], [node.child.columns]
+        case SetOperation():
+            return [node.left, node.right], [node.left.columns, node.right.columns]
+        case Limit():
+            return [node.child], [()]
 
 
-def change_limit(node: Limit, changes: DeltaDerivation) -> Node | None:
-    """The change of ORDER BY .. LIMIT; that the order is total has been checked."""
-    changes.note(node, NO_KEY, "LIMIT_FROM_ALL_ROWS")
-    return _change([node.child], [()], lambda below: replace(node, child=below[0]), changes)
+def replace_inputs(node: Keyed | Limit, inputs: Sequence[Node]) -> Node:
+    """The operator over other inputs."""
+    if isinstance(node, SetOperation):
+        return replace(node, left=inputs[0], right=inputs[1])
+    return replace(node, child=inputs[0])
 
 
 def affected_keys(
@@ -106,36 +123,15 @@ def restrict_all(
     ]
 
 
-def _change(
-    children: Sequence[Node],
-    keys: Sequence[Sequence[Col]],
-    rebuild: Callable[[Sequence[Node]], Node],
-    changes: DeltaDerivation,
-) -> Node | None:
-    before = [changes.old(child) for child in children]
-    if not keys[0]:
-        new, old = rebuild(children), rebuild(before)
-        return sum_of_deltas(replacement_delta(new, old), new.columns)
-    found = affected_keys(children, keys, changes)
-    if found is None:
-        return None
-    new = rebuild(restrict_all(children, keys, *found))
-    old = rebuild(restrict_all(before, keys, *found))
-    return sum_of_deltas(replacement_delta(new, old), new.columns)
-
-
-def by_sets(node: Aggregate, changes: DeltaDerivation) -> UnionAll:
+def _by_sets(node: Aggregate, changes: DeltaDerivation) -> UnionAll:
     """GROUPING SETS as a UNION ALL of plain groupings, in the columns of the original.
 
     Of several sets, the one without columns gives no row for no input in Spark, while a
     GROUP BY without columns gives one.
     """
     sets = node.sets or ()
-    branches = tuple(
-        UnionInput(node=branch, cols=branch.columns)
-        for branch in (_one_set(node, one, len(sets) == 1, changes) for one in sets)
-    )
-    return UnionAll(branches=branches, columns=node.columns)
+    branches = [_one_set(node, one, len(sets) == 1, changes) for one in sets]
+    return union_all(branches, node.columns)
 
 
 def _one_set(

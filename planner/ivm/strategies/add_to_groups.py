@@ -34,14 +34,12 @@ from ctsql.planner.ivm.algebra.nodes import (
     Projection,
     Step,
     StoredGroups,
-    UnionAll,
-    UnionInput,
 )
-from ctsql.planner.ivm.algebra.traversal import pass_through
+from ctsql.planner.ivm.algebra.traversal import pass_through, rename, union_all
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
 from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole
 from ctsql.planner.ivm.rules.counting import State, change_groups, state_of
-from ctsql.planner.ivm.strategies.stored_view import KeyedTop, place_of
+from ctsql.planner.ivm.strategies.stored_view import KeyedTop, place_of, put_above
 
 _ADDED = ("count", "sum")
 
@@ -108,15 +106,9 @@ def added_rows(
     rows = changes.step(StepRole.ROWS, flagged, must_be_stored=True)
     doubtful = Filter(child=rows, predicates=(Expr.of(flag, "=", "1"),))
     found = _together(groups, rows, flag, doubtful, changes)
-    for one in reversed(top.above):
-        found = _over(one, found)
+    found = put_above(top.above, found)
     places = [place for place in top.places if place is not None]
     return (found, keys, tuple(zip(places, key_names, strict=True))), doubtful
-
-
-def _over(one: Node, below: Node) -> Node:
-    assert isinstance(one, Project)  # _shown asked
-    return Project(child=below, items=one.items)
 
 
 def _places_shown(top: KeyedTop, query: Node) -> tuple[int, ...] | None:
@@ -216,16 +208,9 @@ def _together(
     certain = Filter(child=rows, predicates=(Expr.of(flag, "=", "0"), *groups.remains()))
     added = Project(child=certain, items=tuple(groups.values()))
     names = tuple(changes.fresh("key") for _ in node.keys)
-    listed = tuple(Projection(Expr.of(c), n) for c, n in zip(groups.keys, names, strict=True))
-    step = changes.step(StepRole.KEYS, Distinct(child=Project(child=doubtful, items=listed)))
+    step = changes.step(StepRole.KEYS, Distinct(child=rename(doubtful, groups.keys, names)))
     pairs = tuple((k.source, n) for k, n in zip(node.keys, names, strict=True))
     again = Aggregate(
         child=restrict(node.child, step, pairs), keys=node.keys, calls=node.calls, sets=None
     )
-    return UnionAll(
-        branches=(
-            UnionInput(node=added, cols=node.columns),
-            UnionInput(node=again, cols=node.columns),
-        ),
-        columns=node.columns,
-    )
+    return union_all([added, again], node.columns)

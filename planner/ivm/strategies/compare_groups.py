@@ -13,10 +13,8 @@ from typing import Any
 from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
     Col,
-    Expr,
     Node,
     Project,
-    Projection,
     Scan,
     SubqueryKind,
 )
@@ -27,6 +25,7 @@ from ctsql.planner.ivm.algebra.traversal import (
     inputs,
     pass_through,
     rebuild,
+    rename,
     replace_nodes,
     subqueries,
     tables,
@@ -76,7 +75,7 @@ def compared_rows(query: Node, changes: DeltaDerivation) -> Node | None:
     if rows is None:
         raise ValueError("the groups have no state table")
     step = changes.step(StepRole.ALL_GROUPS, rows)
-    made = {place: _from(step, place.columns) for place in places}
+    made = {place: rename(step, step.columns, place.columns) for place in places}
     for place in places:
         changes.note(place, RULE)
     changes.note(query, _TOP_RULE)
@@ -104,12 +103,6 @@ def widened(query: Node, whole: Node) -> Node:
             }
             found = replace_nodes(found, wide)
     return found if compared_groups(found) else query
-
-
-def _from(step: Node, columns: tuple[Col, ...]) -> Project:
-    """The rows of a step, its columns called otherwise."""
-    pairs = zip(step.columns, columns, strict=True)
-    return Project(child=step, items=tuple(Projection(Expr.of(mine), col) for mine, col in pairs))
 
 
 def _numbered_anew(node: Node) -> Node:

@@ -15,13 +15,13 @@ SUM, but not all the counts, needs one only where rows go; one that does not sho
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from ctsql.planner.ivm.algebra.nodes import Aggregate, Filter, Node, Project
-from ctsql.planner.ivm.algebra.traversal import descend, free, has_subquery, tables
+from ctsql.planner.ivm.algebra.nodes import Aggregate, Node
+from ctsql.planner.ivm.algebra.traversal import descend, free, tables
 from ctsql.planner.ivm.rules.context import DeltaDerivation
 from ctsql.planner.ivm.rules.counting import State, all_groups, state_of
 from ctsql.planner.ivm.strategies.add_to_groups import can_add, shows_counts
 from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows
-from ctsql.planner.ivm.strategies.stored_view import keyed_top, limit_top
+from ctsql.planner.ivm.strategies.stored_view import below_filters, keyed_top, limit_top, put_above
 
 
 class StateNeed(Enum):
@@ -77,7 +77,7 @@ def kept_state(query: Node) -> tuple[StatePlan, StateNeed] | None:
     The caller knows that every operator is exact.
     """
     limit = limit_top(query)
-    operator, _ = grouped(query if limit is None else limit.child)
+    operator, _ = below_filters(query if limit is None else limit.child)
     found = dict(state_tables(query))
     compared = compared_groups(query)
     if compared:
@@ -95,15 +95,6 @@ def kept_state(query: Node) -> tuple[StatePlan, StateNeed] | None:
     return StatePlan.of(operator, found[operator]), need
 
 
-def grouped(node: Node) -> tuple[Node, list[Filter | Project]]:
-    """What is below filters and projections, and these, from the top."""
-    above: list[Filter | Project] = []
-    while isinstance(node, Filter | Project) and not has_subquery(node):
-        above.append(node)
-        node = node.child
-    return node, above
-
-
 def chosen_groups(query: Node, changes: DeltaDerivation) -> Node | None:
     """All rows of a query over all groups as their state has them: the first, or those compared.
 
@@ -115,10 +106,8 @@ def chosen_groups(query: Node, changes: DeltaDerivation) -> Node | None:
     limit = limit_top(query)
     if limit is None:
         return None
-    operator, above = grouped(limit.child)
+    operator, above = below_filters(limit.child)
     found = all_groups(operator, changes) if isinstance(operator, Aggregate) else None
     if found is None:
         return None
-    for one in reversed(above):
-        found = replace(one, child=found)
-    return replace(limit, child=found)
+    return replace(limit, child=put_above(above, found))

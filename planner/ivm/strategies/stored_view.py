@@ -35,13 +35,17 @@ from ctsql.planner.ivm.algebra.nodes import (
     SetOperation,
     Step,
     StoredGroups,
-    UnionAll,
-    UnionInput,
     Window,
 )
-from ctsql.planner.ivm.algebra.traversal import has_subquery, pass_through
+from ctsql.planner.ivm.algebra.traversal import has_subquery, pass_through, union_all
 from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole
-from ctsql.planner.ivm.rules.recompute_keys import affected_keys, restrict_all
+from ctsql.planner.ivm.rules.recompute_keys import (
+    Keyed,
+    affected_keys,
+    inputs_and_keys,
+    replace_inputs,
+    restrict_all,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +57,30 @@ class KeyedTop:
             of its keys, which of the view's columns it is; None if none.
     """
 
-    operator: Node
+    operator: Keyed
     above: tuple[Filter | Project, ...]
     places: tuple[int | None, ...]
 
 
+def below_filters(node: Node) -> tuple[Node, tuple[Filter | Project, ...]]:
+    """The node below filters and projections without subqueries, and these, from the top."""
+    above: list[Filter | Project] = []
+    while isinstance(node, Filter | Project) and not has_subquery(node):
+        above.append(node)
+        node = node.child
+    return node, tuple(above)
+
+
+def put_above(above: Sequence[Filter | Project], node: Node) -> Node:
+    """The node with filters and projections above it again."""
+    for one in reversed(above):
+        node = replace(one, child=node)
+    return node
+
+
 def keyed_top(node: Node) -> KeyedTop | None:
     """The topmost operator, if it is local to keys of which the view shows any."""
-    above: list[Filter | Project] = []
-    operator = node
-    while isinstance(operator, Filter | Project) and not has_subquery(operator):
-        above.append(operator)
-        operator = operator.child
+    operator, above = below_filters(node)
     shown: Sequence[Col]
     match operator:
         case Aggregate(sets=None):
@@ -78,7 +94,7 @@ def keyed_top(node: Node) -> KeyedTop | None:
     places = tuple(place_of(col, above, node) for col in shown)
     if all(place is None for place in places):
         return None
-    return KeyedTop(operator, tuple(above), places)
+    return KeyedTop(operator, above, places)
 
 
 def place_of(col: Col, above: Sequence[Filter | Project], top: Node) -> int | None:
@@ -102,42 +118,16 @@ def desired_rows(
         the step. None if nothing changed.
     """
     kept = [i for i, place in enumerate(top.places) if place is not None]
-    children, keys = _inputs(top.operator)
+    children, keys = inputs_and_keys(top.operator)
     chosen = [[cols[i] for i in kept] for cols in keys]
     found = affected_keys(children, chosen, changes)
     if found is None:
         return None
     step, names = found
-    node = _over(top.operator, restrict_all(children, chosen, step, names))
-    for one in reversed(top.above):
-        node = replace(one, child=node)
+    operator = replace_inputs(top.operator, restrict_all(children, chosen, step, names))
+    node = put_above(top.above, operator)
     places = [place for place in top.places if place is not None]
     return node, step, tuple(zip(places, names, strict=True))
-
-
-def _inputs(operator: Node) -> tuple[list[Node], list[Sequence[Col]]]:
-    match operator:
-        case Aggregate():
-            return [operator.child], [[k.source for k in operator.keys]]
-        case Window():
-            return [operator.child], [operator.keys]
-        case Distinct():
-            return [operator.child], [operator.child.columns]
-        case SetOperation():
-            sides: list[Node] = [operator.left, operator.right]
-            return sides, [operator.left.columns, operator.right.columns]
-        case _:
-            raise TypeError(type(operator).__name__)
-
-
-def _over(operator: Node, below: Sequence[Node]) -> Node:
-    match operator:
-        case SetOperation():
-            return replace(operator, left=below[0], right=below[1])
-        case Aggregate() | Window() | Distinct():
-            return replace(operator, child=below[0])
-        case _:
-            raise TypeError(type(operator).__name__)
 
 
 # ---- the first rows
@@ -167,13 +157,8 @@ def first_rows(
     columns = node.columns
     stored = StoredGroups(number=VIEW, names=tuple(names), columns=columns)
     signed = (*columns, DIFF)
-    both = UnionAll(
-        branches=(
-            UnionInput(node=ConstantDiff(child=stored, diff=1), cols=signed),
-            UnionInput(node=Project(child=delta, items=pass_through(signed)), cols=signed),
-        ),
-        columns=signed,
-    )
+    change = Project(child=delta, items=pass_through(signed))
+    both = union_all([ConstantDiff(child=stored, diff=1), change], signed)
     copies = changes.fresh("copies", "bigint")
     total = AggregateCall(expr=Expr.of("sum", "(", DIFF, ")"), col=copies, function="sum")
     keys = tuple(Key(source=c, col=c) for c in columns)

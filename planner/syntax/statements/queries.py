@@ -6,7 +6,6 @@ from ctsql.planner.syntax.tokens.sqltext import TIME_TRAVEL, analyse, targeted
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import (
     Kind,
-    Token,
     Tokens,
     at_depth_0,
     span_of,
@@ -116,10 +115,5 @@ def _insert_target(cursor: Cursor) -> RelationRef:
 
 
 def _aliased(cursor: Cursor, target: RelationRef, tokens: Tokens) -> RelationRef:
-    following: Token | None = cursor.current
-    has_alias = (
-        following is not None
-        and following.is_name
-        and following.upper not in ("SET", "WHERE", "USING")
-    )
+    has_alias = cursor.is_at_name and cursor.upper() not in ("SET", "WHERE", "USING")
     return targeted(target, tokens, aliased=has_alias)

@@ -45,7 +45,7 @@ def read_task_form(tokens: Tokens) -> TaskForm | None:
     cursor.expect("CREATE", "CONTINUAL", "TASK")
     begin = cursor.here.start
     cursor.if_not_exists()
-    if cursor.current is None or not cursor.current.is_name:
+    if not cursor.is_at_name:
         return None
     target = cursor.relation("the task's name")
     if cursor.at("("):

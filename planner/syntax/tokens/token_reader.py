@@ -86,6 +86,11 @@ class Cursor:
         return self.tokens[self.position] if self.position < len(self.tokens) else None
 
     @property
+    def is_at_name(self) -> bool:
+        """Whether an identifier comes next."""
+        return self.current is not None and self.current.is_name
+
+    @property
     def rest(self) -> Tokens:
         """The tokens not read yet."""
         return self.tokens[self.position :]
@@ -133,7 +138,7 @@ class Cursor:
 
     def name(self, what: str) -> Token:
         """Read one identifier."""
-        if self.current is None or not self.current.is_name:
+        if not self.is_at_name:
             self.fail(what)
         return self.take()
 
