@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ctsql.planner.ivm import ChangePlan, Input, Naming, Query
+from ctsql.planner.ivm import ChangePlan, Input, Query
 from ctsql.planner.lowering import Context, Proposal, Sources, lower_view, without_padding
 from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.runtime.delta.diff_writer import stage
@@ -61,4 +61,4 @@ class SparkEngine:
             use: names.known(rows) or names.of(rows, without_padding(rows.frame))
             for use, rows in inputs.items()
         }
-        return SparkRows(self._session.sql(query.sql(Naming.of(named))))
+        return SparkRows(self._session.sql(query.sql(named.__getitem__)))

@@ -31,9 +31,10 @@ from ctsql.planner.ivm.rewrites.column_pruning import prune
 from ctsql.planner.ivm.rewrites.exactness import inexact
 from ctsql.planner.ivm.rules import change
 from ctsql.planner.ivm.rules.context import Applied, DeltaDerivation
-from ctsql.planner.ivm.rules.counting import State, initial, stored_groups
+from ctsql.planner.ivm.rules.counting import StatePlan, initial, stored_groups
 from ctsql.planner.ivm.sql.queries import (
     ChangeTexts,
+    FirstRowsTest,
     KeyedTexts,
     StateSteps,
     StepText,
@@ -44,7 +45,6 @@ from ctsql.planner.ivm.strategies.add_to_groups import added_rows, can_add
 from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows, widened
 from ctsql.planner.ivm.strategies.state_table import (
     StateNeed,
-    StatePlan,
     chosen_groups,
     kept_state,
     state_tables,
@@ -202,16 +202,14 @@ class ChangePlan:
         return TopTexts(
             steps=_steps(changes),
             rows=self._final(node, signed=False),
-            candidates=_whole(step),
-            stored=_whole(stored),
-            limit=limit,
+            holds=FirstRowsTest(_whole(step), _whole(stored), limit),
         )
 
     def initial_state(self, number: int) -> Text:
         """The text that fills a state table from all rows."""
         node, state = self._aggregate(number)
         made = initial(node, state, _above(self.query))
-        return Text(node=made, columns=made.columns, names=state.names)
+        return Text(node=made, columns=made.columns, names=state.columns)
 
     def of_state(self, number: int) -> Text:
         """The text of all rows of the view, from a state table that holds all groups."""
@@ -250,7 +248,7 @@ class ChangePlan:
         numbers = {n: s.number for n, s in tables if s.number in states}
         return DeltaDerivation(changed, _above(self.query), change, numbers.get)
 
-    def _aggregate(self, number: int) -> tuple[Aggregate, State]:
+    def _aggregate(self, number: int) -> tuple[Aggregate, StatePlan]:
         return {s.number: (n, s) for n, s in state_tables(self.query)}[number]
 
     def _final(self, node: Node, *, signed: bool) -> Text:
@@ -303,7 +301,7 @@ def change_plan(
         if refused or len(blocked) > 1:
             return NoChangePlan((refused or [why for _, why in blocked])[0])
         reason = blocked[0][1]
-    states = tuple(StatePlan.of(n, s) for n, s in state_tables(node))
+    states = tuple(state for _, state in state_tables(node))
     shown = tuple(columns) or _unique(names)
     if len(shown) != len(node.columns):
         raise ValueError(f"{len(shown)} names for {len(node.columns)} columns")

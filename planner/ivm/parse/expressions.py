@@ -151,7 +151,7 @@ class Expressions:
         """The call of a generator, its arguments as expressions."""
         inside = tokens[2:-1]
         made = self.build_piece(inside, scope) if inside else Expr(())
-        return Expr((typed(tokens[0]), "(", *made.parts, ")"), span_of(tokens))
+        return Expr((tokens[0].span.text, "(", *made.parts, ")"), span_of(tokens))
 
     def _next(
         self, tokens: Tokens, index: int, scope: Scope, calls: Calls, parts: list[Part]
@@ -170,7 +170,7 @@ class Expressions:
             raise Refused("TEXT_NOT_READ", token.span)
         if token.upper == "?":
             raise Refused("TEXT_NOT_READ", token.span)
-        parts.append(typed(token))
+        parts.append(token.span.text)
         return index + 1
 
     def _subquery(
@@ -215,7 +215,7 @@ class Expressions:
         else:
             parts += ["(", *expr.parts, ")"]
         for name in chain[taken:]:
-            parts += [".", typed(name)]
+            parts += [".", name.span.text]
         return stop
 
     def _call(
@@ -235,7 +235,7 @@ class Expressions:
             parts.append(calls.aggregate(call))
             return stop
         check_function(tokens[index])
-        parts.append(typed(tokens[index]))
+        parts.append(tokens[index].span.text)
         return index + 1
 
     def _hides_column(self, tokens: Tokens, index: int, scope: Scope) -> bool:
@@ -251,14 +251,9 @@ class Expressions:
         return scope.own_column([token.text], token.span) is not None
 
 
-def typed(token: Token) -> str:
-    """A token as it stands in the text."""
-    return token.source.text[token.start : token.stop]
-
-
 def texts(tokens: Tokens) -> list[str]:
     """Tokens as :mod:`ctsql.planner.syntax.tokens.operators` reads them."""
-    return [typed(token) for token in tokens]
+    return [token.span.text for token in tokens]
 
 
 def _is_call(tokens: Tokens, index: int) -> bool:

@@ -23,7 +23,7 @@ from ctsql.planner.ivm.algebra.nodes import (
 from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.algebra.traversal import has_subquery, pass_through, subqueries, used
 from ctsql.planner.ivm.parse import from_clause
-from ctsql.planner.ivm.parse.expressions import Expressions, conjuncts, is_floating, typed
+from ctsql.planner.ivm.parse.expressions import Expressions, conjuncts, is_floating, texts
 from ctsql.planner.ivm.parse.scopes import Named, Scope, merged
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, in_parentheses, span_of
 
@@ -109,7 +109,7 @@ class Relations:
             names = [f"col{i + 1}" for i in range(len(values))]
         columns = tuple(self.compiler.fresh(name) for name in names)
         rows = Values(
-            text=" ".join(typed(t) for t in source.tokens),
+            text=" ".join(texts(source.tokens)),
             columns=columns,
             is_function=is_function,
         )

@@ -13,8 +13,8 @@ from ctsql.planner.ivm.parse.expressions import (
     Expressions,
     call_end,
     is_floating,
+    texts,
     type_of,
-    typed,
 )
 from ctsql.planner.ivm.parse.scopes import Scope
 from ctsql.planner.syntax.tokens.tokenizer import (
@@ -54,7 +54,7 @@ def aggregate_call(
     inside = expressions.build_piece(tokens[1:], scope)
     if any(subqueries(inside)):
         raise Refused("SUBQUERY_PLACE", span_of(tokens))
-    expr = Expr((typed(tokens[0]), *inside.parts), span_of(tokens))
+    expr = Expr((tokens[0].span.text, *inside.parts), span_of(tokens))
     argument = _argument(tokens, expressions, scope)
     return AggregateCall(
         expr=expr,
@@ -104,7 +104,7 @@ def window_draft(
         Refused: the window has a form that is not known here, or an argument's reason.
     """
     inside = expressions.build_piece(tokens[1:], scope, Calls(aggregate=calls.aggregate))
-    call = Expr((typed(tokens[0]), *inside.parts), span_of(tokens))
+    call = Expr((tokens[0].span.text, *inside.parts), span_of(tokens))
     sections = _sections(over)
     partition = tuple(
         expressions.build(g, scope, Calls(aggregate=calls.aggregate))
@@ -114,7 +114,7 @@ def window_draft(
         order_item(g, expressions, scope, Calls(aggregate=calls.aggregate))
         for g in (cut_at_commas(sections["ORDER"]) if sections["ORDER"] else ())
     )
-    frame = tuple(typed(t) for t in sections["FRAME"])
+    frame = tuple(texts(sections["FRAME"]))
     everything = (call, *partition, *(o.expr for o in order))
     if any(any(subqueries(e)) for e in everything):
         raise Refused("SUBQUERY_PLACE", span_of(tokens))
@@ -148,7 +148,7 @@ def order_item(
         stop -= 2
     if stop > 1 and tokens[stop - 1].upper in ("ASC", "DESC"):
         stop -= 1
-    direction = " ".join(typed(t) for t in tokens[stop:])
+    direction = " ".join(texts(tokens[stop:]))
     return Order(expr=expressions.build(tokens[:stop], scope, calls), direction=direction)
 
 

@@ -32,7 +32,7 @@ from ctsql.planner.ivm.parse.clauses import (
     ValuesText,
     read_query,
 )
-from ctsql.planner.ivm.parse.expressions import Expressions, Reading, type_of, typed
+from ctsql.planner.ivm.parse.expressions import Expressions, Reading, texts, type_of
 from ctsql.planner.ivm.parse.from_clause import TableSource, TextSource
 from ctsql.planner.ivm.parse.from_relations import Relations
 from ctsql.planner.ivm.parse.function_calls import order_item
@@ -172,8 +172,8 @@ class Compiler:
         return Limit(
             child=selected.node,
             order=selected.order,
-            limit=" ".join(typed(t) for t in text.limit),
-            offset=" ".join(typed(t) for t in text.offset),
+            limit=" ".join(texts(text.limit)),
+            offset=" ".join(texts(text.offset)),
             span=span_of(text.limit or text.offset),
         )
 

@@ -51,9 +51,8 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """A rule at work on an operator, for EXPLAIN."""
+    """The rule that an operator takes, for EXPLAIN."""
 
-    operator: Node
     rule: str
     note: Reason | None = None
 
@@ -147,7 +146,7 @@ class DeltaDerivation:
         """Remember for EXPLAIN which rule an operator took, and why it reads more than it might."""
         note = None if code is None else Reason(code)
         if operator not in self.applied or note is not None:
-            self.applied[operator] = Applied(operator=operator, rule=rule, note=note)
+            self.applied[operator] = Applied(rule=rule, note=note)
 
 
 def sum_of_deltas(changes: Sequence[Node], columns: Sequence[Col]) -> Node | None:

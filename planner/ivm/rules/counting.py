@@ -65,19 +65,23 @@ BOUND = 2**53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class StatePlan:
     """The state table of an aggregate.
 
     Attributes:
-        number: among the plan's states, from 1. names: of its columns: ``k1`` and so on for the
-            keys, ``n``, then for each argument ``x1`` and, if it is added up, ``s1``.
+        number: among the plan's states, from 1.
+        columns: their names: ``k1`` and so on for the keys, ``n``, then for each argument ``x1``
+            and, if it is added up, ``s1``; their types are those of the text that fills it.
+        key_columns: how many of them, from the first, are the group.
         arguments: the arguments, and whether each is added up or only counted.
-        bounded: the columns that must not be above :data:`BOUND`.
+        bounded: columns in which no value may be above :data:`BOUND`; where one is, averages cannot
+            be computed from the state.
     """
 
     number: int
-    names: tuple[str, ...]
-    arguments: tuple[tuple[Expr, bool], ...]
+    columns: tuple[str, ...]
+    key_columns: int
+    arguments: tuple[tuple[Expr, bool], ...] = ()
     bounded: tuple[str, ...] = ()
 
     def places(self, start: int) -> dict[Expr, tuple[int, int | None]]:
@@ -89,7 +93,7 @@ class State:
         return found
 
 
-def state_of(node: Aggregate, number: int) -> State | None:
+def state_of(node: Aggregate, number: int) -> StatePlan | None:
     """The state table that an aggregate can have; None if a function has none."""
     if node.sets is not None or not all(_is_kept(call) for call in node.calls):
         return None
@@ -108,9 +112,10 @@ def state_of(node: Aggregate, number: int) -> State | None:
         names += [f"x{index}", f"s{index}"] if is_summed else [f"x{index}"]
         if argument in sizes:
             bounded.append(f"s{index}")
-    return State(
+    return StatePlan(
         number=number,
-        names=tuple(names),
+        columns=tuple(names),
+        key_columns=len(node.keys),
         arguments=tuple(arguments.items()),
         bounded=tuple(bounded),
     )
@@ -144,7 +149,7 @@ def _average_type(argument: Expr) -> str | None:
     return f"DECIMAL({size[0] + 4}, {size[1] + 4})"
 
 
-def initial(node: Aggregate, state: State, numbers: Iterator[int]) -> Aggregate:
+def initial(node: Aggregate, state: StatePlan, numbers: Iterator[int]) -> Aggregate:
     """The state's rows computed from all rows, its columns in the order of the state's names."""
     calls = [_call("count", ("*",), numbers)]
     for argument, is_summed in state.arguments:
@@ -198,9 +203,9 @@ def stored_groups(node: Aggregate, changes: DeltaDerivation) -> Node | None:
     return None if state is None else _result(node, state, _stored(state, changes))
 
 
-def _stored(state: State, changes: DeltaDerivation) -> StoredGroups:
-    columns = tuple(changes.fresh(name) for name in state.names)
-    return StoredGroups(number=state.number, names=state.names, columns=columns)
+def _stored(state: StatePlan, changes: DeltaDerivation) -> StoredGroups:
+    columns = tuple(changes.fresh(name) for name in state.columns)
+    return StoredGroups(number=state.number, names=state.columns, columns=columns)
 
 
 def _changed(node: Aggregate, changes: DeltaDerivation) -> Step:
@@ -210,7 +215,7 @@ def _changed(node: Aggregate, changes: DeltaDerivation) -> Step:
     return changes.step(StepRole.CHANGE, delta)
 
 
-def _groups(node: Aggregate, changes: DeltaDerivation) -> tuple[State, Node, Node] | None:
+def _groups(node: Aggregate, changes: DeltaDerivation) -> tuple[StatePlan, Node, Node] | None:
     delta = changes.of(node.child)
     number = changes.state(node)
     state = None if number is None else state_of(node, number)
@@ -222,7 +227,7 @@ def _groups(node: Aggregate, changes: DeltaDerivation) -> tuple[State, Node, Nod
         keys, names = changes.keys(step, [k.source for k in node.keys])
         pairs = tuple(zip(stored.columns, names, strict=False))
         stored = restrict(stored, keys, pairs)
-        wanted = tuple((n, key.sql) for n, key in zip(state.names, names, strict=False))
+        wanted = tuple((n, key.sql) for n, key in zip(state.columns, names, strict=False))
         changes.state_keys.setdefault(state.number, (keys.name, wanted))
     known = changes.groups.get(state.number)
     if known is None:
@@ -233,7 +238,7 @@ def _groups(node: Aggregate, changes: DeltaDerivation) -> tuple[State, Node, Nod
 
 
 def change_groups(
-    node: Aggregate, state: State, delta: Node, changes: DeltaDerivation
+    node: Aggregate, state: StatePlan, delta: Node, changes: DeltaDerivation
 ) -> Aggregate:
     """The change by group: keys, n, then of each argument n_x, and what is added and taken away.
 
@@ -261,7 +266,7 @@ def change_groups(
 
 
 def _merged(
-    node: Aggregate, state: State, delta: Node, stored: Node, changes: DeltaDerivation
+    node: Aggregate, state: StatePlan, delta: Node, stored: Node, changes: DeltaDerivation
 ) -> Node:
     """The stored groups and the change's, added up: keys, n, then n_x and s of each argument."""
     change = change_groups(node, state, delta, changes)
@@ -276,7 +281,7 @@ def _merged(
     return _added(state, both, len(node.keys), changes)
 
 
-def _added(state: State, both: UnionAll, at: int, changes: DeltaDerivation) -> Node:
+def _added(state: StatePlan, both: UnionAll, at: int, changes: DeltaDerivation) -> Node:
     """The sums over both; a sum is what was added less what was taken away."""
     waiting = iter(both.columns[at:])
     calls = [_sum(changes, next(waiting), default="0")]
@@ -293,7 +298,7 @@ def _added(state: State, both: UnionAll, at: int, changes: DeltaDerivation) -> N
     return Aggregate(child=both, keys=keys, calls=tuple(calls))
 
 
-def _result(node: Aggregate, state: State, rows: Node) -> Node:
+def _result(node: Aggregate, state: StatePlan, rows: Node) -> Node:
     columns = rows.columns
     at = len(node.keys)
     count = columns[at]

@@ -12,7 +12,7 @@ from ctsql.catalog.names import backtick
 from ctsql.planner.ivm.algebra.nodes import Col, Limit, Node, Scan, SemiJoinRestriction, Step
 from ctsql.planner.ivm.algebra.traversal import descend
 from ctsql.planner.ivm.rules.context import StepRole
-from ctsql.planner.ivm.sql.spark import Input, Naming, Printer, inputs_of
+from ctsql.planner.ivm.sql.spark import Input, Names, Printer, inputs_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +32,9 @@ class Text:
         """What it reads."""
         return inputs_of(self.sql)
 
-    def sql(self, naming: Naming) -> str:
+    def sql(self, name: Names) -> str:
         """The query in Spark's SQL."""
-        text = Printer(naming).query(self.node)
+        text = Printer(name).query(self.node)
         if self.columns == self.node.columns and self.names == tuple(c.sql for c in self.columns):
             return text
         listed = ", ".join(
@@ -119,7 +119,8 @@ class FirstRowsTest:
     If not, rows that nobody kept have moved up, and the query must be run.
 
     Attributes:
-        stored: the rows that the view holds. limit: what chooses.
+        candidates: the rows to choose from. stored: those that the view holds.
+        limit: what chooses.
     """
 
     candidates: Text
@@ -131,14 +132,14 @@ class FirstRowsTest:
         """What it reads."""
         return inputs_of(self.sql)
 
-    def sql(self, naming: Naming) -> str:
+    def sql(self, name: Names) -> str:
         """The query in Spark's SQL."""
-        printer = Printer(naming)
+        printer = Printer(name)
         order = ", ".join(f"{printer.expr(o.expr)} {o.direction}".strip() for o in self.limit.order)
         ranked = (
             f"SELECT __ct_new, rank() OVER (ORDER BY {order}) AS __ct_rank FROM ("
-            f"SELECT *, 1 AS __ct_new FROM ({self.candidates.sql(naming)}) UNION ALL "
-            f"SELECT *, 0 AS __ct_new FROM ({self.stored.sql(naming)}))"
+            f"SELECT *, 1 AS __ct_new FROM ({self.candidates.sql(name)}) UNION ALL "
+            f"SELECT *, 0 AS __ct_new FROM ({self.stored.sql(name)}))"
         )
         worst = (
             "SELECT *, max(CASE WHEN __ct_new = 0 THEN __ct_rank END) OVER () AS __ct_worst "
@@ -160,20 +161,12 @@ class TopTexts:
     """The first rows, chosen from those the view holds and the change.
 
     Attributes:
-        rows: all rows that the view should hold. candidates: those to choose from. stored: those
-            that the view holds. limit: what chooses.
+        rows: all rows that the view should hold. holds: whether they are right.
     """
 
     steps: tuple[StepText, ...]
     rows: Text
-    candidates: Text
-    stored: Text
-    limit: Limit
-
-    @property
-    def holds(self) -> FirstRowsTest:
-        """Are ``rows`` right?"""
-        return FirstRowsTest(self.candidates, self.stored, self.limit)
+    holds: FirstRowsTest
 
 
 def step_uses(texts: Iterable[Text]) -> Counter[str]:

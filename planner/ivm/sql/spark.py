@@ -4,7 +4,7 @@ Columns are printed under their numbers, so every name in the text is unique and
 qualifier. Names of relations are given: printing looks nothing up.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -57,54 +57,42 @@ Input = TableUse | StepUse | StateUse
 """What a query reads, at one place."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Naming:
-    """What relations are called in a text.
-
-    Attributes:
-        table: a table at one place where it is read; see :class:`TableUse`.
-        step: a step, by its name. state: a state table, by its number. view: the view.
-    """
-
-    table: Callable[[TableUse], str]
-    step: Callable[[str], str] = backtick
-    state: Callable[[int], str] = "__ct_state_{}".format
-    view: Callable[[], str] = "__ct_view".format
-
-    @staticmethod
-    def of(names: Mapping[Input, str]) -> "Naming":
-        """The names of all that a query reads."""
-        return Naming(
-            table=lambda use: names[use],
-            step=lambda name: names[StepUse(name)],
-            state=lambda number: names[StateUse(number)],
-            view=lambda: names[StateUse(alg.VIEW)],
-        )
+Names = Callable[[Input], str]
+"""The name of what a query reads, at each place where it is read."""
 
 
-def inputs_of(printed: Callable[[Naming], str]) -> tuple[Input, ...]:
+def name_by(table: Callable[[TableUse], str]) -> Names:
+    """Names of tables by a function; a step, a state table and the view have fixed names."""
+
+    def name(use: Input) -> str:
+        match use:
+            case TableUse():
+                return table(use)
+            case StepUse():
+                return backtick(use.name)
+            case StateUse():
+                return "__ct_view" if use.number == alg.VIEW else f"__ct_state_{use.number}"
+
+    return name
+
+
+def inputs_of(printed: Callable[[Names], str]) -> tuple[Input, ...]:
     """What a query reads, in the order in which its text names it."""
     found: dict[Input, None] = {}
 
-    def noted(use: Input) -> str:
+    def note(use: Input) -> str:
         found[use] = None
         return ""
 
-    naming = Naming(
-        table=noted,
-        step=lambda name: noted(StepUse(name)),
-        state=lambda number: noted(StateUse(number)),
-        view=lambda: noted(StateUse(alg.VIEW)),
-    )
-    printed(naming)
+    printed(note)
     return tuple(found)
 
 
 class Printer:
     """Prints nodes with the names given."""
 
-    def __init__(self, naming: Naming) -> None:
-        self.naming = naming
+    def __init__(self, name: Names) -> None:
+        self.name = name
 
     # ---- expressions
 
@@ -136,15 +124,13 @@ class Printer:
             case alg.Values():
                 return self._rows(node)
             case alg.Step():
-                return f"SELECT {columns(node.columns)} FROM {self.naming.step(node.name)}"
+                return f"SELECT {columns(node.columns)} FROM {self.name(StepUse(node.name))}"
             case alg.StoredGroups():
                 listed = [
                     f"{backtick(n)} AS {c.sql}"
                     for n, c in zip(node.names, node.columns, strict=True)
                 ]
-                is_view = node.number == alg.VIEW
-                name = self.naming.view() if is_view else self.naming.state(node.number)
-                return f"SELECT {_list(listed)} FROM {name}"
+                return f"SELECT {_list(listed)} FROM {self.name(StateUse(node.number))}"
             case alg.Filter():
                 where = self._conditions(node.predicates)
                 return f"{self._all(node.child)} WHERE {where}"
@@ -229,7 +215,7 @@ class Printer:
         )
 
     def _scan(self, node: alg.Scan, tests: Sequence[alg.KeyPredicate]) -> str:
-        name = self.naming.table(_table_use(node, tests))
+        name = self.name(_table_use(node, tests))
         listed = [
             f"{backtick(n)} AS {c.sql}" for c, n in zip(node.columns, node.names, strict=True)
         ]
@@ -320,7 +306,7 @@ class Printer:
             if test.null_matches:
                 equal = f"({equal} OR {key.sql} IS NULL OR {mine.sql} IS NULL)"
             pairs.append(equal)
-        step = self.naming.step(test.keys.name)
+        step = self.name(StepUse(test.keys.name))
         where = f" WHERE {' AND '.join(pairs)}" if pairs else ""
         return f"EXISTS (SELECT 1 FROM {step}{where})"
 

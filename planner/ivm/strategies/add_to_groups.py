@@ -38,7 +38,7 @@ from ctsql.planner.ivm.algebra.nodes import (
 from ctsql.planner.ivm.algebra.traversal import pass_through, rename, union_all
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
 from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole
-from ctsql.planner.ivm.rules.counting import State, change_groups, state_of
+from ctsql.planner.ivm.rules.counting import StatePlan, change_groups, state_of
 from ctsql.planner.ivm.strategies.stored_view import KeyedTop, place_of, put_above
 
 _ADDED = ("count", "sum")
@@ -128,7 +128,7 @@ class _Groups:
     """The touched groups: the change of each, and what was stored."""
 
     def __init__(
-        self, node: Aggregate, state: State, change: Aggregate, stored: StoredGroups, there: Col
+        self, node: Aggregate, state: StatePlan, change: Aggregate, stored: StoredGroups, there: Col
     ) -> None:
         at = len(node.keys)
         self.node = node
