@@ -17,7 +17,7 @@ def read_alter_task(cursor: Cursor, target: st.RelationRef) -> st.Statement | No
     Raises:
         SYNTAX_ERROR, INVALID_OPTION and what a body raises.
     """
-    span = span_of(cursor.tokens)
+    span = cursor.span
     if cursor.upper() in ("RETRY", "SKIP"):
         skip = cursor.take().upper == "SKIP"
         cursor.end()

@@ -46,8 +46,7 @@ def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement,
         raise syntax_error(where, f'found {found}, expected "("', hint=example)
     stop = closing(tokens, 0)
     if stop + 1 < len(tokens):
-        cursor = Cursor(tokens)
-        cursor.position = stop + 1
+        cursor = Cursor(tokens, start=stop + 1)
         hint = "Options stand in front of AS." if cursor.at("WITH") else ""
         cursor.end(hint)
     statements = [group for group in split_tokens(tokens[1:stop]) if group]
@@ -120,15 +119,13 @@ def _misplaced(cursor: Cursor, span: Span, name: str) -> CtsqlError:
 
 def _insert(tokens: Tokens, verb: int) -> st.InsertStatement:
     """Read an INSERT; ``verb`` is where the word stands, behind a WITH clause."""
-    cursor = Cursor(tokens)
-    cursor.position = verb
+    cursor = Cursor(tokens, start=verb)
     cursor.expect("INSERT", "INTO")
     cursor.accept("TABLE")
     target = cursor.relation("the table to write")
     for words in (("BY", "NAME"), ("PARTITION",), ("REPLACE",)):
         if cursor.at(*words):
-            what = f"{' '.join(words)} in a continual task"
-            raise not_yet(cursor.here, what)
+            raise not_yet(cursor.here, f"{' '.join(words)} in a continual task")
     columns: tuple[st.ColumnDef, ...] = ()
     if cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
         place = cursor.here
@@ -166,15 +163,20 @@ def _default_places(tokens: Tokens) -> tuple[tuple[int, Span], ...]:
 def _delete(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> st.DeleteStatement:
     cursor.expect("DELETE", "FROM")
     target = cursor.relation("the table to delete from", aliased=False)
-    alias = None
-    explicit = cursor.accept("AS")
-    if cursor.current is not None and (explicit or not cursor.at("WHERE")):
-        alias = cursor.name('"WHERE"').text
+    alias = _alias(cursor, "WHERE")
     if cursor.current is not None and not cursor.at("WHERE"):
         cursor.fail('"WHERE"', known=["WHERE"])
     target = targeted(target, cursor.tokens, aliased=alias is not None)
     where = _where(cursor, target, known)
     return st.DeleteStatement(span=span, target=target, alias=alias, where=where)
+
+
+def _alias(cursor: Cursor, following: str) -> str | None:
+    """The alias in front of a word; None where that word or the end comes at once."""
+    has_as = cursor.accept("AS")
+    if cursor.current is None or (not has_as and cursor.at(following)):
+        return None
+    return cursor.name(f'"{following}"').text
 
 
 def _where(cursor: Cursor, target: st.RelationRef, known: frozenset[str]) -> st.SqlText | None:
@@ -189,10 +191,7 @@ def _where(cursor: Cursor, target: st.RelationRef, known: frozenset[str]) -> st.
 def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> st.UpdateStatement:
     cursor.expect("UPDATE")
     target = cursor.relation("the table to update", aliased=False)
-    alias = None
-    explicit = cursor.accept("AS")
-    if cursor.current is not None and (explicit or not cursor.at("SET")):
-        alias = cursor.name('"SET"').text
+    alias = _alias(cursor, "SET")
     target = targeted(target, cursor.tokens, aliased=alias is not None)
     cursor.expect("SET")
     rest = cursor.rest

@@ -77,7 +77,7 @@ def _schema(cursor: Cursor) -> st.CreateSchema:
         raise not_yet(cursor.here, f"{cursor.upper()} of a schema")
     cursor.end()
     return st.CreateSchema(
-        span=span_of(cursor.tokens),
+        span=cursor.span,
         name=name.text,
         name_span=name.span,
         if_not_exists=if_not_exists,
@@ -138,7 +138,7 @@ def _table(cursor: Cursor) -> st.CreateTable:
     target = cursor.relation("the table's name")
     clauses = _TableClauses(cursor)
     clauses.read()
-    span = span_of(cursor.tokens)
+    span = cursor.span
     edits: list[st.Edit] = []
     if clauses.columns is not None:
         read_columns(clauses.columns, clauses.columns_span, typed=True)
@@ -184,7 +184,7 @@ def _view(cursor: Cursor, *, or_replace: bool) -> st.CreateView:
         raise not_yet(cursor.here, f"CREATE VIEW ... {cursor.upper()}")
     cursor.expect("AS")
     return st.CreateView(
-        span=span_of(cursor.tokens),
+        span=cursor.span,
         target=target,
         query=_query(cursor),
         columns=columns,
@@ -202,8 +202,7 @@ def _query(cursor: Cursor) -> st.SqlText:
 
 def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterializedView:
     header = read_header(tokens, task=False)
-    cursor = Cursor(tokens)
-    cursor.position = header.stop
+    cursor = Cursor(tokens, start=header.stop)
     columns: tuple[st.ColumnDef, ...] = ()
     if header.columns is not None:
         columns = read_columns(header.columns, header.target.span, typed=False)

@@ -130,29 +130,19 @@ def _header(tree: Tree[LarkToken], tokens: Tokens, stop: int) -> Header:
             parts.setdefault(str(child.data), []).append(child)
         elif child.type == "REPLACE":
             replace = _token(child, tokens)
-    inputs = [
-        _name(name, tokens)
-        for clause in parts.get("input", [])
-        for name in clause.children
-        if isinstance(name, Tree)
-    ]
+    inputs = (name for clause in parts.get("input", []) for name in clause.children)
+    outputs = (made for clause in parts.get("outputs", []) for made in clause.children)
+    options = parts.get("options", [])
     comment = parts["comment"][0].children[1] if "comment" in parts else None
     return Header(
         target=_name(parts["name"][0], tokens),
         replace=replace,
         if_not_exists="if_not_exists" in parts,
         columns=_between(parts["columns"][0], tokens) if "columns" in parts else None,
-        options=tuple(_between(clause, tokens) for clause in parts.get("options", [])),
-        options_span=next(
-            (span_of(_leaves(clause, tokens)) for clause in parts.get("options", [])), None
-        ),
-        inputs=tuple(inputs),
-        outputs=tuple(
-            _output(made, tokens)
-            for clause in parts.get("outputs", [])
-            for made in clause.children
-            if isinstance(made, Tree)
-        ),
+        options=tuple(_between(clause, tokens) for clause in options),
+        options_span=span_of(_leaves(options[0], tokens)) if options else None,
+        inputs=tuple(_name(name, tokens) for name in inputs if isinstance(name, Tree)),
+        outputs=tuple(_output(made, tokens) for made in outputs if isinstance(made, Tree)),
         comment=_token(comment, tokens).text if isinstance(comment, LarkToken) else None,
         stop=stop,
     )

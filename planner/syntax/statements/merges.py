@@ -37,8 +37,7 @@ def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
         SYNTAX_ERROR: it does not have the form. INVALID_STATEMENT: a clause can never apply.
         DUPLICATE_COLUMN: a column is set twice. NOT_SUPPORTED_YET: schema evolution.
     """
-    cursor = Cursor(tokens)
-    cursor.position = verb
+    cursor = Cursor(tokens, start=verb)
     cursor.expect("MERGE")
     if cursor.at("WITH", "SCHEMA", "EVOLUTION"):
         raise not_yet(cursor.here, "WITH SCHEMA EVOLUTION", "A task's columns do not change.")

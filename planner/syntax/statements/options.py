@@ -26,7 +26,6 @@ _VIEW_KNOWN = (
     POLICY,
     NOT_NULL,
 )
-_BOOLEANS = {"TRUE": True, "FALSE": False}
 
 
 def task_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
@@ -141,7 +140,7 @@ def _iterations(cursor: Cursor, name: str) -> int | str:
     if cursor.current is None:
         cursor.fail("a number or FIXPOINT")
     value = cursor.take()
-    if value.kind is Kind.WORD and value.upper == "FIXPOINT":
+    if value.upper == "FIXPOINT":
         return FIXPOINT
     made = int(value.text) if value.kind is Kind.NUMBER and value.text.isdigit() else 0
     if not 1 <= made <= ITERATIONS_MAX:
@@ -154,10 +153,9 @@ def _boolean(cursor: Cursor, name: str) -> bool:
     if cursor.current is None:
         cursor.fail("true or false")
     value = cursor.take()
-    literal = _BOOLEANS.get(value.text.upper()) if value.kind is Kind.WORD else None
-    if literal is None:
+    if value.upper not in ("TRUE", "FALSE"):
         raise bad_option(value.span, name, "It takes true or false.")
-    return literal
+    return value.upper == "TRUE"
 
 
 def _on_error(cursor: Cursor, name: str) -> str:

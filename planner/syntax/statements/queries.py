@@ -35,8 +35,7 @@ def read_query(tokens: Tokens) -> Select | Dml:
     text = analyse(span_of(query), form="query", tokens=query)
     if place is None:
         return Select(span=span_of(tokens), query=text)
-    cursor = Cursor(tokens)
-    cursor.position = place + 2
+    cursor = Cursor(tokens, start=place + 2)
     time = read_instant(cursor, _AS_OF_HINT)
     if cursor.current is not None:
         cursor.fail("the end of the statement", hint="AS OF stands last.")
@@ -80,8 +79,7 @@ def read_dml(tokens: Tokens, *, start: int = 0) -> Dml:
         tokens: the whole statement.
         start: where the verb stands, behind a WITH clause.
     """
-    cursor = Cursor(tokens)
-    cursor.position = start
+    cursor = Cursor(tokens, start=start)
     verb = cursor.take().upper
     match verb:
         case "INSERT":

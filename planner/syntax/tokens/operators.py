@@ -230,28 +230,23 @@ class _Reader(PieceReader):
         """An operand without what stands behind it."""
         start, text, word = self.at, self.text(), self.word()
         if self.is_operand() or text in ("*", "?"):
-            self.at += 1
-            return Shape("", start, self.at)
+            return self.leaf(1)
         if text == "(":
             return self.parenthesis()
         if text == "-" or NUMBER.fullmatch(text):
-            self.at += 2 if text == "-" else 1
-            return Shape("", start, self.at)
+            return self.leaf(2 if text == "-" else 1)
         if STRING.match(text):
             while STRING.match(self.text()):
                 self.at += 1
             return Shape("", start, self.at)
         if word in _TYPED and text and STRING.match(self.text(1)) and self.interval_stop() is None:
-            self.at += 2
-            return Shape("", start, self.at)
+            return self.leaf(2)
         if word == "CASE" and self.text(1) not in (".", ",", ")"):
             return self.case()
         if word == "INTERVAL" and (stop := self.interval_stop()) is not None:
-            self.at = stop
-            return Shape("", start, self.at)
+            return self.leaf(stop - start)
         if self.text(1) == "->" and self.is_name():
-            self.at += 2
-            return Shape("->", start, *self.end(self.expression()))
+            return self.function(2)
         if self.text(1) == "(" and (self.is_name() or word in _FUNCTIONS_TOO):
             return self.call()
         if not self.is_name():
@@ -259,8 +254,17 @@ class _Reader(PieceReader):
         self.at += 1
         return self.name(start)
 
-    def end(self, *inside: Shape) -> tuple[int, tuple[Shape, ...]]:
-        return self.at, inside
+    def leaf(self, count: int) -> Shape:
+        """Read an operand of so many pieces."""
+        self.at += count
+        return Shape("", self.at - count, self.at)
+
+    def function(self, count: int) -> Shape:
+        """Read a lambda function, whose body begins after so many pieces."""
+        start = self.at
+        self.at += count
+        body = self.expression()
+        return Shape("->", start, self.at, (body,))
 
     def name(self, start: int) -> Shape:
         """A name; ``s.f(...)`` is a call of a function in a schema, ``t.*`` all of a relation."""
@@ -281,8 +285,7 @@ class _Reader(PieceReader):
         while self.is_name(ahead) and self.text(ahead + 1) == ",":
             ahead += 2
         if self.is_name(ahead) and self.text(ahead + 1) == ")" and self.text(ahead + 2) == "->":
-            self.at += ahead + 3
-            return Shape("->", start, *self.end(self.expression()))
+            return self.function(ahead + 3)
         inside = self.try_items(self.item)
         if inside is None:
             return Shape("", start, self.at)

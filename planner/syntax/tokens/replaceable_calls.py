@@ -5,8 +5,6 @@ Postgres spellings of types. Tokens are enough for these, and they cannot misrea
 does not know yet.
 """
 
-from collections.abc import Iterator
-
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ClockCall, ClockKind, Edit, FunctionRef
 from ctsql.planner.syntax.tokens.tokenizer import (
@@ -53,10 +51,7 @@ POSTGRES_TYPES = {
 
 def clocks(tokens: Tokens) -> tuple[ClockCall, ...]:
     """The calls that read the clock, in order."""
-    return tuple(_clocks(tokens))
-
-
-def _clocks(tokens: Tokens) -> Iterator[ClockCall]:
+    found = []
     for index, token in enumerate(tokens):
         if token.upper not in CLOCKS or _is_no_call(tokens, index):
             continue
@@ -64,9 +59,11 @@ def _clocks(tokens: Tokens) -> Iterator[ClockCall]:
         if upper_at(tokens, index + 1) == "(":
             if upper_at(tokens, index + 2) == ")":
                 stop = tokens[index + 2].stop
-                yield ClockCall(kind=kind, span=Span(token.source, token.start, stop))
+                span = Span(token.source, token.start, stop)
+                found.append(ClockCall(kind=kind, span=span))
         elif token.upper in _BARE and upper_at(tokens, index + 1) != ".":
-            yield ClockCall(kind=kind, span=token.span)
+            found.append(ClockCall(kind=kind, span=token.span))
+    return tuple(found)
 
 
 def nondeterministic(tokens: Tokens) -> tuple[FunctionRef, ...]:

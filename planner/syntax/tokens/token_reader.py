@@ -64,21 +64,25 @@ def not_supported(span: Span, what: str, *, why: str = "", hint: str = "") -> Ct
 class Cursor:
     """A place in the tokens of one statement."""
 
-    def __init__(self, tokens: Tokens, *, of: str = "statement") -> None:
-        """Stand before the first of ``tokens``, of which there must be one.
+    def __init__(self, tokens: Tokens, *, start: int = 0, of: str = "statement") -> None:
+        """Begin at an index of ``tokens``, of which there must be one.
 
         Args:
-            tokens: all there is to read.
             of: what they are, for "the end of the ..." in messages.
         """
         self.tokens = tokens
-        self.position = 0
+        self.position = start
         self._end = f"the end of the {of}"
 
     @property
     def source(self) -> Source:
         """The text the tokens were cut from."""
         return self.tokens[0].source
+
+    @property
+    def span(self) -> Span:
+        """All the tokens, those read included."""
+        return span_of(self.tokens)
 
     @property
     def current(self) -> Token | None:
