@@ -126,10 +126,7 @@ class Item:
 
     def at_revision(self, number: int) -> "Item":
         """The item as that definition has it; the oldest known one stands for older ones."""
-        if number >= self.revision or not self.earlier:
-            own = self.reads if self.own_reads is None else self.own_reads
-            return replace(self, earlier=(), own_reads=None, reads=own)
-        known = sorted(self.earlier, key=lambda r: r.number)
+        known = sorted(self.revisions, key=lambda r: r.number)
         found = next((r for r in reversed(known) if r.number <= number), known[0])
         return replace(
             self,
@@ -428,7 +425,7 @@ class Catalog:
 
     def with_item(self, item: Item) -> "Catalog":
         """The catalog with an item added or replaced."""
-        return replace(self, items={**self.items, item.id: item})
+        return self.with_items([item])
 
     def with_items(self, items: Iterable[Item]) -> "Catalog":
         """The catalog with items added or replaced."""

@@ -83,8 +83,8 @@ def _takes_rows_one_by_one(tokens: Tokens) -> bool:
         return False
     if not _COMBINING.isdisjoint(words) or _from(tokens) is None:
         return False
-    if _has_qualified_star(tokens):
-        return False
+    if any(b.upper == "*" and a.upper == "." for a, b in pairwise(tokens)):
+        return False  # t.* stands for columns, of which there will be one more
     calls = [
         t
         for t, following in pairwise(tokens)
@@ -97,17 +97,6 @@ def _from(tokens: Tokens) -> Token | None:
     return next((t for _, t in at_depth_0(tokens) if t.upper == "FROM"), None)
 
 
-def _has_qualified_star(tokens: Tokens) -> bool:
-    """Whether ``t.*`` stands for columns anywhere."""
-    return any(b.upper == "*" and a.upper == "." for a, b in pairwise(tokens))
-
-
-def _stars(tokens: Tokens) -> list[Token]:
-    """Find each ``*`` that by itself stands for all columns of the input."""
-    pairs = pairwise(tokens)
-    return [b for a, b in pairs if b.upper == "*" and a.upper in ("SELECT", ",", "(")]
-
-
 def _timed(query: Query) -> Query:
     (relation,) = query.relations
     assert isinstance(relation, InsertsInput)  # is_row_local() saw to it
@@ -115,7 +104,12 @@ def _timed(query: Query) -> Query:
     last = _from(tokens)
     assert last is not None
     columns = ", ".join(backtick_all(relation.columns))
-    edits = [Edit(span=star.span, text=columns) for star in _stars(tokens)]
+    # Each * that by itself stands for all columns of the input.
+    edits = [
+        Edit(span=star.span, text=columns)
+        for before, star in pairwise(tokens)
+        if star.upper == "*" and before.upper in ("SELECT", ",", "(")
+    ]
     edits.append(Edit(span=replace(last.span, stop=last.start), text=f", {TIME} "))
     sql = replace(query.sql, edits=(*query.sql.edits, *edits))
     carried = replace(relation, columns=(*relation.columns, TIME))

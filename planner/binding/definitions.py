@@ -24,13 +24,11 @@ def definition_span(item: Item) -> Span:
 
 def definition_of(item: Item) -> Statement:
     """The statement that made an object; raises as :func:`parse` does."""
-    return _parsed(item.definition, str(item.name))
+    return _parse(definition_span(item))
 
 
-@lru_cache(maxsize=DEFINITIONS_CACHED_MAX)
-def _parsed(definition: str, name: str) -> Statement:
-    # Each change of the catalog binds all definitions again; reading them is most of that.
-    return parse(Source(definition, f"definition of {name}").whole())
+# Each change of the catalog binds all definitions again; reading them is most of that.
+_parse = lru_cache(maxsize=DEFINITIONS_CACHED_MAX)(parse)
 
 
 @contextmanager

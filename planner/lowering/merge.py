@@ -16,9 +16,10 @@ from pyspark.sql import DataFrame, Window, functions as F
 
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import ACTION, HELD, VALUE_
+from ctsql.catalog.schemas import plain_type
 from ctsql.planner.lowering.output_state import OutputState, View, union_all
 from ctsql.planner.lowering.queries import lower_query
-from ctsql.planner.lowering.store_assignment import as_stored, cast_type
+from ctsql.planner.lowering.store_assignment import as_stored
 from ctsql.planner.nodes import Merge, MergeClause, Query, SelfReference
 from ctsql.planner.syntax.ast import MergeAction, MergeWhen
 
@@ -120,7 +121,7 @@ class _Lowering:
                 elif value.value is None:
                     values.append(["NULL"])
                 else:
-                    values.append(["CAST((", value.value, f") AS {cast_type(column)})"])
+                    values.append(["CAST((", value.value, f") AS {plain_type(column.type)})"])
             pieces += [", ", *_cases(clauses, values, otherwise=kept), f" AS {VALUE_}{i}"]
         return pieces
 
@@ -138,7 +139,7 @@ class _Lowering:
             return self._joined(left, "LEFT SEMI JOIN")
         pieces: Pieces = [f"SELECT * FROM {{rows}} AS {self.node.alias} WHERE (FALSE"]
         for clause in unmatched:
-            pieces += [*_or(clause)]
+            pieces += _or(clause)
         pieces.append(") IS NOT TRUE")
         untouched = self.view.run(pieces, {"rows": alone})
         return self._joined(left, "LEFT SEMI JOIN").unionAll(untouched)

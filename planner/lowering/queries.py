@@ -8,7 +8,6 @@ import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import singledispatch
 
 from pyspark.sql import DataFrame
 
@@ -50,10 +49,25 @@ class Composed:
         return place
 
 
-@singledispatch
-def lower_relation(node: object, _context: Context) -> DataFrame:
+def lower_relation(node: lp.Node, context: Context) -> DataFrame:
     """The rows of a relation a query reads."""
-    raise TypeError(f"{type(node).__name__} is no relation of a query")
+    sources, at = context.sources, context.at
+    match node:
+        case lp.InsertsInput():
+            return _present(sources.inserts(node.object_id, at), node.columns)
+        case lp.DeletesInput():
+            return _present(sources.deletes(node.object_id, at), node.columns)
+        case lp.ChangesInput():
+            rows = sources.changes(node.object_id, at)
+            diff = rows[DIFF].alias(node.columns[-1])
+            present = _present(rows.drop(DIFF), node.columns[:-1])
+            return rows.select(*backtick_all(present.columns), diff)
+        case lp.NormalReference():
+            return _present(sources.contents(node.object_id, at), node.columns)
+        case lp.ViewReference():
+            return lower_query(node.query, context).toDF(*node.columns)
+        case _:
+            raise TypeError(f"{type(node).__name__} is no relation of a query")
 
 
 def _present(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
@@ -63,34 +77,6 @@ def _present(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """
     there = {fold(c) for c in rows.columns}
     return rows.select(*backtick_all([c for c in columns if fold(c) in there]))
-
-
-@lower_relation.register
-def _(node: lp.InsertsInput, context: Context) -> DataFrame:
-    return _present(context.sources.inserts(node.object_id, context.at), node.columns)
-
-
-@lower_relation.register
-def _(node: lp.DeletesInput, context: Context) -> DataFrame:
-    return _present(context.sources.deletes(node.object_id, context.at), node.columns)
-
-
-@lower_relation.register
-def _(node: lp.ChangesInput, context: Context) -> DataFrame:
-    rows = context.sources.changes(node.object_id, context.at)
-    diff = rows[DIFF].alias(node.columns[-1])
-    present = _present(rows.drop(DIFF), node.columns[:-1])
-    return rows.select(*backtick_all(present.columns), diff)
-
-
-@lower_relation.register
-def _(node: lp.NormalReference, context: Context) -> DataFrame:
-    return _present(context.sources.contents(node.object_id, context.at), node.columns)
-
-
-@lower_relation.register
-def _(node: lp.ViewReference, context: Context) -> DataFrame:
-    return lower_query(node.query, context).toDF(*node.columns)
 
 
 def lower_query(

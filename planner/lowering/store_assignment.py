@@ -85,8 +85,9 @@ def as_stored(value: SparkColumn, column: Column) -> SparkColumn:
 
     One that does not fit is an error on the row.
     """
-    fitted = value.cast(cast_type(column))
-    if cast_type(column) != column.type:
+    plain = plain_type(column.type)
+    fitted = value.cast(plain)
+    if plain != column.type:
         fitted = _fitted(fitted, T.DataType.fromDDL(column.type), column)
     return fitted.alias(column.name, metadata=metadata_of(column.type))
 
@@ -115,11 +116,6 @@ def _fitted(value: SparkColumn, kind: T.DataType, column: Column) -> SparkColumn
             return F.when(value.isNotNull(), F.struct(*parts))
         case _:
             return value
-
-
-def cast_type(column: Column) -> str:
-    """The type to which values of several clauses are cast before :func:`as_stored`."""
-    return plain_type(column.type)
 
 
 def value_text(value: Query, context: Context) -> str:

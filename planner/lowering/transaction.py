@@ -11,7 +11,6 @@ reads the output's files n times at most.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import singledispatch
 
 from pyspark.sql import DataFrame, functions as F
 
@@ -109,40 +108,24 @@ def _looks(statement: lp.Node) -> list[lp.SelfReference]:
     return [n for n in lp.descend(statement) if isinstance(n, lp.SelfReference)]
 
 
-@singledispatch
-def _step(statement: object, _view: View, _later: bool) -> OutputState:
-    """The output after a statement; ``_later`` says whether stored rows are needed then."""
-    raise TypeError(f"{type(statement).__name__} is no statement of a body")
-
-
-@_step.register
-def _(statement: lp.Insert, view: View, _later: bool) -> OutputState:
+def _step(
+    statement: lp.Insert | lp.Delete | lp.Update | lp.Merge, view: View, later: bool
+) -> OutputState:
+    """The output after a statement; ``later``: whether stored rows are needed then."""
     held = view.held
-    inserts = union_all(held.inserts, _inserted(statement, view))
-    return OutputState(held.stored, inserts, held.victims)
-
-
-@_step.register
-def _(statement: lp.Delete, view: View, later: bool) -> OutputState:
-    held, where, alias = view.held, statement.where, statement.alias
-    victims = held.victims
-    if held.stored is not None:
-        victims = union_all(victims, _matching(view, held.stored, alias, where, keep=False))
-    if where is None:
-        return OutputState(None, None, victims)
-    stored, inserts = held.stored, held.inserts
-    if stored is not None and later:
-        stored = _matching(view, stored, alias, where, keep=True)
-    if inserts is not None:
-        inserts = _matching(view, inserts, alias, where, keep=True)
-    return OutputState(stored, inserts, victims)
-
-
-@_step.register
-def _(statement: lp.Update, view: View, later: bool) -> OutputState:
-    held, where, alias = view.held, statement.where, statement.alias
+    match statement:
+        case lp.Insert():
+            inserts = union_all(held.inserts, _inserted(statement, view))
+            return OutputState(held.stored, inserts, held.victims)
+        case lp.Merge():
+            return lower_merge(statement, view, later=later)
+        case lp.Delete():
+            fresh = []
+        case lp.Update():
+            parts = (held.stored, held.inserts)
+            fresh = [_updated(statement, view, part) for part in parts if part is not None]
+    where, alias = statement.where, statement.alias
     stored, inserts, victims = held.stored, held.inserts, held.victims
-    fresh = [_updated(statement, view, f) for f in (stored, inserts) if f is not None]
     if stored is not None:
         victims = union_all(victims, _matching(view, stored, alias, where, keep=False))
     if where is None:
@@ -152,11 +135,6 @@ def _(statement: lp.Update, view: View, later: bool) -> OutputState:
     if inserts is not None:
         inserts = _matching(view, inserts, alias, where, keep=True)
     return OutputState(stored, union_all(inserts, *fresh), victims)
-
-
-@_step.register
-def _(statement: lp.Merge, view: View, later: bool) -> OutputState:
-    return lower_merge(statement, view, later=later)
 
 
 def lower_inserts(node: lp.Transaction, context: Context, *carried: str) -> DataFrame:

@@ -76,19 +76,12 @@ def checked(rows: DataFrame, node: ViewWrite) -> DataFrame:
     """Rows of the view, whose evaluation fails where the view asserts that it has no such row."""
     if not node.not_null:
         return rows
-    return rows.select(
-        *(
-            _asserted(F.col(backtick(c.name)), c, node).alias(c.name, metadata=metadata_of(c.type))
-            for c in node.columns
-        )
-    )
-
-
-def _asserted(value: SparkColumn, column: Column, node: ViewWrite) -> SparkColumn:
-    """A value of the view; NULL is an error where the view asserts that there is none."""
-    if column.name not in node.not_null:
-        return value
-    message = F.lit(f'column "{column.name}" of materialized view "{node.name}" is NULL')
-    return F.when(value.isNull(), F.raise_error(message).cast(plain_type(column.type))).otherwise(
-        value
-    )
+    chosen = []
+    for column in node.columns:
+        value = F.col(backtick(column.name))
+        if column.name in node.not_null:
+            message = F.lit(f'column "{column.name}" of materialized view "{node.name}" is NULL')
+            failure = F.raise_error(message).cast(plain_type(column.type))
+            value = F.when(value.isNull(), failure).otherwise(value)
+        chosen.append(value.alias(column.name, metadata=metadata_of(column.type)))
+    return rows.select(*chosen)
