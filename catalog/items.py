@@ -104,7 +104,7 @@ class Item:
     problem: str = ""
     is_outlined: bool = True
 
-    def checked(self, span: Span | None = None) -> "Item":
+    def check(self, span: Span | None = None) -> "Item":
         """The item; raises STORED_DATA_INVALID when its entry could not be read."""
         if self.problem:
             raise error(
@@ -330,7 +330,7 @@ class Catalog:
         """The object of a name; UNKNOWN_SCHEMA or UNKNOWN_RELATION with near names."""
         found = self.find(name)
         if found is not None:
-            return found.checked(span)
+            return found.check(span)
         if fold(name.schema) not in self.schemas:
             hint = did_you_mean(name.schema, self.schemas.values())
             raise error("UNKNOWN_SCHEMA", span=span, name=name.schema, hint=hint)
@@ -345,9 +345,9 @@ class Catalog:
         """Raise STORED_DATA_INVALID where the needs of an object or a reader are not known."""
         for item in self:
             if not item.is_outlined:
-                item.checked()
+                item.check()
         for subscription in self.subscriptions.values():
-            subscription.checked()
+            subscription.check()
 
     def readers(self, object_id: str) -> list[Item]:
         """The objects whose definitions read this one directly, in order of name."""
@@ -464,6 +464,6 @@ class Catalog:
         found = [s for s in self.subscriptions.values() if s.object_id == object_id]
         return sorted(found, key=lambda s: fold(s.name))
 
-    def renamed(self, item: Item, name: Name) -> "Catalog":
+    def rename(self, item: Item, name: Name) -> "Catalog":
         """The catalog with an item under another name."""
         return self.with_item(replace(item, name=name))

@@ -31,7 +31,7 @@ class Subscription:
     definition: str = ""
     problem: str = ""
 
-    def checked(self) -> "Subscription":
+    def check(self) -> "Subscription":
         """The reader; raises STORED_DATA_INVALID when its entry could not be read."""
         if self.problem:
             raise error(

@@ -59,7 +59,9 @@ def carry_time(transaction: Transaction) -> Transaction:
     To be used only where :func:`is_row_local` holds, with ``now()`` meaning that column.
     """
     statements = [
-        replace(s, query=_timed(s.query)) for s in transaction.statements if isinstance(s, Insert)
+        replace(s, query=_add_time(s.query))
+        for s in transaction.statements
+        if isinstance(s, Insert)
     ]
     return replace(transaction, statements=tuple(statements))
 
@@ -97,7 +99,7 @@ def _from(tokens: Tokens) -> Token | None:
     return next((t for _, t in at_depth_0(tokens) if t.upper == "FROM"), None)
 
 
-def _timed(query: Query) -> Query:
+def _add_time(query: Query) -> Query:
     (relation,) = query.relations
     assert isinstance(relation, InsertsInput)  # is_row_local() saw to it
     tokens = tokenise(query.sql.span)

@@ -99,7 +99,7 @@ class Binder:
         name = qualify(ref, self.search_schema)
         stored = self._stored.get(name)
         if stored is not None:
-            return self.catalog.items[stored.object_id].checked()
+            return self.catalog.items[stored.object_id].check()
         item = self.catalog.get(name, span=ref.span)
         check_holds_rows(self.catalog, item, ref.span)
         return item

@@ -11,7 +11,7 @@ from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.algebra.traversal import expressions, inputs, subqueries
 from ctsql.planner.ivm.plan import ChangePlan, NoChangePlan
 from ctsql.planner.ivm.rules.context import Applied
-from ctsql.planner.ivm.sql.spark import joined
+from ctsql.planner.ivm.sql.spark import join_texts
 
 Telling = Callable[[Reason], str]
 
@@ -114,7 +114,7 @@ def _all(exprs: Sequence[alg.Expr]) -> str:
 
 def text_of(expr: alg.Expr) -> str:
     """An expression under the user's own names."""
-    return joined([_part(part) for part in expr.parts])
+    return join_texts([_part(part) for part in expr.parts])
 
 
 def _part(part: alg.Part) -> str:

@@ -42,7 +42,7 @@ from ctsql.planner.ivm.sql.queries import (
     TopTexts,
 )
 from ctsql.planner.ivm.strategies.add_to_groups import added_rows, can_add
-from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows, widened
+from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows, widen
 from ctsql.planner.ivm.strategies.state_table import (
     StateNeed,
     chosen_groups,
@@ -291,7 +291,7 @@ def change_plan(
         node, names = compile_query(sql, relations)
     except Refused as refusal:
         return NoChangePlan(refusal.reason)
-    node = widened(prune(node, node.columns), node)
+    node = widen(prune(node, node.columns), node)
     blocked = list(inexact(node))
     reason = None
     if blocked:

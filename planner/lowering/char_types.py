@@ -58,7 +58,7 @@ def fields_of(columns: list[Column]) -> T.StructType:
     return T.StructType(made)
 
 
-def declared_as(rows: DataFrame, schema: T.StructType) -> DataFrame:
+def declare_as(rows: DataFrame, schema: T.StructType) -> DataFrame:
     """Rows under the metadata that a table's columns have."""
     tags = {f.name: f.metadata[TAG] for f in schema.fields if TAG in f.metadata}
     return _with_tags(rows, tags) if tags else rows

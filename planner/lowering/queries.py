@@ -93,7 +93,7 @@ def lower_query(
         parameters: SQL literals for the ``?`` of the text.
     """
     frames = relation_frames(query.relations, context, given)
-    with registered(query.sql, frames) as names:
+    with register_views(query.sql, frames) as names:
         return run_text(query.sql, names, context, parameters=parameters)
 
 
@@ -120,7 +120,7 @@ def temporary_view(frame: DataFrame) -> Iterator[str]:
 
 
 @contextmanager
-def registered(sql: SqlText, frames: Sequence[DataFrame]) -> Iterator[dict[RelationRef, str]]:
+def register_views(sql: SqlText, frames: Sequence[DataFrame]) -> Iterator[dict[RelationRef, str]]:
     """Temporary views for the relations of a text."""
     with ExitStack() as stack:
         yield {
@@ -139,7 +139,7 @@ def run_text(
     parameters: Sequence[str] = (),
 ) -> DataFrame:
     """Give Spark a text of the user's, with text of ours around it."""
-    rewritten = rewritten_text(sql, names, context, parameters)
+    rewritten = rewrite_text(sql, names, context, parameters)
     return _run(Composed((before, rewritten, after)), sql.span, names, context)
 
 
@@ -147,13 +147,13 @@ def run_pieces(
     pieces: Sequence[str | SqlText], names: dict[RelationRef, str], context: Context
 ) -> DataFrame:
     """Give Spark a statement made of texts of ours and of the user's, of which there is one."""
-    parts = tuple(p if isinstance(p, str) else rewritten_text(p, names, context) for p in pieces)
+    parts = tuple(p if isinstance(p, str) else rewrite_text(p, names, context) for p in pieces)
     spans = [p.span for p in pieces if isinstance(p, SqlText)]
     whole = Span(spans[0].source, min(s.start for s in spans), max(s.stop for s in spans))
     return _run(Composed(parts), whole, names, context)
 
 
-def rewritten_text(
+def rewrite_text(
     sql: SqlText, names: dict[RelationRef, str], context: Context, parameters: Sequence[str] = ()
 ) -> Rewritten:
     """A text of the user's with its relations and its clock calls replaced."""

@@ -83,7 +83,7 @@ def tables(node: Node) -> frozenset[str]:
     return frozenset(n.table for n in descend(node) if isinstance(n, Scan))
 
 
-def used(expr: Expr) -> frozenset[Col]:
+def columns_in(expr: Expr) -> frozenset[Col]:
     """The columns an expression uses, free ones of its subqueries included."""
     found: set[Col] = set()
     for part in expr.parts:
@@ -92,7 +92,7 @@ def used(expr: Expr) -> frozenset[Col]:
         elif isinstance(part, Subquery):
             found |= free(part.node)
             if part.left is not None:
-                found |= used(part.left)
+                found |= columns_in(part.left)
     return frozenset(found)
 
 
@@ -105,9 +105,9 @@ def _own_columns(node: Node) -> Iterator[Col]:
                 if isinstance(inner, Col):
                     yield inner
                 elif isinstance(inner, Expr):
-                    yield from used(inner)
+                    yield from columns_in(inner)
         elif isinstance(value, Expr):
-            yield from used(value)
+            yield from columns_in(value)
 
 
 def free(node: Node) -> frozenset[Col]:

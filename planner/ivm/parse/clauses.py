@@ -130,7 +130,7 @@ def read_query(tokens: Tokens) -> QueryText:
     order = tail.get("ORDER BY", ())
     return QueryText(
         ctes=ctes,
-        body=_folded(bodies, operators),
+        body=_fold_bodies(bodies, operators),
         order=tuple(cut_at_commas(order)) if order else (),
         limit=tail.get("LIMIT", ()),
         offset=tail.get("OFFSET", ()),
@@ -191,7 +191,7 @@ def _segments(tokens: Tokens) -> tuple[list[Tokens], list[tuple[str, bool]]]:
     return found, operators
 
 
-def _folded(bodies: list[BodyText], operators: list[tuple[str, bool]]) -> BodyText:
+def _fold_bodies(bodies: list[BodyText], operators: list[tuple[str, bool]]) -> BodyText:
     """INTERSECT binds tighter; all else from left to right."""
     terms = [bodies[0]]
     looser: list[tuple[str, bool]] = []

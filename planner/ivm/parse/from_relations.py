@@ -21,10 +21,10 @@ from ctsql.planner.ivm.algebra.nodes import (
     Values,
 )
 from ctsql.planner.ivm.algebra.reasons import Refused
-from ctsql.planner.ivm.algebra.traversal import has_subquery, pass_through, subqueries, used
+from ctsql.planner.ivm.algebra.traversal import columns_in, has_subquery, pass_through, subqueries
 from ctsql.planner.ivm.parse import from_clause
 from ctsql.planner.ivm.parse.expressions import Expressions, conjuncts, is_floating, texts
-from ctsql.planner.ivm.parse.scopes import Named, Scope, merged
+from ctsql.planner.ivm.parse.scopes import Named, Scope, merge_sources
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, in_parentheses, span_of
 
 if TYPE_CHECKING:  # the two compile each other's parts
@@ -69,7 +69,7 @@ class Relations:
                 return self._table(source, ctes)
             case from_clause.QuerySource():
                 node, names = self.compiler.query(source.query, scope.outer, ctes)
-                return _named(node, names, source.alias, source.columns)
+                return _name_columns(node, names, source.alias, source.columns)
             case from_clause.TextSource():
                 return self._rows(source, scope)
             case from_clause.JoinSource():
@@ -81,9 +81,9 @@ class Relations:
         parts = [t.text for t in source.name if t.is_name]
         if len(parts) == 1 and fold(parts[0]) in ctes:
             node, names = self.compiler.cte(ctes[fold(parts[0])])
-            return _named(node, names, source.alias or parts[0], source.columns)
+            return _name_columns(node, names, source.alias or parts[0], source.columns)
         node, names = self.compiler.relation(parts, span_of(source.name))
-        found = _named(node, names, source.alias or parts[-1], source.columns)
+        found = _name_columns(node, names, source.alias or parts[-1], source.columns)
         if source.alias is None and len(parts) > 1:
             only = found.sources[0]
             alias = tuple(fold(p) for p in parts)
@@ -95,7 +95,7 @@ class Relations:
         first = source.tokens[0]
         is_function = first.upper != "VALUES"
         if is_function and fold(first.text) in spark_functions.GENERATORS:
-            return self._generated(source)
+            return self._generate(source)
         if is_function and fold(first.text) != "range":
             raise Refused("RELATION_UNKNOWN", first.span)
         inner = source.tokens[1:]
@@ -113,18 +113,18 @@ class Relations:
             columns=columns,
             is_function=is_function,
         )
-        return _named(rows, names, source.alias, source.columns)
+        return _name_columns(rows, names, source.alias, source.columns)
 
-    def _generated(self, source: from_clause.TextSource) -> Found:
+    def _generate(self, source: from_clause.TextSource) -> Found:
         """A generator in FROM over constants is the generator over one row."""
         generator = self.expressions.build_generator(source.tokens, Scope())
-        made = self._generated_columns(source.tokens, generator, source.columns)
+        made = self._generator_columns(source.tokens, generator, source.columns)
         node = Generate(
             child=self.compiler.one_row(), generator=generator, is_outer=False, made=made
         )
-        return _named(node, [c.name for c in made], source.alias, source.columns)
+        return _name_columns(node, [c.name for c in made], source.alias, source.columns)
 
-    def _generated_columns(
+    def _generator_columns(
         self, tokens: Tokens, generator: Expr, columns: Sequence[str]
     ) -> tuple[Col, ...]:
         name = fold(tokens[0].text)
@@ -146,7 +146,7 @@ class Relations:
         generator = self.expressions.build_generator(source.generator, inner)
         if any(subqueries(generator)):
             raise Refused("SUBQUERY_PLACE", span_of(source.generator))
-        made = self._generated_columns(source.generator, generator, source.columns)
+        made = self._generator_columns(source.generator, generator, source.columns)
         node = Generate(child=below.node, generator=generator, is_outer=source.is_outer, made=made)
         named = Named(alias=(fold(source.alias or ""),), columns=tuple((c.name, c) for c in made))
         return Found(node, (*below.sources, named))
@@ -161,10 +161,10 @@ class Relations:
             raise Refused("CLAUSE_UNSUPPORTED", span_of(right_source.tokens))
         if isinstance(right_source, from_clause.QuerySource) and right_source.is_lateral:
             node, names = self.compiler.query(right_source.query, seen, ctes)
-            right = _named(node, names, right_source.alias, right_source.columns)
+            right = _name_columns(node, names, right_source.alias, right_source.columns)
         else:
             right = self.source(right_source, Scope(outer=scope.outer), ctes)
-        shared = self._shared(source, left, right)
+        shared = self._find_shared(source, left, right)
         both = Scope(sources=(*left.sources, *right.sources), outer=scope.outer)
         conditions = tuple(
             self.expressions.build(piece, both)
@@ -175,7 +175,7 @@ class Relations:
             raise Refused("SUBQUERY_PLACE", span_of(source.on))
         if isinstance(right_source, from_clause.QuerySource) and right_source.is_lateral:
             return self._lateral(source, left, right, conditions)
-        return self._joined(source.kind, left, right, conditions, shared)
+        return self._connect(source.kind, left, right, conditions, shared)
 
     def _lateral(
         self,
@@ -194,7 +194,7 @@ class Relations:
         )
         return Found(node, (*left.sources, *right.sources))
 
-    def _shared(
+    def _find_shared(
         self, source: from_clause.JoinSource, left: Found, right: Found
     ) -> list[tuple[str, Col, Col]]:
         """The columns of USING, or of NATURAL: name, left one, right one."""
@@ -213,7 +213,7 @@ class Relations:
             found.append((name, a, b))
         return found
 
-    def _joined(
+    def _connect(
         self,
         kind: str,
         left: Found,
@@ -223,7 +223,9 @@ class Relations:
     ) -> Found:
         if kind == "inner":
             node = inner_join(left.node, right.node, conditions)
-            return Found(node, merged(left.sources, right.sources, {n: a for n, a, _ in shared}))
+            return Found(
+                node, merge_sources(left.sources, right.sources, {n: a for n, a, _ in shared})
+            )
         node = OuterOrSemiJoin(
             kind=_KINDS[kind], left=left.node, right=right.node, conditions=conditions
         )
@@ -231,7 +233,7 @@ class Relations:
             return Found(node, left.sources)
         if kind != "full":
             names = {n: (a if kind == "left" else b) for n, a, b in shared}
-            return Found(node, merged(left.sources, right.sources, names))
+            return Found(node, merge_sources(left.sources, right.sources, names))
         items = []
         names = {}
         for name, a, b in shared:
@@ -239,10 +241,12 @@ class Relations:
             items.append(Projection(Expr.of("coalesce", "(", a, ",", b, ")"), names[name]))
         if items:
             node = Project(child=node, items=(*pass_through(node.columns), *items))
-        return Found(node, merged(left.sources, right.sources, names))
+        return Found(node, merge_sources(left.sources, right.sources, names))
 
 
-def _named(node: Node, names: Sequence[str], alias: str | None, columns: Sequence[str]) -> Found:
+def _name_columns(
+    node: Node, names: Sequence[str], alias: str | None, columns: Sequence[str]
+) -> Found:
     listed = list(zip(columns or names, node.columns, strict=False))
     if columns and len(columns) != len(node.columns):
         raise Refused("TEXT_NOT_READ")
@@ -259,10 +263,10 @@ def inner_join(left: Node, right: Node, conditions: tuple[Expr, ...]) -> Node:
             found += side.conditions
         else:
             children += (side,)
-    return filtered(Join(children=children, conditions=found), conditions)
+    return filter_rows(Join(children=children, conditions=found), conditions)
 
 
-def filtered(node: Node, predicates: Sequence[Expr]) -> Node:
+def filter_rows(node: Node, predicates: Sequence[Expr]) -> Node:
     """The node's rows that pass; each predicate as near to the tables as it may go.
 
     A predicate with a subquery, or with a column of a query around, stays on top: the rules for
@@ -271,35 +275,35 @@ def filtered(node: Node, predicates: Sequence[Expr]) -> Node:
     columns = set(node.columns)
     held = []
     for predicate in predicates:
-        if any(subqueries(predicate)) or not used(predicate) <= columns:
+        if any(subqueries(predicate)) or not columns_in(predicate) <= columns:
             held.append(predicate)
         else:
-            node = _pushed(node, predicate)
+            node = _push(node, predicate)
     for predicate in held:
         node = Filter(child=node, predicates=(predicate,))
     return node
 
 
-def _pushed(node: Node, predicate: Expr) -> Node:
-    columns = used(predicate)
+def _push(node: Node, predicate: Expr) -> Node:
+    columns = columns_in(predicate)
     match node:
         case Join() if columns:
             for index, child in enumerate(node.children):
                 if columns <= set(child.columns):
-                    below = _pushed(child, predicate)
+                    below = _push(child, predicate)
                     children = (*node.children[:index], below, *node.children[index + 1 :])
                     return Join(children=children, conditions=node.conditions)
             return Join(children=node.children, conditions=(*node.conditions, predicate))
         case OuterOrSemiJoin(kind=JoinKind.LEFT | JoinKind.SEMI | JoinKind.ANTI) if columns and (
             columns <= set(node.left.columns)
         ):
-            left = _pushed(node.left, predicate)
+            left = _push(node.left, predicate)
             return OuterOrSemiJoin(
                 kind=node.kind, left=left, right=node.right, conditions=node.conditions
             )
         case Filter() if not has_subquery(node):
             if isinstance(node.child, Filter | Join | OuterOrSemiJoin):
-                return Filter(child=_pushed(node.child, predicate), predicates=node.predicates)
+                return Filter(child=_push(node.child, predicate), predicates=node.predicates)
             return Filter(child=node.child, predicates=(*node.predicates, predicate))
         case _:
             return Filter(child=node, predicates=(predicate,))

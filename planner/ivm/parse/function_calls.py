@@ -58,7 +58,7 @@ def aggregate_call(
     argument = _argument(tokens, expressions, scope)
     return AggregateCall(
         expr=expr,
-        col=_typed_column(fresh[0], name, argument, expr),
+        col=_add_type(fresh[0], name, argument, expr),
         function=name,
         exact=is_exact(name, argument, expr),
         argument=argument,
@@ -82,7 +82,7 @@ def is_exact(name: str, argument: Expr | None, whole: Expr) -> bool:
     return name not in spark_functions.SUMS or not is_floating(argument or whole)
 
 
-def _typed_column(col: Col, name: str, argument: Expr | None, whole: Expr) -> Col:
+def _add_type(col: Col, name: str, argument: Expr | None, whole: Expr) -> Col:
     if name in spark_functions.FLOATING:
         kind = "double"
     elif name in spark_functions.AVERAGES or name == "try_avg":
@@ -175,7 +175,7 @@ def window_call(
     known = tuple(col for col in columns if col is not None)
     return AggregateCall(
         expr=Expr(tuple(parts), draft.call.span),
-        col=_typed_column(fresh, name, None, draft.call),
+        col=_add_type(fresh, name, None, draft.call),
         function=name,
         exact=exact,
         over=over,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ctsql.planner.ivm.algebra.nodes import Col, Expr, Part
 from ctsql.planner.ivm.algebra.reasons import Refused
-from ctsql.planner.ivm.algebra.traversal import substitute, used
+from ctsql.planner.ivm.algebra.traversal import columns_in, substitute
 from ctsql.planner.syntax.tokens import operators
 from ctsql.planner.syntax.tokens.tokenizer import (
     Kind,
@@ -168,7 +168,7 @@ class Grouped:
         )
         self.rows = frozenset(rows)
 
-    def over(self, expr: Expr) -> Expr:
+    def rewrite(self, expr: Expr) -> Expr:
         """The expression over the groups.
 
         Raises:
@@ -176,14 +176,14 @@ class Grouped:
         """
         parts = expr.parts
         for key, col in self.longer:
-            parts = _replaced(parts, key.parts, col)
+            parts = _replace_key(parts, key.parts, col)
         made: Expr = substitute(replace(expr, parts=parts), self.columns)
-        if used(made) & self.rows:
+        if columns_in(made) & self.rows:
             raise Refused("KEY_NOT_MATCHED", expr.span)
         return made
 
 
-def _replaced(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tuple[Part, ...]:
+def _replace_key(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tuple[Part, ...]:
     """The parts with a column for every operand that is the key.
 
     Raises:

@@ -156,13 +156,13 @@ class Compiler:
             selected = Selected(node, names, items, 0)
         node = selected.node
         if limited:
-            node = self._limited(text, selected)
+            node = self._limit(text, selected)
         if selected.hidden:
             kept = node.columns[: -selected.hidden]
             node = Project(child=node, items=pass_through(kept))
         return node, selected.names
 
-    def _limited(self, text: QueryText, selected: Selected) -> Node:
+    def _limit(self, text: QueryText, selected: Selected) -> Node:
         if not text.order:
             raise Refused("LIMIT_WITHOUT_ORDER", span_of(text.limit or text.offset))
         constant = self.expressions({})
@@ -202,13 +202,13 @@ class Compiler:
                 name = text.tokens[1:]
                 return self._source(TableSource(name=name, alias=None, columns=()), ctes)
             case SetText():
-                return self._set(text, outer, ctes)
+                return self._combine(text, outer, ctes)
 
     def _source(self, source: TableSource | TextSource, ctes: Ctes) -> tuple[Node, list[str]]:
         found = self.relations(ctes).source(source, Scope(), ctes)
         return found.node, [name for name, _ in found.sources[0].columns]
 
-    def _set(self, text: SetText, outer: Scope | None, ctes: Ctes) -> tuple[Node, list[str]]:
+    def _combine(self, text: SetText, outer: Scope | None, ctes: Ctes) -> tuple[Node, list[str]]:
         left, names = self.body(text.left, outer, ctes)
         right, _ = self.body(text.right, outer, ctes)
         if len(left.columns) != len(right.columns):

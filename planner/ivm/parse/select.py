@@ -23,7 +23,7 @@ from ctsql.planner.ivm.algebra.traversal import pass_through, subqueries
 from ctsql.planner.ivm.parse.clauses import SelectText
 from ctsql.planner.ivm.parse.expressions import Calls, conjuncts, type_of
 from ctsql.planner.ivm.parse.from_clause import read_source
-from ctsql.planner.ivm.parse.from_relations import filtered
+from ctsql.planner.ivm.parse.from_relations import filter_rows
 from ctsql.planner.ivm.parse.function_calls import (
     WindowDraft,
     aggregate_call,
@@ -105,18 +105,18 @@ class Block:
         ordered = [self._order(tokens, outputs, aliases) for tokens in order]
         exprs = [o.expr for o in outputs]
         if self.text.group or self.text.having or self.aggregates:
-            node, grouped = self._grouped(node, outputs, aliases)
-            exprs = [grouped.over(e) for e in exprs]
-            having = [grouped.over(e) for e in having]
-            qualify = [grouped.over(e) for e in qualify]
-            ordered = [replace(o, expr=grouped.over(o.expr)) for o in ordered]
+            node, grouped = self._group(node, outputs, aliases)
+            exprs = [grouped.rewrite(e) for e in exprs]
+            having = [grouped.rewrite(e) for e in having]
+            qualify = [grouped.rewrite(e) for e in qualify]
+            ordered = [replace(o, expr=grouped.rewrite(o.expr)) for o in ordered]
             self.windows = {self._draft_over(d, grouped): c for d, c in self.windows.items()}
-        node = filtered(node, having)
+        node = filter_rows(node, having)
         if self.windows:
-            node = self._windowed(node)
+            node = self._add_windows(node)
         if qualify:
-            node = filtered(node, qualify)
-        return self._projected(node, outputs, exprs, ordered)
+            node = filter_rows(node, qualify)
+        return self._project(node, outputs, exprs, ordered)
 
     # ---- rows
 
@@ -130,7 +130,7 @@ class Block:
             node = self.compiler.one_row()
         pieces = conjuncts(self.text.where) if self.text.where else []
         where = Calls(is_condition=True)
-        return filtered(node, [self.expressions.build(p, self.scope, where) for p in pieces])
+        return filter_rows(node, [self.expressions.build(p, self.scope, where) for p in pieces])
 
     # ---- the select list
 
@@ -231,7 +231,7 @@ class Block:
             )
         return made.col
 
-    def _grouped(
+    def _group(
         self, node: Node, outputs: Sequence[_Output], aliases: dict[str, Expr]
     ) -> tuple[Node, Grouped]:
         items = [None if o.tokens is not None and has_calls(o.tokens) else o.expr for o in outputs]
@@ -296,13 +296,13 @@ class Block:
     def _draft_over(self, draft: WindowDraft, grouped: Grouped) -> WindowDraft:
         return WindowDraft(
             draft.function,
-            grouped.over(draft.call),
-            tuple(grouped.over(e) for e in draft.partition),
-            tuple(replace(o, expr=grouped.over(o.expr)) for o in draft.order),
+            grouped.rewrite(draft.call),
+            tuple(grouped.rewrite(e) for e in draft.partition),
+            tuple(replace(o, expr=grouped.rewrite(o.expr)) for o in draft.order),
             draft.frame,
         )
 
-    def _windowed(self, node: Node) -> Node:
+    def _add_windows(self, node: Node) -> Node:
         computed: dict[Expr, Col] = {}
 
         def column(expr: Expr) -> Col:
@@ -321,7 +321,7 @@ class Block:
 
     # ---- the result
 
-    def _projected(
+    def _project(
         self,
         node: Node,
         outputs: Sequence[_Output],

@@ -28,7 +28,7 @@ from ctsql.planner.ivm.algebra.nodes import (
     SubqueryKind,
     Window,
 )
-from ctsql.planner.ivm.algebra.traversal import equality, free, subqueries, used
+from ctsql.planner.ivm.algebra.traversal import columns_in, equality, free, subqueries
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import join_pairs, restrict
 
 
@@ -81,7 +81,7 @@ def _filter(node: Filter, below: Core, around: frozenset[Col]) -> Core | None:
     pairs = list(below.pairs)
     kept: list[Expr] = []
     for predicate in node.predicates:
-        columns = used(predicate)
+        columns = columns_in(predicate)
         if not columns & around and columns <= set(below.node.columns):
             kept.append(predicate)
             continue
@@ -104,7 +104,7 @@ def _join(node: Join) -> Core | None:
     if len(found) < len(cores):
         return None
     columns = {col for c in found for col in c.node.columns}
-    conditions = tuple(c for c in node.conditions if used(c) <= columns)
+    conditions = tuple(c for c in node.conditions if columns_in(c) <= columns)
     return Core(
         Join(children=tuple(c.node for c in found), conditions=conditions),
         tuple(pair for c in found for pair in c.pairs),
@@ -129,29 +129,29 @@ def restrict_to_visible(subquery: Subquery, node: Node, around: Sequence[Col], k
 
     Its text tests the same again: this is for what reads the tables.
     """
-    made = _correlated(node, around, keys)
+    made = _restrict_correlated(node, around, keys)
     asked = subquery.left.column if subquery.left is not None else None
     if subquery.kind is not SubqueryKind.IN or asked is None or asked not in around:
         return made
-    return _hinted(made, [(node.columns[0], asked)], keys)
+    return _hint(made, [(node.columns[0], asked)], keys)
 
 
-def _correlated(node: Node, around: Sequence[Col], keys: Keys) -> Node:
+def _restrict_correlated(node: Node, around: Sequence[Col], keys: Keys) -> Node:
     """A node, where an equality with a column around decides what of it is seen."""
     match node:
         case Project() | Aggregate() | Distinct() | Window():
-            return replace(node, child=_correlated(node.child, around, keys))
+            return replace(node, child=_restrict_correlated(node.child, around, keys))
         case Filter():
-            below = _correlated(node.child, around, keys)
+            below = _restrict_correlated(node.child, around, keys)
             pairs = join_pairs(node.predicates, node.child.columns, around)
-            return replace(node, child=_hinted(below, pairs, keys))
+            return replace(node, child=_hint(below, pairs, keys))
         case Join():
-            return _hinted(node, join_pairs(node.conditions, node.columns, around), keys)
+            return _hint(node, join_pairs(node.conditions, node.columns, around), keys)
         case _:
             return node
 
 
-def _hinted(node: Node, pairs: Sequence[tuple[Col, Col]], keys: Keys) -> Node:
+def _hint(node: Node, pairs: Sequence[tuple[Col, Col]], keys: Keys) -> Node:
     if not pairs:
         return node
     step, names = keys([outer for _, outer in pairs])

@@ -29,13 +29,13 @@ def restrict(node: alg.Node, keys: alg.Step, pairs: Pairs, *, is_hint: bool = Fa
     """
     if not pairs:
         return node
-    below, done = _pushed(node, keys, pairs, is_hint)
+    below, done = _push(node, keys, pairs, is_hint)
     if done == frozenset(pairs) or is_hint:
         return below
     return alg.SemiJoinRestriction(child=below, tests=(alg.KeyPredicate(keys=keys, pairs=pairs),))
 
 
-def _pushed(
+def _push(
     node: alg.Node, keys: alg.Step, pairs: Pairs, is_hint: bool
 ) -> tuple[alg.Node, frozenset[tuple[alg.Col, alg.Col]]]:
     """The node with the restriction inside it, and the pairs that then hold of its rows."""

@@ -95,7 +95,7 @@ class StatePlan:
 
 def state_of(node: Aggregate, number: int) -> StatePlan | None:
     """The state table that an aggregate can have; None if a function has none."""
-    if node.sets is not None or not all(_is_kept(call) for call in node.calls):
+    if node.sets is not None or not all(_has_state(call) for call in node.calls):
         return None
     arguments: dict[Expr, bool] = {}
     sizes: dict[Expr, None] = {}
@@ -126,7 +126,7 @@ def _size(argument: Expr) -> Expr:
     return Expr.of("abs", "(", "CAST", "(", *argument.parts, "AS", "DECIMAL(20, 0)", ")", ")")
 
 
-def _is_kept(call: AggregateCall) -> bool:
+def _has_state(call: AggregateCall) -> bool:
     if not call.exact or call.grouping is not None:
         return False
     if call.function == "count":
@@ -182,9 +182,9 @@ def all_groups(node: Aggregate, changes: DeltaDerivation) -> Node | None:
     changes.note(node, RULE)
     state, rows, _ = found
     if node.keys:
-        stored = _stored(state, changes)
+        stored = _scan_groups(state, changes)
         columns = stored.columns
-        keys, names = changes.keys(_changed(node, changes), [k.source for k in node.keys])
+        keys, names = changes.keys(_change_below(node, changes), [k.source for k in node.keys])
         equal = zip(columns, names, strict=False)
         others = OuterOrSemiJoin(
             kind=JoinKind.ANTI,
@@ -200,15 +200,15 @@ def stored_groups(node: Aggregate, changes: DeltaDerivation) -> Node | None:
     """All rows of GROUP BY as its state has them; None if it has none."""
     number = changes.state(node)
     state = None if number is None else state_of(node, number)
-    return None if state is None else _result(node, state, _stored(state, changes))
+    return None if state is None else _result(node, state, _scan_groups(state, changes))
 
 
-def _stored(state: StatePlan, changes: DeltaDerivation) -> StoredGroups:
+def _scan_groups(state: StatePlan, changes: DeltaDerivation) -> StoredGroups:
     columns = tuple(changes.fresh(name) for name in state.columns)
     return StoredGroups(number=state.number, names=state.columns, columns=columns)
 
 
-def _changed(node: Aggregate, changes: DeltaDerivation) -> Step:
+def _change_below(node: Aggregate, changes: DeltaDerivation) -> Step:
     """The change below an aggregate, which there is."""
     delta = changes.of(node.child)
     assert delta is not None  # the caller looked
@@ -221,8 +221,8 @@ def _groups(node: Aggregate, changes: DeltaDerivation) -> tuple[StatePlan, Node,
     state = None if number is None else state_of(node, number)
     if delta is None or state is None:
         return None
-    step = _changed(node, changes)
-    stored: Node = _stored(state, changes)
+    step = _change_below(node, changes)
+    stored: Node = _scan_groups(state, changes)
     if node.keys:
         keys, names = changes.keys(step, [k.source for k in node.keys])
         pairs = tuple(zip(stored.columns, names, strict=False))
@@ -232,7 +232,7 @@ def _groups(node: Aggregate, changes: DeltaDerivation) -> tuple[StatePlan, Node,
     known = changes.groups.get(state.number)
     if known is None:
         before = changes.step(StepRole.STORED_GROUPS, stored)
-        merged = _merged(node, state, step, before, changes)
+        merged = _merge(node, state, step, before, changes)
         known = changes.groups[state.number] = (changes.step(StepRole.GROUPS, merged), before)
     return (state, *known)
 
@@ -265,7 +265,7 @@ def change_groups(
     return Aggregate(child=rows, keys=_fresh_keys(node.keys, changes), calls=tuple(calls))
 
 
-def _merged(
+def _merge(
     node: Aggregate, state: StatePlan, delta: Node, stored: Node, changes: DeltaDerivation
 ) -> Node:
     """The stored groups and the change's, added up: keys, n, then n_x and s of each argument."""
@@ -278,10 +278,10 @@ def _merged(
             mine.append(Projection(Expr.of("NULL"), changes.fresh("")))
     before = Project(child=stored, items=tuple(mine))
     both = union_all([change, before], tuple(changes.fresh("") for _ in before.columns))
-    return _added(state, both, len(node.keys), changes)
+    return _add_up(state, both, len(node.keys), changes)
 
 
-def _added(state: StatePlan, both: UnionAll, at: int, changes: DeltaDerivation) -> Node:
+def _add_up(state: StatePlan, both: UnionAll, at: int, changes: DeltaDerivation) -> Node:
     """The sums over both; a sum is what was added less what was taken away."""
     waiting = iter(both.columns[at:])
     calls = [_sum(changes, next(waiting), default="0")]

@@ -167,25 +167,27 @@ def _change(
     left_change = changes.of(left)
     if left_change is not None:
         step = changes.step(StepRole.CHANGE, left_change, must_be_stored=True)
-        terms.append(rebuild(step, lambda s: _seen(s, s.node, step, changes)))
+        terms.append(rebuild(step, lambda s: _restrict(s, s.node, step, changes)))
     changed = [s for s in inner if changes.touches(s.node)]
     if changed:
-        affected = _affected(changes.old(left), changed, node, changes)
+        affected = _find_affected(changes.old(left), changed, node, changes)
         rows = changes.step(StepRole.ROWS, affected, must_be_stored=True)
-        new = rebuild(rows, lambda s: _seen(s, s.node, rows, changes))
-        old = rebuild(rows, lambda s: _seen(s, changes.old(s.node), rows, changes))
+        new = rebuild(rows, lambda s: _restrict(s, s.node, rows, changes))
+        old = rebuild(rows, lambda s: _restrict(s, changes.old(s.node), rows, changes))
         terms += replacement_delta(new, old)
     return sum_of_deltas(terms, node.columns)
 
 
-def _seen(subquery: Subquery, node: Node, rows: Step, changes: DeltaDerivation) -> Node:
+def _restrict(subquery: Subquery, node: Node, rows: Step, changes: DeltaDerivation) -> Node:
     """A subquery's relation, reading only what some of these left rows can see of it."""
     return restrict_to_visible(
         subquery, node, rows.columns, lambda columns: changes.keys(rows, columns)
     )
 
 
-def _affected(left: Node, inner: Sequence[Subquery], node: Node, changes: DeltaDerivation) -> Node:
+def _find_affected(
+    left: Node, inner: Sequence[Subquery], node: Node, changes: DeltaDerivation
+) -> Node:
     """The old left rows that can see a change in one of the subqueries."""
     tests: list[KeyPredicate] = []
     guards: list[Expr] = []

@@ -11,7 +11,7 @@ from typing import assert_never
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import used
+from ctsql.planner.ivm.algebra.traversal import columns_in
 from ctsql.planner.syntax.tokens.tokenizer import word_set
 
 NOTHING = f"1 AS {PREFIX}none"
@@ -98,7 +98,7 @@ class Printer:
 
     def expr(self, expr: alg.Expr) -> str:
         """An expression's text."""
-        return joined([self._part(part) for part in expr.parts])
+        return join_texts([self._part(part) for part in expr.parts])
 
     def _part(self, part: alg.Part) -> str:
         match part:
@@ -201,8 +201,8 @@ class Printer:
                 texts.get(p, p.sql) if isinstance(p, alg.Col) else self._part(p)
                 for p in item.expr.parts
             ]
-            listed.append(f"{joined(found)} AS {item.col.sql}")
-        return f"SELECT {_list(listed)} {self._grouped(below)}"
+            listed.append(f"{join_texts(found)} AS {item.col.sql}")
+        return f"SELECT {_list(listed)} {self._from_groups(below)}"
 
     def _lateral(self, node: alg.LateralJoin) -> str:
         kind = "LEFT JOIN" if node.is_left else "JOIN"
@@ -244,7 +244,7 @@ class Printer:
         waiting = list(node.conditions)
         for index, child in enumerate(node.children[1:], 1):
             seen |= set(child.columns)
-            ready = [c for c in waiting if used(c) <= seen]
+            ready = [c for c in waiting if columns_in(c) <= seen]
             waiting = [c for c in waiting if c not in ready]
             side = f"{self._from(child)} {PREFIX}k{index}"
             if ready:
@@ -265,9 +265,9 @@ class Printer:
     def _aggregate(self, node: alg.Aggregate) -> str:
         listed = [f"{k.source.sql} AS {k.col.sql}" for k in node.keys]
         listed += [f"{self.expr(c.expr)} AS {c.col.sql}" for c in node.calls]
-        return f"SELECT {_list(listed)} {self._grouped(node)}"
+        return f"SELECT {_list(listed)} {self._from_groups(node)}"
 
-    def _grouped(self, node: alg.Aggregate) -> str:
+    def _from_groups(self, node: alg.Aggregate) -> str:
         text = f"FROM {self._from(node.child)}"
         if node.sets is not None:
             sets = [
@@ -323,7 +323,7 @@ def _table_use(node: alg.Scan, tests: Sequence[alg.KeyPredicate]) -> TableUse:
     return TableUse(node.table, node.version, read, keys)
 
 
-def joined(texts: Sequence[str]) -> str:
+def join_texts(texts: Sequence[str]) -> str:
     """Tokens with spaces where a reader expects them."""
     made = ""
     for index, text in enumerate(texts):

@@ -105,7 +105,7 @@ def added_rows(
     )
     rows = changes.step(StepRole.ROWS, flagged, must_be_stored=True)
     doubtful = Filter(child=rows, predicates=(Expr.of(flag, "=", "1"),))
-    found = _together(groups, rows, flag, doubtful, changes)
+    found = _combine(groups, rows, flag, doubtful, changes)
     found = put_above(top.above, found)
     places = [place for place in top.places if place is not None]
     return (found, keys, tuple(zip(places, key_names, strict=True))), doubtful
@@ -200,7 +200,7 @@ class _Groups:
         return () if count is None else (Expr.of(*count, ">", "0"),)
 
 
-def _together(
+def _combine(
     groups: _Groups, rows: Step, flag: Col, doubtful: Node, changes: DeltaDerivation
 ) -> Node:
     """The certain groups by addition, the doubtful ones from all their rows."""

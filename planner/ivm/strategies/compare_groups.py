@@ -46,13 +46,13 @@ def compared_groups(query: Node) -> tuple[Aggregate, ...]:
     alike: dict[Node, list[Aggregate]] = {}
     for below in descend(query):
         if isinstance(below, Aggregate) and tables(below) and not free(below):
-            alike.setdefault(_numbered_anew(below), []).append(below)
+            alike.setdefault(_renumber(below), []).append(below)
     for read in alike.values():
         places = dict.fromkeys(read)
         if (
             len(read) > 1
             and state_of(read[0], 1) is not None
-            and not places.keys().isdisjoint(_read_as_a_whole(query))
+            and not places.keys().isdisjoint(_nodes_read_whole(query))
             and tables(read[0]).isdisjoint(_tables_elsewhere(query, places))
         ):
             return tuple(places)
@@ -82,7 +82,7 @@ def compared_rows(query: Node, changes: DeltaDerivation) -> Node | None:
     return replace_nodes(query, made)
 
 
-def widened(query: Node, whole: Node) -> Node:
+def widen(query: Node, whole: Node) -> Node:
     """A query whose groups have the same columns wherever they are compared.
 
     Args:
@@ -105,7 +105,7 @@ def widened(query: Node, whole: Node) -> Node:
     return found if compared_groups(found) else query
 
 
-def _numbered_anew(node: Node) -> Node:
+def _renumber(node: Node) -> Node:
     """Equal for nodes that differ in the numbers of their columns only."""
     known: dict[Col, Col] = {}
 
@@ -116,7 +116,7 @@ def _numbered_anew(node: Node) -> Node:
     return made
 
 
-def _read_as_a_whole(query: Node) -> Iterator[Node]:
+def _nodes_read_whole(query: Node) -> Iterator[Node]:
     """All nodes in scalar subqueries that use nothing around them."""
     for below in descend(query):
         for expr in expressions(below):

@@ -30,10 +30,10 @@ def read_assignments(
         if not group:
             raise syntax_error(tokens[0].span, "an assignment is missing after SET")
         found.append(_assignment(Cursor(group, of="assignment"), qualifiers, known))
-    return checked(found)
+    return check_unique(found)
 
 
-def checked(assignments: list[Assignment]) -> tuple[Assignment, ...]:
+def check_unique(assignments: list[Assignment]) -> tuple[Assignment, ...]:
     """The assignments, no column among them twice (DUPLICATE_COLUMN)."""
     seen: set[str] = set()
     for assignment in assignments:
@@ -43,7 +43,7 @@ def checked(assignments: list[Assignment]) -> tuple[Assignment, ...]:
     return tuple(assignments)
 
 
-def assigned_without(
+def cut_from_assignments(
     assignments: Sequence[Assignment], cuts: Sequence[Span]
 ) -> tuple[Assignment, ...]:
     """The assignments without the schemas that are written in front of columns."""
@@ -51,7 +51,7 @@ def assigned_without(
 
 
 def _assignment(cursor: Cursor, qualifiers: tuple[str, ...], known: frozenset[str]) -> Assignment:
-    parts = cursor.dotted("a column")
+    parts = cursor.dotted_name("a column")
     if len(parts) > 1 and fold(parts[-2].text) not in {fold(q) for q in qualifiers}:
         what = "setting a field of a column"
         raise not_yet(span_of(parts), what, "Set the whole column: SET s = named_struct(...)")

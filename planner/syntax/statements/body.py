@@ -6,13 +6,13 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.assignments import (
-    assigned_without,
+    cut_from_assignments,
     read_assignments,
 )
 from ctsql.planner.syntax.statements.columns import read_columns
 from ctsql.planner.syntax.statements.merges import read_merge
 from ctsql.planner.syntax.tokens.split import split_tokens
-from ctsql.planner.syntax.tokens.sqltext import analyse, targeted, without
+from ctsql.planner.syntax.tokens.sqltext import analyse, mark_target, without
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import (
     Tokens,
@@ -88,7 +88,7 @@ def _statement(tokens: Tokens, name: str) -> st.BodyStatement:
         case "MERGE":
             return read_merge(tokens)
         case _:
-            raise _misplaced(cursor, span, name)
+            raise _misplacement(cursor, span, name)
 
 
 def _behind_with(tokens: Tokens, verb: int) -> st.DeleteStatement | st.UpdateStatement:
@@ -105,7 +105,7 @@ def _behind_with(tokens: Tokens, verb: int) -> st.DeleteStatement | st.UpdateSta
     return dataclasses.replace(made, ctes=ctes)
 
 
-def _misplaced(cursor: Cursor, span: Span, name: str) -> CtsqlError:
+def _misplacement(cursor: Cursor, span: Span, name: str) -> CtsqlError:
     first = cursor.upper() or cursor.here.text
     hint = f"Type: INSERT INTO {name} SELECT ..." if first in QUERY_WORDS else ""
     return error(
@@ -166,7 +166,7 @@ def _delete(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> 
     alias = _alias(cursor, "WHERE")
     if cursor.current is not None and not cursor.at("WHERE"):
         cursor.fail('"WHERE"', known=["WHERE"])
-    target = targeted(target, cursor.tokens, aliased=alias is not None)
+    target = mark_target(target, cursor.tokens, aliased=alias is not None)
     where = _where(cursor, target, known)
     return st.DeleteStatement(span=span, target=target, alias=alias, where=where)
 
@@ -192,7 +192,7 @@ def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> 
     cursor.expect("UPDATE")
     target = cursor.relation("the table to update", aliased=False)
     alias = _alias(cursor, "SET")
-    target = targeted(target, cursor.tokens, aliased=alias is not None)
+    target = mark_target(target, cursor.tokens, aliased=alias is not None)
     cursor.expect("SET")
     rest = cursor.rest
     stop = next((i for i, t in at_depth_0(rest) if t.upper == "WHERE"), len(rest))
@@ -203,7 +203,7 @@ def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> 
     return st.UpdateStatement(
         span=span,
         target=target,
-        assignments=assigned_without(assignments, target.column_prefixes),
+        assignments=cut_from_assignments(assignments, target.column_prefixes),
         alias=alias,
         where=_where(cursor, target, known),
     )

@@ -93,7 +93,7 @@ def _comment(cursor: Cursor) -> st.Statement:
     column = None
     if cursor.accept("COLUMN"):
         kind = None
-        parts = cursor.dotted("relation.column")
+        parts = cursor.dotted_name("relation.column")
         if len(parts) == 1:
             cursor.fail('"." and the column\'s name')
         column = parts[-1].text
@@ -182,15 +182,15 @@ def _describe(cursor: Cursor) -> st.Statement:
         raise not_supported(cursor.here, f"DESCRIBE {cursor.upper()}")
     if cursor.upper() in ("SELECT", "WITH", "VALUES", "QUERY") and len(cursor.rest) > 1:
         raise not_yet(cursor.here, "DESCRIBE of a query")
-    extended = _extended(cursor)
+    extended = _accept_extended(cursor)
     kind = cursor.kind() if len(cursor.rest) > 1 and cursor.upper(1) != "." else None
-    extended = extended or _extended(cursor)
+    extended = extended or _accept_extended(cursor)
     target = cursor.relation("the name of what to describe")
     cursor.end()
     return st.Describe(span=span, target=target, kind=kind, extended=extended)
 
 
-def _extended(cursor: Cursor) -> bool:
+def _accept_extended(cursor: Cursor) -> bool:
     if len(cursor.rest) < 2 or cursor.upper(1) == ".":
         return False
     return cursor.accept("EXTENDED") or cursor.accept("FORMATTED")
@@ -221,7 +221,7 @@ def _maintain(cursor: Cursor) -> st.Statement:
     named = cursor.current is not None and not (cursor.at("RETAIN") or cursor.at("DRY", "RUN"))
     if named and not everything:
         target = cursor.relation("ALL, a name, RETAIN or DRY RUN")
-    retain_ms = _retained(cursor) if cursor.accept("RETAIN") else None
+    retain_ms = _read_retention(cursor) if cursor.accept("RETAIN") else None
     dry_run = cursor.accept("DRY", "RUN")
     cursor.end(hint="Type: MAINTAIN [ALL | name] [RETAIN 'interval'] [DRY RUN]")
     return st.Maintain(
@@ -229,7 +229,7 @@ def _maintain(cursor: Cursor) -> st.Statement:
     )
 
 
-def _retained(cursor: Cursor) -> int:
+def _read_retention(cursor: Cursor) -> int:
     token = cursor.string("an interval in quotes", hint="Type for example: RETAIN '7 days'")
     length = parse_interval(token.text)
     if isinstance(length, str):

@@ -8,7 +8,7 @@ from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
 from ctsql.planner.syntax.statements.columns import read_columns, type_edits
 from ctsql.planner.syntax.statements.header import read_header
 from ctsql.planner.syntax.statements.options import task_options, view_options
-from ctsql.planner.syntax.statements.short_forms import compiled, read_flow, read_task_form
+from ctsql.planner.syntax.statements.short_forms import compile_to_tokens, read_flow, read_task_form
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, end_of, span_of
@@ -52,7 +52,7 @@ def read_create(tokens: Tokens) -> st.Statement:
         return _materialized_view(tokens, or_replace=or_replace)
     if cursor.at("CONTINUAL", "TASK"):
         form = None if or_replace else read_task_form(tokens)
-        return _task(tokens if form is None else compiled(form))
+        return _task(tokens if form is None else compile_to_tokens(form))
     if cursor.accept("TABLE"):
         if or_replace:
             place = span_of(tokens[:4])

@@ -9,12 +9,12 @@ from ctsql.catalog.reserved_columns import SOURCE
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.assignments import (
-    assigned_without,
-    checked,
+    check_unique,
+    cut_from_assignments,
     read_assignments,
     read_value,
 )
-from ctsql.planner.syntax.tokens.sqltext import analyse, targeted, with_prefixes, without
+from ctsql.planner.syntax.tokens.sqltext import analyse, mark_target, with_prefixes, without
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, cut_at_commas, end_of, span_of
 
@@ -46,7 +46,7 @@ def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
     alias = None
     if cursor.accept("AS") or not cursor.at("USING"):
         alias = cursor.name('"USING"').text
-    target = targeted(target, tokens, aliased=alias is not None)
+    target = mark_target(target, tokens, aliased=alias is not None)
     cursor.expect("USING")
     source, source_alias, prefixes = _source(cursor, verb)
     cursor.expect("ON")
@@ -200,7 +200,7 @@ def _insert(cursor: Cursor, names: tuple[str, ...]) -> tuple[st.Assignment, ...]
             name = inner.name("a name after the dot")
         inner.end()
         found.append(st.Assignment(column=name.text, span=name.span, value=read_value(value)))
-    return checked(found)
+    return check_unique(found)
 
 
 def _group(cursor: Cursor, what: str) -> list[Tokens]:
@@ -230,5 +230,5 @@ def _cut_clause(clause: st.WhenClause, cuts: tuple[Span, ...]) -> st.WhenClause:
     return dataclasses.replace(
         clause,
         condition=without(clause.condition, cuts) if clause.condition else None,
-        assignments=assigned_without(clause.assignments, cuts),
+        assignments=cut_from_assignments(clause.assignments, cuts),
     )

@@ -2,7 +2,7 @@
 
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Dml, Instant, RelationRef, Select
-from ctsql.planner.syntax.tokens.sqltext import TIME_TRAVEL, analyse, targeted
+from ctsql.planner.syntax.tokens.sqltext import TIME_TRAVEL, analyse, mark_target
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import (
     Kind,
@@ -95,7 +95,7 @@ def read_dml(tokens: Tokens, *, start: int = 0) -> Dml:
             cursor.expect("INTO")
             target = cursor.relation("the table to merge into", aliased=False)
     if verb != "INSERT":
-        target = _aliased(cursor, target, tokens)
+        target = _mark_alias(cursor, target, tokens)
     text = analyse(span_of(tokens), form="statement", tokens=tokens, targets=[target])
     return Dml(span=span_of(tokens), verb=verb, target=target, text=text)
 
@@ -112,6 +112,6 @@ def _insert_target(cursor: Cursor) -> RelationRef:
     return target
 
 
-def _aliased(cursor: Cursor, target: RelationRef, tokens: Tokens) -> RelationRef:
+def _mark_alias(cursor: Cursor, target: RelationRef, tokens: Tokens) -> RelationRef:
     has_alias = cursor.is_at_name and cursor.upper() not in ("SET", "WHERE", "USING")
-    return targeted(target, tokens, aliased=has_alias)
+    return mark_target(target, tokens, aliased=has_alias)

@@ -71,7 +71,7 @@ def read_task_form(tokens: Tokens) -> TaskForm | None:
     )
 
 
-def compiled(form: TaskForm) -> Tokens:
+def compile_to_tokens(form: TaskForm) -> Tokens:
     """The tokens of the form's continual task; errors show that statement's text."""
     return tokenise(Source(compile_form(form), f"{form.span.source.name} (compiled)").whole())
 
@@ -166,15 +166,15 @@ class _FlowClauses:
             case "SEQUENCE BY":
                 self.sequence = self._expression("an expression")
             case "COLUMNS":
-                self.columns = self._list()
+                self.columns = self._column_list()
             case "STORED AS":
-                self._stored()
+                self._read_type()
             case "TRACK HISTORY ON":
-                self.tracked = self._list()
+                self.tracked = self._column_list()
             case _:
                 raise not_yet(here, name)
 
-    def _stored(self) -> None:
+    def _read_type(self) -> None:
         cursor = self.cursor
         cursor.expect("SCD")
         if cursor.at("TYPE", "BITEMPORAL") or cursor.at("BITEMPORAL"):
@@ -185,7 +185,7 @@ class _FlowClauses:
             cursor.fail("1 or 2")
         self.scd_type = int(cursor.take().text)
 
-    def _list(self) -> ColumnList:
+    def _column_list(self) -> ColumnList:
         """``(a, b)``, ``a, b`` or ``* EXCEPT (a, b)``."""
         cursor = self.cursor
         begin = cursor.here.start

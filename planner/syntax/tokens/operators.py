@@ -119,7 +119,7 @@ class _Reader(PieceReader):
         left = self.value()
         begin = self.at
         if self.accept("IS"):
-            return self.tested(start, left)
+            return self.after_is(start, left)
         self.accept("NOT")
         word = self.word()
         if word not in ("BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP"):
@@ -134,10 +134,10 @@ class _Reader(PieceReader):
                 self.expect(AND)
                 operands.append(self.value())
             case "IN":
-                operands += self.listed()
+                operands += self.in_list()
             case "LIKE" | "ILIKE" if self.word() in ("ANY", "SOME", "ALL") and self.text(1) == "(":
                 self.at += 1
-                operands += self.listed()
+                operands += self.in_list()
             case _:
                 operands.append(self.value())
                 if word in ("LIKE", "ILIKE") and self.accept("ESCAPE"):
@@ -146,7 +146,7 @@ class _Reader(PieceReader):
                     self.at += 1
         return Shape(word, start, self.at, tuple(operands))
 
-    def tested(self, start: int, left: Shape) -> Shape:
+    def after_is(self, start: int, left: Shape) -> Shape:
         self.accept("NOT")
         if self.accept("DISTINCT", "FROM"):
             right = self.value()
@@ -156,7 +156,7 @@ class _Reader(PieceReader):
         self.at += 1
         return Shape("IS", start, self.at, (left,))
 
-    def listed(self) -> list[Shape]:
+    def in_list(self) -> list[Shape]:
         """``(a, b)``, or a query in parentheses."""
         if self.is_operand():
             self.at += 1
@@ -171,7 +171,7 @@ class _Reader(PieceReader):
     def value(self, level: int = 0) -> Shape:
         start = self.at
         if level == len(_LEVELS):
-            return self.signed()
+            return self.unary()
         left = self.value(level + 1)
         while self.word() in _LEVELS[level]:
             operator = self.word()
@@ -180,14 +180,14 @@ class _Reader(PieceReader):
             left = Shape(operator, start, self.at, (left, right))
         return left
 
-    def signed(self) -> Shape:
+    def unary(self) -> Shape:
         """A sign in front of a number is a part of the number, so it binds tighter than ``::``."""
         start = self.at
         if self.text() not in _PREFIXES or (self.text() == "-" and NUMBER.fullmatch(self.text(1))):
             return self.primary()
         operator = self.text()
         self.at += 1
-        inner = self.signed()
+        inner = self.unary()
         return Shape(operator, start, self.at, (inner,))
 
     def primary(self) -> Shape:

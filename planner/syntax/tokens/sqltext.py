@@ -119,7 +119,7 @@ def with_prefixes(relations: Iterable[RelationRef], tokens: Tokens) -> list[Rela
     return found
 
 
-def targeted(target: RelationRef, tokens: Tokens, *, aliased: bool) -> RelationRef:
+def mark_target(target: RelationRef, tokens: Tokens, *, aliased: bool) -> RelationRef:
     """A statement's target with the places where its schema stands in front of a column."""
     return with_prefixes([dataclasses.replace(target, aliased=aliased)], tokens)[0]
 

@@ -153,9 +153,9 @@ class Cursor:
             what: for the message when there is none.
             aliased: False where an alias must be added when the name is replaced.
         """
-        return relation_ref(self.dotted(what), aliased=aliased)
+        return relation_ref(self.dotted_name(what), aliased=aliased)
 
-    def dotted(self, what: str) -> list[Token]:
+    def dotted_name(self, what: str) -> list[Token]:
         """Read identifiers with dots between them."""
         parts = [self.name(what)]
         while self.accept("."):

@@ -106,9 +106,9 @@ def tokenise(span: Span) -> tuple[Token, ...]:
     if text.startswith("\ufeff"):  # a byte order mark is no part of the first word
         text = " " + text[1:]
     try:
-        return tuple(_joined(_kept_together(_named(_spark_tokens(text, span)))))
+        return tuple(_join_strings(_join_operators(_join_names(_spark_tokens(text, span)))))
     except TokenError as cause:
-        place = unclosed(text)
+        place = find_unclosed(text)
         if place is not None:
             offset, what = place
             raise error(
@@ -127,7 +127,7 @@ def tokenise(span: Span) -> tuple[Token, ...]:
         ) from cause
 
 
-def unclosed(text: str) -> tuple[int, str] | None:
+def find_unclosed(text: str) -> tuple[int, str] | None:
     """Find a string, a quoted name or a comment that is never closed, and its kind."""
     comments: list[int] = []
     position = 0
@@ -167,22 +167,22 @@ def plain_comments(text: str) -> str:
     return made + text[position:]
 
 
-def _named(tokens: Iterable[Token]) -> Iterator[Token]:
+def _join_names(tokens: Iterable[Token]) -> Iterator[Token]:
     """A name may begin with a digit."""
-    return _merged(
+    return _join_touching(
         tokens,
         lambda a, b: a.kind is Kind.NUMBER and a.text.isdigit() and b.kind is Kind.WORD,
         Kind.WORD,
     )
 
 
-def _kept_together(tokens: Iterable[Token]) -> Iterator[Token]:
+def _join_operators(tokens: Iterable[Token]) -> Iterator[Token]:
     """Operators of several signs, and numbers that begin with a dot."""
-    whole = _merged(tokens, lambda a, b: a.upper + b.upper in _OPERATORS, Kind.SYMBOL)
-    return _merged(whole, lambda a, b: a.upper == "." and b.kind is Kind.NUMBER, Kind.NUMBER)
+    whole = _join_touching(tokens, lambda a, b: a.upper + b.upper in _OPERATORS, Kind.SYMBOL)
+    return _join_touching(whole, lambda a, b: a.upper == "." and b.kind is Kind.NUMBER, Kind.NUMBER)
 
 
-def _merged(
+def _join_touching(
     tokens: Iterable[Token], belong: Callable[[Token, Token], bool], kind: Kind
 ) -> Iterator[Token]:
     """The tokens, those that touch each other and belong together as one."""
@@ -200,7 +200,7 @@ def _merged(
         yield last
 
 
-def _joined(tokens: Iterable[Token]) -> Iterator[Token]:
+def _join_strings(tokens: Iterable[Token]) -> Iterator[Token]:
     """Strings that follow each other are one string; a doubled quote inside one is a quote."""
     last: Token | None = None
     for token in tokens:
