@@ -25,7 +25,7 @@ from ctsql.planner.syntax.statements.options import FIXPOINT, ITERATIONS_MAX
 
 
 def bind_task(
-    binder: Binder, statement: CreateContinualTask, own: Item, outputs: Sequence[Item] = ()
+    binder: Binder, statement: CreateContinualTask, own: Item, outputs: Sequence[Item]
 ) -> Bound:
     """CREATE CONTINUAL TASK; ``own`` is the item as far as it is known.
 

@@ -178,9 +178,9 @@ class _Form:
             f"coalesce({on_one_line(when)}, false) AS {DELETED} FROM {self.source})"
         )
 
-    def has_events(self, one: str) -> str:
-        """The condition that a key has events at this T."""
-        return f"EXISTS (SELECT 1 FROM ({self.events()}) AS __e WHERE {self.by_key('__e', one)})"
+    def has_events(self) -> str:
+        """The condition that the key of ``__o`` has events at this T."""
+        return f"EXISTS (SELECT 1 FROM ({self.events()}) AS __e WHERE {self.by_key('__e', '__o')})"
 
     # ---- statements
 
@@ -300,7 +300,7 @@ class _Scd1Partial(_Form):
             f"IF({DELETED}, {SEQUENCE}, NULL) AS __gone\n"
             f"FROM (\n{_indent(self.events(), 4)}\n)\nUNION ALL\n"
             f"SELECT {', '.join([keys, *from_state])}, {SEQUENCE}, {DELETED_AT}\n"
-            f"FROM {self.state} AS __o WHERE {self.has_events('__o')}"
+            f"FROM {self.state} AS __o WHERE {self.has_events()}"
         )
         grouped = ", ".join(
             [keys, *merged, f"max(__up) AS {SEQUENCE}", f"max(__gone) AS {DELETED_AT}"]
@@ -383,7 +383,7 @@ class _Scd2(_Form):
         ]
         both = (
             f"{self.events()}\nUNION ALL\nSELECT {', '.join(held)}, {SEQUENCE}, {DELETED}\n"
-            f"FROM {self.state} AS __o WHERE {self.has_events('__o')}"
+            f"FROM {self.state} AS __o WHERE {self.has_events()}"
         )
         order = ", ".join(f"{term} DESC" for term in self.event_order()[1:])
         keys = ", ".join([*self.keys, SEQUENCE])

@@ -140,6 +140,11 @@ class AggregateCall:
     ties: bool = False
 
 
+def count_rows(col: Col) -> AggregateCall:
+    """The call of count(*)."""
+    return AggregateCall(expr=Expr.of("count", "(", "*", ")"), col=col, function="count")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
     """A base table; each column has the table's name for it."""

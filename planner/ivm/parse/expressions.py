@@ -7,6 +7,7 @@ tree says where they stand), calls of aggregate and window functions, and subque
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import sqlglot
 from sqlglot import exp
@@ -166,9 +167,7 @@ class Expressions:
             return self._call(tokens, index, scope, calls, parts)
         if token.kind is Kind.WORD:
             _check_word(token, upper_at(tokens, index - 1))
-        if token.is_name and self._hides_column(tokens, index, scope):
-            raise Refused("TEXT_NOT_READ", token.span)
-        if token.upper == "?":
+        if token.upper == "?" or (token.is_name and self._hides_column(tokens, index, scope)):
             raise Refused("TEXT_NOT_READ", token.span)
         parts.append(token.span.text)
         return index + 1
@@ -179,11 +178,9 @@ class Expressions:
         stop = closing(tokens, index)
         node = self.subquery(tokens[index + 1 : stop], scope)
         before = upper_at(tokens, index - 1)
-        if before == "EXISTS":
-            parts.append(Subquery(node, SubqueryKind.EXISTS))
-            return stop + 1
         if before != "IN":
-            parts.append(Subquery(node, SubqueryKind.SCALAR))
+            is_test = before == "EXISTS"
+            parts.append(Subquery(node, SubqueryKind.EXISTS if is_test else SubqueryKind.SCALAR))
             return stop + 1
         negated = index > 1 and tokens[index - 2].upper == "NOT"
         left = parts[: -2 if negated else -1]
@@ -229,7 +226,8 @@ class Expressions:
                 raise Refused("CLAUSE_UNSUPPORTED", span_of(call))
             parts.append(calls.window(call, over[0]))
             return over[1]
-        if name in spark_functions.AGGREGATES and not _is_quantifier(tokens, index):
+        is_quantifier = upper_at(tokens, index - 1) in ("LIKE", "ILIKE")
+        if name in spark_functions.AGGREGATES and not is_quantifier:
             if calls.aggregate is None:
                 raise Refused("KEY_NOT_MATCHED", span_of(call))
             parts.append(calls.aggregate(call))
@@ -263,17 +261,11 @@ def _is_call(tokens: Tokens, index: int) -> bool:
         return False
     if word in ("GROUPING", "ANY", "SOME"):
         return word == "GROUPING" or before not in ("LIKE", "ILIKE")
-    if word in _NO_FUNCTION and not (word in ("EXISTS",) and not _query_follows(tokens, index + 1)):
+    if word == "EXISTS":
+        return upper_at(tokens, index + 2) not in _QUERY_WORDS
+    if word in _NO_FUNCTION:
         return False
     return not (word in _TYPES and before in ("AS", "<", ":", ","))
-
-
-def _query_follows(tokens: Tokens, index: int) -> bool:
-    return index + 1 < len(tokens) and tokens[index + 1].upper in _QUERY_WORDS
-
-
-def _is_quantifier(tokens: Tokens, index: int) -> bool:
-    return bool(index) and tokens[index - 1].upper in ("LIKE", "ILIKE")
 
 
 def call_end(
@@ -383,11 +375,8 @@ def type_of(expr: Expr) -> str:
     if is_floating(expr):
         return "double"
     columns = [part for part in expr.parts if isinstance(part, Col)]
-    calls = any(p == "(" and isinstance(q, str) and q.isidentifier() for q, p in _pairs(expr))
+    pairs = pairwise(expr.parts)
+    calls = any(p == "(" and isinstance(q, str) and q.isidentifier() for q, p in pairs)
     if columns and not calls and all(c.type.lower().startswith("decimal") for c in columns):
         return "decimal"
     return ""
-
-
-def _pairs(expr: Expr) -> Iterable[tuple[Part, Part]]:
-    return zip(expr.parts, expr.parts[1:], strict=False)

@@ -1,6 +1,6 @@
 """Calls of aggregate and window functions: what of them a change rule must know."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ctsql.catalog.names import fold
@@ -43,9 +43,9 @@ class WindowDraft:
 
 
 def aggregate_call(
-    tokens: Tokens, expressions: Expressions, scope: Scope, fresh: Sequence[Col]
+    tokens: Tokens, expressions: Expressions, scope: Scope, fresh: Col
 ) -> AggregateCall:
-    """The call of an aggregate function; ``fresh`` holds the column it becomes.
+    """The call of an aggregate function; ``fresh`` is the column it becomes.
 
     Raises:
         Refused: SUBQUERY_PLACE, or what is in an argument.
@@ -58,7 +58,7 @@ def aggregate_call(
     argument = _argument(tokens, expressions, scope)
     return AggregateCall(
         expr=expr,
-        col=_add_type(fresh[0], name, argument, expr),
+        col=_add_type(fresh, name, argument, expr),
         function=name,
         exact=is_exact(name, argument, expr),
         argument=argument,
@@ -103,15 +103,16 @@ def window_draft(
     Raises:
         Refused: the window has a form that is not known here, or an argument's reason.
     """
-    inside = expressions.build_piece(tokens[1:], scope, Calls(aggregate=calls.aggregate))
+    calls = Calls(aggregate=calls.aggregate)
+    inside = expressions.build_piece(tokens[1:], scope, calls)
     call = Expr((tokens[0].span.text, *inside.parts), span_of(tokens))
     sections = _sections(over)
     partition = tuple(
-        expressions.build(g, scope, Calls(aggregate=calls.aggregate))
+        expressions.build(g, scope, calls)
         for g in (cut_at_commas(sections["PARTITION"]) if sections["PARTITION"] else ())
     )
     order = tuple(
-        order_item(g, expressions, scope, Calls(aggregate=calls.aggregate))
+        order_item(g, expressions, scope, calls)
         for g in (cut_at_commas(sections["ORDER"]) if sections["ORDER"] else ())
     )
     frame = tuple(texts(sections["FRAME"]))
@@ -157,15 +158,11 @@ def window_call(
 ) -> AggregateCall:
     """The window function, its partition given as columns."""
     parts: list[Part] = [*draft.call.parts, "OVER", "("]
-    if over:
-        parts += ["PARTITION", "BY"]
-        for index, col in enumerate(over):
-            parts += [",", col] if index else [col]
-    if order:
-        parts += ["ORDER", "BY"]
-        for index, item in enumerate(order):
-            parts += [",", *item.expr.parts] if index else [*item.expr.parts]
-            parts += item.direction.split()
+    for index, col in enumerate(over):
+        parts += [",", col] if index else ["PARTITION", "BY", col]
+    for index, item in enumerate(order):
+        parts += [","] if index else ["ORDER", "BY"]
+        parts += [*item.expr.parts, *item.direction.split()]
     parts += [*draft.frame, ")"]
     columns = [item.expr.column for item in order]
     has_rows = bool(draft.frame) and draft.frame[0].upper() == "ROWS"
@@ -186,21 +183,22 @@ def window_call(
 
 def has_calls(tokens: Tokens) -> bool:
     """Whether an aggregate is called outside subqueries, and not as a window function."""
-    for index in range(len(tokens) - 1):
-        token = tokens[index]
-        if tokens[index + 1].upper != "(" or fold(token.text) not in spark_functions.AGGREGATES:
-            continue
-        if call_end(tokens, index, {})[1] is None:
-            return True
-    return False
+    return any(
+        _is_aggregate(tokens, index) and call_end(tokens, index, {})[1] is None
+        for index in range(len(tokens))
+    )
+
+
+def _is_aggregate(tokens: Tokens, index: int) -> bool:
+    is_known = fold(tokens[index].text) in spark_functions.AGGREGATES
+    return is_known and upper_at(tokens, index + 1) == "("
 
 
 def outside_calls(tokens: Tokens) -> Iterator[Token]:
     """The tokens that are in no call of an aggregate."""
     index = 0
     while index < len(tokens):
-        behind = upper_at(tokens, index + 1)
-        if behind == "(" and fold(tokens[index].text) in spark_functions.AGGREGATES:
+        if _is_aggregate(tokens, index):
             index = call_end(tokens, index, {})[0]
             continue
         yield tokens[index]

@@ -17,6 +17,7 @@ from ctsql.planner.ivm.algebra.nodes import (
     Project,
     Projection,
     Window,
+    count_rows,
 )
 from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.algebra.traversal import pass_through, subqueries
@@ -218,7 +219,7 @@ class Block:
     # ---- groups
 
     def _aggregate(self, tokens: Tokens) -> Col:
-        made = aggregate_call(tokens, self.expressions, self.scope, [self.compiler.fresh("")])
+        made = aggregate_call(tokens, self.expressions, self.scope, self.compiler.fresh(""))
         known = self.aggregates.get(made.expr)
         if known is not None:
             return known.col
@@ -260,12 +261,7 @@ class Block:
             node = Project(child=node, items=(*pass_through(node.columns), *computed))
         calls = tuple(self._with_grouping(call, list(keys)) for call in self.aggregates.values())
         if not keys and not calls:  # HAVING alone makes one group of all rows
-            count = AggregateCall(
-                expr=Expr.of("count", "(", "*", ")"),
-                col=self.compiler.fresh("count", "bigint"),
-                function="count",
-            )
-            calls = (count,)
+            calls = (count_rows(self.compiler.fresh("count", "bigint")),)
         made = Aggregate(
             child=node,
             keys=tuple(keys.values()),

@@ -1,8 +1,7 @@
 """Shared by the change rules: the tables that changed, the steps so far, notes for EXPLAIN."""
 
-import dataclasses
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from ctsql.planner.ivm.algebra.nodes import (
@@ -93,6 +92,10 @@ class DeltaDerivation:
         """A new column."""
         return Col(next(self.numbers), name, kind)
 
+    def copy(self, col: Col) -> Col:
+        """A new column of the same name and type."""
+        return replace(col, number=next(self.numbers))
+
     def touches(self, node: Node) -> bool:
         """Whether the node reads a changed table."""
         return bool(tables(node) & self.changed)
@@ -126,7 +129,7 @@ class DeltaDerivation:
             )
         elif must_be_stored:
             place = next(i for i, s in enumerate(self.steps) if s.name == known.name)
-            self.steps[place] = dataclasses.replace(self.steps[place], must_be_stored=True)
+            self.steps[place] = replace(self.steps[place], must_be_stored=True)
         return known
 
     def keys(self, change: Node, columns: Sequence[Col]) -> tuple[Step, tuple[Col, ...]]:

@@ -262,7 +262,8 @@ def change_groups(
         for sign_is in (">", "<") if is_summed else ():
             part = ("CASE", "WHEN", unit, sign_is, "0", "THEN", *value, "END")
             calls.append(_sum(changes, *part))
-    return Aggregate(child=rows, keys=_fresh_keys(node.keys, changes), calls=tuple(calls))
+    keys = tuple(replace(k, col=changes.copy(k.col)) for k in node.keys)
+    return Aggregate(child=rows, keys=keys, calls=tuple(calls))
 
 
 def _merge(
@@ -294,7 +295,7 @@ def _add_up(state: StatePlan, both: UnionAll, at: int, changes: DeltaDerivation)
                 *("coalesce", "(", "sum", "(", minus, ")", ",", "0", ")"),
             )
             calls.append(AggregateCall(expr=expr, col=changes.fresh("s"), function="sum"))
-    keys = tuple(Key(source=c, col=changes.fresh(c.name, c.type)) for c in both.columns[:at])
+    keys = tuple(Key(source=c, col=changes.copy(c)) for c in both.columns[:at])
     return Aggregate(child=both, keys=keys, calls=tuple(calls))
 
 
@@ -331,12 +332,8 @@ def _value(call: AggregateCall, count: Col, total: Col) -> Expr:
 
 
 def _call(name: str, inside: tuple[Part, ...], numbers: Iterator[int]) -> AggregateCall:
-    parts = (name, "(", *inside, ")")
-    return AggregateCall(
-        expr=Expr(parts),
-        col=Col(next(numbers), name),
-        function=name,
-    )
+    expr = Expr.of(name, "(", *inside, ")")
+    return AggregateCall(expr=expr, col=Col(next(numbers), name), function=name)
 
 
 def _sum(changes: DeltaDerivation, *inside: Part, default: str | None = None) -> AggregateCall:
@@ -344,7 +341,3 @@ def _sum(changes: DeltaDerivation, *inside: Part, default: str | None = None) ->
     if default is not None:
         parts = ("coalesce", "(", *parts, ",", default, ")")
     return AggregateCall(expr=Expr.of(*parts), col=changes.fresh("sum"), function="sum")
-
-
-def _fresh_keys(keys: tuple[Key, ...], changes: DeltaDerivation) -> tuple[Key, ...]:
-    return tuple(replace(k, col=changes.fresh(k.col.name, k.col.type)) for k in keys)

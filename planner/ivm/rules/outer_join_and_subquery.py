@@ -106,7 +106,7 @@ def _change_full(node: OuterOrSemiJoin, changes: DeltaDerivation) -> Node | None
     if first is not None:
         found.append(UnionInput(node=first, cols=columns))
     if second is not None:
-        fresh = {c: changes.fresh(c.name, c.type) for c in node.left.columns}
+        fresh = {c: changes.copy(c) for c in node.left.columns}
         items = [Projection(Expr.of("NULL"), fresh[c]) for c in node.left.columns]
         padded = Project(child=second, items=(*items, *pass_through((*node.right.columns, DIFF))))
         found.append(UnionInput(node=padded, cols=padded.columns))

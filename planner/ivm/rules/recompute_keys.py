@@ -34,6 +34,7 @@ from ctsql.planner.ivm.algebra.nodes import (
     Step,
     UnionAll,
     Window,
+    count_rows,
 )
 from ctsql.planner.ivm.algebra.traversal import union_all
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
@@ -137,18 +138,14 @@ def _by_sets(node: Aggregate, changes: DeltaDerivation) -> UnionAll:
 def _one_set(
     node: Aggregate, chosen: Sequence[int], is_only: bool, changes: DeltaDerivation
 ) -> Node:
-    keys = tuple(
-        replace(node.keys[i], col=changes.fresh(node.keys[i].col.name, node.keys[i].col.type))
-        for i in sorted(set(chosen))
-    )
-    kept = dict(zip(sorted(set(chosen)), keys, strict=True))
+    numbers = sorted(set(chosen))
+    keys = tuple(replace(node.keys[i], col=changes.copy(node.keys[i].col)) for i in numbers)
+    kept = dict(zip(numbers, keys, strict=True))
     calls: list[AggregateCall] = []
     items: list[Projection] = []
     for index, key in enumerate(node.keys):
         if index in kept:
-            items.append(
-                Projection(Expr.of(kept[index].col), changes.fresh(key.col.name, key.col.type))
-            )
+            items.append(Projection(Expr.of(kept[index].col), changes.copy(key.col)))
             continue
         # A NULL of the key's own type: the type is Spark's matter.
         text = Expr.of("any_value", "(", key.source, ")", "FILTER", "(", "WHERE", "false", ")")
@@ -156,18 +153,16 @@ def _one_set(
             expr=text, col=changes.fresh("null", key.col.type), function="any_value"
         )
         calls.append(null)
-        items.append(Projection(Expr.of(null.col), changes.fresh(key.col.name, key.col.type)))
+        items.append(Projection(Expr.of(null.col), changes.copy(key.col)))
     for call in node.calls:
-        col = changes.fresh(call.col.name, call.col.type)
+        col = changes.copy(call.col)
         if call.grouping is None:
-            made = replace(call, col=changes.fresh(call.col.name, call.col.type))
+            made = replace(call, col=changes.copy(call.col))
             calls.append(made)
             items.append(Projection(Expr.of(made.col), col))
         else:
             items.append(Projection(_grouping_value(call, kept), col))
-    count = AggregateCall(
-        expr=Expr.of("count", "(", "*", ")"), col=changes.fresh("count", "bigint"), function="count"
-    )
+    count = count_rows(changes.fresh("count", "bigint"))
     total = not keys and not is_only
     if total or (not keys and not calls):
         calls.append(count)

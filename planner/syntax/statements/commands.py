@@ -69,10 +69,6 @@ def _kind(cursor: Cursor) -> ObjectKind:
 def _alter(cursor: Cursor) -> st.Statement:
     kind = _kind(cursor)
     target = cursor.relation("the name of what to alter")
-    if cursor.accept("RENAME", "TO"):
-        new = cursor.relation("the new name")
-        cursor.end()
-        return st.RenameObject(span=cursor.span, kind=kind, target=target, new=new)
     if cursor.at("APPLY", "REPLACEMENT"):
         raise not_yet(cursor.here, "APPLY REPLACEMENT")
     if cursor.at("RENAME", "COLUMN"):
@@ -85,7 +81,9 @@ def _alter(cursor: Cursor) -> st.Statement:
         hint = f"Known is: ALTER {kind.keyword} {target.span.text} RENAME TO <name>"
         raise not_yet(cursor.here, f"ALTER {kind.keyword} ... {cursor.upper()}", hint)
     cursor.expect("RENAME", "TO")
-    raise cursor.failure("RENAME TO")
+    new = cursor.relation("the new name")
+    cursor.end()
+    return st.RenameObject(span=cursor.span, kind=kind, target=target, new=new)
 
 
 def _comment(cursor: Cursor) -> st.Statement:

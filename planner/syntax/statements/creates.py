@@ -61,13 +61,13 @@ def read_create(tokens: Tokens) -> st.Statement:
         return _table(cursor)
     if cursor.accept("VIEW"):
         return _view(cursor, or_replace=or_replace)
-    if not or_replace and word in ("SCHEMA", "DATABASE", "NAMESPACE"):
-        cursor.take()
-        return _schema(cursor)
     if word in ("MATERIALIZED", "CONTINUAL"):
         cursor.take()
         cursor.expect("VIEW" if word == "MATERIALIZED" else "TASK")
-    raise cursor.failure(_EXPECTED, known=_KNOWN)
+    if or_replace or word not in ("SCHEMA", "DATABASE", "NAMESPACE"):
+        cursor.fail(_EXPECTED, known=_KNOWN)
+    cursor.take()
+    return _schema(cursor)
 
 
 def _schema(cursor: Cursor) -> st.CreateSchema:

@@ -62,10 +62,11 @@ def read_subscribe(cursor: Cursor) -> Subscribe:
 
 
 def _clause(cursor: Cursor) -> str:
-    for words in (("AS", "OF"), ("AS",), ("FROM",), ("UP", "TO"), ("WITH",)):
-        if cursor.accept(*words):
-            return " ".join(words)
-    raise cursor.failure("AS OF, FROM, UP TO, AS, WITH or the end", known=_CLAUSES)
+    clauses = (("AS", "OF"), ("AS",), ("FROM",), ("UP", "TO"), ("WITH",))
+    words = next((w for w in clauses if cursor.accept(*w)), None)
+    if words is None:
+        cursor.fail("AS OF, FROM, UP TO, AS, WITH or the end", known=_CLAUSES)
+    return " ".join(words)
 
 
 def _options(cursor: Cursor) -> bool:

@@ -33,10 +33,10 @@ _KINDS: dict[tuple[str, ...], ObjectKind] = {
 
 
 def syntax_error(
-    span: Span, message: str, *, detail: str = "", hint: str = "", cause: Exception | None = None
+    span: Span, message: str, *, hint: str = "", cause: Exception | None = None
 ) -> CtsqlError:
     """A SYNTAX_ERROR at a place; the caller raises it."""
-    return error("SYNTAX_ERROR", span=span, cause=cause, message=message, detail=detail, hint=hint)
+    return error("SYNTAX_ERROR", span=span, cause=cause, message=message, hint=hint)
 
 
 def bad_option(
@@ -194,11 +194,7 @@ class Cursor:
             self.fail(self._end, hint=hint)
 
     def fail(self, expected: str, *, hint: str = "", known: Iterable[str] = ()) -> NoReturn:
-        """Raise what :meth:`failure` makes."""
-        raise self.failure(expected, hint=hint, known=known)
-
-    def failure(self, expected: str, *, hint: str = "", known: Iterable[str] = ()) -> CtsqlError:
-        """A SYNTAX_ERROR at the next token; the caller raises it.
+        """Raise a SYNTAX_ERROR at the next token.
 
         Args:
             expected: what should stand here.
@@ -207,7 +203,7 @@ class Cursor:
         """
         found = self._end if self.current is None else found_text(self.current)
         near = did_you_mean(self.upper(), known) if self.upper() else ""
-        return syntax_error(self.here, f"found {found}, expected {expected}", hint=hint or near)
+        raise syntax_error(self.here, f"found {found}, expected {expected}", hint=hint or near)
 
 
 def found_text(token: Token | None) -> str:
@@ -218,7 +214,7 @@ def found_text(token: Token | None) -> str:
     return f'"{typed}"' if len(typed) <= 40 else f'"{typed[:37]}..."'
 
 
-def relation_ref(parts: Tokens, *, aliased: bool, prefixes: tuple[Span, ...] = ()) -> RelationRef:
+def relation_ref(parts: Tokens, *, aliased: bool) -> RelationRef:
     """The relation whose identifiers these are.
 
     Raises:
@@ -233,4 +229,4 @@ def relation_ref(parts: Tokens, *, aliased: bool, prefixes: tuple[Span, ...] = (
             detail="A name has at most two parts: schema.name",
         )
     names = tuple(part.text for part in parts)
-    return RelationRef(parts=names, span=span, aliased=aliased, column_prefixes=prefixes)
+    return RelationRef(parts=names, span=span, aliased=aliased)
