@@ -100,9 +100,9 @@ def names(columns: Iterable[Column]) -> tuple[str, ...]:
 
 
 def same_columns(one: Sequence[Column], other: Sequence[Column]) -> bool:
-    """Have two lists the same names and types in the same order?
+    """Whether two lists have the same names and types in the same order: the same rows fit both.
 
-    Case, NOT NULL and comments apart: rows of the one are rows of the other.
+    Case, NOT NULL and comments are ignored.
 
     >>> same_columns([Column("k", "int", nullable=False)], [Column("K", "int")])
     True

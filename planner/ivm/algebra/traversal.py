@@ -21,24 +21,17 @@ from ctsql.planner.ivm.algebra.nodes import (
 )
 
 
-def _values(thing: Any) -> Iterator[Any]:
-    """The parts of a node, an expression or a small record, tuples opened."""
+def _parts(thing: Any) -> Iterator[Any]:
+    """The parts of a node or a small record, those of tuples (and of tuples in these) singly."""
     for f in dataclasses.fields(thing):
         value = getattr(thing, f.name)
-        yield from value if isinstance(value, tuple) else (value,)
-
-
-def _flat(thing: Any) -> Iterator[Any]:
-    for value in _values(thing):
-        if isinstance(value, tuple):
-            yield from value
-        else:
-            yield value
+        for part in value if isinstance(value, tuple) else (value,):
+            yield from part if isinstance(part, tuple) else (part,)
 
 
 def inputs(node: Node) -> Iterator[Node]:
     """The relations directly below; subqueries in expressions left out."""
-    for value in _flat(node):
+    for value in _parts(node):
         if isinstance(value, Node):
             yield value
         elif isinstance(value, UnionInput):
@@ -47,7 +40,7 @@ def inputs(node: Node) -> Iterator[Node]:
 
 def expressions(node: Node) -> Iterator[Expr]:
     """The expressions of a node itself."""
-    for value in _flat(node):
+    for value in _parts(node):
         if isinstance(value, Expr):
             yield value
         elif isinstance(value, Projection | AggregateCall | Order):
@@ -97,11 +90,11 @@ def columns_in(expr: Expr) -> frozenset[Col]:
 
 
 def _own_columns(node: Node) -> Iterator[Col]:
-    for value in _flat(node):
+    for value in _parts(node):
         if isinstance(value, Col):
             yield value
         elif dataclasses.is_dataclass(value) and not isinstance(value, Node | Expr):
-            for inner in _flat(value):
+            for inner in _parts(value):
                 if isinstance(inner, Col):
                     yield inner
                 elif isinstance(inner, Expr):
@@ -115,12 +108,9 @@ def free(node: Node) -> frozenset[Col]:
 
     Numbers are unique within a plan, so what nothing below produces comes from around.
     """
-    found: set[Col] = set()
-    made: set[Col] = set()
-    for below in _descend_inputs(node):
-        found.update(_own_columns(below))
-        made.update(below.columns)
-    return frozenset(found - made)
+    below = list(_descend_inputs(node))
+    found = {col for one in below for col in _own_columns(one)}
+    return frozenset(found.difference(*(one.columns for one in below)))
 
 
 def _descend_inputs(node: Node) -> Iterator[Node]:
@@ -196,7 +186,7 @@ def union_all(nodes: Sequence[Node], columns: tuple[Col, ...]) -> UnionAll:
 def equality(expr: Expr) -> tuple[Col, Col] | None:
     """The two columns, if the expression says that they are equal and nothing else."""
     parts = expr.parts
-    while len(parts) > 2 and parts[0] == "(" and parts[-1] == ")" and len(parts) == 5:
+    if len(parts) == 5 and parts[0] == "(" and parts[-1] == ")":
         parts = parts[1:-1]
     if len(parts) == 3 and parts[1] in ("=", "=="):
         left, _, right = parts

@@ -6,6 +6,7 @@ qualifier. Names of relations are given: printing looks nothing up.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import assert_never
 
 from ctsql.catalog.names import backtick
@@ -109,6 +110,9 @@ class Printer:
             case alg.Subquery():
                 return f"({self.query(part.node)})"
 
+    def _computed(self, items: Sequence[alg.Projection | alg.AggregateCall]) -> list[str]:
+        return [f"{self.expr(item.expr)} AS {item.col.sql}" for item in items]
+
     def _conditions(self, conditions: Sequence[alg.Expr]) -> str:
         if len(conditions) == 1:
             return self.expr(conditions[0])
@@ -126,11 +130,7 @@ class Printer:
             case alg.Step():
                 return f"SELECT {columns(node.columns)} FROM {self.name(StepUse(node.name))}"
             case alg.StoredGroups():
-                listed = [
-                    f"{backtick(n)} AS {c.sql}"
-                    for n, c in zip(node.names, node.columns, strict=True)
-                ]
-                return f"SELECT {_list(listed)} FROM {self.name(StateUse(node.number))}"
+                return _read(node, self.name(StateUse(node.number)))
             case alg.Filter():
                 where = self._conditions(node.predicates)
                 return f"{self._all(node.child)} WHERE {where}"
@@ -160,8 +160,7 @@ class Printer:
             case alg.UnionAll():
                 return self._union(node)
             case alg.Window():
-                listed = [c.sql for c in node.child.columns]
-                listed += [f"{self.expr(c.expr)} AS {c.col.sql}" for c in node.calls]
+                listed = [c.sql for c in node.child.columns] + self._computed(node.calls)
                 return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
             case alg.Limit():
                 return self._limit(node)
@@ -190,8 +189,7 @@ class Printer:
             # Without one of its calls it would be no aggregate any more, but all rows.
             is_flat = is_flat and any(call.col in parts for call in below.calls)
         if not is_flat or any(isinstance(part, alg.Subquery) for part in parts):
-            listed = [f"{self.expr(i.expr)} AS {i.col.sql}" for i in node.items]
-            return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
+            return f"SELECT {_list(self._computed(node.items))} FROM {self._from(node.child)}"
         assert isinstance(below, alg.Aggregate)
         texts = {k.col: k.source.sql for k in below.keys}
         texts |= {c.col: f"({self.expr(c.expr)})" for c in below.calls}
@@ -215,11 +213,7 @@ class Printer:
         )
 
     def _scan(self, node: alg.Scan, tests: Sequence[alg.KeyPredicate]) -> str:
-        name = self.name(_table_use(node, tests))
-        listed = [
-            f"{backtick(n)} AS {c.sql}" for c, n in zip(node.columns, node.names, strict=True)
-        ]
-        return f"SELECT {_list(listed)} FROM {name}"
+        return _read(node, self.name(_table_use(node, tests)))
 
     def _from(self, node: alg.Node) -> str:
         return f"({self.query(node)})"
@@ -263,9 +257,9 @@ class Printer:
         )
 
     def _aggregate(self, node: alg.Aggregate) -> str:
-        listed = [f"{k.source.sql} AS {k.col.sql}" for k in node.keys]
-        listed += [f"{self.expr(c.expr)} AS {c.col.sql}" for c in node.calls]
-        return f"SELECT {_list(listed)} {self._from_groups(node)}"
+        keys = [f"{k.source.sql} AS {k.col.sql}" for k in node.keys]
+        listed = _list(keys + self._computed(node.calls))
+        return f"SELECT {listed} {self._from_groups(node)}"
 
     def _from_groups(self, node: alg.Aggregate) -> str:
         text = f"FROM {self._from(node.child)}"
@@ -281,14 +275,12 @@ class Printer:
     def _union(self, node: alg.UnionAll) -> str:
         texts = []
         for branch in node.branches:
-            listed = [
-                a.sql if a == b else f"{a.sql} AS {b.sql}"
-                for a, b in zip(branch.cols, node.columns, strict=True)
-            ]
             if branch.cols == node.columns == branch.node.columns:
                 texts.append(self.query(branch.node))
-            else:
-                texts.append(f"SELECT {_list(listed)} FROM {self._from(branch.node)}")
+                continue
+            pairs = zip(branch.cols, node.columns, strict=True)
+            listed = [a.sql if a == b else f"{a.sql} AS {b.sql}" for a, b in pairs]
+            texts.append(f"SELECT {_list(listed)} FROM {self._from(branch.node)}")
         return f"SELECT {columns(node.columns)} FROM ({' UNION ALL '.join(texts)})"
 
     def _limit(self, node: alg.Limit) -> str:
@@ -311,6 +303,12 @@ class Printer:
         return f"EXISTS (SELECT 1 FROM {step}{where})"
 
 
+def _read(node: alg.Scan | alg.StoredGroups, name: str) -> str:
+    """A relation's columns, from their own names to those in the text."""
+    pairs = zip(node.names, node.columns, strict=True)
+    return f"SELECT {_list([f'{backtick(n)} AS {c.sql}' for n, c in pairs])} FROM {name}"
+
+
 def _table_use(node: alg.Scan, tests: Sequence[alg.KeyPredicate]) -> TableUse:
     """How a scan reads its table; with tests, only rows that may pass one are wanted of it."""
     names = dict(zip(node.columns, node.names, strict=True))
@@ -323,24 +321,22 @@ def _table_use(node: alg.Scan, tests: Sequence[alg.KeyPredicate]) -> TableUse:
     return TableUse(node.table, node.version, read, keys)
 
 
-def join_texts(texts: Sequence[str]) -> str:
-    """Tokens with spaces where a reader expects them."""
-    made = ""
-    for index, text in enumerate(texts):
-        before = texts[index - 1] if index else ""
-        tight = (
-            not index
-            or text in _TIGHT_BEFORE
-            or before in _TIGHT_BEHIND
-            or (text == "(" and before.isidentifier() and before.upper() not in _SPACED)
-        )
-        made += text if tight else " " + text
-    return made
-
-
 _SPACED = word_set("""
     GROUP FILTER IN AND OR NOT OVER THEN ELSE WHEN AS BY LIKE BETWEEN
 """)
+
+
+def join_texts(texts: Sequence[str]) -> str:
+    """Tokens with spaces where a reader expects them."""
+    made = "".join(texts[:1])
+    for before, text in pairwise(texts):
+        is_tight = (
+            text in _TIGHT_BEFORE
+            or before in _TIGHT_BEHIND
+            or (text == "(" and before.isidentifier() and before.upper() not in _SPACED)
+        )
+        made += text if is_tight else " " + text
+    return made
 
 
 def columns(cols: Sequence[alg.Col]) -> str:
