@@ -68,21 +68,21 @@ class Item:
         definition: the statement that made it, as typed; empty for an attached table.
         search_schema: the schema in which unqualified names of the definition were looked up.
         location: the Delta table that holds its rows; None for a view.
-        managed: the folder is ours and goes with the object.
+        managed: ctsql made the folder and deletes it with the object.
         created: for a task or materialized view the time I from which it follows its inputs.
         reads: of a task also what its earlier definitions read.
         revision: the number of a task's definition; ALTER makes the next one. Which one is in
             force at a time is bound by the timeline.
         earlier: definitions that may still have to run.
         own_reads: what this definition itself reads, where that is less than ``reads``.
-        table_id: the id of its Delta table, by which another one in its place is told; None in a
-            catalog of an older version.
+        table_id: the id of its Delta table, which shows whether the table was replaced by another
+            one; None in a catalog of an older version.
         outputs: the ids of a task's outputs, where they are objects of their own: the task then
             holds no rows, and each output reads the task and nothing else. The first one leads:
-            its log says how far the task is.
+            its log has the task's upper.
         problem: of an unreadable object what is wrong with its entry; else empty.
-        is_outlined: may its name, location and ``reads`` be relied on? Not those of an entry that
-            is damaged so far that they cannot be told.
+        is_outlined: whether its name, location and ``reads`` are known; false for an entry that is
+            too damaged to read them.
     """
 
     id: str
@@ -125,7 +125,7 @@ class Item:
         )
 
     def at_revision(self, number: int) -> "Item":
-        """The item as that definition has it; the oldest known one stands for older ones."""
+        """The item with the definition of that number, or with the oldest one that is known."""
         known = sorted(self.revisions, key=lambda r: r.number)
         found = next((r for r in reversed(known) if r.number <= number), known[0])
         return replace(
@@ -254,7 +254,7 @@ class Item:
     def of_entry(object_id: str, text: str) -> "Item":
         """The item of an entry; an unreadable one raises its error only where it is used.
 
-        A newer version of ctsql may have written it, or it is damaged. What can be told of it is
+        A newer version of ctsql may have written it, or it is damaged. What can be read of it is
         kept: its name stays taken, its folder and what it reads are not removed.
         """
         try:
@@ -264,7 +264,7 @@ class Item:
 
 
 def was_dropped(name: object, when: str, kind: str = "relation") -> CtsqlError:
-    """UNKNOWN_RELATION for what is there no longer; the caller raises it."""
+    """UNKNOWN_RELATION for an object that was dropped; the caller raises it."""
     return error("UNKNOWN_RELATION", kind=kind, name=str(name), hint=f"It was dropped {when}.")
 
 
@@ -372,10 +372,10 @@ class Catalog:
         return [self.items[object_id] for object_id in task.outputs]
 
     def going_with(self, object_ids: Iterable[str]) -> list[Item]:
-        """The objects and all that goes when they are dropped, each once.
+        """The objects and all that is dropped with them, each once.
 
-        What reads them goes, directly or through others; with an output its task and the other
-        outputs of that; with a task its outputs, which read it.
+        Dropped are what reads them, directly or through others; with an output its task and the
+        task's other outputs; with a task its outputs, which read it.
         """
         found: dict[str, Item] = {}
         queue = [self.items[object_id] for object_id in object_ids]

@@ -85,7 +85,7 @@ def key_lookup(delete: Delete) -> KeyLookup | None:
 
 
 def _split(tokens: Tokens) -> tuple[Tokens, Tokens, Tokens] | None:
-    """The columns on the left of IN, those that are selected, and what stands behind FROM."""
+    """The columns on the left of IN, those that are selected, and the tokens behind FROM."""
     words = [t.upper for t in tokens]
     if words.count("IN") != 1 or words.count("SELECT") != 1 or words.count("FROM") != 1:
         return None

@@ -33,7 +33,7 @@ _COMBINING = word_set(
     RECURSIVE TRANSFORM REDUCE MAP |> ->"""
 )
 _BY_ROW = SCALARS | CLOCKS | {"try_cast", "varchar"}
-# Words that may stand in front of a parenthesis and are no functions.
+# Words that a parenthesis may follow, and that are no functions.
 _BEFORE_PARENTHESIS = word_set(
     "SELECT WHERE AND OR NOT IN LIKE RLIKE BETWEEN CASE WHEN THEN ELSE AS IS FROM BY"
 )
@@ -86,7 +86,7 @@ def _takes_rows_one_by_one(tokens: Tokens) -> bool:
     if not _COMBINING.isdisjoint(words) or _from(tokens) is None:
         return False
     if any(b.upper == "*" and a.upper == "." for a, b in pairwise(tokens)):
-        return False  # t.* stands for columns, of which there will be one more
+        return False  # t.* would have the column of the time as well
     calls = [
         t
         for t, following in pairwise(tokens)
@@ -106,7 +106,7 @@ def _add_time(query: Query) -> Query:
     last = _from(tokens)
     assert last is not None
     columns = ", ".join(backtick_all(relation.columns))
-    # Each * that by itself stands for all columns of the input.
+    # Each * that means all columns of the input.
     edits = [
         Edit(span=star.span, text=columns)
         for before, star in pairwise(tokens)

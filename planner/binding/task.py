@@ -27,11 +27,11 @@ from ctsql.planner.syntax.statements.options import FIXPOINT, ITERATIONS_MAX
 def bind_task(
     binder: Binder, statement: CreateContinualTask, own: Item, outputs: Sequence[Item]
 ) -> Bound:
-    """CREATE CONTINUAL TASK; ``own`` is the item as far as it is known.
-
-    With an analyst and columns it is a task that is there, under a definition to come.
+    """Bind CREATE CONTINUAL TASK.
 
     Args:
+        own: the task's item, as far as it is known. With an analyst and columns, the task exists
+            and this is a new definition of it.
         outputs: the items of OUTPUTS (...), as far as they are known, in the definition's order.
     """
     task_name = qualify(statement.target, binder.search_schema)
@@ -178,9 +178,9 @@ def _find_changes(inputs: Sequence[Node], transaction: Transaction) -> tuple[Nod
 def _infer_columns(
     binder: Binder, statement: CreateContinualTask, roles: dict[str, Role]
 ) -> tuple[Column, ...]:
-    """Without a column list: names and types of the first INSERT's query.
+    """The columns of a task without a column list: those of the first INSERT's query.
 
-    NOT NULL is not told from it: a later statement, or another body, may give NULL.
+    They are nullable: a later statement, or another body, may give NULL.
     """
     first = next((s for s in statement.body if isinstance(s, InsertStatement)), None)
     hint = f"Write them after the name: {statement.target.parts[-1]} (k INT, ...)."

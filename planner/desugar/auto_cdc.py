@@ -109,7 +109,7 @@ def on_one_line(expression: Span) -> str:
 
 
 def order_terms(column: str, kind: str) -> list[str]:
-    """Expressions that tell any two values of a type apart, and order them the same everywhere."""
+    """Expressions that differ for any two values of a type, and order them the same everywhere."""
     as_text = f"to_json(struct({column}))"
     if "map<" in kind or "variant" in kind:
         return [as_text]
@@ -159,7 +159,7 @@ class _Form:
         return [f"{of}{SEQUENCE}", f"{of}{DELETED}", *self.value_terms(self.values, of)]
 
     def value_terms(self, columns: Iterable[Column], of: str = "") -> list[str]:
-        """Expressions that tell values of columns apart."""
+        """Expressions that differ for any two rows that differ in these columns."""
         return [t for c in columns for t in order_terms(of + backtick(c.name), c.type)]
 
     def events(self) -> str:
@@ -197,7 +197,7 @@ class _Form:
     def replace_rows(
         self, rows: str, identity: Sequence[str], compared: Sequence[str]
     ) -> list[str]:
-        """Rows that differ from the state's come in, and the ones they replace go.
+        """Statements that insert rows that differ from the state's and delete those they replace.
 
         Args:
             rows: a query of all that the state should hold for the keys with events.

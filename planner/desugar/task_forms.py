@@ -1,4 +1,4 @@
-"""The short forms of CREATE CONTINUAL TASK, and the tasks that they stand for.
+"""The short forms of CREATE CONTINUAL TASK, and the tasks that they are compiled to.
 
     FROM TRANSFORM t USING (q)   -->   ON INPUT t AS (INSERT INTO x q)
 

@@ -22,7 +22,7 @@ def explain(
     """The plan, from the top, children indented by two.
 
     Args:
-        told: a reason with its place, for a person. headline: of a plan that there is.
+        told: prints a reason with its place. headline: the first line, for a plan that exists.
     """
     if isinstance(plan, NoChangePlan):
         return f"recompute and compare: {told(plan.reason)}"

@@ -1,4 +1,4 @@
-"""CHAR and VARCHAR: texts of which a column's metadata says how they are to be compared.
+"""CHAR and VARCHAR: texts whose comparison depends on the column's metadata.
 
 Spark has no values of these types. A column of CHAR(n) is one of texts whose metadata holds the
 type; where a table is read its values are padded to n characters, and where such a column itself is

@@ -64,7 +64,7 @@ def base(node: lp.Transaction, context: Context, *, by_key: bool = False) -> dic
 
 
 def _find_by_key(node: lp.Transaction, output: str, context: Context) -> OutputState | None:
-    """An output when a DELETE by key is all that looks at it, and its rows were found by key.
+    """The state of an output that only a DELETE by key reads, if its rows were found by key.
 
     They are victims from the start, as it does not matter what earlier statements proposed; no
     statement sees another stored row.
@@ -82,8 +82,8 @@ def lower_statements(
     """Return the outputs' state after the statements.
 
     Args:
-        held: what each holds before. keep: what is left of the stored rows is wanted; without it,
-            it is told only as far as the statements themselves need it.
+        held: what each holds before. keep: compute the stored rows that are left; else only those
+            that later statements read.
     """
     found = dict(held)
     for i, statement in enumerate(node.statements):

@@ -104,9 +104,9 @@ def _own_columns(node: Node) -> Iterator[Col]:
 
 
 def free(node: Node) -> frozenset[Col]:
-    """The columns of relations around a subquery that its plan uses.
+    """The columns that a subquery's plan uses of the relations around the subquery.
 
-    Numbers are unique within a plan, so what nothing below produces comes from around.
+    Numbers are unique within a plan, so a column that no node of the subquery produces is one.
     """
     below = list(_descend_inputs(node))
     found = {col for one in below for col in _own_columns(one)}
@@ -122,7 +122,7 @@ def _descend_inputs(node: Node) -> Iterator[Node]:
 def rebuild(thing: Any, change: Callable[[Any], Any]) -> Any:
     """A copy with ``change`` applied to every node, column and expression, leaves first.
 
-    What nothing changes in comes back as the same object.
+    A part in which nothing changes is returned as the same object.
     """
     if isinstance(thing, tuple):
         made = tuple(rebuild(value, change) for value in thing)
@@ -184,7 +184,7 @@ def union_all(nodes: Sequence[Node], columns: tuple[Col, ...]) -> UnionAll:
 
 
 def equality(expr: Expr) -> tuple[Col, Col] | None:
-    """The two columns, if the expression says that they are equal and nothing else."""
+    """The two columns, if the expression is nothing but an equality of columns."""
     parts = expr.parts
     if len(parts) == 5 and parts[0] == "(" and parts[-1] == ")":
         parts = parts[1:-1]

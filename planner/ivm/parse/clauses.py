@@ -88,7 +88,7 @@ class SetText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryText:
-    """A query with what stands around its body."""
+    """A query: its body and the clauses around it."""
 
     ctes: tuple[CteText, ...]
     body: "BodyText"

@@ -33,7 +33,7 @@ from ctsql.planner.syntax.tokens.tokenizer import (
     words_are,
 )
 
-# Words that stand in front of a parenthesis and are no function.
+# Words that a parenthesis may follow, and that are no functions.
 _NO_FUNCTION = word_set("""
     ALL AND ANY AS BETWEEN BY CASE CUBE DISTINCT ELSE ESCAPE EXISTS FILTER FROM GROUP GROUPING
     ILIKE IN INTERVAL IS LIKE NOT ON OR ORDER OVER PARTITION REGEXP RLIKE ROLLUP SELECT SETS
@@ -140,7 +140,7 @@ class Expressions:
         return self.build_piece(tokens, scope, calls)
 
     def build_piece(self, tokens: Tokens, scope: Scope, calls: Calls | None = None) -> Expr:
-        """A piece of an expression: what stands behind a function's name, say."""
+        """Build a part of an expression, for example the tokens behind a function's name."""
         calls = calls or Calls()
         parts: list[Part] = []
         index = 0
@@ -239,7 +239,7 @@ class Expressions:
     def _hides_column(self, tokens: Tokens, index: int, scope: Scope) -> bool:
         """A name that the tree has no column for, but that a relation here has.
 
-        It may be a unit, a type or the parameter of a lambda. That cannot be told for certain.
+        It may be a unit, a type or the parameter of a lambda: which one is not certain.
         """
         token = tokens[index]
         before = upper_at(tokens, index - 1)

@@ -86,7 +86,7 @@ def read_grouping(
 
 
 def _bare(expr: Expr) -> Expr:
-    """Without the parentheses that an alias's expression comes in."""
+    """Remove the parentheses that were put around an alias's expression."""
     try:
         shape = operators.read(expr.parts)
     except operators.Unreadable:

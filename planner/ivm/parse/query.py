@@ -71,7 +71,7 @@ class Compiler:
 
     Args:
         reading: the text. relations: by name as typed, ``t`` or ``s.t``, folded.
-        numbers: where the numbers of columns come from; shared with the texts of plain views.
+        numbers: the numbers for new columns; shared with the texts of plain views.
     """
 
     def __init__(

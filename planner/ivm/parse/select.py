@@ -60,9 +60,9 @@ class _Output:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A SELECT compiled; ``order`` stands over the node's columns, of which ``hidden`` come last.
+    """A compiled SELECT.
 
-    The hidden columns are computed for ORDER BY only.
+    ``order`` uses the node's columns, of which the last ``hidden`` ones are for ORDER BY only.
     """
 
     node: Node

@@ -98,7 +98,7 @@ def _filter(node: Filter, below: Core, around: frozenset[Col]) -> Core | None:
 
 
 def _join(node: Join) -> Core | None:
-    """The join of the cores, with the conditions that still can be told."""
+    """The join of the cores, with the conditions whose columns the cores have."""
     cores = [correlation_core(child) for child in node.children]
     found = [c for c in cores if c is not None]
     if len(found) < len(cores):

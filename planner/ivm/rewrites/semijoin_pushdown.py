@@ -1,6 +1,6 @@
-"""Restricts a relation to rows with certain keys, as near to the tables as that goes.
+"""Pushes a semi-join with a set of keys as close to the scans as possible.
 
-``restricted(R, S, pairs)`` gives the rows r of R for which S has a key that equals r's columns,
+``restrict(R, S, pairs)`` gives the rows r of R for which S has a key that equals r's columns,
 NULL equal to NULL. A row that is left out early could only have become rows that are left out
 late: through projections and filters because they work row by row; through a join because what it
 equates must equal the key too; through GROUP BY, DISTINCT, INTERSECT, EXCEPT and windows because

@@ -117,7 +117,7 @@ class DeltaDerivation:
         return at(node, Version.OLD, self.changed)
 
     def step(self, role: StepRole, node: Node, *, must_be_stored: bool = False) -> Step:
-        """The rows of a node as a step, computed once however often it is asked for."""
+        """The rows of a node as a step; equal nodes with equal roles share one."""
         if isinstance(node, Step):
             return node
         known = self._steps.get((role, node))

@@ -139,7 +139,7 @@ def _has_state(call: AggregateCall) -> bool:
 
 
 def _average_type(argument: Expr) -> str | None:
-    """The type that Spark gives AVG of a column; None if it cannot be had exactly."""
+    """The type that Spark gives AVG of a column; None if the average cannot be computed exactly."""
     kind = argument.column.type.lower() if argument.column is not None else ""
     if kind in _INTEGERS:
         return "DOUBLE"
@@ -163,7 +163,7 @@ def initial(node: Aggregate, state: StatePlan, numbers: Iterator[int]) -> Aggreg
 def change_aggregate(node: Aggregate, changes: DeltaDerivation) -> Node | None:
     """The change of GROUP BY, from its state.
 
-    The state's touched rows are replaced by those after the change, but for groups that are gone.
+    The touched groups after the change replace those before; a group without rows is left out.
     """
     found = _groups(node, changes)
     if found is None:
@@ -211,7 +211,7 @@ def _scan_groups(state: StatePlan, changes: DeltaDerivation) -> StoredGroups:
 def _change_below(node: Aggregate, changes: DeltaDerivation) -> Step:
     """The change below an aggregate, which there is."""
     delta = changes.of(node.child)
-    assert delta is not None  # the caller looked
+    assert delta is not None  # the caller checked
     return changes.step(StepRole.CHANGE, delta)
 
 
@@ -323,7 +323,7 @@ def _value(call: AggregateCall, count: Col, total: Col) -> Expr:
         value: tuple[str | Col, ...] = (total,)
     else:
         kind = _average_type(call.argument) if call.argument is not None else None
-        assert kind is not None  # state_of asked
+        assert kind is not None  # or state_of would have found no state
         if kind == "DOUBLE":
             value = ("CAST", "(", total, "AS", "DOUBLE", ")", "/", count)
         else:

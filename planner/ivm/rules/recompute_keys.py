@@ -147,7 +147,7 @@ def _one_set(
         if index in kept:
             items.append(Projection(Expr.of(kept[index].col), changes.copy(key.col)))
             continue
-        # A NULL of the key's own type: the type is Spark's matter.
+        # A NULL whose type Spark derives from the key.
         text = Expr.of("any_value", "(", key.source, ")", "FILTER", "(", "WHERE", "false", ")")
         null = AggregateCall(
             expr=text, col=changes.fresh("null", key.col.type), function="any_value"

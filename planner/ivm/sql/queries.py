@@ -66,8 +66,8 @@ class StateSteps:
 
     Attributes:
         before: the step with the stored rows that change. after: the one with what they become;
-            where there are keys, a group whose ``n`` is 0 is gone.
-        keys: the step whose rows say which groups these are; None where there is one group.
+            if there are keys, a group whose ``n`` is 0 no longer exists.
+        keys: the step with the keys of these groups; None if there is one group.
         pairs: a column of the state table and the step's; equal in all of these, NULL to NULL.
     """
 
@@ -83,9 +83,8 @@ class ChangeTexts:
 
     Attributes:
         steps: to be run in order. rows: the view's columns and ``__ct_diff``; equal rows may come
-            several times with diffs that cancel. Without ``__ct_diff`` where it is the first rows
-            that are chosen again. states: by number, how each state table in use
-            changes.
+            several times with diffs that cancel. Without ``__ct_diff`` if all rows of the view
+            are computed again. states: by number, how each state table in use changes.
     """
 
     steps: tuple[StepText, ...]
@@ -114,9 +113,9 @@ class KeyedTexts:
 
 @dataclass(frozen=True, slots=True)
 class FirstRowsTest:
-    """One row with one boolean: are the first rows right that were chosen from some candidates?
+    """One row with one boolean: whether the first rows of the candidates are those of the query.
 
-    If not, rows that nobody kept have moved up, and the query must be run.
+    If not, rows that were not stored have moved up, and the query must be run.
 
     Attributes:
         candidates: the rows to choose from. stored: those that the view holds.
@@ -182,7 +181,7 @@ def step_uses(texts: Iterable[Text]) -> Counter[str]:
 
 
 def key_steps(texts: Iterable[Text]) -> set[str]:
-    """The steps whose rows say what is wanted of a table."""
+    """The steps whose rows select the rows that are read of a table."""
     return {
         test.keys.name
         for text in texts

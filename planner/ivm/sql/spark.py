@@ -229,9 +229,9 @@ class Printer:
         return f"SELECT {made} FROM ({node.text}) AS {PREFIX}v({names})"
 
     def _join(self, node: alg.Join) -> str:
-        """Each condition stands at the first join where all its columns are there.
+        """Each condition is put at the first join that has all its columns.
 
-        One with columns of a query around this one stands in WHERE: Spark takes it out of there.
+        One with columns of a query around this one is put into WHERE, where Spark decorrelates it.
         """
         text = f"{self._from(node.children[0])} {PREFIX}k0"
         seen = set(node.children[0].columns)
@@ -291,7 +291,7 @@ class Printer:
         return f"SELECT {columns(node.columns)} FROM ({inner})"
 
     def _test(self, test: alg.KeyPredicate) -> str:
-        """Is there an equal key? NULL equals NULL here: groups have such keys."""
+        """Whether there is an equal key. NULL equals NULL, as groups have such keys."""
         pairs = []
         for mine, key in test.pairs:
             equal = f"{key.sql} <=> {mine.sql}"

@@ -47,14 +47,14 @@ Desired = tuple[Node, Step, tuple[tuple[int, Col], ...]]
 
 
 def can_add(top: KeyedTop, query: Node) -> bool:
-    """Can groups of the view be added to?"""
+    """Whether a change can be added to groups of the view."""
     return _places_shown(top, query) is not None
 
 
 def shows_counts(node: Aggregate) -> bool:
-    """Are rows, and the values under every sum, counted among an aggregate's calls?
+    """Whether an aggregate counts its rows, and the values under every sum.
 
-    Then no group that the view shows is ever in doubt.
+    Then every group that the view shows is certain.
     """
     counted = {call.argument for call in node.calls if call.function == "count"}
     return None in counted and counted >= {call.argument for call in node.calls}
@@ -195,7 +195,7 @@ class _Groups:
         return Expr.of("CASE", "WHEN", *some, "THEN", *total, "END")
 
     def remains(self) -> tuple[Expr, ...]:
-        """Is a certain group still there? Where that is not counted, it is."""
+        """The test whether a certain group still has rows; none if rows are not counted."""
         count = self._count(None, self.rows)
         return () if count is None else (Expr.of(*count, ">", "0"),)
 

@@ -18,7 +18,7 @@ def read_assignments(
     """Read a list of assignments.
 
     Args:
-        tokens: what stands behind SET. qualifiers: names that may stand in front of a column.
+        tokens: those behind SET. qualifiers: names that may qualify a column.
         known: names of common table expressions around the statement.
 
     Raises:

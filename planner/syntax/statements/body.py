@@ -37,7 +37,7 @@ def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement,
 
     Raises:
         SYNTAX_ERROR, INVALID_STATEMENT: it does not have the form, is empty, or holds a
-            statement that may not stand there. NOT_SUPPORTED_YET: one of later.
+            statement that is not allowed there. NOT_SUPPORTED_YET: it holds one of a later version.
     """
     example = f"Type: AS (INSERT INTO {name} SELECT ...)"
     if not tokens or tokens[0].upper != "(":
@@ -118,7 +118,7 @@ def _misplacement(cursor: Cursor, span: Span, name: str) -> CtsqlError:
 
 
 def _insert(tokens: Tokens, verb: int) -> st.InsertStatement:
-    """Read an INSERT; ``verb`` is where the word stands, behind a WITH clause."""
+    """Read an INSERT; ``verb`` is the index of the word, behind a WITH clause."""
     cursor = Cursor(tokens, start=verb)
     cursor.expect("INSERT", "INTO")
     cursor.accept("TABLE")
@@ -148,7 +148,7 @@ def _insert(tokens: Tokens, verb: int) -> st.InsertStatement:
 
 
 def _default_places(tokens: Tokens) -> tuple[tuple[int, Span], ...]:
-    """The words DEFAULT that stand alone for a value in VALUES, with their column's place."""
+    """The values in VALUES that are the word DEFAULT, each with its column's index."""
     if tokens[0].upper != "VALUES":
         return ()
     found: list[tuple[int, Span]] = []

@@ -38,7 +38,7 @@ def read_columns(
     """Read a column list.
 
     Args:
-        tokens: what stands between its parentheses.
+        tokens: those between its parentheses.
         place: where to point when it is empty.
         typed: whether each column has a type. defaults: whether it may have a DEFAULT.
 

@@ -93,7 +93,7 @@ class _TableClauses:
         self.columns_span = cursor.here
         self.location: Token | None = None
         self.comment: str | None = None
-        self.layout: Span | None = None  # the first clause that says how to store the table
+        self.layout: Span | None = None  # the first clause about how to store the table
         self._seen: set[str] = set()
 
     def read(self) -> None:

@@ -204,7 +204,7 @@ def _refuse(
 
 
 def _target_text(tokens: Tokens) -> str:
-    """The name being created, as typed, as far as it can be told from a broken header."""
+    """The name being created, as typed, as far as a broken header shows it."""
     index = next((i + 1 for i, t in enumerate(tokens) if t.upper in ("TASK", "VIEW")), len(tokens))
     if words_are(tokens, index, "IF", "NOT", "EXISTS"):
         index += 3

@@ -30,7 +30,7 @@ def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
     """Read a MERGE.
 
     Args:
-        tokens: the whole statement. verb: where the word stands, behind a WITH clause, whose
+        tokens: the whole statement. verb: the index of MERGE, behind a WITH clause, whose
             names the source may use.
 
     Raises:

@@ -77,7 +77,7 @@ def read_dml(tokens: Tokens, *, start: int = 0) -> Dml:
 
     Args:
         tokens: the whole statement.
-        start: where the verb stands, behind a WITH clause.
+        start: the index of the verb, behind a WITH clause.
     """
     cursor = Cursor(tokens, start=start)
     verb = cursor.take().upper

@@ -227,7 +227,7 @@ class _Reader(PieceReader):
         return not is_text and (self.is_name(1) or self.text(1) == "[")
 
     def base(self) -> Shape:
-        """An operand without what stands behind it."""
+        """An operand without the suffixes behind it."""
         start, text, word = self.at, self.text(), self.word()
         if self.is_operand() or text in ("*", "?"):
             return self.leaf(1)

@@ -33,7 +33,7 @@ NONDETERMINISTIC = word_set("""
 """Functions whose result depends on more than the data, which are forbidden."""
 _BARE = {"CURRENT_TIMESTAMP", "CURRENT_DATE", "LOCALTIMESTAMP", "CURRENT_USER", "SESSION_USER",
          "CURRENT_TIME"}  # fmt: skip
-"""Those that may stand without parentheses."""
+"""Those that may be called without parentheses."""
 
 # Where the two differ in meaning, the wider one: a STRING of Spark has no length, as TEXT has none.
 POSTGRES_TYPES = {

@@ -43,7 +43,7 @@ _CHANGES = {kind.name: kind for kind in ChangeKind}
 _HIDING = ("IDENTIFIER", "STREAM")
 _AS_OF_HINT = "Type SELECT ... AS OF <time> at the end of the query: all is read as of that time."
 
-# What sqlglot lets out besides its own errors, on text it half knows (LIMIT in a pipe, say).
+# What sqlglot raises besides its own errors, on text it knows in part (LIMIT in a pipe, say).
 _CRASHES = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 
@@ -120,7 +120,7 @@ def with_prefixes(relations: Iterable[RelationRef], tokens: Tokens) -> list[Rela
 
 
 def mark_target(target: RelationRef, tokens: Tokens, *, aliased: bool) -> RelationRef:
-    """A statement's target with the places where its schema stands in front of a column."""
+    """A statement's target, with the places where its schema qualifies a column."""
     return with_prefixes([dataclasses.replace(target, aliased=aliased)], tokens)[0]
 
 
@@ -346,7 +346,7 @@ def _refuse_hidden_relation(tokens: Tokens, index: int) -> None:
 
 
 def _is_cte(table: exp.Table) -> bool:
-    """Whether a name means a common table expression that is visible where it stands."""
+    """Whether a name means a common table expression that is visible there."""
     if table.args.get("db"):
         return False
     name = table.name.lower()

@@ -1,4 +1,4 @@
-"""Reads a statement token by token, and says what it found and what it expected."""
+"""Reads a statement token by token; its errors have what was found and what was expected."""
 
 from collections.abc import Iterable
 from typing import NoReturn
@@ -163,7 +163,7 @@ class Cursor:
         return parts
 
     def group(self, what: str = "") -> Tokens:
-        """Read a group in parentheses; return what stands between them.
+        """Read a group in parentheses; return the tokens between them.
 
         Args:
             what: for the message when there is none.
@@ -197,7 +197,7 @@ class Cursor:
         """Raise a SYNTAX_ERROR at the next token.
 
         Args:
-            expected: what should stand here.
+            expected: what is allowed here.
             hint: what to type.
             known: words the found one may be a slip of; used when there is no other hint.
         """

@@ -1,4 +1,4 @@
-"""Cuts SQL text into tokens with sqlglot's Spark tokenizer, and keeps where each one stands.
+"""Cuts SQL text into tokens with sqlglot's Spark tokenizer, and keeps the place of each one.
 
 Everything that ctsql reads itself it reads from these tokens, so that comments, quotes and
 escapes are understood in one way only. sqlglot's own tokens are evened out here:
@@ -147,7 +147,7 @@ def find_unclosed(text: str) -> tuple[int, str] | None:
 
 
 def plain_comments(text: str) -> str:
-    """The text for sqlglot: to Spark, a line comment that ends in a backslash goes on."""
+    """The text for sqlglot: to Spark, a backslash at its end continues a line comment."""
     if "\\\n" not in text:
         return text
     made, position, depth = "", 0, 0
@@ -222,7 +222,7 @@ def _spark_tokens(text: str, span: Span) -> Iterator[Token]:
     stop_before = 0
     for raw, offset in _raw(text):
         start, stop = raw.start + offset, raw.end + 1 + offset
-        if start < stop_before:  # a part of the token before, 1L say
+        if start < stop_before:  # a part of the token before, as in 1L
             continue
         stop_before = stop
         typed = text[start:stop]
@@ -343,7 +343,7 @@ def upper_at(tokens: Tokens, index: int) -> str:
 
 
 def words_are(tokens: Tokens, index: int, *words: str) -> bool:
-    """Whether these words stand at an index."""
+    """Whether these words begin at an index."""
     return all(upper_at(tokens, index + i) == word for i, word in enumerate(words))
 
 
