@@ -5,21 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ctsql.catalog.names import fold
-from ctsql.planner.ivm.algebra import spark_functions
-from ctsql.planner.ivm.algebra.nodes import (
-    Col,
-    Expr,
-    Filter,
-    Generate,
-    Join,
-    JoinKind,
-    LateralJoin,
-    Node,
-    OuterOrSemiJoin,
-    Project,
-    Projection,
-    Values,
-)
+from ctsql.planner.ivm.algebra import nodes as alg, spark_functions
 from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.algebra.traversal import columns_in, has_subquery, pass_through, subqueries
 from ctsql.planner.ivm.parse import from_clause
@@ -31,11 +17,11 @@ if TYPE_CHECKING:  # the two compile each other's parts
     from ctsql.planner.ivm.parse.query import Compiler, Ctes
 
 _KINDS = {
-    "left": JoinKind.LEFT,
-    "right": JoinKind.RIGHT,
-    "full": JoinKind.FULL,
-    "semi": JoinKind.SEMI,
-    "anti": JoinKind.ANTI,
+    "left": alg.JoinKind.LEFT,
+    "right": alg.JoinKind.RIGHT,
+    "full": alg.JoinKind.FULL,
+    "semi": alg.JoinKind.SEMI,
+    "anti": alg.JoinKind.ANTI,
 }
 
 
@@ -43,7 +29,7 @@ _KINDS = {
 class Found:
     """A relation and what its columns are called."""
 
-    node: Node
+    node: alg.Node
     sources: tuple[Named, ...]
 
 
@@ -108,7 +94,7 @@ class Relations:
             values = cut_at_commas(in_parentheses(row) or row)
             names = [f"col{i + 1}" for i in range(len(values))]
         columns = tuple(self.compiler.fresh(name) for name in names)
-        rows = Values(
+        rows = alg.Values(
             text=" ".join(texts(source.tokens)),
             columns=columns,
             is_function=is_function,
@@ -119,14 +105,14 @@ class Relations:
         """A generator in FROM over constants is the generator over one row."""
         generator = self.expressions.build_generator(source.tokens, Scope())
         made = self._generator_columns(source.tokens, generator, source.columns)
-        node = Generate(
+        node = alg.Generate(
             child=self.compiler.one_row(), generator=generator, is_outer=False, made=made
         )
         return _name_columns(node, [c.name for c in made], source.alias, source.columns)
 
     def _generator_columns(
-        self, tokens: Tokens, generator: Expr, columns: Sequence[str]
-    ) -> tuple[Col, ...]:
+        self, tokens: Tokens, generator: alg.Expr, columns: Sequence[str]
+    ) -> tuple[alg.Col, ...]:
         name = fold(tokens[0].text)
         names = list(columns)
         if not names:
@@ -147,7 +133,9 @@ class Relations:
         if any(subqueries(generator)):
             raise Refused("SUBQUERY_PLACE", span_of(source.generator))
         made = self._generator_columns(source.generator, generator, source.columns)
-        node = Generate(child=below.node, generator=generator, is_outer=source.is_outer, made=made)
+        node = alg.Generate(
+            child=below.node, generator=generator, is_outer=source.is_outer, made=made
+        )
         named = Named(alias=(fold(source.alias or ""),), columns=tuple((c.name, c) for c in made))
         return Found(node, (*below.sources, named))
 
@@ -170,7 +158,7 @@ class Relations:
             self.expressions.build(piece, both)
             for piece in (conjuncts(source.on) if source.on else ())
         )
-        conditions += tuple(Expr.of(a, "=", b) for _, a, b in shared)
+        conditions += tuple(alg.Expr.of(a, "=", b) for _, a, b in shared)
         if any(any(subqueries(c)) for c in conditions):
             raise Refused("SUBQUERY_PLACE", span_of(source.on))
         if isinstance(right_source, from_clause.QuerySource) and right_source.is_lateral:
@@ -182,11 +170,11 @@ class Relations:
         source: from_clause.JoinSource,
         left: Found,
         right: Found,
-        conditions: tuple[Expr, ...],
+        conditions: tuple[alg.Expr, ...],
     ) -> Found:
         if source.kind not in ("inner", "left") or source.using or source.is_natural:
             raise Refused("CLAUSE_UNSUPPORTED", span_of(source.span_tokens))
-        node = LateralJoin(
+        node = alg.LateralJoin(
             left=left.node,
             right=right.node,
             is_left=source.kind == "left",
@@ -196,7 +184,7 @@ class Relations:
 
     def _find_shared(
         self, source: from_clause.JoinSource, left: Found, right: Found
-    ) -> list[tuple[str, Col, Col]]:
+    ) -> list[tuple[str, alg.Col, alg.Col]]:
         """The columns of USING, or of NATURAL: name, left one, right one."""
         ours, theirs = Scope(sources=left.sources), Scope(sources=right.sources)
         if source.is_natural:
@@ -218,15 +206,15 @@ class Relations:
         kind: str,
         left: Found,
         right: Found,
-        conditions: tuple[Expr, ...],
-        shared: list[tuple[str, Col, Col]],
+        conditions: tuple[alg.Expr, ...],
+        shared: list[tuple[str, alg.Col, alg.Col]],
     ) -> Found:
         if kind == "inner":
             node = inner_join(left.node, right.node, conditions)
             return Found(
                 node, merge_sources(left.sources, right.sources, {n: a for n, a, _ in shared})
             )
-        node = OuterOrSemiJoin(
+        node = alg.OuterOrSemiJoin(
             kind=_KINDS[kind], left=left.node, right=right.node, conditions=conditions
         )
         if kind in ("semi", "anti"):
@@ -238,14 +226,14 @@ class Relations:
         names = {}
         for name, a, b in shared:
             names[name] = self.compiler.fresh(name, a.type)
-            items.append(Projection(Expr.of("coalesce", "(", a, ",", b, ")"), names[name]))
+            items.append(alg.Projection(alg.Expr.of("coalesce", "(", a, ",", b, ")"), names[name]))
         if items:
-            node = Project(child=node, items=(*pass_through(node.columns), *items))
+            node = alg.Project(child=node, items=(*pass_through(node.columns), *items))
         return Found(node, merge_sources(left.sources, right.sources, names))
 
 
 def _name_columns(
-    node: Node, names: Sequence[str], alias: str | None, columns: Sequence[str]
+    node: alg.Node, names: Sequence[str], alias: str | None, columns: Sequence[str]
 ) -> Found:
     listed = list(zip(columns or names, node.columns, strict=False))
     if columns and len(columns) != len(node.columns):
@@ -253,20 +241,20 @@ def _name_columns(
     return Found(node, (Named(alias=(fold(alias or ""),), columns=tuple(listed)),))
 
 
-def inner_join(left: Node, right: Node, conditions: tuple[Expr, ...]) -> Node:
+def inner_join(left: alg.Node, right: alg.Node, conditions: tuple[alg.Expr, ...]) -> alg.Node:
     """One flat join of all that inner joins connect; conditions of one side go to that side."""
-    children: tuple[Node, ...] = ()
-    found: tuple[Expr, ...] = ()
+    children: tuple[alg.Node, ...] = ()
+    found: tuple[alg.Expr, ...] = ()
     for side in (left, right):
-        if isinstance(side, Join):
+        if isinstance(side, alg.Join):
             children += side.children
             found += side.conditions
         else:
             children += (side,)
-    return filter_rows(Join(children=children, conditions=found), conditions)
+    return filter_rows(alg.Join(children=children, conditions=found), conditions)
 
 
-def filter_rows(node: Node, predicates: Sequence[Expr]) -> Node:
+def filter_rows(node: alg.Node, predicates: Sequence[alg.Expr]) -> alg.Node:
     """The node's rows that pass; each predicate as near to the tables as it may go.
 
     A predicate with a subquery, or with a column of a query around, stays on top: the rules for
@@ -280,30 +268,30 @@ def filter_rows(node: Node, predicates: Sequence[Expr]) -> Node:
         else:
             node = _push(node, predicate)
     for predicate in held:
-        node = Filter(child=node, predicates=(predicate,))
+        node = alg.Filter(child=node, predicates=(predicate,))
     return node
 
 
-def _push(node: Node, predicate: Expr) -> Node:
+def _push(node: alg.Node, predicate: alg.Expr) -> alg.Node:
     columns = columns_in(predicate)
     match node:
-        case Join() if columns:
+        case alg.Join() if columns:
             for index, child in enumerate(node.children):
                 if columns <= set(child.columns):
                     below = _push(child, predicate)
                     children = (*node.children[:index], below, *node.children[index + 1 :])
-                    return Join(children=children, conditions=node.conditions)
-            return Join(children=node.children, conditions=(*node.conditions, predicate))
-        case OuterOrSemiJoin(kind=JoinKind.LEFT | JoinKind.SEMI | JoinKind.ANTI) if columns and (
-            columns <= set(node.left.columns)
-        ):
+                    return alg.Join(children=children, conditions=node.conditions)
+            return alg.Join(children=node.children, conditions=(*node.conditions, predicate))
+        case alg.OuterOrSemiJoin(
+            kind=alg.JoinKind.LEFT | alg.JoinKind.SEMI | alg.JoinKind.ANTI
+        ) if columns and (columns <= set(node.left.columns)):
             left = _push(node.left, predicate)
-            return OuterOrSemiJoin(
+            return alg.OuterOrSemiJoin(
                 kind=node.kind, left=left, right=node.right, conditions=node.conditions
             )
-        case Filter() if not has_subquery(node):
-            if isinstance(node.child, Filter | Join | OuterOrSemiJoin):
-                return Filter(child=_push(node.child, predicate), predicates=node.predicates)
-            return Filter(child=node.child, predicates=(*node.predicates, predicate))
+        case alg.Filter() if not has_subquery(node):
+            if isinstance(node.child, alg.Filter | alg.Join | alg.OuterOrSemiJoin):
+                return alg.Filter(child=_push(node.child, predicate), predicates=node.predicates)
+            return alg.Filter(child=node.child, predicates=(*node.predicates, predicate))
         case _:
-            return Filter(child=node, predicates=(predicate,))
+            return alg.Filter(child=node, predicates=(predicate,))

@@ -5,20 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ctsql.catalog.names import fold
-from ctsql.planner.ivm.algebra.nodes import (
-    Aggregate,
-    AggregateCall,
-    Col,
-    Distinct,
-    Expr,
-    Key,
-    Node,
-    Order,
-    Project,
-    Projection,
-    Window,
-    count_rows,
-)
+from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.algebra.traversal import pass_through, subqueries
 from ctsql.planner.ivm.parse.clauses import SelectText
@@ -55,7 +42,7 @@ class _Output:
 
     name: str
     tokens: Tokens | None
-    expr: Expr
+    expr: alg.Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +52,9 @@ class Selected:
     ``order`` uses the node's columns, of which the last ``hidden`` ones are for ORDER BY only.
     """
 
-    node: Node
+    node: alg.Node
     names: list[str]
-    order: tuple[Order, ...]
+    order: tuple[alg.Order, ...]
     hidden: int
 
 
@@ -86,9 +73,9 @@ class Block:
         self.expressions = compiler.expressions(ctes)
         self.text = text
         self.ctes = ctes
-        self.aggregates: dict[Expr, AggregateCall] = {}
-        self.grouping_arguments: dict[Col, tuple[Expr, ...]] = {}
-        self.windows: dict[WindowDraft, Col] = {}
+        self.aggregates: dict[alg.Expr, alg.AggregateCall] = {}
+        self.grouping_arguments: dict[alg.Col, tuple[alg.Expr, ...]] = {}
+        self.windows: dict[WindowDraft, alg.Col] = {}
         self.scope = Scope(outer=outer)
         self.calls = Calls(self._aggregate, self._window, dict(text.windows))
 
@@ -121,7 +108,7 @@ class Block:
 
     # ---- rows
 
-    def _rows(self) -> Node:
+    def _rows(self) -> alg.Node:
         if self.text.source:
             source = read_source(self.text.source)
             found = self.compiler.relations(self.ctes).source(source, self.scope, self.ctes)
@@ -137,11 +124,11 @@ class Block:
 
     def _outputs(self) -> list[_Output]:
         found: list[_Output] = []
-        aliases: dict[str, Expr] = {}
+        aliases: dict[str, alg.Expr] = {}
         for tokens in self.text.items:
             star = self._star(tokens)
             if star is not None:
-                found += [_Output(name, None, Expr.of(col)) for name, col in star]
+                found += [_Output(name, None, alg.Expr.of(col)) for name, col in star]
                 continue
             name, value = self._alias(tokens)
             scope = self.scope.with_aliases(aliases)
@@ -162,7 +149,7 @@ class Block:
             return last.text, tokens
         return "", tokens
 
-    def _star(self, tokens: Tokens) -> list[tuple[str, Col]] | None:
+    def _star(self, tokens: Tokens) -> list[tuple[str, alg.Col]] | None:
         """Return the columns of ``*``, ``t.*`` and ``* EXCEPT (c)``; None for anything else."""
         place = next((i for i, t in enumerate(tokens) if t.upper == "*"), None)
         if place is None or (place and tokens[place - 1].upper != "."):
@@ -182,7 +169,7 @@ class Block:
             raise Refused("UNKNOWN_COLUMN", span_of(rest))
         return [(name, col) for name, col in found if fold(name) not in dropped]
 
-    def _conditions(self, tokens: Tokens, aliases: dict[str, Expr]) -> list[Expr]:
+    def _conditions(self, tokens: Tokens, aliases: dict[str, alg.Expr]) -> list[alg.Expr]:
         if not tokens:
             return []
         self._check_aliases(tokens, aliases)
@@ -190,7 +177,7 @@ class Block:
         calls = replace(self.calls, is_condition=True)
         return [self.expressions.build(p, scope, calls) for p in conjuncts(tokens)]
 
-    def _check_aliases(self, tokens: Tokens, aliases: dict[str, Expr]) -> None:
+    def _check_aliases(self, tokens: Tokens, aliases: dict[str, alg.Expr]) -> None:
         """A name that is a column and an alias of something else: which one, is not certain.
 
         The arguments of an aggregate are columns.
@@ -204,7 +191,9 @@ class Block:
     def _is_reference(self, token: Token) -> bool:
         return token.is_name and token.start in self.compiler.reading.columns
 
-    def _order(self, tokens: Tokens, outputs: Sequence[_Output], aliases: dict[str, Expr]) -> Order:
+    def _order(
+        self, tokens: Tokens, outputs: Sequence[_Output], aliases: dict[str, alg.Expr]
+    ) -> alg.Order:
         """An item of ORDER BY; the select list's names go before the columns in FROM."""
         first = tokens[0]
         scope = Scope(aliases=aliases, outer=self.scope)
@@ -213,12 +202,12 @@ class Block:
             if not 1 <= place <= len(outputs):
                 raise Refused("TEXT_NOT_READ", first.span)
             rest = " ".join(t.text for t in tokens[1:])
-            return Order(expr=outputs[place - 1].expr, direction=rest)
+            return alg.Order(expr=outputs[place - 1].expr, direction=rest)
         return order_item(tokens, self.expressions, scope, self.calls)
 
     # ---- groups
 
-    def _aggregate(self, tokens: Tokens) -> Col:
+    def _aggregate(self, tokens: Tokens) -> alg.Col:
         made = aggregate_call(tokens, self.expressions, self.scope, self.compiler.fresh(""))
         known = self.aggregates.get(made.expr)
         if known is not None:
@@ -233,8 +222,8 @@ class Block:
         return made.col
 
     def _group(
-        self, node: Node, outputs: Sequence[_Output], aliases: dict[str, Expr]
-    ) -> tuple[Node, Grouped]:
+        self, node: alg.Node, outputs: Sequence[_Output], aliases: dict[str, alg.Expr]
+    ) -> tuple[alg.Node, Grouped]:
         items = [None if o.tokens is not None and has_calls(o.tokens) else o.expr for o in outputs]
         scope = self.scope.with_aliases(aliases)
         grouping = (
@@ -248,21 +237,21 @@ class Block:
         for expr in exprs:
             if "map<" in type_of(expr).lower():
                 raise Refused("GROUPED_BY_MAP", expr.span)
-        keys: dict[Expr, Key] = {}
-        computed: list[Projection] = []
+        keys: dict[alg.Expr, alg.Key] = {}
+        computed: list[alg.Projection] = []
         for expr in exprs:
             source = expr.column
             if source is None:
                 source = self.compiler.fresh("", type_of(expr))
-                computed.append(Projection(expr, source))
-            keys[expr] = Key(source=source, col=self.compiler.fresh(source.name, source.type))
+                computed.append(alg.Projection(expr, source))
+            keys[expr] = alg.Key(source=source, col=self.compiler.fresh(source.name, source.type))
         rows = node.columns
         if computed:
-            node = Project(child=node, items=(*pass_through(node.columns), *computed))
+            node = alg.Project(child=node, items=(*pass_through(node.columns), *computed))
         calls = tuple(self._with_grouping(call, list(keys)) for call in self.aggregates.values())
         if not keys and not calls:  # HAVING alone makes one group of all rows
-            calls = (count_rows(self.compiler.fresh("count", "bigint")),)
-        made = Aggregate(
+            calls = (alg.count_rows(self.compiler.fresh("count", "bigint")),)
+        made = alg.Aggregate(
             child=node,
             keys=tuple(keys.values()),
             calls=calls,
@@ -270,7 +259,7 @@ class Block:
         )
         return made, Grouped({e: k.col for e, k in keys.items()}, rows)
 
-    def _with_grouping(self, call: AggregateCall, keys: list[Expr]) -> AggregateCall:
+    def _with_grouping(self, call: alg.AggregateCall, keys: list[alg.Expr]) -> alg.AggregateCall:
         """grouping(a) and grouping_id(a, b) with the numbers of the keys they ask about."""
         arguments = self.grouping_arguments.get(call.col)
         if arguments is None:
@@ -283,7 +272,7 @@ class Block:
 
     # ---- windows
 
-    def _window(self, tokens: Tokens, over: Tokens) -> Col:
+    def _window(self, tokens: Tokens, over: Tokens) -> alg.Col:
         draft = window_draft(tokens, over, self.expressions, self.scope, self.calls)
         if draft not in self.windows:
             self.windows[draft] = self.compiler.fresh(draft.function)
@@ -298,10 +287,10 @@ class Block:
             draft.frame,
         )
 
-    def _add_windows(self, node: Node) -> Node:
-        computed: dict[Expr, Col] = {}
+    def _add_windows(self, node: alg.Node) -> alg.Node:
+        computed: dict[alg.Expr, alg.Col] = {}
 
-        def column(expr: Expr) -> Col:
+        def column(expr: alg.Expr) -> alg.Col:
             if expr.column is not None:
                 return expr.column
             return computed.setdefault(expr, self.compiler.fresh("", type_of(expr)))
@@ -311,21 +300,21 @@ class Block:
             for draft, col in self.windows.items()
         )
         if computed:
-            items = tuple(Projection(expr, col) for expr, col in computed.items())
-            node = Project(child=node, items=(*pass_through(node.columns), *items))
-        return Window(child=node, calls=calls)
+            items = tuple(alg.Projection(expr, col) for expr, col in computed.items())
+            node = alg.Project(child=node, items=(*pass_through(node.columns), *items))
+        return alg.Window(child=node, calls=calls)
 
     # ---- the result
 
     def _project(
         self,
-        node: Node,
+        node: alg.Node,
         outputs: Sequence[_Output],
-        exprs: Sequence[Expr],
-        ordered: Sequence[Order],
+        exprs: Sequence[alg.Expr],
+        ordered: Sequence[alg.Order],
     ) -> Selected:
         items = [
-            Projection(expr, self.compiler.fresh(output.name, type_of(expr)))
+            alg.Projection(expr, self.compiler.fresh(output.name, type_of(expr)))
             for output, expr in zip(outputs, exprs, strict=True)
         ]
         by_expr = {item.expr: item.col for item in reversed(items)}
@@ -337,10 +326,10 @@ class Block:
                     raise Refused("TEXT_NOT_READ", one.expr.span)
                 hidden += 1
                 col = self.compiler.fresh("", type_of(one.expr))
-                items.append(Projection(one.expr, col))
+                items.append(alg.Projection(one.expr, col))
                 by_expr[one.expr] = col
-            order.append(Order(expr=Expr.of(by_expr[one.expr]), direction=one.direction))
-        made: Node = Project(child=node, items=tuple(items))
+            order.append(alg.Order(expr=alg.Expr.of(by_expr[one.expr]), direction=one.direction))
+        made: alg.Node = alg.Project(child=node, items=tuple(items))
         if self.text.is_distinct:
-            made = Distinct(child=made)
+            made = alg.Distinct(child=made)
         return Selected(made, [o.name for o in outputs], tuple(order), hidden)

@@ -26,25 +26,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.schemas import decimal_size
-from ctsql.planner.ivm.algebra.nodes import (
-    DIFF,
-    Aggregate,
-    AggregateCall,
-    Col,
-    Expr,
-    Filter,
-    Generate,
-    JoinKind,
-    Key,
-    Node,
-    OuterOrSemiJoin,
-    Part,
-    Project,
-    Projection,
-    Step,
-    StoredGroups,
-    UnionAll,
-)
+from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.spark_functions import AVERAGES
 from ctsql.planner.ivm.algebra.traversal import pass_through, union_all
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
@@ -81,24 +63,24 @@ class StatePlan:
     number: int
     columns: tuple[str, ...]
     key_columns: int
-    arguments: tuple[tuple[Expr, bool], ...] = ()
+    arguments: tuple[tuple[alg.Expr, bool], ...] = ()
     bounded: tuple[str, ...] = ()
 
-    def places(self, start: int) -> dict[Expr, tuple[int, int | None]]:
+    def places(self, start: int) -> dict[alg.Expr, tuple[int, int | None]]:
         """The positions of each argument's columns, if the first argument's are at ``start``."""
-        found: dict[Expr, tuple[int, int | None]] = {}
+        found: dict[alg.Expr, tuple[int, int | None]] = {}
         for argument, is_summed in self.arguments:
             found[argument] = (start, start + 1 if is_summed else None)
             start += 2 if is_summed else 1
         return found
 
 
-def state_of(node: Aggregate, number: int) -> StatePlan | None:
+def state_of(node: alg.Aggregate, number: int) -> StatePlan | None:
     """The state table that an aggregate can have; None if a function has none."""
     if node.sets is not None or not all(_has_state(call) for call in node.calls):
         return None
-    arguments: dict[Expr, bool] = {}
-    sizes: dict[Expr, None] = {}
+    arguments: dict[alg.Expr, bool] = {}
+    sizes: dict[alg.Expr, None] = {}
     for call in node.calls:
         if call.argument is not None:
             summed = call.function != "count"
@@ -121,12 +103,12 @@ def state_of(node: Aggregate, number: int) -> StatePlan | None:
     )
 
 
-def _size(argument: Expr) -> Expr:
+def _size(argument: alg.Expr) -> alg.Expr:
     """|x|, of a type that holds that of every integer and adds up without overflow."""
-    return Expr.of("abs", "(", "CAST", "(", *argument.parts, "AS", "DECIMAL(20, 0)", ")", ")")
+    return alg.Expr.of("abs", "(", "CAST", "(", *argument.parts, "AS", "DECIMAL(20, 0)", ")", ")")
 
 
-def _has_state(call: AggregateCall) -> bool:
+def _has_state(call: alg.AggregateCall) -> bool:
     if not call.exact or call.grouping is not None:
         return False
     if call.function == "count":
@@ -138,7 +120,7 @@ def _has_state(call: AggregateCall) -> bool:
     return False
 
 
-def _average_type(argument: Expr) -> str | None:
+def _average_type(argument: alg.Expr) -> str | None:
     """The type that Spark gives AVG of a column; None if the average cannot be computed exactly."""
     kind = argument.column.type.lower() if argument.column is not None else ""
     if kind in _INTEGERS:
@@ -149,7 +131,7 @@ def _average_type(argument: Expr) -> str | None:
     return f"DECIMAL({size[0] + 4}, {size[1] + 4})"
 
 
-def initial(node: Aggregate, state: StatePlan, numbers: Iterator[int]) -> Aggregate:
+def initial(node: alg.Aggregate, state: StatePlan, numbers: Iterator[int]) -> alg.Aggregate:
     """The state's rows computed from all rows, its columns in the order of the state's names."""
     calls = [_call("count", ("*",), numbers)]
     for argument, is_summed in state.arguments:
@@ -157,10 +139,10 @@ def initial(node: Aggregate, state: StatePlan, numbers: Iterator[int]) -> Aggreg
         if is_summed:
             calls.append(_call("sum", argument.parts, numbers))
     keys = tuple(replace(k, col=replace(k.col, number=next(numbers))) for k in node.keys)
-    return Aggregate(child=node.child, keys=keys, calls=tuple(calls))
+    return alg.Aggregate(child=node.child, keys=keys, calls=tuple(calls))
 
 
-def change_aggregate(node: Aggregate, changes: DeltaDerivation) -> Node | None:
+def change_aggregate(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None:
     """The change of GROUP BY, from its state.
 
     The touched groups after the change replace those before; a group without rows is left out.
@@ -174,7 +156,7 @@ def change_aggregate(node: Aggregate, changes: DeltaDerivation) -> Node | None:
     return sum_of_deltas(replacement_delta(new, old), node.columns)
 
 
-def all_groups(node: Aggregate, changes: DeltaDerivation) -> Node | None:
+def all_groups(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None:
     """All rows of GROUP BY after the change, from its state; None if nothing changed."""
     found = _groups(node, changes)
     if found is None:
@@ -186,43 +168,45 @@ def all_groups(node: Aggregate, changes: DeltaDerivation) -> Node | None:
         columns = stored.columns
         keys, names = changes.keys(_change_below(node, changes), [k.source for k in node.keys])
         equal = zip(columns, names, strict=False)
-        others = OuterOrSemiJoin(
-            kind=JoinKind.ANTI,
+        others = alg.OuterOrSemiJoin(
+            kind=alg.JoinKind.ANTI,
             left=stored,
             right=keys,
-            conditions=tuple(Expr.of(a, "<=>", b) for a, b in equal),
+            conditions=tuple(alg.Expr.of(a, "<=>", b) for a, b in equal),
         )
         rows = union_all([others, rows], tuple(changes.fresh(c.name) for c in columns))
     return _result(node, state, rows)
 
 
-def stored_groups(node: Aggregate, changes: DeltaDerivation) -> Node | None:
+def stored_groups(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None:
     """All rows of GROUP BY as its state has them; None if it has none."""
     number = changes.state(node)
     state = None if number is None else state_of(node, number)
     return None if state is None else _result(node, state, _scan_groups(state, changes))
 
 
-def _scan_groups(state: StatePlan, changes: DeltaDerivation) -> StoredGroups:
+def _scan_groups(state: StatePlan, changes: DeltaDerivation) -> alg.StoredGroups:
     columns = tuple(changes.fresh(name) for name in state.columns)
-    return StoredGroups(number=state.number, names=state.columns, columns=columns)
+    return alg.StoredGroups(number=state.number, names=state.columns, columns=columns)
 
 
-def _change_below(node: Aggregate, changes: DeltaDerivation) -> Step:
+def _change_below(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Step:
     """The change below an aggregate, which there is."""
     delta = changes.of(node.child)
     assert delta is not None  # the caller checked
     return changes.step(StepRole.CHANGE, delta)
 
 
-def _groups(node: Aggregate, changes: DeltaDerivation) -> tuple[StatePlan, Node, Node] | None:
+def _groups(
+    node: alg.Aggregate, changes: DeltaDerivation
+) -> tuple[StatePlan, alg.Node, alg.Node] | None:
     delta = changes.of(node.child)
     number = changes.state(node)
     state = None if number is None else state_of(node, number)
     if delta is None or state is None:
         return None
     step = _change_below(node, changes)
-    stored: Node = _scan_groups(state, changes)
+    stored: alg.Node = _scan_groups(state, changes)
     if node.keys:
         keys, names = changes.keys(step, [k.source for k in node.keys])
         pairs = tuple(zip(stored.columns, names, strict=False))
@@ -238,22 +222,22 @@ def _groups(node: Aggregate, changes: DeltaDerivation) -> tuple[StatePlan, Node,
 
 
 def change_groups(
-    node: Aggregate, state: StatePlan, delta: Node, changes: DeltaDerivation
-) -> Aggregate:
+    node: alg.Aggregate, state: StatePlan, delta: alg.Node, changes: DeltaDerivation
+) -> alg.Aggregate:
     """The change by group: keys, n, then of each argument n_x, and what is added and taken away.
 
     The last two are of summed arguments only, and NULL where no such row is.
     """
     unit = changes.fresh("unit", "int")
-    each_copy = ("explode", "(", "sequence", "(", "1", ",", "CAST", "(", "abs", "(", DIFF, ")")
-    each = Generate(
+    each_copy = ("explode", "(", "sequence", "(", "1", ",", "CAST", "(", "abs", "(", alg.DIFF, ")")
+    each = alg.Generate(
         child=delta,
-        generator=Expr.of(*each_copy, "AS", "INT", ")", ")", ")"),
+        generator=alg.Expr.of(*each_copy, "AS", "INT", ")", ")", ")"),
         is_outer=False,
         made=(changes.fresh("copy", "int"),),
     )
-    sign = Expr.of("CASE", "WHEN", DIFF, ">", "0", "THEN", "1", "ELSE", "-", "1", "END")
-    rows = Project(child=each, items=(*pass_through(delta.columns), Projection(sign, unit)))
+    sign = alg.Expr.of("CASE", "WHEN", alg.DIFF, ">", "0", "THEN", "1", "ELSE", "-", "1", "END")
+    rows = alg.Project(child=each, items=(*pass_through(delta.columns), alg.Projection(sign, unit)))
     calls = [_sum(changes, unit)]
     for argument, is_summed in state.arguments:
         value = ("(", *argument.parts, ")")
@@ -263,26 +247,33 @@ def change_groups(
             part = ("CASE", "WHEN", unit, sign_is, "0", "THEN", *value, "END")
             calls.append(_sum(changes, *part))
     keys = tuple(replace(k, col=changes.copy(k.col)) for k in node.keys)
-    return Aggregate(child=rows, keys=keys, calls=tuple(calls))
+    return alg.Aggregate(child=rows, keys=keys, calls=tuple(calls))
 
 
 def _merge(
-    node: Aggregate, state: StatePlan, delta: Node, stored: Node, changes: DeltaDerivation
-) -> Node:
+    node: alg.Aggregate,
+    state: StatePlan,
+    delta: alg.Node,
+    stored: alg.Node,
+    changes: DeltaDerivation,
+) -> alg.Node:
     """The stored groups and the change's, added up: keys, n, then n_x and s of each argument."""
     change = change_groups(node, state, delta, changes)
-    mine = [Projection(Expr.of(c), changes.fresh("")) for c in stored.columns[: len(node.keys) + 1]]
+    mine = [
+        alg.Projection(alg.Expr.of(c), changes.fresh(""))
+        for c in stored.columns[: len(node.keys) + 1]
+    ]
     for count, total in state.places(len(node.keys) + 1).values():
-        mine.append(Projection(Expr.of(stored.columns[count]), changes.fresh("")))
+        mine.append(alg.Projection(alg.Expr.of(stored.columns[count]), changes.fresh("")))
         if total is not None:
-            mine.append(Projection(Expr.of(stored.columns[total]), changes.fresh("")))
-            mine.append(Projection(Expr.of("NULL"), changes.fresh("")))
-    before = Project(child=stored, items=tuple(mine))
+            mine.append(alg.Projection(alg.Expr.of(stored.columns[total]), changes.fresh("")))
+            mine.append(alg.Projection(alg.Expr.of("NULL"), changes.fresh("")))
+    before = alg.Project(child=stored, items=tuple(mine))
     both = union_all([change, before], tuple(changes.fresh("") for _ in before.columns))
     return _add_up(state, both, len(node.keys), changes)
 
 
-def _add_up(state: StatePlan, both: UnionAll, at: int, changes: DeltaDerivation) -> Node:
+def _add_up(state: StatePlan, both: alg.UnionAll, at: int, changes: DeltaDerivation) -> alg.Node:
     """The sums over both; a sum is what was added less what was taken away."""
     waiting = iter(both.columns[at:])
     calls = [_sum(changes, next(waiting), default="0")]
@@ -290,37 +281,39 @@ def _add_up(state: StatePlan, both: UnionAll, at: int, changes: DeltaDerivation)
         calls.append(_sum(changes, next(waiting), default="0"))
         if is_summed:
             plus, minus = next(waiting), next(waiting)
-            expr = Expr.of(
+            expr = alg.Expr.of(
                 *("coalesce", "(", "sum", "(", plus, ")", ",", "0", ")", "-"),
                 *("coalesce", "(", "sum", "(", minus, ")", ",", "0", ")"),
             )
-            calls.append(AggregateCall(expr=expr, col=changes.fresh("s"), function="sum"))
-    keys = tuple(Key(source=c, col=changes.copy(c)) for c in both.columns[:at])
-    return Aggregate(child=both, keys=keys, calls=tuple(calls))
+            calls.append(alg.AggregateCall(expr=expr, col=changes.fresh("s"), function="sum"))
+    keys = tuple(alg.Key(source=c, col=changes.copy(c)) for c in both.columns[:at])
+    return alg.Aggregate(child=both, keys=keys, calls=tuple(calls))
 
 
-def _result(node: Aggregate, state: StatePlan, rows: Node) -> Node:
+def _result(node: alg.Aggregate, state: StatePlan, rows: alg.Node) -> alg.Node:
     columns = rows.columns
     at = len(node.keys)
     count = columns[at]
-    items = [Projection(Expr.of(c), k.col) for c, k in zip(columns[:at], node.keys, strict=True)]
+    items = [
+        alg.Projection(alg.Expr.of(c), k.col) for c, k in zip(columns[:at], node.keys, strict=True)
+    ]
     for call in node.calls:
         if call.argument is None:
-            items.append(Projection(Expr.of(count), call.col))
+            items.append(alg.Projection(alg.Expr.of(count), call.col))
             continue
         many, total = state.places(at + 1)[call.argument]
-        items.append(Projection(_value(call, columns[many], columns[total or many]), call.col))
+        items.append(alg.Projection(_value(call, columns[many], columns[total or many]), call.col))
     there = rows
     if node.keys:
-        there = Filter(child=rows, predicates=(Expr.of(count, ">", "0"),))
-    return Project(child=there, items=tuple(items))
+        there = alg.Filter(child=rows, predicates=(alg.Expr.of(count, ">", "0"),))
+    return alg.Project(child=there, items=tuple(items))
 
 
-def _value(call: AggregateCall, count: Col, total: Col) -> Expr:
+def _value(call: alg.AggregateCall, count: alg.Col, total: alg.Col) -> alg.Expr:
     if call.function == "count":
-        return Expr.of(count)
+        return alg.Expr.of(count)
     if call.function == "sum":
-        value: tuple[str | Col, ...] = (total,)
+        value: tuple[str | alg.Col, ...] = (total,)
     else:
         kind = _average_type(call.argument) if call.argument is not None else None
         assert kind is not None  # or state_of would have found no state
@@ -328,16 +321,18 @@ def _value(call: AggregateCall, count: Col, total: Col) -> Expr:
             value = ("CAST", "(", total, "AS", "DOUBLE", ")", "/", count)
         else:
             value = ("CAST", "(", total, "/", count, "AS", kind, ")")
-    return Expr.of("CASE", "WHEN", count, ">", "0", "THEN", *value, "END")
+    return alg.Expr.of("CASE", "WHEN", count, ">", "0", "THEN", *value, "END")
 
 
-def _call(name: str, inside: tuple[Part, ...], numbers: Iterator[int]) -> AggregateCall:
-    expr = Expr.of(name, "(", *inside, ")")
-    return AggregateCall(expr=expr, col=Col(next(numbers), name), function=name)
+def _call(name: str, inside: tuple[alg.Part, ...], numbers: Iterator[int]) -> alg.AggregateCall:
+    expr = alg.Expr.of(name, "(", *inside, ")")
+    return alg.AggregateCall(expr=expr, col=alg.Col(next(numbers), name), function=name)
 
 
-def _sum(changes: DeltaDerivation, *inside: Part, default: str | None = None) -> AggregateCall:
-    parts: tuple[Part, ...] = ("sum", "(", *inside, ")")
+def _sum(
+    changes: DeltaDerivation, *inside: alg.Part, default: str | None = None
+) -> alg.AggregateCall:
+    parts: tuple[alg.Part, ...] = ("sum", "(", *inside, ")")
     if default is not None:
         parts = ("coalesce", "(", *parts, ",", default, ")")
-    return AggregateCall(expr=Expr.of(*parts), col=changes.fresh("sum"), function="sum")
+    return alg.AggregateCall(expr=alg.Expr.of(*parts), col=changes.fresh("sum"), function="sum")

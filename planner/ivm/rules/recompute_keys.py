@@ -19,23 +19,7 @@ Source: Palpanas et al., Incremental Maintenance for Non-Distributive Aggregate 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ctsql.planner.ivm.algebra.nodes import (
-    Aggregate,
-    AggregateCall,
-    Col,
-    Distinct,
-    Expr,
-    Filter,
-    Limit,
-    Node,
-    Project,
-    Projection,
-    SetOperation,
-    Step,
-    UnionAll,
-    Window,
-    count_rows,
-)
+from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.traversal import union_all
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
 from ctsql.planner.ivm.rules.context import DeltaDerivation, replacement_delta, sum_of_deltas
@@ -44,23 +28,23 @@ RULE = "affected keys"
 NO_KEY = "whole, before and after"
 
 
-Keyed = Aggregate | Distinct | SetOperation | Window
+Keyed = alg.Aggregate | alg.Distinct | alg.SetOperation | alg.Window
 """Operators that can be computed key by key."""
 
 _WITHOUT_KEY = {
-    Aggregate: "GLOBAL_AGGREGATE",
-    Window: "WINDOW_WITHOUT_PARTITION",
-    Limit: "LIMIT_FROM_ALL_ROWS",
+    alg.Aggregate: "GLOBAL_AGGREGATE",
+    alg.Window: "WINDOW_WITHOUT_PARTITION",
+    alg.Limit: "LIMIT_FROM_ALL_ROWS",
 }
 
 
-def change_grouping_sets(node: Aggregate, changes: DeltaDerivation) -> Node | None:
+def change_grouping_sets(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None:
     """The change of GROUPING SETS, ROLLUP and CUBE."""
     changes.note(node, "sum over the grouping sets")
     return changes.of(_by_sets(node, changes))
 
 
-def change_by_keys(node: Keyed | Limit, changes: DeltaDerivation) -> Node | None:
+def change_by_keys(node: Keyed | alg.Limit, changes: DeltaDerivation) -> alg.Node | None:
     """The change of an operator, by recomputing it for the affected keys.
 
     That the order of a LIMIT is total has been checked.
@@ -80,31 +64,31 @@ def change_by_keys(node: Keyed | Limit, changes: DeltaDerivation) -> Node | None
     return sum_of_deltas(delta, node.columns)
 
 
-def inputs_and_keys(node: Keyed | Limit) -> tuple[list[Node], list[Sequence[Col]]]:
+def inputs_and_keys(node: Keyed | alg.Limit) -> tuple[list[alg.Node], list[Sequence[alg.Col]]]:
     """The inputs of an operator, and the key columns of each."""
     match node:
-        case Aggregate():
+        case alg.Aggregate():
             return [node.child], [[k.source for k in node.keys]]
-        case Window():
+        case alg.Window():
             return [node.child], [node.keys]
-        case Distinct():
+        case alg.Distinct():
             return [node.child], [node.child.columns]
-        case SetOperation():
+        case alg.SetOperation():
             return [node.left, node.right], [node.left.columns, node.right.columns]
-        case Limit():
+        case alg.Limit():
             return [node.child], [()]
 
 
-def replace_inputs(node: Keyed | Limit, inputs: Sequence[Node]) -> Node:
+def replace_inputs(node: Keyed | alg.Limit, inputs: Sequence[alg.Node]) -> alg.Node:
     """The operator over other inputs."""
-    if isinstance(node, SetOperation):
+    if isinstance(node, alg.SetOperation):
         return replace(node, left=inputs[0], right=inputs[1])
     return replace(node, child=inputs[0])
 
 
 def affected_keys(
-    children: Sequence[Node], keys: Sequence[Sequence[Col]], changes: DeltaDerivation
-) -> tuple[Step, tuple[Col, ...]] | None:
+    children: Sequence[alg.Node], keys: Sequence[Sequence[alg.Col]], changes: DeltaDerivation
+) -> tuple[alg.Step, tuple[alg.Col, ...]] | None:
     """The keys that the children's changes touch; None if nothing changed."""
     found = [
         (delta, cols)
@@ -115,8 +99,11 @@ def affected_keys(
 
 
 def restrict_all(
-    children: Sequence[Node], keys: Sequence[Sequence[Col]], step: Step, names: Sequence[Col]
-) -> list[Node]:
+    children: Sequence[alg.Node],
+    keys: Sequence[Sequence[alg.Col]],
+    step: alg.Step,
+    names: Sequence[alg.Col],
+) -> list[alg.Node]:
     """The children restricted to the keys."""
     return [
         restrict(child, step, tuple(zip(cols, names, strict=True)))
@@ -124,7 +111,7 @@ def restrict_all(
     ]
 
 
-def _by_sets(node: Aggregate, changes: DeltaDerivation) -> UnionAll:
+def _by_sets(node: alg.Aggregate, changes: DeltaDerivation) -> alg.UnionAll:
     """GROUPING SETS as a UNION ALL of plain groupings, in the columns of the original.
 
     Of several sets, the one without columns gives no row for no input in Spark, while a
@@ -136,46 +123,46 @@ def _by_sets(node: Aggregate, changes: DeltaDerivation) -> UnionAll:
 
 
 def _one_set(
-    node: Aggregate, chosen: Sequence[int], is_only: bool, changes: DeltaDerivation
-) -> Node:
+    node: alg.Aggregate, chosen: Sequence[int], is_only: bool, changes: DeltaDerivation
+) -> alg.Node:
     numbers = sorted(set(chosen))
     keys = tuple(replace(node.keys[i], col=changes.copy(node.keys[i].col)) for i in numbers)
     kept = dict(zip(numbers, keys, strict=True))
-    calls: list[AggregateCall] = []
-    items: list[Projection] = []
+    calls: list[alg.AggregateCall] = []
+    items: list[alg.Projection] = []
     for index, key in enumerate(node.keys):
         if index in kept:
-            items.append(Projection(Expr.of(kept[index].col), changes.copy(key.col)))
+            items.append(alg.Projection(alg.Expr.of(kept[index].col), changes.copy(key.col)))
             continue
         # A NULL whose type Spark derives from the key.
-        text = Expr.of("any_value", "(", key.source, ")", "FILTER", "(", "WHERE", "false", ")")
-        null = AggregateCall(
+        text = alg.Expr.of("any_value", "(", key.source, ")", "FILTER", "(", "WHERE", "false", ")")
+        null = alg.AggregateCall(
             expr=text, col=changes.fresh("null", key.col.type), function="any_value"
         )
         calls.append(null)
-        items.append(Projection(Expr.of(null.col), changes.copy(key.col)))
+        items.append(alg.Projection(alg.Expr.of(null.col), changes.copy(key.col)))
     for call in node.calls:
         col = changes.copy(call.col)
         if call.grouping is None:
             made = replace(call, col=changes.copy(call.col))
             calls.append(made)
-            items.append(Projection(Expr.of(made.col), col))
+            items.append(alg.Projection(alg.Expr.of(made.col), col))
         else:
-            items.append(Projection(_grouping_value(call, kept), col))
-    count = count_rows(changes.fresh("count", "bigint"))
+            items.append(alg.Projection(_grouping_value(call, kept), col))
+    count = alg.count_rows(changes.fresh("count", "bigint"))
     total = not keys and not is_only
     if total or (not keys and not calls):
         calls.append(count)
-    grouped: Node = Aggregate(child=node.child, keys=keys, calls=tuple(calls))
+    grouped: alg.Node = alg.Aggregate(child=node.child, keys=keys, calls=tuple(calls))
     if total:
-        grouped = Filter(child=grouped, predicates=(Expr.of(count.col, ">", "0"),))
-    return Project(child=grouped, items=tuple(items))
+        grouped = alg.Filter(child=grouped, predicates=(alg.Expr.of(count.col, ">", "0"),))
+    return alg.Project(child=grouped, items=tuple(items))
 
 
-def _grouping_value(call: AggregateCall, kept: Collection[int]) -> Expr:
+def _grouping_value(call: alg.AggregateCall, kept: Collection[int]) -> alg.Expr:
     """grouping(a) is 1 where a is not in the set; grouping_id puts such bits side by side."""
     value = 0
     for index in call.grouping or ():
         value = value * 2 + (index not in kept)
     kind = "TINYINT" if call.function == "grouping" else "BIGINT"
-    return Expr.of("CAST", "(", str(value), "AS", kind, ")")
+    return alg.Expr.of("CAST", "(", str(value), "AS", kind, ")")
