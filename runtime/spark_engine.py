@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ctsql.planner.ivm import ChangePlan, Input, Naming, Query
+from ctsql.planner.ivm import ChangePlan, Input, Query
 from ctsql.planner.lowering import Context, Proposal, Sources, lower_view, without_padding
 from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.runtime.delta.diff_writer import stage
@@ -64,11 +64,11 @@ class SparkEngine:
             use: names.known(rows) or names.of(rows, without_padding(rows.frame))
             for use, rows in inputs.items()
         }
-        return SparkRows(self._session.sql(query.sql(Naming.of(named))))
+        return SparkRows(self._session.sql(query.sql(named.__getitem__)))
 
     def _run_on_few(self, query: Query, inputs: Mapping[Input, RowSet]) -> RowSet:
         """The same where the driver holds all that is read: planned once for equal texts."""
-        numbered = Naming.of({use: f"_{i}" for i, use in enumerate(inputs)})
+        numbered = {use: f"_{i}" for i, use in enumerate(inputs)}
 
         def build(frames: Sequence[DataFrame]) -> DataFrame:
             with TemporaryNames() as names:
@@ -76,6 +76,6 @@ class SparkEngine:
                     use: names.of(use, without_padding(frame))
                     for use, frame in zip(inputs, frames, strict=True)
                 }
-                return self._session.sql(query.sql(Naming.of(named)))
+                return self._session.sql(query.sql(named.__getitem__))
 
-        return derive(list(inputs.values()), build, query.sql(numbered))
+        return derive(list(inputs.values()), build, query.sql(numbered.__getitem__))

@@ -30,7 +30,7 @@ from pyspark.sql.types import StructType
 
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
-from ctsql.planner.lowering import declared_as
+from ctsql.planner.lowering import declare_as
 from ctsql.runtime.delta.table import DeltaTable, Gateway, domains_of
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log import clock
@@ -336,7 +336,7 @@ class MemoryTransaction(Transaction):
     def stage(self, rows: RowSet | DataFrame) -> list[StagedFile]:
         """Compute rows and keep them; nobody sees them until committed."""
         with translate_spark_errors():
-            made = part(declared_as(_checked(row_set(rows).frame, self.table), self.table.schema))
+            made = part(declare_as(_checked(row_set(rows).frame, self.table), self.table.schema))
         if not made.rows_count:
             return []
         self.table.staged_rows[made.name] = made

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 
 from ctsql.catalog.reserved_columns import DIFF
-from ctsql.planner.lowering import checked, stored_types
+from ctsql.planner.lowering import cast_to_stored, check_not_null
 from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.delta.diff_writer import Staged as Signed, stage_signed
 from ctsql.runtime.rows.prepared_rows import derive
@@ -16,7 +16,9 @@ from ctsql.runtime.views.refresh_policy import Strategy
 def stage_difference(context: RefreshContext, wanted: RowSet, stored: RowSet | None) -> None:
     """Stage the difference of rows wanted and stored."""
     view = context.view
-    desired = derive([wanted], lambda rows: checked(stored_types(rows[0], view), view), _key(view))
+    desired = derive(
+        [wanted], lambda rows: check_not_null(cast_to_stored(rows[0], view), view), _key(view)
+    )
     context.warehouse.queries.stage(context.staging, desired, stored, context.columns, small=True)
 
 
@@ -24,7 +26,7 @@ def stage_delta(context: RefreshContext, signed: RowSet, strategy: Strategy) -> 
     """Stage the signed change of the view, found by a strategy."""
     view, not_null = context.view, context.view.not_null
     key = ("signed", _key(view))
-    rows = derive([signed], lambda given: stored_types(given[0], view, [DIFF]), key)
+    rows = derive([signed], lambda given: cast_to_stored(given[0], view, [DIFF]), key)
     done = stage_signed(context.staging, rows, context.stored, context.columns, not_null)
     match done:
         case Signed.ROWS_DIFFER:
