@@ -86,7 +86,7 @@ class Relations:
             raise Refused("RELATION_UNKNOWN", first.span)
         inner = source.tokens[1:]
         if inner:
-            self.expressions.build_piece(inner, Scope())
+            _refuse_subquery(self.expressions.build_piece(inner, Scope()), inner)
         if is_function:
             names = ["id"]
         else:
@@ -104,6 +104,7 @@ class Relations:
     def _generate(self, source: from_clause.TextSource) -> Found:
         """A generator in FROM over constants is the generator over one row."""
         generator = self.expressions.build_generator(source.tokens, Scope())
+        _refuse_subquery(generator, source.tokens)
         made = self._generator_columns(source.tokens, generator, source.columns)
         node = alg.Generate(
             child=self.compiler.one_row(), generator=generator, is_outer=False, made=made
@@ -130,8 +131,7 @@ class Relations:
         if fold(source.generator[0].text) not in spark_functions.GENERATORS:
             raise Refused("FUNCTION_UNKNOWN", source.generator[0].span)
         generator = self.expressions.build_generator(source.generator, inner)
-        if any(subqueries(generator)):
-            raise Refused("SUBQUERY_PLACE", span_of(source.generator))
+        _refuse_subquery(generator, source.generator)
         made = self._generator_columns(source.generator, generator, source.columns)
         node = alg.Generate(
             child=below.node, generator=generator, is_outer=source.is_outer, made=made
@@ -230,6 +230,12 @@ class Relations:
         if items:
             node = alg.Project(child=node, items=(*pass_through(node.columns), *items))
         return Found(node, merge_sources(left.sources, right.sources, names))
+
+
+def _refuse_subquery(made: alg.Expr, tokens: Tokens) -> None:
+    """What a relation of constants is made of must not change with a table."""
+    if any(subqueries(made)):
+        raise Refused("SUBQUERY_PLACE", span_of(tokens))
 
 
 def _name_columns(

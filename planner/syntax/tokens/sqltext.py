@@ -304,7 +304,8 @@ def _reference(
     operand = before == ["TABLE", "("] or before[-1:] == ["TABLE"]
     aliased = bool(table.alias) or operand
     edits: list[Edit] = []
-    if not aliased and following is not None and following.upper == "TABLESAMPLE":
+    is_sampled = [t.upper for t in tokens[behind : behind + 2]] == ["TABLESAMPLE", "("]
+    if not aliased and is_sampled:
         # Spark wants the alias behind the sample clause.
         stop = closing(tokens, behind) + 1
         if stop < len(tokens) and tokens[stop].upper == "REPEATABLE":
