@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.planner.ivm import ChangePlan, Input, Query
-from ctsql.planner.lowering import Context, Proposal, Sources, lower_view, without_padding
+from ctsql.planner.lowering import Context, Sources, lower_view, without_padding
 from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.runtime.delta.diff_writer import stage
 from ctsql.runtime.rows.collect import few
@@ -15,10 +15,11 @@ from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.tasks.body import propose
+from ctsql.runtime.tasks.prepared_body import propose_from_few
 from ctsql.runtime.tasks.run_batching import stage_together
 from ctsql.runtime.views.change_plans import types_given
 from ctsql.runtime.views.refresh import fill_state, follow_changes
-from ctsql.runtime.warehouse.query_engine import Table
+from ctsql.runtime.warehouse.query_engine import Proposed, Table, TaskSources
 from ctsql.runtime.warehouse.replaced_views import table_schema
 
 
@@ -41,10 +42,14 @@ class SparkEngine:
         return Meter(self._session)
 
     def propose(
-        self, body: Transaction, sources: Sources, at: int, columns: Mapping[str, list[str]]
-    ) -> dict[str, Proposal]:
+        self, body: Transaction, sources: TaskSources, at: int, columns: Mapping[str, list[str]]
+    ) -> Mapping[str, Proposed]:
         """Nothing is computed yet, unless the body runs more than once."""
-        return propose(body, Context(self._session, sources, at, clock_at=at), columns)
+        found = propose_from_few(body, sources, at, self._session)
+        if found is not None:
+            return found
+        made = propose(body, Context(self._session, sources, at, clock_at=at), columns)
+        return {output: Proposed(one.inserts, one.victims) for output, one in made.items()}
 
     def view_rows(self, view: ViewWrite, sources: Sources, at: int) -> DataFrame:
         """Not computed yet."""

@@ -15,23 +15,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
-from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, KEY_, ROW_COLUMN
-from ctsql.planner.lowering import Found, is_padded
+from ctsql.planner.lowering import is_padded
 from ctsql.runtime.delta.file_ranges import KeyRanges
 from ctsql.runtime.delta.local_scan import PLACES, deleted_among, local_rows, rows_with_deleted
 from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, TooMany
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import DataFile
-from ctsql.runtime.rows.arrow_exchange import at_hand, collect_arrow
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.rows.types import has_bitwise_equality, has_equality_in_files, has_read_bounds
 
 
@@ -40,47 +38,36 @@ class Keys:
     """The keys to look for: columns of few rows.
 
     Attributes:
-        rows: held by the driver. columns: of each key, in order; one may be there twice.
-        values: the same rows, if this process has them.
+        columns: of each key, in order; one may be there twice.
     """
 
-    rows: DataFrame
+    rows: LocalRows
     columns: Sequence[str]
-    values: pa.Table | None = None
 
     @property
     def fields(self) -> list[T.StructField]:
         """The columns with their types."""
-        schema = self.rows.schema
-        return [schema[name] for name in self.columns]
+        return [self.rows.schema[name] for name in self.columns]
 
     @property
     def frame(self) -> DataFrame:
         """The keys, with the columns' places as their names."""
-        return self.rows.select(
-            *(F.col(backtick(n)).alias(_name(i)) for i, n in enumerate(self.columns))
-        )
+        return place_columns(self.rows.plain_frame, self.columns)
 
     def listed(self, places: Sequence[int]) -> list[pa.ChunkedArray]:
-        """The columns at some places, each with its value in each key.
+        """The columns at some places, each with its value in each key."""
+        return [self.rows.arrow.column(self.columns[i]) for i in places]
 
-        Not by way of Python's dates and texts, which cannot be all that Spark's can.
-        """
-        if self.values is not None:
-            return [self.values.column(self.columns[i]) for i in places]
-        kinds = [self.fields[i].dataType for i in places]
-        told = [_fetchable(_name(i), kind) for i, kind in zip(places, kinds, strict=True)]
-        rows = self.frame.select(*told).collect() if places else []
-        return [
-            pa.chunked_array([_array([row[n] for row in rows], kind)])
-            for n, kind in enumerate(kinds)
-        ]
+
+def place_columns(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Columns of rows, with their places as their names; one may be there twice."""
+    return rows.select(*(F.col(backtick(n)).alias(_name(i)) for i, n in enumerate(columns)))
 
 
 def stored_with_keys(
     table: DeltaTable, version: int, columns: Sequence[str], keys: Keys
-) -> Found | Declined:
-    """The rows at a version whose columns equal, in order, those of a key.
+) -> LocalRows | Declined | None:
+    """The rows at a version whose columns equal, in order, those of a key; None for none.
 
     Declined when they are not few, or cannot be found this way.
     """
@@ -94,7 +81,7 @@ def stored_with_keys(
         ranges = KeyRanges(comparable_with_statistics(table.schema_at(version), values))
         files = [file for file in files if ranges.may_hold(file.statistics)]
     if not files:
-        return Found(None)
+        return None
     if len(values) == len(columns):
         try:
             return _found_locally(table, version, files, values)
@@ -105,7 +92,7 @@ def stored_with_keys(
     equal = (F.col(backtick(c)) == F.col(_name(i)) for i, c in enumerate(columns))
     scanned = rows_with_deleted(table, files, version)
     found = few(scanned.join(F.broadcast(keys.frame), reduce(and_, equal), "left_semi"))
-    return found if isinstance(found, Declined) else Found(_alive(table, version, found))
+    return found if isinstance(found, Declined) else _alive(table, version, found)
 
 
 def comparable_with_statistics(
@@ -134,31 +121,15 @@ def _decoded(values: pa.ChunkedArray) -> list[int | str | None] | None:
         return None
 
 
-def _fetchable(name: str, kind: T.DataType) -> SparkColumn:
-    """How a column is brought to Python: dates as days, texts as bytes."""
-    if isinstance(kind, T.DateType):
-        return F.unix_date(F.col(name)).alias(name)
-    return F.col(name).cast("binary").alias(name) if isinstance(kind, T.StringType) else F.col(name)
-
-
-def _array(values: list[Any], kind: T.DataType) -> pa.Array:
-    """A column that was brought to Python so."""
-    if isinstance(kind, T.DateType):
-        return pa.array(values, pa.int32()).cast(pa.date32())
-    if isinstance(kind, T.StringType):
-        return pa.array([None if v is None else bytes(v) for v in values], pa.binary())
-    return pa.array(values, to_arrow_type(kind))
-
-
 def _found_locally(
     table: DeltaTable,
     version: int,
     files: Sequence[DataFile],
     values: Mapping[str, pa.ChunkedArray],
-) -> Found:
+) -> LocalRows | None:
     rows = local_rows(table, files, version, [KeySet(values)])
     located = T.StructType([*table.schema_at(version), *PLACES])
-    return Found(at_hand(table.gateway.session, rows, located) if rows.num_rows else None)
+    return LocalRows(table.gateway.session, located, rows) if rows.num_rows else None
 
 
 def _name(place: int) -> str:
@@ -176,15 +147,13 @@ def _are_exact(table: DeltaTable, columns: Sequence[str], keys: Keys) -> bool:
     )
 
 
-def _alive(table: DeltaTable, version: int, found: DataFrame) -> DataFrame | None:
+def _alive(table: DeltaTable, version: int, found: DataFrame) -> LocalRows | None:
     """Those of few rows that are not deleted; None for none."""
-    stored = found.select(FILE_COLUMN, ROW_COLUMN).collect()
+    rows = LocalRows.of(found)
+    stored = rows.arrow.select([FILE_COLUMN, ROW_COLUMN]).to_pylist()
     places: dict[str, array[int]] = {}
-    for file, number in stored:
-        places.setdefault(file, array("Q")).append(number)
+    for one in stored:
+        places.setdefault(one[FILE_COLUMN], array("Q")).append(one[ROW_COLUMN])
     gone = deleted_among(table, version, places)
-    alive = [number not in gone[file] for file, number in stored]
-    if all(alive):
-        return found if alive else None
-    left = collect_arrow(found).filter(pa.array(alive))
-    return at_hand(found.sparkSession, left, found.schema) if left.num_rows else None
+    alive = [i for i, one in enumerate(stored) if one[ROW_COLUMN] not in gone[one[FILE_COLUMN]]]
+    return rows.take(alive) if alive else None

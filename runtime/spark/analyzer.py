@@ -16,6 +16,7 @@ from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.lowering import (
     Context,
+    Found,
     OutputState,
     View,
     assigned_values,
@@ -59,9 +60,9 @@ class EmptySources:
         """Nothing is stored."""
         return None
 
-    def stored_with_keys(self, lookup: KeyLookup, at: int) -> None:
+    def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found | None:
         """Nothing is looked up."""
-        return
+        return None
 
 
 def empty(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
