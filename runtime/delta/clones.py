@@ -80,22 +80,22 @@ class Clone:
             )
         before, after = mine.files(0), mine.files(newest)
         stored = files_by_name(self.origin, self.version)
-        inserts = [self._inserted(file) for path, file in after.items() if path not in before]
+        inserts = [self._stage_insert(file) for path, file in after.items() if path not in before]
         deletes = [
-            self._deleted(stored[relative_path(path, self.origin.location)], after.get(path))
+            self._stage_delete(stored[relative_path(path, self.origin.location)], after.get(path))
             for path, file in before.items()
             if path not in after or after[path].vector_id != file.vector_id
         ]
         return tuple(inserts), tuple(deletes)
 
-    def _inserted(self, file: DataFile) -> StagedFile:
+    def _stage_insert(self, file: DataFile) -> StagedFile:
         action = {k: v for k, v in file.action.items() if k not in _GIVEN_BY_COPY}
         action |= {"path": f"{self.folder}/{file.path}", "dataChange": True}
         if "deletionVector" in action:
             action["deletionVector"] = self._vector(action["deletionVector"])
         return StagedFile(action["path"], json.dumps({"add": action}))
 
-    def _deleted(self, old: DataFile, now: DataFile | None) -> StagedDelete:
+    def _stage_delete(self, old: DataFile, now: DataFile | None) -> StagedDelete:
         """A file of the table that lost rows; ``now`` is what the copy has of it, or None."""
         if now is None:
             return whole_file(old)

@@ -66,7 +66,7 @@ def stage(
             small = not isinstance(held[0], Declined)
     local = [rows for rows in held if not isinstance(rows, Declined)]
     if len(local) == len(given) and fits_arrow(schema):
-        parts = [_with_places(rows.arrow, columns) for rows in local]
+        parts = [_add_places(rows.arrow, columns) for rows in local]
         both = pa.concat_tables(parts, promote_options="default")  # NULL may be in one only
         return _stage_small(staging, both, schema, given[0].session)
     wanted, there = (None if r is None else row_set(r).frame for r in (desired, stored))
@@ -77,7 +77,7 @@ def stage(
     return _stage_large(staging, wanted, there, columns)
 
 
-def _with_places(rows: pa.Table, columns: list[str]) -> pa.Table:
+def _add_places(rows: pa.Table, columns: list[str]) -> pa.Table:
     """The rows with the columns that locate them, NULL for those that are not stored."""
     for place in PLACES_SCHEMA:
         if place.name not in rows.schema.names:
@@ -104,13 +104,13 @@ def _stage_few(
     schema = T.StructType([frame.schema[c] for c in columns])
     if not fits_arrow(schema):
         return Declined("Arrow does not hold values of these types")
-    rows = _collected(desired, stored, columns)
+    rows = _collect(desired, stored, columns)
     if isinstance(rows, Declined):
         return rows
     return _stage_small(staging, rows, schema, frame.sparkSession)
 
 
-def _collected(
+def _collect(
     desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
 ) -> pa.Table | Declined:
     """Both kinds of rows, stored ones with their places; declined when there are too many."""

@@ -58,7 +58,7 @@ def compact(
     try:
         version = txn.commit_rewrites()
     except Conflict:
-        landed = _landed(table, staged, after=txn.version_read)
+        landed = _find_landed(table, staged, after=txn.version_read)
         if landed is None:
             _discard(table, staged)
             return None
@@ -71,7 +71,7 @@ def _discard(table: DeltaTable, staged: Sequence[StagedFile]) -> None:
     table.discard(path for file in staged for path in file.own_files())
 
 
-def _landed(table: DeltaTable, staged: Sequence[StagedFile], *, after: int) -> int | None:
+def _find_landed(table: DeltaTable, staged: Sequence[StagedFile], *, after: int) -> int | None:
     """The version that added one of the staged files: a commit may be in and yet be refused."""
     paths = {file.path for file in staged}
     for version in range(after + 1, table.version() + 1):
@@ -107,10 +107,10 @@ def stored_files(table: DeltaTable) -> list[StoredFile]:
     They come to the driver one by one, as the live files do.
     """
     with translate_spark_errors():
-        return list(_listed(table, table.jpath, ""))
+        return list(_list(table, table.jpath, ""))
 
 
-def _listed(table: DeltaTable, folder: Any, prefix: str) -> Iterator[StoredFile]:
+def _list(table: DeltaTable, folder: Any, prefix: str) -> Iterator[StoredFile]:
     statuses = list(table._fs.listStatus(folder))
     if prefix and any(str(s.getPath().getName()) == LOG_FOLDER for s in statuses):
         return  # a table of its own
@@ -119,7 +119,7 @@ def _listed(table: DeltaTable, folder: Any, prefix: str) -> Iterator[StoredFile]
         name = str(path.getName())
         if status.isDirectory():
             if not name.startswith(("_", ".")) or name == CHANGE_FOLDER:
-                yield from _listed(table, path, f"{prefix}{name}/")
+                yield from _list(table, path, f"{prefix}{name}/")
         elif not name.startswith(("_", ".")):
             yield StoredFile(
                 path=prefix + name,

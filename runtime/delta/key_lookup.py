@@ -25,7 +25,7 @@ from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, KEY_, ROW_COLUMN
 from ctsql.planner.lowering import Found, is_padded
 from ctsql.runtime.delta.file_ranges import KeyRanges
-from ctsql.runtime.delta.local_scan import PLACES, deleted_among, local_rows, rows_with_deleted
+from ctsql.runtime.delta.local_scan import PLACES, find_deleted, local_rows, rows_with_deleted
 from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, TooMany
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import DataFile
@@ -77,7 +77,7 @@ class Keys:
         ]
 
 
-def stored_with_keys(
+def find_with_keys(
     table: DeltaTable, version: int, columns: Sequence[str], keys: Keys
 ) -> Found | Declined:
     """The rows at a version whose columns equal, in order, those of a key.
@@ -119,14 +119,14 @@ def comparable_with_statistics(
         listed = (
             values.to_pylist()
             if isinstance(schema[name].dataType, T.IntegralType)
-            else _decoded(values)
+            else _decode(values)
         )
         if listed is not None:
             found[name] = listed
     return found
 
 
-def _decoded(values: pa.ChunkedArray) -> list[int | str | None] | None:
+def _decode(values: pa.ChunkedArray) -> list[int | str | None] | None:
     """Texts; None where one of them is not UTF-8."""
     try:
         return [None if v is None else v.decode() for v in values.cast(pa.binary()).to_pylist()]
@@ -182,7 +182,7 @@ def _alive(table: DeltaTable, version: int, found: DataFrame) -> DataFrame | Non
     places: dict[str, array[int]] = {}
     for file, number in stored:
         places.setdefault(file, array("Q")).append(number)
-    gone = deleted_among(table, version, places)
+    gone = find_deleted(table, version, places)
     alive = [number not in gone[file] for file, number in stored]
     if all(alive):
         return found if alive else None

@@ -19,7 +19,7 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.lowering import is_padded
 from ctsql.runtime.delta.file_ranges import KeyRanges
 from ctsql.runtime.delta.key_lookup import comparable_with_statistics
-from ctsql.runtime.delta.local_scan import PLACES, local_change, local_rows, local_rows_moved
+from ctsql.runtime.delta.local_scan import PLACES, local_change, local_rows, move_local_rows
 from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, TooMany, having
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import DataFile
@@ -62,7 +62,7 @@ def change_of(
     can_cancel = come.num_rows and gone.num_rows
     if can_cancel and not all(has_bitwise_equality(f.dataType) for f in fields):
         return Declined("Spark says which fractions are equal")
-    signed = pa.concat_tables([_signed(come, 1), _signed(gone, -1)])
+    signed = pa.concat_tables([_sign(come, 1), _sign(gone, -1)])
     signed = signed.select([*columns, DIFF])
     if can_cancel:
         # Arrow reads a name that begins with a dot or a bracket as a path: numbers stand in.
@@ -74,7 +74,7 @@ def change_of(
     return LocalRows(table.gateway.session, schema, signed)
 
 
-def _signed(rows: pa.Table, diff: int) -> pa.Table:
+def _sign(rows: pa.Table, diff: int) -> pa.Table:
     return rows.append_column(DIFF, pa.array([diff] * rows.num_rows, pa.int64()))
 
 
@@ -211,7 +211,7 @@ class _Read:
         if isinstance(now, Declined):
             return now
         try:
-            found = local_rows_moved(
+            found = move_local_rows(
                 self.table, rows.arrow, was, now, after, self.sets, self._columns, ROWS_MAX
             )
         except (OnlySpark, TooMany) as problem:

@@ -23,7 +23,7 @@ from ctsql.runtime.delta.parquet_reader import (
     OnlySpark,
     TooMany,
     find,
-    not_deleted,
+    drop_deleted,
 )
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import files_by_name, relative_path
@@ -75,7 +75,7 @@ def local_rows(
     return _search(table, version, looked, columns, keys, rows_max)
 
 
-def local_rows_moved(
+def move_local_rows(
     table: DeltaTable,
     rows: pa.Table,
     was: Mapping[str, DataFile],
@@ -106,7 +106,7 @@ def local_rows_moved(
                 looked.append(LocalFile(name, path, deleted(file)))
             elif back := deleted(was[name]) - left[name]:
                 looked.append(LocalFile(name, path, BitMap64(), only=back))
-    stayed = not_deleted(rows, (FILE_COLUMN, ROW_COLUMN), left)
+    stayed = drop_deleted(rows, (FILE_COLUMN, ROW_COLUMN), left)
     return pa.concat_tables([stayed, _search(table, version, looked, columns, keys, rows_max)])
 
 
@@ -188,7 +188,7 @@ def _search(
     )
 
 
-def deleted_among(
+def find_deleted(
     table: DeltaTable, version: int, places: Mapping[str, Sequence[int]]
 ) -> dict[str, BitMap64]:
     """Which of some rows count as deleted at a version.

@@ -280,7 +280,7 @@ class MemoryTable(DeltaTable):
         for file, numbers in made.places.items():
             victims[file] = victims.get(file, array("q")) + numbers
         parts = (*(before.parts if before is not None else ()), *made.parts)
-        parts, victims = _compacted(parts, victims)
+        parts, victims = _compact(parts, victims)
         self.steps.append(
             Step(
                 commit=Commit(
@@ -336,7 +336,7 @@ class MemoryTransaction(Transaction):
     def stage(self, rows: RowSet | DataFrame) -> list[StagedFile]:
         """Compute rows and keep them; nobody sees them until committed."""
         with translate_spark_errors():
-            made = part(declared_as(_checked(row_set(rows).frame, self.table), self.table.schema))
+            made = part(declared_as(_check_not_null(row_set(rows).frame, self.table), self.table.schema))
         if not made.rows_count:
             return []
         self.table.staged_rows[made.name] = made
@@ -402,7 +402,7 @@ def _places(session: SparkSession, places: Places) -> DataFrame:
     return session.createDataFrame(table)
 
 
-def _compacted(
+def _compact(
     parts: tuple[Kept, ...], victims: dict[str, "array[int]"]
 ) -> tuple[tuple[Kept, ...], dict[str, "array[int]"]]:
     """One part instead of many, and the places within them forgotten."""
@@ -426,7 +426,7 @@ def part(rows: DataFrame) -> Kept:
     return Kept(name, kept, kept.count())
 
 
-def _checked(rows: DataFrame, table: MemoryTable) -> DataFrame:
+def _check_not_null(rows: DataFrame, table: MemoryTable) -> DataFrame:
     """The rows, with an error where a NOT NULL column of the table holds NULL."""
     for column in table.frame_of(()).schema.fields:
         if column.nullable:

@@ -130,7 +130,7 @@ def having(rows: pa.Table, schema: T.StructType, keys: KeySet) -> pa.Table:
     return rows.take(pa.array(wanted.numbers([rows.column(name) for name in wanted.names])))
 
 
-def not_deleted(
+def drop_deleted(
     rows: pa.Table, places: tuple[str, str], deleted: Mapping[str, BitMap64]
 ) -> pa.Table:
     """The rows that are in some files and not deleted there.
@@ -205,7 +205,7 @@ class _Keys:
         self._endings = _endings(self._values[0])
         codes = pc.index_in(columns[0], value_set=self._values[0])
         for column, values in zip(columns[1:], self._values[1:], strict=True):
-            codes = _joined(codes, column, values)
+            codes = _join(codes, column, values)
             self._heads.append(codes.unique())
             codes = pc.index_in(codes, value_set=self._heads[-1])
 
@@ -238,7 +238,7 @@ class _Keys:
         codes = pc.index_in(first, value_set=self._values[0])
         numbers = _valid(codes) if maybe is None else maybe[_valid(codes)]
         for column, values, heads in zip(columns[1:], self._values[1:], self._heads, strict=True):
-            codes = _joined(codes.drop_null(), column.take(pa.array(numbers)), values)
+            codes = _join(codes.drop_null(), column.take(pa.array(numbers)), values)
             codes = pc.index_in(codes, value_set=heads)
             numbers = numbers[_valid(codes)]
         return numbers
@@ -253,7 +253,7 @@ def _endings(values: pa.Array) -> npt.NDArray[np.bool_] | None:
     return found
 
 
-def _joined(codes: pa.Array, column: pa.Array, values: pa.Array) -> pa.Array:
+def _join(codes: pa.Array, column: pa.Array, values: pa.Array) -> pa.Array:
     """A number for what stands in some columns and in one more; NULL where that is in no key."""
     wide = pc.multiply(codes.cast(pa.int64()), len(values))
     return pc.add(wide, pc.index_in(column, value_set=values).cast(pa.int64()))
@@ -409,7 +409,7 @@ class _Search:
             here = numbers[done:until]
             if len(here):
                 rows = batch if len(here) == len(batch) else batch.take(pa.array(here - begun))
-                values = (_as_declared(rows.column(f.name), f.type) for f in schema)
+                values = (_declare(rows.column(f.name), f.type) for f in schema)
                 yield here, pa.record_batch(list(values), schema)
             begun, done = end, until
             if done == len(numbers):
@@ -428,7 +428,7 @@ def _columns(parts: Sequence[pa.RecordBatch]) -> dict[str, pa.ChunkedArray]:
     return dict(zip(rows.schema.names, rows.columns, strict=True))
 
 
-def _as_declared(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _declare(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     """A column's values as the table has them."""
     kind = values.type
     if kind == wanted:

@@ -10,7 +10,7 @@ from ctsql.catalog.names import backtick, fold
 from ctsql.runtime.log.table_metadata import TableMetadata, fits
 
 
-def aligned(
+def align(
     rows: DataFrame, old: TableMetadata, new: TableMetadata, schema: T.StructType
 ) -> DataFrame:
     """Rows under the columns of a later version.
@@ -23,7 +23,7 @@ def aligned(
     return rows.select(*(_later_column(rows, old, new, f).alias(f.name) for f in schema.fields))
 
 
-def filled(
+def fill(
     rows: DataFrame, old: TableMetadata, new: TableMetadata, schema: T.StructType
 ) -> DataFrame:
     """Rows of a version, as it has them, with the columns of a later one that it has not."""

@@ -20,12 +20,12 @@ from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.locks import local_path
-from ctsql.runtime.delta.reshaping import aligned
+from ctsql.runtime.delta.reshaping import align
 from ctsql.runtime.delta.table_versions import Versions
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_changes import added_files
-from ctsql.runtime.log.table_metadata import TableMetadata, reshaped
+from ctsql.runtime.log.table_metadata import TableMetadata, compare_columns
 from ctsql.runtime.spark.errors import translate_spark_errors
 
 CHANGE_TYPE = "_change_type"
@@ -81,7 +81,7 @@ class DeltaRows(ABC):
             if problem.condition != "HISTORY_LOST":
                 raise
             return True
-        return bool(reshaped(before, self.metadata_at(version)))
+        return bool(compare_columns(before, self.metadata_at(version)))
 
     # ---- rows
 
@@ -221,9 +221,9 @@ class DeltaRows(ABC):
         rows = self.come_rows(before, after).withColumn(CHANGE_TYPE, F.lit("insert"))
         if gone:
             old, new = self.metadata_at(before), self.metadata_at(after)
-            if not reshaped(old, new).changes_rows:
+            if not compare_columns(old, new).changes_rows:
                 gone = _without(gone, self.files(after))
-            shown = aligned(self.frame_of(gone.values(), before), old, new, self.schema_at(after))
+            shown = align(self.frame_of(gone.values(), before), old, new, self.schema_at(after))
             rows = rows.unionByName(shown.withColumn(CHANGE_TYPE, F.lit("delete")))
         return rows.withColumn("_commit_version", F.lit(after).cast("bigint"))
 
@@ -232,7 +232,7 @@ class DeltaRows(ABC):
         come = dict(self.files(after))
         if (
             before >= 0
-            and not reshaped(self.metadata_at(before), self.metadata_at(after)).changes_rows
+            and not compare_columns(self.metadata_at(before), self.metadata_at(after)).changes_rows
         ):
             come = _without(come, self.files(before))
         return self.frame_of(come.values(), after)

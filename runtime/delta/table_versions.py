@@ -56,13 +56,13 @@ class Versions:
         """
         found = self._known.get(version)
         if found is None:
-            found = self._rolled(version) or self._read_metadata(version)
+            found = self._roll(version) or self._read_metadata(version)
             if len(self._known) >= KNOWN_MAX:
                 del self._known[min(self._known)]
             self._known[version] = found
         return found
 
-    def _rolled(self, version: int) -> TableMetadata | None:
+    def _roll(self, version: int) -> TableMetadata | None:
         """From that of a version near by, over the commits between."""
         below = max((v for v in self._known if v < version), default=None)
         above = min((v for v in self._known if v > version), default=None)

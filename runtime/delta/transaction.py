@@ -66,14 +66,14 @@ class Transaction:
         given = row_set(rows)
         local = given.local
         if not isinstance(local, Declined):
-            written = self._written_here(local.arrow, local.schema)
+            written = self._write_here(local.arrow, local.schema)
             if written is not None:
                 return written
         with translate_spark_errors():
             made = scala_items(self.txn.writeFiles(given.frame._jdf))
             return [StagedFile(add.path(), add.json()) for add in made]
 
-    def _written_here(self, rows: pa.Table, schema: StructType) -> list[StagedFile] | None:
+    def _write_here(self, rows: pa.Table, schema: StructType) -> list[StagedFile] | None:
         """Few rows, written without Spark; None where Delta has to."""
         folder = local_path(self.table.location)
         if folder is None:
@@ -133,7 +133,7 @@ class Transaction:
                 if file is None:
                     raise RowsGone(path)
                 if len(deletes) > 1 or deletes[0].known_vector != file.vector_id:
-                    deletes = [self._joined(vectors, file, deletes)]
+                    deletes = [self._join(vectors, file, deletes)]
                 (one,) = deletes
                 if one.vector_file is not None:
                     used.add(one.vector_file)
@@ -148,7 +148,7 @@ class Transaction:
     def _vector_file(self) -> VectorFile:
         return VectorFile(self.table.vectors, self.table.discard)
 
-    def _joined(
+    def _join(
         self, vectors: VectorFile, file: DataFile, deletes: Sequence[StagedDelete]
     ) -> StagedDelete:
         """One deletion for several of a file, or for one that was made from another state of it."""

@@ -161,7 +161,7 @@ def on_view_failure(known: Failure | None, found: Failure) -> Action:
     return Action.RECORD
 
 
-def recorded(output: Output) -> Failure | None:
+def find_recorded(output: Output) -> Failure | None:
     """The failure that holds, as of what was last looked at (F1)."""
     if output.failure is None:
         return None
@@ -169,7 +169,7 @@ def recorded(output: Output) -> Failure | None:
     return failure if failure.time >= output.upper - 1 else None
 
 
-def held_at(table: LogTable, version: int) -> Failure | None:
+def find_error_at(table: LogTable, version: int) -> Failure | None:
     """The error that an output holds since a commit that moved its upper (F4); None for rows."""
     if not table.has(version):
         return None  # its log was cleaned up: it is older than any history that is kept
@@ -182,7 +182,7 @@ def note_view_failure(output: Output, item: Item, problem: CtsqlError) -> None:
     cause = problem.__cause__ if isinstance(problem.__cause__, CtsqlError) else problem
     found = Failure.of(int(str(problem.given["time"])), cause, item)
     output.fetch_recent_upper()
-    if on_view_failure(recorded(output), found) is Action.RECORD:
+    if on_view_failure(find_recorded(output), found) is Action.RECORD:
         record(output, found)
 
 

@@ -21,7 +21,7 @@ from ctsql.runtime.log.batches import (
     own_files,
 )
 from ctsql.runtime.log.protocol import LogTable, LogTransaction
-from ctsql.runtime.log.table_changes import partition, tagged
+from ctsql.runtime.log.table_changes import parse_partition, tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class Staging:
         Args:
             rows: partition i holds the rows of times[i].
         """
-        made = [(times[partition(file)], file) for file in self._txn.stage(rows)]
-        self._inserts += [tagged(file, time) for time, file in made]
+        made = [(times[parse_partition(file)], file) for file in self._txn.stage(rows)]
+        self._inserts += [tag(file, time) for time, file in made]
         faults.point("output_staged")
         return sorted({time for time, _ in made})
 

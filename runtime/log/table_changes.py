@@ -137,7 +137,7 @@ def movements(entries: Sequence[Entry], *, after: int, until: int) -> list[Movem
     return found
 
 
-def merged(parts: Sequence[Movement]) -> Movement:
+def merge(parts: Sequence[Movement]) -> Movement:
     """Movements of one table that follow each other, as one."""
     if len(parts) == 1:
         return parts[0]
@@ -160,7 +160,7 @@ def stored_at(entries: Sequence[Entry], at: int) -> Stored:
     )
 
 
-def tagged(file: StagedFile, time: int) -> StagedFile:
+def tag(file: StagedFile, time: int) -> StagedFile:
     """A staged file that says of which T its rows are."""
     action = json.loads(file.action)
     add = action["add"]
@@ -168,7 +168,7 @@ def tagged(file: StagedFile, time: int) -> StagedFile:
     return replace(file, action=json.dumps(action))
 
 
-def partition(file: StagedFile) -> int:
+def parse_partition(file: StagedFile) -> int:
     """The number of the partition that a file was written from: Spark's writers name it so."""
     found = _PARTITION.match(file.path)
     if found is None:
@@ -220,11 +220,11 @@ def numbered_files(table: LogTable, movements: Sequence[Movement]) -> dict[str, 
 def change_of(table: LogTable, movement: Movement) -> Change:
     """What a movement does to the rows, from the log alone."""
     if movement.parts:
-        return _together({change_of(table, part) for part in movement.parts})
-    return _together({_change(c, movement) for c in _commits(table, movement)})
+        return _combine({change_of(table, part) for part in movement.parts})
+    return _combine({_change(c, movement) for c in _commits(table, movement)})
 
 
-def _together(kinds: set[Change]) -> Change:
+def _combine(kinds: set[Change]) -> Change:
     some = kinds - {Change.NONE}
     if len(some) > 1:
         return Change.MIXED

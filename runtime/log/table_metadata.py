@@ -127,7 +127,7 @@ class Reshaped:
         return bool(self.gone or self.other or self.untold)
 
 
-def reshaped(
+def compare_columns(
     old: TableMetadata, new: TableMetadata, columns: Collection[str] | None = None
 ) -> Reshaped:
     """How two versions differ.

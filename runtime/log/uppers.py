@@ -105,7 +105,7 @@ class Uppers:
             if upper is not None:
                 self.failure = None
                 if upper <= self.upper:
-                    raise self._gone_back(upper)
+                    raise self._backward_error(upper)
                 self._entries.append(_entry(upper, commit))
             if FAILURE in dict(commit.domains):
                 self.failure = dict(commit.domains)[FAILURE]
@@ -126,12 +126,12 @@ class Uppers:
                 break
             version = newest  # the state may be of a later version than the log was read from
         if anew.upper < self.upper:
-            raise self._gone_back(anew.upper)
+            raise self._backward_error(anew.upper)
         self._entries, self._is_from_state = anew._entries, anew._is_from_state
         self._scanned_from, self._scanned_through = anew._scanned_from, version
         self.failure, self._failure_known = anew.failure, anew._failure_known
 
-    def _gone_back(self, upper: int) -> CtsqlError:
+    def _backward_error(self, upper: int) -> CtsqlError:
         return error(
             "INTERNAL_ERROR",
             invariant="an upper never goes back",

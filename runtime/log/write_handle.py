@@ -191,7 +191,7 @@ class Output:
             BOUNDS_BACKWARDS: upper < lower.
         """
         check_bounds(lower, upper, ())
-        return self._begun(self.table.begin(), lower, upper, rebase=True)
+        return self._begin_batch(self.table.begin(), lower, upper, rebase=True)
 
     def open(self, expected: int) -> Batch | UpperMismatch:
         """Start a batch that goes in only on the version it reads, with the upper ``expected``."""
@@ -199,9 +199,9 @@ class Output:
         self.follow(txn.version_read)
         if self.upper != expected:
             return UpperMismatch(self.upper, expected)
-        return self._begun(txn, expected, CLOSED, rebase=False)
+        return self._begin_batch(txn, expected, CLOSED, rebase=False)
 
-    def _begun(self, txn: LogTransaction, lower: int, upper: int, *, rebase: bool) -> Batch:
+    def _begin_batch(self, txn: LogTransaction, lower: int, upper: int, *, rebase: bool) -> Batch:
         text = BatchText(
             batch_id=str(uuid.uuid4()),
             writer=self.writer,
@@ -259,13 +259,13 @@ class Output:
             BATCH_USED_UP: wrong use; nothing is changed and batches stay with their owner.
             COMMIT_UNKNOWN: the commit failed and the log cannot be read to find out.
         """
-        batches, rows = self._checked(changes, expected, new)
+        batches, rows = self._check(changes, expected, new)
         upper = self.fetch_recent_upper()
         if upper != expected:
             return self._clean_up(batches, UpperMismatch(upper, expected))
         if new == expected:
             return self._clean_up(batches, Unwritten(upper))
-        own = self._staged(rows, expected, new)
+        own = self._stage(rows, expected, new)
         with discarded_on_error(own):
             return self._append(batches + own, expected, new, metadata or {})
 
@@ -284,7 +284,7 @@ class Output:
 
         Args, returns and raises as :meth:`compare_and_append`.
         """
-        batches, rows = self._checked(changes, lower, upper)
+        batches, rows = self._check(changes, lower, upper)
         own: list[Batch] = []
         with discarded_on_error(own):
             for _ in range(DISTURBED_TRIES_MAX):
@@ -295,7 +295,7 @@ class Output:
                     return self._clean_up(batches + own, Unwritten(current))
                 for batch in batches + own:
                     batch.cut(current)
-                own += self._staged([r for r in rows if r.time >= current], lower, upper)
+                own += self._stage([r for r in rows if r.time >= current], lower, upper)
                 rows = []
                 outcome = self._try(batches + own, current, upper, metadata or {})
                 if isinstance(outcome, Committed):
@@ -309,7 +309,7 @@ class Output:
         batch.check_usable()
         return self._clean_up([batch], UpperMismatch(self.fetch_recent_upper(), batch.lower))
 
-    def _checked(
+    def _check(
         self, changes: Sequence[Batch | Rows], lower: int, upper: int
     ) -> tuple[list[Batch], list[Rows]]:
         """Batches and rows apart, after all that can be wrong with them."""
@@ -335,7 +335,7 @@ class Output:
                 )
         return batches, rows
 
-    def _staged(self, rows: Sequence[Rows], lower: int, upper: int) -> list[Batch]:
+    def _stage(self, rows: Sequence[Rows], lower: int, upper: int) -> list[Batch]:
         """A batch of rows that were not staged yet; none when there are none."""
         if not rows:
             return []

@@ -14,7 +14,7 @@ from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.lowering import EMPTY, Found
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput
 from ctsql.runtime.delta.change_feed import InputChange
-from ctsql.runtime.delta.key_lookup import Keys, stored_with_keys
+from ctsql.runtime.delta.key_lookup import Keys, find_with_keys
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -171,7 +171,7 @@ class StoredSources:
                 return None
             keys = Keys(few_keys, few_keys.columns)
         table = self.warehouse.relations.table(item)
-        found = stored_with_keys(table, version, lookup.columns, keys)
+        found = find_with_keys(table, version, lookup.columns, keys)
         return None if isinstance(found, Declined) else found
 
 
