@@ -13,6 +13,7 @@ seconds of Spark jobs (19 the first time).
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.delta.table import DeltaTable, Gateway
@@ -68,7 +69,7 @@ def compact(
 
 
 def _discard(table: DeltaTable, staged: Sequence[StagedFile]) -> None:
-    table.discard(path for file in staged for path in file.own_files())
+    table.discard(unquote(file.path) for file in staged)
 
 
 def _find_landed(table: DeltaTable, staged: Sequence[StagedFile], *, after: int) -> int | None:

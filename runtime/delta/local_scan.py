@@ -22,8 +22,8 @@ from ctsql.runtime.delta.parquet_reader import (
     LocalFile,
     OnlySpark,
     TooMany,
-    find,
     drop_deleted,
+    find,
 )
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import files_by_name, relative_path

@@ -291,7 +291,6 @@ class MemoryTable(DeltaTable):
                     change_paths=(),
                     transactions=tuple(transactions.items()),
                     domains=tuple(made.domains.items()),
-                    changes_schema=False,
                     user_metadata=metadata,
                 ),
                 inserted=tuple(made.parts),
@@ -336,7 +335,9 @@ class MemoryTransaction(Transaction):
     def stage(self, rows: RowSet | DataFrame) -> list[StagedFile]:
         """Compute rows and keep them; nobody sees them until committed."""
         with translate_spark_errors():
-            made = part(declared_as(_check_not_null(row_set(rows).frame, self.table), self.table.schema))
+            made = part(
+                declared_as(_check_not_null(row_set(rows).frame, self.table), self.table.schema)
+            )
         if not made.rows_count:
             return []
         self.table.staged_rows[made.name] = made

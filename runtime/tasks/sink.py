@@ -39,10 +39,10 @@ from ctsql.planner.updates import inserts_input
 from ctsql.runtime.log.failures import (
     Action,
     Failure,
+    find_recorded,
     is_final,
     on_task_failure,
     record,
-    find_recorded,
 )
 from ctsql.runtime.log.staging import Staging, discarded_on_error
 from ctsql.runtime.log.uppers import SHARED_BY

@@ -44,7 +44,7 @@ from ctsql.catalog.errors import CtsqlError, DataError
 from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.log.failures import FEATURE, Failure, is_final, find_recorded
+from ctsql.runtime.log.failures import FEATURE, Failure, find_recorded, is_final
 from ctsql.runtime.log.staging import Batch, discarded_on_error
 from ctsql.runtime.log.write_handle import (
     FAILURE,

@@ -239,9 +239,7 @@ class Versions:
         table = self._relations.table(item)
         old, new = table.metadata_at(self.settled(table, version)), table.metadata
         return (
-            rows
-            if new.columns.keys() <= old.columns.keys()
-            else fill(rows, old, new, table.schema)
+            rows if new.columns.keys() <= old.columns.keys() else fill(rows, old, new, table.schema)
         )
 
     def contents_at(self, item: Item, at: int) -> DataFrame:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ctsql.runtime.log.table_metadata import PHYSICAL, TableMetadata, fits, compare_columns
+from ctsql.runtime.log.table_metadata import PHYSICAL, TableMetadata, compare_columns, fits
 
 MAPPED = {"delta.columnMapping.mode": "name"}
 
