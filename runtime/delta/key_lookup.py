@@ -1,13 +1,12 @@
 """Finds the stored rows of an output by key, for a change of few keys.
 
     keys --> driver --> files whose statistics allow one of them
-                    --> on a local disk: Arrow reads these and gives the rows that are not deleted
-                    --> elsewhere: one scan of these, without deletion vectors, joined with the keys
-                        --> driver --> rows that a deletion vector names are left out
+                    --> on a local disk: Arrow reads the rows that are not deleted
+                    --> elsewhere: one scan, without deletion vectors, joined with the keys
+                        --> driver --> rows that a deletion vector marks are dropped
 
-Exact for keys of types whose equality is that of their bits: numbers without a fraction, decimals,
-texts, dates, instants, booleans. Others are left to Spark, as is what turns out not to be few
-(:mod:`ctsql.runtime.rows.collect`).
+Exact for keys of types with bitwise equality: integers, decimals, texts, dates, instants, booleans.
+Spark handles other types, and more rows than :mod:`ctsql.runtime.rows.collect` allows.
 """
 
 from array import array
@@ -28,7 +27,6 @@ from ctsql.runtime.delta.file_ranges import KeyRanges
 from ctsql.runtime.delta.local_scan import PLACES, find_deleted, local_rows, rows_with_deleted
 from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, TooMany
 from ctsql.runtime.delta.table import DeltaTable
-from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.rows.arrow_exchange import at_hand, collect_arrow
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
@@ -40,7 +38,7 @@ class Keys:
     """The keys to look for: columns of few rows.
 
     Attributes:
-        rows: held by the driver. columns: of each key, in order; one may be there twice.
+        rows: in the driver's JVM. columns: of each key, in order; one may occur twice.
         values: the same rows, if this process has them.
     """
 
@@ -56,21 +54,21 @@ class Keys:
 
     @property
     def frame(self) -> DataFrame:
-        """The keys, with the columns' places as their names."""
+        """The keys, with numbered column names."""
         return self.rows.select(
             *(F.col(backtick(n)).alias(_name(i)) for i, n in enumerate(self.columns))
         )
 
-    def listed(self, places: Sequence[int]) -> list[pa.ChunkedArray]:
-        """The columns at some places, each with its value in each key.
+    def fetch(self, numbers: Sequence[int]) -> list[pa.ChunkedArray]:
+        """The values of the columns with some numbers.
 
-        Not by way of Python's dates and texts, which cannot be all that Spark's can.
+        As days and bytes: Python's dates and texts cannot represent all of Spark's.
         """
         if self.values is not None:
-            return [self.values.column(self.columns[i]) for i in places]
-        kinds = [self.fields[i].dataType for i in places]
-        told = [_fetchable(_name(i), kind) for i, kind in zip(places, kinds, strict=True)]
-        rows = self.frame.select(*told).collect() if places else []
+            return [self.values.column(self.columns[i]) for i in numbers]
+        kinds = [self.fields[i].dataType for i in numbers]
+        columns = [_fetchable(_name(i), kind) for i, kind in zip(numbers, kinds, strict=True)]
+        rows = self.frame.select(*columns).collect() if numbers else []
         return [
             pa.chunked_array([_array([row[n] for row in rows], kind)])
             for n, kind in enumerate(kinds)
@@ -82,13 +80,13 @@ def find_with_keys(
 ) -> Found | Declined:
     """The rows at a version whose columns equal, in order, those of a key.
 
-    Declined when they are not few, or cannot be found this way.
+    Declined if there are too many, or the types are not supported.
     """
     if not table.is_stored(version) or not _are_exact(table, columns, keys):
         return Declined("Spark compares keys of these types")
-    # Of these types it can be read from files which value equals which.
+    # Types whose values can be compared as files store them.
     plain = [i for i, key in enumerate(keys.fields) if has_equality_in_files(key.dataType)]
-    values = {columns[i]: listed for i, listed in zip(plain, keys.listed(plain), strict=True)}
+    values = {columns[i]: fetched for i, fetched in zip(plain, keys.fetch(plain), strict=True)}
     files = list(table.files(version).values())
     if not table.metadata_at(version).maps_columns:
         ranges = KeyRanges(comparable_with_statistics(table.schema_at(version), values))
@@ -97,11 +95,14 @@ def find_with_keys(
         return Found(None)
     if len(values) == len(columns):
         try:
-            return _found_locally(table, version, files, values)
+            rows = local_rows(table, files, version, [KeySet(values)])
         except TooMany as problem:
             return Declined(repr(problem))
         except OnlySpark:
-            pass  # it reads them, or says what is wrong with them
+            pass  # Spark reads the files, or raises if they are damaged
+        else:
+            located = T.StructType([*table.schema_at(version), *PLACES])
+            return Found(at_hand(table.gateway.session, rows, located) if rows.num_rows else None)
     equal = (F.col(backtick(c)) == F.col(_name(i)) for i, c in enumerate(columns))
     scanned = rows_with_deleted(table, files, version)
     found = few(scanned.join(F.broadcast(keys.frame), reduce(and_, equal), "left_semi"))
@@ -111,7 +112,7 @@ def find_with_keys(
 def comparable_with_statistics(
     schema: T.StructType, keys: Mapping[str, pa.ChunkedArray]
 ) -> dict[str, list[int | str | None]]:
-    """The keys' columns that files' statistics say something of, as Python has the values."""
+    """The values of the key columns that have statistics, as Python objects."""
     found: dict[str, list[int | str | None]] = {}
     for name, values in keys.items():
         if not has_read_bounds(schema[name].dataType):
@@ -127,7 +128,7 @@ def comparable_with_statistics(
 
 
 def _decode(values: pa.ChunkedArray) -> list[int | str | None] | None:
-    """Texts; None where one of them is not UTF-8."""
+    """Decode texts; None if one is not UTF-8."""
     try:
         return [None if v is None else v.decode() for v in values.cast(pa.binary()).to_pylist()]
     except UnicodeDecodeError:
@@ -135,14 +136,14 @@ def _decode(values: pa.ChunkedArray) -> list[int | str | None] | None:
 
 
 def _fetchable(name: str, kind: T.DataType) -> SparkColumn:
-    """How a column is brought to Python: dates as days, texts as bytes."""
+    """A column as it is collected: dates as days, texts as bytes."""
     if isinstance(kind, T.DateType):
         return F.unix_date(F.col(name)).alias(name)
     return F.col(name).cast("binary").alias(name) if isinstance(kind, T.StringType) else F.col(name)
 
 
 def _array(values: list[Any], kind: T.DataType) -> pa.Array:
-    """A column that was brought to Python so."""
+    """The values of a column of :func:`_fetchable`."""
     if isinstance(kind, T.DateType):
         return pa.array(values, pa.int32()).cast(pa.date32())
     if isinstance(kind, T.StringType):
@@ -150,23 +151,12 @@ def _array(values: list[Any], kind: T.DataType) -> pa.Array:
     return pa.array(values, to_arrow_type(kind))
 
 
-def _found_locally(
-    table: DeltaTable,
-    version: int,
-    files: Sequence[DataFile],
-    values: Mapping[str, pa.ChunkedArray],
-) -> Found:
-    rows = local_rows(table, files, version, [KeySet(values)])
-    located = T.StructType([*table.schema_at(version), *PLACES])
-    return Found(at_hand(table.gateway.session, rows, located) if rows.num_rows else None)
-
-
-def _name(place: int) -> str:
-    return f"{KEY_}{place}"
+def _name(number: int) -> str:
+    return f"{KEY_}{number}"
 
 
 def _are_exact(table: DeltaTable, columns: Sequence[str], keys: Keys) -> bool:
-    """Does each key have the type of its column, and one whose equality is that of its bits?"""
+    """Whether each key has the type of its column, one with bitwise equality."""
     fields = {f.name: f for f in table.schema}
     return all(
         fields[column].dataType == key.dataType
@@ -177,7 +167,7 @@ def _are_exact(table: DeltaTable, columns: Sequence[str], keys: Keys) -> bool:
 
 
 def _alive(table: DeltaTable, version: int, found: DataFrame) -> DataFrame | None:
-    """Those of few rows that are not deleted; None for none."""
+    """Drop deleted rows from few rows; None if none is left."""
     stored = found.select(FILE_COLUMN, ROW_COLUMN).collect()
     places: dict[str, array[int]] = {}
     for file, number in stored:

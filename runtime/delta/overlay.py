@@ -73,8 +73,10 @@ class Step:
 class ReadOnlyGateway(Gateway):
     """Outputs and the timeline are tables in memory; every other table cannot be written."""
 
+    read_only = True
+
     def __init__(self, session: SparkSession) -> None:
-        super().__init__(session, read_only=True)
+        super().__init__(session)
         self._opened: dict[str, MemoryTable] = {}
 
     def output_table(self, location: str) -> "MemoryTable":
@@ -153,11 +155,7 @@ class MemoryTable(DeltaTable):
 
     def domains(self) -> tuple[int, dict[str, str]]:
         """The newest version and its domain metadata."""
-        known = self.log_files.checksum(self.stored_version)
-        if known is not None and known["domains"] is not None:
-            found = dict(known["domains"])
-        else:
-            found = domains_of(self._snapshot)
+        found = domains_of(self, self._snapshot)
         for step in self.steps:
             for name, configuration in step.commit.domains:
                 found.pop(name, None)
