@@ -1,20 +1,19 @@
-"""How a change of an output gets staged: a small one by the driver, a large one by Spark.
+"""Stages a change of an output: a small one in the driver, a large one by Spark.
 
-A change is desired - stored, or signed rows. Of desired - stored, when it is small, desired and
-stored rows come to the driver together, in one job, as Arrow; equal ones cancel there; what is
-left is staged as one file. With more or wider rows than :mod:`ctsql.runtime.rows.collect` allows
-the large way is taken: Spark groups equal rows, keeps the result in its own memory or on its disks
-while it is counted and staged, and only row numbers, one file's at a time, come to the driver: 8
-bytes for each row that goes from that file. Where nothing stored goes there is nothing to cancel
-with, and either way new rows are staged as they are.
+A change is given as desired and stored rows, or as signed rows.
 
-Of signed rows one with diff d > 0 is inserted d times. Of the stored rows that equal one with
-diff d < 0, the first -d by file and row number are deleted. If there are not so many, what is
-stored is not what the change was computed for: nothing is staged then, and the caller compares in
-full. Equality is that of :mod:`ctsql.runtime.rows.multiset` and
-:mod:`ctsql.runtime.rows.multiset_local`. Stored rows are first looked for by Spark's ``<=>``, which
-finds more (0.0 for -0.0), with the rows to delete broadcast; then the equal ones among them are
-told exactly.
+Desired - stored, small: both are collected in one job as Arrow, equal rows cancel in the driver,
+and the rest is staged as one file. With more or wider rows than :mod:`ctsql.runtime.rows.collect`
+allows, Spark groups equal rows and persists the result while it is counted and staged; only the row
+numbers to delete are collected, one file at a time, 8 bytes each. Without stored rows nothing
+cancels, and the desired rows are staged as they are.
+
+Signed: a row with diff d > 0 is inserted d times. Of the stored rows that equal one with diff
+d < 0, the first -d by file and row number are deleted. If there are fewer, the stored rows are not
+those the change was computed for: nothing is staged, and the caller compares in full. Equality is
+that of :mod:`ctsql.runtime.rows.multiset` and :mod:`ctsql.runtime.rows.multiset_local`. Candidates
+are found by Spark's ``<=>``, which matches more (0.0 and -0.0), with the rows to delete broadcast,
+and are then compared exactly.
 """
 
 from array import array
@@ -46,12 +45,11 @@ PLACES_SCHEMA = pa.schema([(FILE_COLUMN, pa.string()), (ROW_COLUMN, pa.int64())]
 def stage(
     staging: Staging, desired: AnyRows, stored: AnyRows, columns: list[str], *, small: bool
 ) -> bool:
-    """Stage the difference; says whether there is any.
+    """Stage desired - stored; returns whether there is a difference.
 
     Args:
-        desired: rows that should be there. stored: rows that are, with the columns that locate
-            them. columns: the output's, in order. small: few rows are expected; if it turns
-            out otherwise the large way is taken.
+        stored: with the columns that locate rows. columns: the output's, in order.
+        small: whether few rows are expected; many are still staged, by Spark.
     """
     if desired is None and stored is None:
         return False
@@ -59,7 +57,7 @@ def stage(
     schema = T.StructType([given[0].schema[c] for c in columns])
     held: list[LocalRows | Declined] = [rows.local for rows in given]
     if small and [rows.is_local for rows in given] == [False, True]:
-        # What is stored need not go to Spark and back.
+        # Stored rows are in this process already: collect only the desired ones.
         small = fits_arrow(schema)
         if small:
             held[0] = given[0].select(columns).collect()
@@ -78,7 +76,7 @@ def stage(
 
 
 def _add_places(rows: pa.Table, columns: list[str]) -> pa.Table:
-    """The rows with the columns that locate them, NULL for those that are not stored."""
+    """Add the columns that locate rows if missing, as NULL."""
     for place in PLACES_SCHEMA:
         if place.name not in rows.schema.names:
             rows = rows.append_column(place, pa.nulls(rows.num_rows, place.type))
@@ -88,7 +86,7 @@ def _add_places(rows: pa.Table, columns: list[str]) -> pa.Table:
 def _stage_few(
     staging: Staging, desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
 ) -> bool | Declined:
-    """Stage the difference by the driver; declined when that is not for the driver."""
+    """Stage the difference in the driver; declined for many rows or other types."""
     if desired is not None and stored is None:
         # With nothing to cancel, the rows need not leave the JVM.
         held = few(desired.select(*backtick_all(columns)))
@@ -113,7 +111,7 @@ def _stage_few(
 def _collect(
     desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
 ) -> pa.Table | Declined:
-    """Both kinds of rows, stored ones with their places; declined when there are too many."""
+    """Collect both, stored rows with their locations; declined if there are too many."""
     names = backtick_all(columns)
     parts = []
     if stored is not None:
@@ -126,7 +124,7 @@ def _collect(
 
 
 def _nowhere() -> list[SparkColumn]:
-    """The columns that locate a row, of rows that are not stored."""
+    """The columns that locate rows, as NULL."""
     kinds = {FILE_COLUMN: "string", ROW_COLUMN: "bigint"}
     return [F.lit(None).cast(kind).alias(name) for name, kind in kinds.items()]
 
@@ -163,7 +161,7 @@ def _stage_small(
 def _stage_large(
     staging: Staging, desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
 ) -> bool:
-    # Equal rows are grouped to cancel: new rows, however many, have nothing to cancel with.
+    # Without stored rows nothing cancels, so no grouping is needed.
     if desired is not None and (stored is None or stored.isEmpty()):
         with persisted(desired.select(*backtick_all(columns))) as kept:
             if kept.isEmpty():
@@ -175,7 +173,7 @@ def _stage_large(
 
 
 def _stage_counted(staging: Staging, change: DataFrame, inserts: DataFrame) -> bool:
-    """Stage a difference with ``DIFF`` and ``LOCATIONS``; says whether there is any.
+    """Stage a difference with ``DIFF`` and ``LOCATIONS``; returns whether there is one.
 
     Args:
         change: evaluated several times. inserts: the rows of it that are inserted.
@@ -195,7 +193,7 @@ def _stage_counted(staging: Staging, change: DataFrame, inserts: DataFrame) -> b
 
 
 class Staged(Enum):
-    """What came of it."""
+    """The outcome of :func:`stage_signed`."""
 
     NOTHING = "there is no difference"
     ROWS = "rows were staged"
@@ -208,18 +206,18 @@ def stage_signed(
     signed: DataFrame,
     stored: StoredRows | None,
     columns: list[str],
-    not_null: Collection[str] = (),
+    not_null: Collection[str],
 ) -> Staged:
     """Stage a signed change.
 
     Args:
-        signed: the output's columns and ``DIFF``; equal rows may come several times.
+        signed: the output's columns and ``DIFF``; may contain equal rows.
         stored: the output's rows; None for none.
-        not_null: columns in which no row that is inserted may have NULL; nothing is staged then.
+        not_null: columns in which inserted rows may not have NULL; otherwise nothing is staged.
     """
     schema = T.StructType([signed.schema[c] for c in columns])
     with ExitStack() as stack:
-        # Each row of the change once, where what comes and goes of it does not cancel.
+        # Consolidated: each row of the change once, with its total diff.
         change: RowSet = SparkRows(net(signed, schema.names)).keep(stack)
         local = change.local
         if not isinstance(local, Declined) and fits_arrow(schema):
@@ -252,7 +250,7 @@ def stage_signed(
 
 
 def _equal(stored: DataFrame, gone: DataFrame, schema: T.StructType) -> DataFrame:
-    """The stored rows that may equal one that goes."""
+    """The stored rows that may equal one to delete."""
     other = gone.toDF(*(f"{GONE_}{i}" for i in range(len(schema))))
     conditions = [
         F.col(backtick(f.name)).eqNullSafe(F.col(f"{GONE_}{i}"))
@@ -270,7 +268,7 @@ def _stage_signed_few(
     schema: T.StructType,
     not_null: Collection[str],
 ) -> Staged | Declined:
-    """Stage it from here; declined where too many stored rows equal one that goes."""
+    """Stage it in the driver; declined if too many stored rows equal one to delete."""
     diffs = change.arrow.column(DIFF).to_pylist()
     if not diffs:
         return Staged.NOTHING
@@ -304,9 +302,9 @@ def _stage_signed_few(
 def _places(
     stored: StoredRows, away: LocalRows, schema: T.StructType
 ) -> list[tuple[Hashable, str, int]] | Declined:
-    """Of stored rows, among which are all that equal one that goes: the row, and where it is.
+    """Candidate rows to delete, a superset: key, file and row number, in order of location.
 
-    Declined where they are not few.
+    Declined if there are too many.
     """
     candidates = stored.having(away, [(c, c) for c in schema.names])
     found = candidates.local
