@@ -1,7 +1,7 @@
-"""What a task's body sees of an input at one time: its inserts, its deletes, its changes.
+"""The change of a task's input at one T: its inserts, its deletes, its changes.
 
-All three come from one net change, so that a commit that takes a row out and puts an equal one
-back changes nothing. A commit that only adds files needs no netting.
+All three derive from one net change, so a commit that deletes a row and inserts an equal one
+changes nothing. A commit that only adds files needs no netting.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,7 +66,7 @@ class InputChange:
 
     @property
     def changes(self) -> DataFrame:
-        """Each changed row once, with how many copies came, or if negative went."""
+        """Each changed row once, with its diff."""
         names = backtick_all(self._columns)
         changed = self.changed
         if changed is None:
@@ -82,9 +82,9 @@ def added_rows(table: DeltaTable, movement: Movement) -> DataFrame:
 
 
 def few_added(table: DeltaTable, movement: Movement) -> pa.Table | Declined:
-    """The few rows that a movement of kind APPEND inserts, read by this process.
+    """The rows that a movement of kind APPEND inserts, read without Spark.
 
-    Declined when they are not few, not on a local disk, or of a kind that only Spark reads.
+    Declined for many rows, other stores than a local disk, and types that only Spark reads.
     """
     parts = movement.parts or (movement,)
     if not all(table.is_stored(v) for m in parts for v in m.versions):
@@ -98,7 +98,7 @@ def few_added(table: DeltaTable, movement: Movement) -> pa.Table | Declined:
 
 
 def change_rows(table: DeltaTable, movement: Movement) -> DataFrame:
-    """The rows that a movement changes, with ``_change_type`` as Delta's change feed has it."""
+    """The rows that a movement changes, with ``_change_type`` as in Delta's change feed."""
     first, last = movement.before + 1, movement.version
     if movement.parts:
         names = [*table.schema_at(movement.version).names, CHANGE_TYPE]
@@ -116,13 +116,13 @@ def change_rows(table: DeltaTable, movement: Movement) -> DataFrame:
 def numbered_rows(
     table: DeltaTable, movements: Sequence[Movement], number: str
 ) -> DataFrame | Declined:
-    """The rows that movements of kind APPEND insert, each with the number of its movement.
+    """The rows that movements of kind APPEND insert, each with the index of its movement.
 
     Args:
-        number: the name of the column that says which of the movements, from 0.
+        number: the name of the column for the index, from 0.
 
     Returns:
-        Declined when the files of different movements cannot be told apart by their names.
+        Declined if file names do not identify the movement.
     """
     numbers = numbered_files(table, movements)
     first, last = movements[0].before, movements[-1].version

@@ -1,8 +1,7 @@
-"""Private copies of Delta tables, and what statements changed in one.
+"""Private copies of Delta tables, for the statements of an open transaction.
 
-Part of the adapter to Delta (:mod:`ctsql.runtime.delta.table`). A copy is a shallow clone in a
-folder below its table's, so a file that a statement writes there can be named by the table as it
-stands.
+A copy is a shallow clone in a folder below its table's, so the table can take over files that a
+statement wrote there.
 
 Source: the Delta protocol, "Add File and Remove File", "Deletion Vectors": a vector's file is named
 by an optional folder and an id of 20 characters in base 85.
@@ -15,13 +14,13 @@ from ctsql.catalog.errors import error
 from ctsql.runtime.delta.table import DeltaTable, Gateway
 from ctsql.runtime.delta.transaction import files_by_name, relative_path, whole_file
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.data_files import DataFile, select_changed
 from ctsql.runtime.spark.errors import translate_spark_errors
 
 FOLDER = "txn-"
 _ID_LENGTH = 20
 _GIVEN_BY_COPY = ("baseRowId", "defaultRowCommitVersion")
-"""What a copy gave a new file for row tracking; the table gives its own."""
+"""Row tracking fields of a new file in the copy; the table assigns its own."""
 
 
 class Clone:
@@ -32,14 +31,14 @@ class Clone:
     """
 
     def __init__(self, gateway: Gateway, table: DeltaTable, version: int, group: str) -> None:
-        """Make the copy; ``group`` names its folder."""
+        """Make the copy, in a folder named after ``group``."""
         self.gateway = gateway
         self.origin = table
         self.version = version
         self.folder = f"{FOLDER}{group}"
         self.location = f"{table.location}/{self.folder}"
         with translate_spark_errors():
-            # A folder with a log is a table by itself, not a partition of the one around it.
+            # A folder with a log is a table, not a partition of the one around it.
             path = gateway.jvm.org.apache.hadoop.fs.Path(f"{self.location}/_delta_log")
             path.getFileSystem(table.log.newDeltaHadoopConf()).mkdirs(path)
             gateway.session.sql(
@@ -49,12 +48,12 @@ class Clone:
             )
 
     def drop(self) -> None:
-        """Delete it and all that statements wrote."""
+        """Delete it with all files that statements wrote."""
         self.gateway.forget(self.location)
         self.gateway.delete_tree(self.location)
 
     def release(self) -> None:
-        """Delete it, but for the files that its table has taken."""
+        """Delete it except for the files that its table took over."""
         mine = self.gateway.table(self.location)
         newest = mine.version()
         made = {a.path for v in range(1, newest + 1) for a in mine.commit_at(v).adds}
@@ -64,7 +63,7 @@ class Clone:
             self.gateway.delete_tree(f"{self.location}/{folder}")
 
     def changes(self) -> tuple[tuple[StagedFile, ...], tuple[StagedDelete, ...]]:
-        """What statements inserted and deleted, as files that the table can take.
+        """The rows that statements inserted and deleted, as files that the table can take over.
 
         Raises:
             NOT_SUPPORTED: they changed more than rows.
@@ -80,23 +79,22 @@ class Clone:
             )
         before, after = mine.files(0), mine.files(newest)
         stored = files_by_name(self.origin, self.version)
-        inserts = [self._inserted(file) for path, file in after.items() if path not in before]
+        inserts = [self._stage_insert(file) for path, file in after.items() if path not in before]
         deletes = [
-            self._deleted(stored[relative_path(path, self.origin.location)], after.get(path))
-            for path, file in before.items()
-            if path not in after or after[path].vector_id != file.vector_id
+            self._stage_delete(stored[relative_path(path, self.origin.location)], after.get(path))
+            for path in select_changed(before, after)
         ]
         return tuple(inserts), tuple(deletes)
 
-    def _inserted(self, file: DataFile) -> StagedFile:
+    def _stage_insert(self, file: DataFile) -> StagedFile:
         action = {k: v for k, v in file.action.items() if k not in _GIVEN_BY_COPY}
         action |= {"path": f"{self.folder}/{file.path}", "dataChange": True}
         if "deletionVector" in action:
             action["deletionVector"] = self._vector(action["deletionVector"])
         return StagedFile(action["path"], json.dumps({"add": action}))
 
-    def _deleted(self, old: DataFile, now: DataFile | None) -> StagedDelete:
-        """A file of the table that lost rows; ``now`` is what the copy has of it, or None."""
+    def _stage_delete(self, old: DataFile, now: DataFile | None) -> StagedDelete:
+        """The deletion of rows of a table's file; ``now`` is the file in the copy, if any."""
         if now is None:
             return whole_file(old)
         assert now.vector is not None  # the file is there with another vector
@@ -111,12 +109,12 @@ class Clone:
         )
 
     def _vector(self, vector: dict[str, Any]) -> dict[str, Any]:
-        """A vector that the copy wrote; the copy's folder goes before its file's id."""
+        """A vector that the copy wrote, with the copy's folder before its file's id."""
         if vector["storageType"] != "u":
             return vector
-        named = vector["pathOrInlineDv"]
-        folder = "/".join(p for p in (self.folder, named[:-_ID_LENGTH]) if p)
-        return {**vector, "pathOrInlineDv": folder + named[-_ID_LENGTH:]}
+        path = vector["pathOrInlineDv"]
+        folder = "/".join(p for p in (self.folder, path[:-_ID_LENGTH]) if p)
+        return {**vector, "pathOrInlineDv": folder + path[-_ID_LENGTH:]}
 
     def _vector_file(self, file: DataFile) -> str | None:
         vector = self.gateway.add_file(file).deletionVector()

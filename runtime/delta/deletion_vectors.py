@@ -1,9 +1,8 @@
-"""Deletion vectors: which rows of a data file count as deleted.
+"""Deletion vectors: the rows of a data file that are deleted.
 
-Part of the adapter to Delta (:mod:`ctsql.runtime.delta.table`). Vectors are bitmaps of this
-process: a bitmap of the JVM costs a call for whatever is done with it. Delta's own store reads and
-writes their bytes, wherever they are kept. What was written or read lately is remembered, since the
-next commit to a file starts from its vector.
+Vectors are bitmaps in this process, as each operation on one in the JVM would be a call. Delta's
+own store reads and writes their bytes. Recent vectors are cached, since the next commit to a file
+starts from its vector.
 
 Source: the Delta protocol, "Deletion Vectors" and "Deletion Vector Format": a magic number, and a
 64-bit Roaring bitmap in the portable format.
@@ -27,11 +26,7 @@ class Vectors:
     """The deletion vectors of one table."""
 
     def __init__(self, jvm: JvmObjects, log: Any, hadoop: Any) -> None:
-        """Nothing is remembered yet.
-
-        Args:
-            log: Delta's own handle. hadoop: the configuration of its file system.
-        """
+        """Args: log: Delta's own handle. hadoop: the configuration of its file system."""
         self.jvm = jvm
         self.folder = log.dataPath()
         self._hadoop = hadoop
@@ -39,7 +34,7 @@ class Vectors:
         self._remembered_bytes = 0
 
     def deleted_rows(self, file: DataFile) -> BitMap64:
-        """The rows of a file that count as deleted; not to be changed."""
+        """The deleted rows of a file; not to be changed."""
         if file.vector is None:
             return BitMap64()
         known = self._remembered.get(file.vector_id)
@@ -57,7 +52,7 @@ class Vectors:
         return self.jvm.vector_classes.stores.createInstance(self._hadoop)
 
     def remember(self, vector_id: str, bitmap: BitMap64, size: int) -> None:
-        """Remember a vector of that many bytes; older ones make room."""
+        """Cache a vector of ``size`` bytes, and evict the oldest ones beyond the bound."""
         self._remembered[vector_id] = (bitmap, size)
         self._remembered_bytes += size
         while self._remembered_bytes > REMEMBERED_BYTES_MAX:
@@ -66,9 +61,9 @@ class Vectors:
 
 
 class VectorFile:
-    """One new file of deletion vectors, made when the first one is written.
+    """A new file of deletion vectors, created with the first one.
 
-    As a context: an error inside deletes the file.
+    As a context manager, it deletes the file if the block raises.
     """
 
     def __init__(self, vectors: Vectors, discard: Callable[[Iterable[str]], None]) -> None:
@@ -95,7 +90,7 @@ class VectorFile:
             self._discard([self.name])
 
     def write(self, file: DataFile, deleted_rows: BitMap64) -> DataFile:
-        """Write a vector of a file; gives the file with it."""
+        """Write a vector of a file; returns the file with it."""
         if self._writer is None:
             self._open()
         data = _MAGIC + deleted_rows.serialize()

@@ -1,20 +1,19 @@
-"""How a change of an output gets staged: a small one by the driver, a large one by Spark.
+"""Stages a change of an output: a small one in the driver, a large one by Spark.
 
-A change is desired - stored, or signed rows. Of desired - stored, when it is small, desired and
-stored rows come to the driver together, in one job, as Arrow; equal ones cancel there; what is
-left is staged as one file. With more or wider rows than :mod:`ctsql.runtime.rows.collect` allows
-the large way is taken: Spark groups equal rows, keeps the result in its own memory or on its disks
-while it is counted and staged, and only row numbers, one file's at a time, come to the driver: 8
-bytes for each row that goes from that file. Where nothing stored goes there is nothing to cancel
-with, and either way new rows are staged as they are.
+A change is given as desired and stored rows, or as signed rows.
 
-Of signed rows one with diff d > 0 is inserted d times. Of the stored rows that equal one with
-diff d < 0, the first -d by file and row number are deleted. If there are not so many, what is
-stored is not what the change was computed for: nothing is staged then, and the caller compares in
-full. Equality is that of :mod:`ctsql.runtime.rows.multiset` and
-:mod:`ctsql.runtime.rows.multiset_local`. Stored rows are first looked for by Spark's ``<=>``, which
-finds more (0.0 for -0.0), with the rows to delete broadcast; then the equal ones among them are
-told exactly.
+Desired - stored, small: both are collected in one job as Arrow, equal rows cancel in the driver,
+and the rest is staged as one file. With more or wider rows than :mod:`ctsql.runtime.rows.collect`
+allows, Spark groups equal rows and persists the result while it is counted and staged; only the row
+numbers to delete are collected, one file at a time, 8 bytes each. Without stored rows nothing
+cancels, and the desired rows are staged as they are.
+
+Signed: a row with diff d > 0 is inserted d times. Of the stored rows that equal one with diff
+d < 0, the first -d by file and row number are deleted. If there are fewer, the stored rows are not
+those the change was computed for: nothing is staged, and the caller compares in full. Equality is
+that of :mod:`ctsql.runtime.rows.multiset` and :mod:`ctsql.runtime.rows.multiset_local`. Candidates
+are found by Spark's ``<=>``, which matches more (0.0 and -0.0), with the rows to delete broadcast,
+and are then compared exactly.
 """
 
 from array import array
@@ -47,12 +46,11 @@ PLACES_SCHEMA = pa.schema([(FILE_COLUMN, pa.string()), (ROW_COLUMN, pa.int64())]
 def stage(
     staging: Staging, desired: AnyRows, stored: AnyRows, columns: list[str], *, small: bool
 ) -> bool:
-    """Stage the difference; says whether there is any.
+    """Stage desired - stored; returns whether there is a difference.
 
     Args:
-        desired: rows that should be there. stored: rows that are, with the columns that locate
-            them. columns: the output's, in order. small: few rows are expected; if it turns
-            out otherwise the large way is taken.
+        stored: with the columns that locate rows. columns: the output's, in order.
+        small: whether few rows are expected; many are still staged, by Spark.
     """
     if desired is None and stored is None:
         return False
@@ -64,14 +62,14 @@ def stage(
     schema = T.StructType([given[0].schema[c] for c in columns])
     held: list[LocalRows | Declined] = [rows.local for rows in given]
     if small and [rows.is_local for rows in given] == [False, True]:
-        # What is stored need not go to Spark and back.
+        # Stored rows are in this process already: collect only the desired ones.
         small = fits_arrow(schema)
         if small:
             held[0] = given[0].select(columns).collect()
             small = not isinstance(held[0], Declined)
     local = [rows for rows in held if not isinstance(rows, Declined)]
     if len(local) == len(given) and fits_arrow(schema):
-        parts = [_with_places(rows.arrow, columns) for rows in local]
+        parts = [_add_places(rows.arrow, columns) for rows in local]
         both = pa.concat_tables(parts, promote_options="default")  # NULL may be in one only
         return _stage_small(staging, both, schema, given[0].session)
     wanted = None if desired is None else given[0].frame
@@ -83,8 +81,8 @@ def stage(
     return _stage_large(staging, wanted, there, columns)
 
 
-def _with_places(rows: pa.Table, columns: list[str]) -> pa.Table:
-    """The rows with the columns that locate them, NULL for those that are not stored."""
+def _add_places(rows: pa.Table, columns: list[str]) -> pa.Table:
+    """Add the columns that locate rows if missing, as NULL."""
     for place in PLACES_SCHEMA:
         if place.name not in rows.schema.names:
             rows = rows.append_column(place, pa.nulls(rows.num_rows, place.type))
@@ -94,7 +92,7 @@ def _with_places(rows: pa.Table, columns: list[str]) -> pa.Table:
 def _stage_few(
     staging: Staging, desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
 ) -> bool | Declined:
-    """Stage the difference by the driver; declined when that is not for the driver."""
+    """Stage the difference in the driver; declined for many rows or other types."""
     if desired is not None and stored is None:
         # With nothing to cancel, the rows need not leave the JVM.
         held = few(desired.select(*backtick_all(columns)))
@@ -110,16 +108,16 @@ def _stage_few(
     schema = T.StructType([frame.schema[c] for c in columns])
     if not fits_arrow(schema):
         return Declined("Arrow does not hold values of these types")
-    rows = _collected(desired, stored, columns)
+    rows = _collect(desired, stored, columns)
     if isinstance(rows, Declined):
         return rows
     return _stage_small(staging, rows, schema, frame.sparkSession)
 
 
-def _collected(
+def _collect(
     desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
 ) -> pa.Table | Declined:
-    """Both kinds of rows, stored ones with their places; declined when there are too many."""
+    """Collect both, stored rows with their locations; declined if there are too many."""
     names = backtick_all(columns)
     parts = []
     if stored is not None:
@@ -132,7 +130,7 @@ def _collected(
 
 
 def _nowhere() -> list[SparkColumn]:
-    """The columns that locate a row, of rows that are not stored."""
+    """The columns that locate rows, as NULL."""
     kinds = {FILE_COLUMN: "string", ROW_COLUMN: "bigint"}
     return [F.lit(None).cast(kind).alias(name) for name, kind in kinds.items()]
 
@@ -169,7 +167,7 @@ def _stage_small(
 def _stage_large(
     staging: Staging, desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
 ) -> bool:
-    # Equal rows are grouped to cancel: new rows, however many, have nothing to cancel with.
+    # Without stored rows nothing cancels, so no grouping is needed.
     if desired is not None and (stored is None or stored.isEmpty()):
         with persisted(desired.select(*backtick_all(columns))) as kept:
             if kept.isEmpty():
@@ -181,7 +179,7 @@ def _stage_large(
 
 
 def _stage_counted(staging: Staging, change: DataFrame, inserts: DataFrame) -> bool:
-    """Stage a difference with ``DIFF`` and ``LOCATIONS``; says whether there is any.
+    """Stage a difference with ``DIFF`` and ``LOCATIONS``; returns whether there is one.
 
     Args:
         change: evaluated several times. inserts: the rows of it that are inserted.
@@ -201,7 +199,7 @@ def _stage_counted(staging: Staging, change: DataFrame, inserts: DataFrame) -> b
 
 
 class Staged(Enum):
-    """What came of it."""
+    """The outcome of :func:`stage_signed`."""
 
     NOTHING = "there is no difference"
     ROWS = "rows were staged"
@@ -214,17 +212,17 @@ def stage_signed(
     signed: RowSet,
     stored: StoredRows | None,
     columns: list[str],
-    not_null: Collection[str] = (),
+    not_null: Collection[str],
 ) -> Staged:
     """Stage a signed change.
 
     Args:
-        signed: the output's columns and ``DIFF``; equal rows may come several times.
+        signed: the output's columns and ``DIFF``; may contain equal rows.
         stored: the output's rows; None for none.
-        not_null: columns in which no row that is inserted may have NULL; nothing is staged then.
+        not_null: columns in which inserted rows may not have NULL; otherwise nothing is staged.
     """
     with ExitStack() as stack:
-        # Each row of the change once, where what comes and goes of it does not cancel.
+        # Consolidated: each row of the change once, with its total diff.
         netted = derive([signed], lambda rows: net(rows[0], columns), ("net", tuple(columns)))
         change = netted.keep(stack)
         schema = T.StructType([change.schema[c] for c in columns])
@@ -259,7 +257,7 @@ def stage_signed(
 
 
 def _equal(stored: DataFrame, gone: DataFrame, schema: T.StructType) -> DataFrame:
-    """The stored rows that may equal one that goes."""
+    """The stored rows that may equal one to delete."""
     other = gone.toDF(*(f"{GONE_}{i}" for i in range(len(schema))))
     conditions = [
         F.col(backtick(f.name)).eqNullSafe(F.col(f"{GONE_}{i}"))
@@ -277,7 +275,7 @@ def _stage_signed_few(
     schema: T.StructType,
     not_null: Collection[str],
 ) -> Staged | Declined:
-    """Stage it from here; declined where too many stored rows equal one that goes."""
+    """Stage it in the driver; declined if too many stored rows equal one to delete."""
     diffs = change.arrow.column(DIFF).to_pylist()
     if not diffs:
         return Staged.NOTHING
@@ -311,9 +309,9 @@ def _stage_signed_few(
 def _places(
     stored: StoredRows, away: LocalRows, schema: T.StructType
 ) -> list[tuple[Hashable, str, int]] | Declined:
-    """Of stored rows, among which are all that equal one that goes: the row, and where it is.
+    """Candidate rows to delete, a superset: key, file and row number, in order of location.
 
-    Declined where they are not few.
+    Declined if there are too many.
     """
     candidates = stored.having(away, [(c, c) for c in schema.names])
     found = candidates.local

@@ -1,8 +1,7 @@
-"""Which files may hold a row with given keys, from what the log says of their values. Pure.
+"""Selects the files that may hold a row with given keys, by their statistics. Pure.
 
-A file's statistics give the least and the greatest value of a column, or bounds beyond them (long
-texts are cut, and the rows of either may be deleted since). Where they say nothing that is
-understood, the file may hold anything.
+A file's statistics have bounds of a column's values, which need not be tight (long texts are cut,
+and rows may be deleted). Without usable statistics a file may hold any value.
 
 Source: the Delta protocol, "Per-file Statistics".
 """
@@ -14,7 +13,7 @@ from typing import Any
 
 
 class KeyRanges:
-    """The values that each key column is looked for, to be compared with files' statistics.
+    """The wanted values of each key column, to be compared with files' statistics.
 
     >>> ranges = KeyRanges({"k": [5, 3, None]})
     >>> def told(low, high):
@@ -26,15 +25,16 @@ class KeyRanges:
     """
 
     def __init__(self, wanted: Mapping[str, Sequence[int | str | None]]) -> None:
-        """Numbers without a fraction, or texts, by column; NULL is never found."""
-        self._sorted: dict[str, list[Any]] = {}
-        for column, values in wanted.items():
-            self._sorted[column] = sorted(v for v in set(values) if v is not None)
+        """Args: wanted: integers or texts, by column; NULL is never found."""
+        self._sorted: dict[str, list[Any]] = {
+            column: sorted(v for v in set(values) if v is not None)
+            for column, values in wanted.items()
+        }
 
     def may_hold(self, statistics: str | None) -> bool:
-        """May a file with these statistics (JSON) hold a row that equals a key in each column?"""
-        told = json.loads(statistics) if statistics else {}
-        low, high = told.get("minValues", {}), told.get("maxValues", {})
+        """Whether a file with these statistics (JSON) may hold a wanted value in each column."""
+        parsed = json.loads(statistics) if statistics else {}
+        low, high = parsed.get("minValues", {}), parsed.get("maxValues", {})
         return all(
             meets(values, low.get(column), high.get(column))
             for column, values in self._sorted.items()
@@ -42,7 +42,7 @@ class KeyRanges:
 
 
 def meets(values: Sequence[Any], low: Any, high: Any) -> bool:
-    """Is one of the sorted values within the bounds, or may one be? Other types say nothing."""
+    """Whether one of the sorted values may be within the bounds; True for other types of bounds."""
     if not values:
         return False
     kind = type(values[0])

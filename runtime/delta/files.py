@@ -1,18 +1,19 @@
-"""The part of the adapter to Delta that rewrites, lists and deletes a table's files.
+"""Rewrites, lists and deletes a table's files.
 
-Compaction is what Delta's OPTIMIZE does, in a transaction of ours: OPTIMIZE commits by itself, so
-on a local disk, where a commit must hold our lock, the lock would have to be held as long as the
-rewriting takes, and every sink would wait for it. Here only the commit holds it. A table that
-somebody else may have clustered, or tracks the rows of, is left to OPTIMIZE, lock and all.
+Compaction is Delta's OPTIMIZE in a transaction of ours. OPTIMIZE commits by itself, so on a local
+disk, where a commit must hold our lock, all writers would wait while it rewrites files; here only
+the commit holds the lock. A clustered table, or one with row tracking, is left to OPTIMIZE, under
+the lock.
 
-What may be deleted is decided elsewhere (:mod:`ctsql.runtime.maintenance.retention`). Delta's
-VACUUM is not asked: it cannot be told what a consumer needs, and for three files it takes four
-seconds of Spark jobs (19 the first time).
+:mod:`ctsql.runtime.maintenance.retention` decides which files may be deleted. Delta's VACUUM is not
+used: it does not know the needs of consumers, and for three files it takes four seconds of Spark
+jobs (19 the first time).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
 from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.delta.table import DeltaTable, Gateway
@@ -29,7 +30,7 @@ FEATURES_OF_LOGS = ("catalogManaged", "checkpointProtection", "v2Checkpoint")
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a compaction did: files taken away and brought, and the version; None if nothing."""
+    """The numbers of files before and after a compaction, and its version; None if nothing."""
 
     before: int = 0
     after: int = 0
@@ -39,10 +40,10 @@ class Compacted:
 def compact(
     table: DeltaTable, choose: Callable[[Iterable[DataFile]], Sequence[Bin]]
 ) -> Compacted | None:
-    """Rewrite the chosen files; None when another commit came first, and nothing is changed.
+    """Rewrite the chosen files; None, with nothing changed, if a conflicting commit came first.
 
-    No row changes, so no T comes of it. Whoever writes meanwhile: one who only adds files, and
-    this one, both go in; of one who deletes rows of a chosen file and this one, the first.
+    No row changes, so no T is minted. A concurrent commit conflicts if it deletes rows of a chosen
+    file, not if it only adds files.
     """
     txn = table.begin()
     bins = choose(table.files(txn.version_read).values())
@@ -58,21 +59,21 @@ def compact(
     try:
         version = txn.commit_rewrites()
     except Conflict:
-        landed = _landed(table, staged, after=txn.version_read)
+        landed = _find_landed(table, staged, after=txn.version_read)
         if landed is None:
             _discard(table, staged)
             return None
         version = landed
-    # After any other problem the commit may be in, so nothing is discarded then.
+    # After any other error the commit may be in, so nothing is discarded.
     return Compacted(sum(map(len, bins)), len(staged), version)
 
 
 def _discard(table: DeltaTable, staged: Sequence[StagedFile]) -> None:
-    table.discard(path for file in staged for path in file.own_files())
+    table.discard(unquote(file.path) for file in staged)
 
 
-def _landed(table: DeltaTable, staged: Sequence[StagedFile], *, after: int) -> int | None:
-    """The version that added one of the staged files: a commit may be in and yet be refused."""
+def _find_landed(table: DeltaTable, staged: Sequence[StagedFile], *, after: int) -> int | None:
+    """The version that added a staged file: a commit may be in although a conflict was raised."""
     paths = {file.path for file in staged}
     for version in range(after + 1, table.version() + 1):
         if any(added.path in paths for added in table.commit_at(version).adds):
@@ -81,7 +82,7 @@ def _landed(table: DeltaTable, staged: Sequence[StagedFile], *, after: int) -> i
 
 
 def optimize(table: DeltaTable) -> Compacted:
-    """Delta's own OPTIMIZE, for tables that others may have clustered; waits for other writers."""
+    """Run Delta's own OPTIMIZE under the commit lock."""
     before = table.version()
     with commit_lock(table.location), translate_spark_errors():
         table.gateway.session.sql(f"OPTIMIZE delta.`{table.location}`")
@@ -92,7 +93,7 @@ def optimize(table: DeltaTable) -> Compacted:
 
 
 def is_of_others(table: DeltaTable) -> bool:
-    """Has it a layout or row ids that only Delta's own OPTIMIZE keeps?"""
+    """Whether it has a layout or row ids that only Delta's own OPTIMIZE keeps."""
     return any(table.has_feature(name) for name in FEATURES_OF_OTHERS)
 
 
@@ -100,17 +101,12 @@ def is_of_others(table: DeltaTable) -> bool:
 
 
 def stored_files(table: DeltaTable) -> list[StoredFile]:
-    """The data, change and vector files in a table's folder.
-
-    Hidden folders and tables inside it are left out.
-
-    They come to the driver one by one, as the live files do.
-    """
+    """The data, change and vector files in a table's folder, without nested tables."""
     with translate_spark_errors():
-        return list(_listed(table, table.jpath, ""))
+        return list(_list(table, table.jpath, ""))
 
 
-def _listed(table: DeltaTable, folder: Any, prefix: str) -> Iterator[StoredFile]:
+def _list(table: DeltaTable, folder: Any, prefix: str) -> Iterator[StoredFile]:
     statuses = list(table._fs.listStatus(folder))
     if prefix and any(str(s.getPath().getName()) == LOG_FOLDER for s in statuses):
         return  # a table of its own
@@ -119,7 +115,7 @@ def _listed(table: DeltaTable, folder: Any, prefix: str) -> Iterator[StoredFile]
         name = str(path.getName())
         if status.isDirectory():
             if not name.startswith(("_", ".")) or name == CHANGE_FOLDER:
-                yield from _listed(table, path, f"{prefix}{name}/")
+                yield from _list(table, path, f"{prefix}{name}/")
         elif not name.startswith(("_", ".")):
             yield StoredFile(
                 path=prefix + name,
@@ -129,11 +125,11 @@ def _listed(table: DeltaTable, folder: Any, prefix: str) -> Iterator[StoredFile]
 
 
 def delete_files(table: DeltaTable, files: Sequence[StoredFile]) -> list[StoredFile]:
-    """Delete files of a table's folder, but for those that are live now; gives what is gone.
+    """Delete files of a table's folder except for live ones; returns the deleted ones.
 
-    What is live is told anew and by Delta's own reading of paths: a file may have come back by a
-    RESTORE since it was decided, and a mistake there must not lose a row of the newest version.
-    It makes no version, so it needs no lock.
+    Checks the live files again, by Delta's own reading of paths: a RESTORE may have brought a file
+    back since the decision, and a mistake there must not lose a row of the newest version. It makes
+    no version, so it needs no lock.
     """
     if not files:
         return []
@@ -167,9 +163,9 @@ def _live_places(table: DeltaTable) -> set[str]:
 
 
 def first_logged(table: DeltaTable) -> int:
-    """The oldest version whose commit is still in the log; lists it only when that may be another.
+    """The oldest version whose commit is still in the log; lists the log only if it may be new.
 
-    A log loses its oldest files only, so what was the oldest is it for as long as it is there.
+    Only a log's oldest files are deleted, so the oldest one known is valid while it exists.
     """
     if table.oldest_seen is not None and table.has(table.oldest_seen):
         return table.oldest_seen
@@ -186,7 +182,7 @@ def first_logged(table: DeltaTable) -> int:
 
 
 def log_names(table: DeltaTable) -> list[str]:
-    """The names of a log's files; none where ctsql may not take any away."""
+    """The names of a log's files; none if ctsql may not delete any."""
     if any(table.has_feature(name) for name in FEATURES_OF_LOGS):
         return []
     with translate_spark_errors():
@@ -195,9 +191,9 @@ def log_names(table: DeltaTable) -> list[str]:
 
 
 def delete_log_files(table: DeltaTable, names: Iterable[str]) -> int:
-    """Delete log files in the order given, which must be the oldest first; how many that is.
+    """Delete log files, given oldest first; returns their number.
 
-    After a crash in the middle the log still begins somewhere and goes on without a hole.
+    After a crash in the middle the log has no gap.
     """
     count = 0
     path_class = table.gateway.jvm.org.apache.hadoop.fs.Path
@@ -209,10 +205,7 @@ def delete_log_files(table: DeltaTable, names: Iterable[str]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """A folder two levels below a warehouse.
-
-    ``modified_ms`` is the newest time of anything in it.
-    """
+    """A folder two levels below a warehouse; ``modified_ms`` is the newest time in it."""
 
     location: str
     name: str
@@ -222,7 +215,7 @@ class Folder:
 
 
 def table_folders(gateway: Gateway, warehouse: str, *, leave_out: str) -> list[Folder]:
-    """The folders where a warehouse has its tables: ``<warehouse>/<schema>/<folder>``."""
+    """The folders of a warehouse's tables: ``<warehouse>/<schema>/<folder>``."""
     path_class = gateway.jvm.org.apache.hadoop.fs.Path
     root = path_class(warehouse)
     found: list[Folder] = []

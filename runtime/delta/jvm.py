@@ -1,7 +1,7 @@
-"""What Delta's side of the JVM gives and takes, seen from Python.
+"""Delta's classes and objects in the JVM.
 
-Part of the adapter to Delta (:mod:`ctsql.runtime.delta.table`). A name below ``jvm`` costs a call
-for each dot, a tenth of a millisecond or more: those that every commit needs are looked up once.
+A name below ``jvm`` costs a call for each dot, a tenth of a millisecond or more, so those that
+every commit needs are looked up once.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ctsql.runtime.log.data_files import DataFile
 
 ANSWER_CHARS_MAX = 4_000
-"""Of a text; each may become two bytes on the way, and a packet holds 8 KB."""
+"""Of a text. A packet holds 8 KB, and a character may take two bytes."""
 
 
 class JvmObjects:
@@ -40,7 +40,7 @@ class JvmObjects:
 
     @cached_property
     def vector_classes(self) -> "VectorClasses":
-        """What deletion vectors are made with."""
+        """The classes of deletion vectors."""
         return VectorClasses(self)
 
     def seq(self, items: Iterable[Any]) -> Any:
@@ -58,10 +58,9 @@ class JvmObjects:
         return found
 
     def joined_lines(self, lines: Any) -> str:
-        """The lines of a Scala collection as one text.
+        """Join the lines of a Scala collection, fetched in pieces.
 
-        In pieces: a longer answer leaves the JVM in two packets, the second of which waits 40 ms
-        for the first one to be acknowledged.
+        A longer answer takes two packets, and the second waits 40 ms for an acknowledgement.
         """
         text = lines.addString(self._text(), "\n")
         length = text.length()
@@ -78,7 +77,7 @@ class JvmObjects:
 
 
 class VectorClasses:
-    """The classes that deletion vectors are kept with."""
+    """The classes of deletion vectors."""
 
     def __init__(self, jvm: JvmObjects) -> None:
         self.stores = jvm.singleton(jvm.delta.storage.dv, "DeletionVectorStore")

@@ -1,13 +1,12 @@
 """Finds the stored rows of an output by key, for a change of few keys.
 
     keys --> driver --> files whose statistics allow one of them
-                    --> on a local disk: Arrow reads these and gives the rows that are not deleted
-                    --> elsewhere: one scan of these, without deletion vectors, joined with the keys
-                        --> driver --> rows that a deletion vector names are left out
+                    --> on a local disk: Arrow reads the rows that are not deleted
+                    --> elsewhere: one scan, without deletion vectors, joined with the keys
+                        --> driver --> rows that a deletion vector marks are dropped
 
-Exact for keys of types whose equality is that of their bits: numbers without a fraction, decimals,
-texts, dates, instants, booleans. Others are left to Spark, as is what turns out not to be few
-(:mod:`ctsql.runtime.rows.collect`).
+Exact for keys of types with bitwise equality: integers, decimals, texts, dates, instants, booleans.
+Spark handles other types, and more rows than :mod:`ctsql.runtime.rows.collect` allows.
 """
 
 from array import array
@@ -23,10 +22,9 @@ from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, KEY_, ROW_COLUMN
 from ctsql.planner.lowering import is_padded
 from ctsql.runtime.delta.file_ranges import KeyRanges
-from ctsql.runtime.delta.local_scan import PLACES, deleted_among, local_rows, rows_with_deleted
+from ctsql.runtime.delta.local_scan import PLACES, find_deleted, local_rows, rows_with_deleted
 from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, TooMany
 from ctsql.runtime.delta.table import DeltaTable
-from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
@@ -54,7 +52,7 @@ class Keys:
         """The keys, with the columns' places as their names."""
         return place_columns(self.rows.plain_frame, self.columns)
 
-    def listed(self, places: Sequence[int]) -> list[pa.ChunkedArray]:
+    def fetch(self, places: Sequence[int]) -> list[pa.ChunkedArray]:
         """The columns at some places, each with its value in each key."""
         return [self.rows.arrow.column(self.columns[i]) for i in places]
 
@@ -64,18 +62,18 @@ def place_columns(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     return rows.select(*(F.col(backtick(n)).alias(_name(i)) for i, n in enumerate(columns)))
 
 
-def stored_with_keys(
+def find_with_keys(
     table: DeltaTable, version: int, columns: Sequence[str], keys: Keys
 ) -> LocalRows | Declined | None:
     """The rows at a version whose columns equal, in order, those of a key; None for none.
 
-    Declined when they are not few, or cannot be found this way.
+    Declined if there are too many, or the types are not supported.
     """
     if not table.is_stored(version) or not _are_exact(table, columns, keys):
         return Declined("Spark compares keys of these types")
-    # Of these types it can be read from files which value equals which.
+    # Types whose values can be compared as files store them.
     plain = [i for i, key in enumerate(keys.fields) if has_equality_in_files(key.dataType)]
-    values = {columns[i]: listed for i, listed in zip(plain, keys.listed(plain), strict=True)}
+    values = {columns[i]: fetched for i, fetched in zip(plain, keys.fetch(plain), strict=True)}
     files = list(table.files(version).values())
     if not table.metadata_at(version).maps_columns:
         ranges = KeyRanges(comparable_with_statistics(table.schema_at(version), values))
@@ -84,11 +82,14 @@ def stored_with_keys(
         return None
     if len(values) == len(columns):
         try:
-            return _found_locally(table, version, files, values)
+            rows = local_rows(table, files, version, [KeySet(values)])
         except TooMany as problem:
             return Declined(repr(problem))
         except OnlySpark:
-            pass  # it reads them, or says what is wrong with them
+            pass  # Spark reads the files, or raises if they are damaged
+        else:
+            located = T.StructType([*table.schema_at(version), *PLACES])
+            return LocalRows(table.gateway.session, located, rows) if rows.num_rows else None
     equal = (F.col(backtick(c)) == F.col(_name(i)) for i, c in enumerate(columns))
     scanned = rows_with_deleted(table, files, version)
     found = few(scanned.join(F.broadcast(keys.frame), reduce(and_, equal), "left_semi"))
@@ -98,7 +99,7 @@ def stored_with_keys(
 def comparable_with_statistics(
     schema: T.StructType, keys: Mapping[str, pa.ChunkedArray]
 ) -> dict[str, list[int | str | None]]:
-    """The keys' columns that files' statistics say something of, as Python has the values."""
+    """The values of the key columns that have statistics, as Python objects."""
     found: dict[str, list[int | str | None]] = {}
     for name, values in keys.items():
         if not has_read_bounds(schema[name].dataType):
@@ -106,30 +107,19 @@ def comparable_with_statistics(
         listed = (
             values.to_pylist()
             if isinstance(schema[name].dataType, T.IntegralType)
-            else _decoded(values)
+            else _decode(values)
         )
         if listed is not None:
             found[name] = listed
     return found
 
 
-def _decoded(values: pa.ChunkedArray) -> list[int | str | None] | None:
-    """Texts; None where one of them is not UTF-8."""
+def _decode(values: pa.ChunkedArray) -> list[int | str | None] | None:
+    """Decode texts; None if one is not UTF-8."""
     try:
         return [None if v is None else v.decode() for v in values.cast(pa.binary()).to_pylist()]
     except UnicodeDecodeError:
         return None
-
-
-def _found_locally(
-    table: DeltaTable,
-    version: int,
-    files: Sequence[DataFile],
-    values: Mapping[str, pa.ChunkedArray],
-) -> LocalRows | None:
-    rows = local_rows(table, files, version, [KeySet(values)])
-    located = T.StructType([*table.schema_at(version), *PLACES])
-    return LocalRows(table.gateway.session, located, rows) if rows.num_rows else None
 
 
 def _name(place: int) -> str:
@@ -137,7 +127,7 @@ def _name(place: int) -> str:
 
 
 def _are_exact(table: DeltaTable, columns: Sequence[str], keys: Keys) -> bool:
-    """Does each key have the type of its column, and one whose equality is that of its bits?"""
+    """Whether each key has the type of its column, one with bitwise equality."""
     fields = {f.name: f for f in table.schema}
     return all(
         fields[column].dataType == key.dataType
@@ -154,6 +144,6 @@ def _alive(table: DeltaTable, version: int, found: DataFrame) -> LocalRows | Non
     places: dict[str, array[int]] = {}
     for one in stored:
         places.setdefault(one[FILE_COLUMN], array("Q")).append(one[ROW_COLUMN])
-    gone = deleted_among(table, version, places)
+    gone = find_deleted(table, version, places)
     alive = [i for i, one in enumerate(stored) if one[ROW_COLUMN] not in gone[one[FILE_COLUMN]]]
     return rows.take(alive) if alive else None

@@ -1,11 +1,11 @@
-"""Rows that a refresh needs few of, read by this process where tables lie on a local disk.
+"""Reads few rows of tables on a local disk with Arrow instead of Spark, for a refresh.
 
 Spark plans a scan of a Delta table by two queries over the list of its files, and looks up the
-change feed file by file; a refresh of a few hundred rows has five or ten such scans. What Arrow
-reads here Spark sees as values: joins with them read no file.
+change feed file by file; a refresh of a few hundred rows has five or ten such scans. Rows that
+Arrow read are local relations for Spark, which read no file.
 
-Each of these declines where the rows are not few, on no local disk, or of a kind that only Spark
-reads; then Spark reads them, in :mod:`ctsql.runtime.views.table_deltas`.
+Each function declines for many rows, other stores, and types that only Spark reads; then
+:mod:`ctsql.runtime.views.table_deltas` reads them by Spark.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -19,7 +19,7 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.lowering import is_padded
 from ctsql.runtime.delta.file_ranges import KeyRanges
 from ctsql.runtime.delta.key_lookup import comparable_with_statistics
-from ctsql.runtime.delta.local_scan import PLACES, local_change, local_rows, local_rows_moved
+from ctsql.runtime.delta.local_scan import PLACES, local_change, local_rows, move_local_rows
 from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, TooMany, having
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import DataFile
@@ -31,22 +31,22 @@ from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.rows.types import has_bitwise_equality, is_flat
 
 ROWS_MAX = 100_000
-"""Rows of a table that have a key, or that changed; more are for Spark to read."""
+"""The most rows with a key, or changed rows, that are read here."""
 SMALL_MAX = 10_000
-"""Rows of a table of which all are read; of more, those with a key are."""
+"""The most rows of a table that is read whole."""
 STORED_MAX = 2_000
-"""Rows of a view that are read without asking for some; of more, those with a key are."""
+"""The most rows of a view that is read whole."""
 FILES_MAX = 10_000
-"""Files of which this process reads the statistics, to find those that may hold a key."""
+"""The most files whose statistics are searched for keys."""
 
 Keys = tuple[LocalRows, Sequence[tuple[str, str]]]
-"""Few rows, and pairs of a table's column and theirs."""
+"""Few rows, and pairs of a table's column and one of these."""
 
 
 def change_of(
     table: DeltaTable, movement: Movement, columns: Sequence[str]
 ) -> LocalRows | Declined:
-    """The change of a table over some columns; equal rows that come and go cancel."""
+    """The consolidated change of a table over some columns."""
     if movement.is_shared or movement.parts or not _is_readable(table, movement.version):
         return Declined("the change is not that of whole files in the table")
     if not table.versions.read_alike(max(movement.before, 0), movement.version):
@@ -62,7 +62,7 @@ def change_of(
     can_cancel = come.num_rows and gone.num_rows
     if can_cancel and not all(has_bitwise_equality(f.dataType) for f in fields):
         return Declined("Spark says which fractions are equal")
-    signed = pa.concat_tables([_signed(come, 1), _signed(gone, -1)])
+    signed = pa.concat_tables([_sign(come, 1), _sign(gone, -1)])
     signed = signed.select([*columns, DIFF])
     if can_cancel:
         # Arrow reads a name that begins with a dot or a bracket as a path: numbers stand in.
@@ -74,7 +74,7 @@ def change_of(
     return LocalRows(table.gateway.session, schema, signed)
 
 
-def _signed(rows: pa.Table, diff: int) -> pa.Table:
+def _sign(rows: pa.Table, diff: int) -> pa.Table:
     return rows.append_column(DIFF, pa.array([diff] * rows.num_rows, pa.int64()))
 
 
@@ -95,7 +95,7 @@ def _all(
 
 
 class StoredRows:
-    """The rows that a view, or its state table, holds at a version, with where they are."""
+    """The rows of a view, or of its state table, at a version, with their locations."""
 
     def __init__(self, table: DeltaTable, version: int) -> None:
         self._table = table
@@ -120,18 +120,18 @@ class StoredRows:
         """Those that have a key, NULL equal to NULL.
 
         Args:
-            pairs: a column of theirs, and the keys'.
+            pairs: of a column of these rows and one of the keys.
         """
         found = self.having(keys, pairs)
-        # Of keys that the driver does not hold nothing was compared.
+        # Keys that are not in the driver were not compared.
         is_compared = found.is_local and keys.is_local
         is_exact = is_compared and are_comparable(found.schema, keys.schema, pairs)
         return found if is_exact else found.with_keys(keys, pairs)
 
     def having(self, keys: RowSet, pairs: Sequence[tuple[str, str]]) -> RowSet:
-        """Some of them, among which are all that have a key, NULL equal to NULL.
+        """A superset of those that have a key, NULL equal to NULL.
 
-        Those that this process holds have a key, as far as it compares the pairs.
+        Local rows have a key in the pairs that this process can compare.
         """
         held = keys.local
         if isinstance(held, Declined):
@@ -156,7 +156,7 @@ def _is_readable(table: DeltaTable, version: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What is read of a table: some columns, of the rows that have a key of any set, or of all."""
+    """A read of some columns, of the rows that have a key of any set, or of all rows."""
 
     table: DeltaTable
     fields: Sequence[T.StructField]
@@ -166,24 +166,25 @@ class _Read:
     def of(
         table: DeltaTable, version: int, columns: Sequence[str], keys: Sequence[Keys]
     ) -> "_Read | Declined":
-        """With the keys' columns; declined for what only Spark reads.
+        """Add the keys' columns; declined if only Spark can read it.
 
         Args:
-            version: whose columns these are.
+            version: whose schema has the columns.
         """
         schema = table.schema_at(version)
-        sets = [_key_set(schema, *key) for key in keys]
-        told = [one for one in sets if not isinstance(one, Declined)]
-        if not columns or len(told) < len(keys):
+        tried = [_key_set(schema, *key) for key in keys]
+        sets = [one for one in tried if not isinstance(one, Declined)]
+        if not columns or len(sets) < len(keys):
             return Declined("no column is read, or Spark compares the keys")
-        fields = [f for f in schema.fields if f.name in columns or _is_key(f.name, told)]
+        names = {*columns}.union(*(one.columns for one in sets))
+        fields = [f for f in schema.fields if f.name in names]
         if not is_flat(T.StructType(fields)):
             return Declined("Spark reads columns of these types")
-        return _Read(table, fields, told)
+        return _Read(table, fields, sets)
 
     @property
     def identity(self) -> Hashable:
-        """Equal for what has the same rows at a version."""
+        """Equal for reads with the same result at each version."""
         sets = []
         for one in self.sets:
             sets.append((tuple(one.columns), frozenset(keys(pa.table(dict(one.columns))))))
@@ -202,7 +203,7 @@ class _Read:
         return LocalRows(self.table.gateway.session, T.StructType([*self.fields, *PLACES]), rows)
 
     def move(self, before: int, rows: LocalRows | Declined, after: int) -> LocalRows | Declined:
-        """The rows at a version, from those at another one; what was Spark's is so again."""
+        """Derive the rows at a version from those at another one; declined stays declined."""
         if isinstance(rows, Declined):
             return rows
         was, now = self._files(before), self._files(after)
@@ -211,7 +212,7 @@ class _Read:
         if isinstance(now, Declined):
             return now
         try:
-            found = local_rows_moved(
+            found = move_local_rows(
                 self.table, rows.arrow, was, now, after, self.sets, self._columns, ROWS_MAX
             )
         except (OnlySpark, TooMany) as problem:
@@ -223,7 +224,7 @@ class _Read:
         return [f.name for f in self.fields]
 
     def _files(self, version: int) -> Mapping[str, DataFile] | Declined:
-        """The files that may hold such a row, by path."""
+        """The files that may hold one of the rows, by path."""
         if not _is_readable(self.table, version):
             return Declined("the version is not committed, or its columns have other names")
         files = self.table.files(version)
@@ -237,10 +238,10 @@ class _Read:
 
 
 class Lookups:
-    """Rows by keys, in one refresh: what was found is not looked for again.
+    """A cache of keyed scans, for one refresh.
 
-    A plan asks for the same keys at several places, before a change and after it: the rows at one
-    version are made of those at another, and of what differs between its files.
+    A plan reads the same keys several times, before a change and after it. The rows at one version
+    are derived from those at another and from the files that differ.
     """
 
     def __init__(self) -> None:
@@ -254,10 +255,10 @@ class Lookups:
         keys: Sequence[Keys],
         also: Sequence[str] = (),
     ) -> LocalRows | Declined:
-        """Rows among which are all that have one of some keys, NULL equal to NULL.
+        """A superset of the rows that have one of some keys, NULL equal to NULL.
 
         Args:
-            also: columns that are wanted at other places.
+            also: columns that other reads of the same keys need, read if possible.
         """
         read = _Read.of(table, version, [*columns, *also], keys)
         if isinstance(read, Declined):
@@ -266,25 +267,21 @@ class Lookups:
             return read
         known = self._found.setdefault(read.identity, {})
         if version not in known:
-            alike = (o for o in known.items() if _are_alike(table, o[0], version))
+            alike = (
+                (v, rows)
+                for v, rows in known.items()
+                if table.versions.read_alike(min(v, version), max(v, version))
+            )
             other = next(alike, None)
             known[version] = read.at(version) if other is None else read.move(*other, version)
         found = known[version]
         return found if isinstance(found, Declined) else found.select(columns)
 
 
-def _are_alike(table: DeltaTable, one: int, other: int) -> bool:
-    return table.versions.read_alike(min(one, other), max(one, other))
-
-
-def _is_key(column: str, keys: Sequence[KeySet]) -> bool:
-    return any(column in one.columns for one in keys)
-
-
 def _key_set(
     schema: T.StructType, keys: LocalRows, pairs: Sequence[tuple[str, str]]
 ) -> KeySet | Declined:
-    """The keys whose equality this process can tell; declined when it is of none."""
+    """The keys in the columns that this process can compare; declined without such a column."""
     usable = comparable(schema, keys.schema, pairs)
     if not usable:
         return Declined("Spark compares the keys")
@@ -292,7 +289,7 @@ def _key_set(
 
 
 def _comparable_keys(schema: T.StructType, keys: KeySet) -> dict[str, list[int | str | None]]:
-    """The keys that files' statistics can be compared with; not those with a NULL among them."""
+    """The key columns to compare with statistics; none that contains NULL."""
     without_null = {
         name: values
         for name, values in keys.columns.items()

@@ -1,11 +1,7 @@
-"""Reading rows of some files without their deletion vectors, and asking the vectors afterwards.
+"""Reads few rows of some files first and applies their deletion vectors afterwards.
 
-Part of the adapter to Delta (:mod:`ctsql.runtime.delta.table`): nothing else touches Delta's
-classes.
-
-Delta's reader looks at a vector for every row, and plans every scan with two queries over the
-list of files. Who is after few rows of many does better to find them first, deleted or not, and
-to ask the vectors about those rows only.
+Delta's reader checks a vector for every row, and plans every scan with two queries over the list of
+files. To find few rows among many, it is cheaper to check the vectors for those rows only.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,25 +18,25 @@ from ctsql.runtime.delta.parquet_reader import (
     LocalFile,
     OnlySpark,
     TooMany,
+    drop_deleted,
     find,
-    not_deleted,
 )
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import files_by_name, relative_path
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.data_files import DataFile, select_changed
 from ctsql.runtime.rows.collect import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX
 from ctsql.runtime.rows.types import is_flat
 from ctsql.runtime.spark.errors import translate_spark_errors
 
 PLACES = (StructField(FILE_COLUMN, StringType()), StructField(ROW_COLUMN, LongType()))
-"""The columns that say where a row is stored."""
+"""The columns that locate a row."""
 
 
 def rows_with_deleted(table: DeltaTable, files: Sequence[DataFile], version: int) -> DataFrame:
-    """The rows of some files with where each is stored, deleted ones too.
+    """The rows of some files with their locations, deleted ones included.
 
     Args:
-        version: by whose metadata they are read; so everywhere here.
+        version: whose metadata is used; so in all functions here.
     """
     paths = table.plain_paths([file.path for file in files], version)
     if paths is not None:
@@ -57,25 +53,24 @@ def local_rows(
     columns: Sequence[str] | None = None,
     rows_max: int = DRIVER_ROWS_MAX,
 ) -> pa.Table:
-    """The rows of files that have a key of any set, with where each is stored; by this process.
+    """Read the rows of files that have a key of any set, with their locations, without Spark.
 
     Args:
-        keys: without one, all rows are wanted. columns: with the keys'; None for all.
-        rows_max: more are not few.
+        keys: empty for all rows. columns: with the keys'; None for all. rows_max: the bound.
 
     Raises:
-        OnlySpark: they are on no local disk, or of a kind that only Spark reads.
-        TooMany: they are not few.
+        OnlySpark: they are not on a local disk, or of a kind that only Spark reads.
+        TooMany: there are more.
     """
     with translate_spark_errors():
-        looked = [
+        wanted = [
             LocalFile(file.path, path, table.vectors.deleted_rows(file))
             for path, file in zip(_local_paths(table, files, version), files, strict=True)
         ]
-    return _search(table, version, looked, columns, keys, rows_max)
+    return _search(table, version, wanted, columns, keys, rows_max)
 
 
-def local_rows_moved(
+def move_local_rows(
     table: DeltaTable,
     rows: pa.Table,
     was: Mapping[str, DataFile],
@@ -85,13 +80,11 @@ def local_rows_moved(
     columns: Sequence[str],
     rows_max: int,
 ) -> pa.Table:
-    """The rows of files that have a key of any set, from those of other files, mostly the same.
-
-    Only where these differ is looked.
+    """Derive the rows of files from those of other, mostly equal files; reads only differences.
 
     Args:
-        rows: what :func:`local_rows` gave of the same keys and columns.
-        was, now: files by path; of one that is in both, maybe other rows are deleted.
+        rows: the result of :func:`local_rows` for the same keys and columns.
+        was, now: files by path; a file in both may have other rows deleted.
 
     Raises:
         OnlySpark, TooMany: as :func:`local_rows`.
@@ -100,35 +93,32 @@ def local_rows_moved(
     paths = _local_paths(table, list(now.values()), version)
     with translate_spark_errors():
         left = {name: deleted(file) for name, file in now.items() if name in was}
-        looked = []
+        wanted = []
         for path, (name, file) in zip(paths, now.items(), strict=True):
             if name not in was:
-                looked.append(LocalFile(name, path, deleted(file)))
-            elif back := deleted(was[name]) - left[name]:
-                looked.append(LocalFile(name, path, BitMap64(), only=back))
-    stayed = not_deleted(rows, (FILE_COLUMN, ROW_COLUMN), left)
-    return pa.concat_tables([stayed, _search(table, version, looked, columns, keys, rows_max)])
+                wanted.append(LocalFile(name, path, deleted(file)))
+            elif restored := deleted(was[name]) - left[name]:
+                wanted.append(LocalFile(name, path, BitMap64(), only=restored))
+    stayed = drop_deleted(rows, (FILE_COLUMN, ROW_COLUMN), left)
+    return pa.concat_tables([stayed, _search(table, version, wanted, columns, keys, rows_max)])
 
 
 def local_change(
     table: DeltaTable, before: int, after: int, columns: Sequence[str], rows_max: int
 ) -> tuple[pa.Table, pa.Table]:
-    """The rows that are only in one of two versions of a table: in the later, in the earlier one.
+    """The rows that are only in the later, and only in the earlier of two versions of a table.
 
-    With where each is stored.
-
-    A row that a file lost and another one got is among both.
+    With their locations. A row that moved from one file to another is in both.
 
     Args:
-        before: -1 for an empty table; files are read alike at both.
-        rows_max: more in either are not few.
+        before: -1 for an empty table; files are read alike at both. rows_max: of each result.
 
     Raises:
         OnlySpark, TooMany: as :func:`local_rows`.
     """
     old = table.files(before) if before >= 0 else {}
     new = table.files(after)
-    differ = [p for p in old.keys() | new.keys() if _key(old.get(p)) != _key(new.get(p))]
+    differ = [*(select_changed(old, new) | select_changed(new, old))]
     whole = [(old.get(p) or new[p]).rows_count for p in differ if not (p in old and p in new)]
     if sum(count or 0 for count in whole) > 2 * rows_max:
         raise TooMany
@@ -154,10 +144,6 @@ def local_change(
     )
 
 
-def _key(file: DataFile | None) -> str | None:
-    return None if file is None else file.vector_id
-
-
 def _local_paths(table: DeltaTable, files: Sequence[DataFile], version: int) -> list[Path]:
     paths = table.local_paths(files, version)
     if paths is None:
@@ -170,8 +156,8 @@ def _search(
     version: int,
     files: Sequence[LocalFile],
     columns: Sequence[str] | None,
-    keys: Sequence[KeySet] = (),
-    rows_max: int = DRIVER_ROWS_MAX,
+    keys: Sequence[KeySet],
+    rows_max: int,
 ) -> pa.Table:
     schema = table.schema_at(version)
     if columns is not None:
@@ -188,13 +174,13 @@ def _search(
     )
 
 
-def deleted_among(
+def find_deleted(
     table: DeltaTable, version: int, places: Mapping[str, Sequence[int]]
 ) -> dict[str, BitMap64]:
-    """Which of some rows count as deleted at a version.
+    """Those of some rows that are deleted at a version.
 
     Args:
-        places: full path of a file, as ``_metadata.file_path`` gives it, to row numbers.
+        places: row numbers by full path, as in ``_metadata.file_path``.
     """
     by_name = files_by_name(table, version)
     found = {}

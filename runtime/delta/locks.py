@@ -1,11 +1,11 @@
 """Cross-process locks for commits on a local disk.
 
 Delta's log stores for local disks check that a version is free and then rename: two processes
-can both win a version, and one commit is lost. So every commit of ours to a table on a local
-disk holds a lock file beside the table's log, where every warehouse finds it. Object stores and
-HDFS have atomic puts or renames and need no lock; there Delta's documented rules apply.
+can both win a version, and one commit is lost. So every commit of ours to a table on a local disk
+holds a lock file in the table's log folder, shared by all warehouses. Object stores and HDFS have
+atomic puts or renames and need no lock; there Delta's documented rules apply.
 
-A lock is freed by the operating system when its process dies, however it dies.
+The operating system frees a lock when its process dies.
 """
 
 import threading
@@ -37,9 +37,7 @@ def commit_lock(location: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def folder_lock(location: str) -> Iterator[None]:
-    """Hold the lock of a folder, which is made if it is not there; a no-op as above.
-
-    A thread that holds it already goes on.
+    """Hold the lock of a folder, created if missing; re-entrant, and a no-op as above.
 
     Raises:
         STORAGE_ERROR: the folder or its lock file cannot be written.

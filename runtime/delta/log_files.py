@@ -1,8 +1,4 @@
-"""The files in the log folder of a Delta table: commits and version checksums, parsed.
-
-Part of the adapter to Delta (:mod:`ctsql.runtime.delta.table`): nothing else touches Delta's
-classes.
-"""
+"""The files in the log folder of a Delta table: commits and version checksums, parsed."""
 
 import re
 from typing import Any
@@ -20,11 +16,7 @@ class LogFiles:
     """The log of one table, read file by file through Delta's own log store."""
 
     def __init__(self, gateway: JvmObjects, log: Any, location: str) -> None:
-        """Nothing is read yet.
-
-        Args:
-            log: Delta's own handle. location: the table's, for errors.
-        """
+        """Args: log: Delta's own handle. location: the table's, for errors."""
         self._gateway = gateway
         self._log = log
         self._location = location
@@ -37,7 +29,7 @@ class LogFiles:
         self._asked: tuple[int, Any] = (-1, None)
 
     def _commit_path(self, version: int) -> Any:
-        """The next version is asked for again and again."""
+        """The path of a commit file; the last one is cached, since polling repeats it."""
         known, path = self._asked
         if known != version:
             path = self._names.unsafeDeltaFile(self._folder, version)
@@ -45,12 +37,12 @@ class LogFiles:
         return path
 
     def has(self, version: int) -> bool:
-        """Is this version committed? One look at the store, whatever the length of the log."""
+        """Whether this version is committed; one request to the store."""
         with translate_spark_errors():
             return bool(self._fs.exists(self._commit_path(version)))
 
     def mark(self, version: int) -> object:
-        """What tells the file of a commit from another of its name; None where there is none."""
+        """Identifies the file of a commit among those of its name; None if there is no file."""
         path = self._commit_path(version)
         with translate_spark_errors():
             if not self._fs.exists(path):
@@ -59,7 +51,7 @@ class LogFiles:
             return int(status.getModificationTime()), int(status.getLen())
 
     def remembers(self, version: int) -> bool:
-        """Is a commit in memory, so that it need not be read?"""
+        """Whether a commit is cached."""
         return version in self._commits
 
     def commit_at(self, version: int) -> Commit:
@@ -93,22 +85,22 @@ class LogFiles:
             self._commits[version] = found
         return found
 
-    def checksum(self, version: int) -> dict[str, Any] | None:
-        """The version checksum file's contents, or None when there is none (yet)."""
+    def checksum(self, version: int) -> dict[str, Any]:
+        """The contents of :func:`parse_checksum` for a version; empty without a readable file."""
         path = self._names.checksumFile(self._folder, version)
         try:
             with translate_spark_errors():
                 if not self._fs.exists(path):
-                    return None
+                    return {}
                 text = self._read(path)
             return parse_checksum(text)
         except (CtsqlError, ValueError, KeyError, TypeError) as problem:
             if isinstance(problem, CtsqlError) and problem.condition != "STORED_DATA_INVALID":
                 raise
-            return None  # it only saves work: damaged is as good as not there, as for Delta
+            return {}  # it only saves work, so a damaged one is ignored, as Delta does
 
     def check_last(self) -> None:
-        """Say so if it is the last commit's file that keeps Delta from reading the table."""
+        """Raise STORED_DATA_INVALID if the last commit's file is damaged."""
         with translate_spark_errors():
             if not self._fs.exists(self._folder):
                 return

@@ -1,4 +1,4 @@
-"""Watches Delta logs for new versions. It asks for one file of each log: no scan, no Spark job."""
+"""Watches Delta logs for new versions, by polling for one file of each log."""
 
 from collections.abc import Iterable
 
@@ -6,13 +6,13 @@ from ctsql.runtime.delta.table import DeltaTable
 
 
 class LogWatch:
-    """The newest version of each table that was taken into account."""
+    """The newest noted version of each table."""
 
     def __init__(self) -> None:
         self._seen: dict[str, int] = {}
 
     def note(self, table: DeltaTable, version: int) -> None:
-        """Everything up to a version of a table was taken into account."""
+        """Note that a table was read up to a version."""
         self._seen[table.location] = version
 
     def has_new_version(self, tables: Iterable[DeltaTable]) -> bool:

@@ -1,20 +1,20 @@
-"""Tables whose new commits stay in memory: what a read-only connection writes to.
+"""Tables whose new commits stay in memory, for read-only connections.
 
     stored commits 0 .. n (on disk, pinned)  |  commits n + 1 .. m (in memory only)
 
-Why this way: a read-only connection must compute what a writing one would, Ts for commits that
-have none yet, runs of tasks, views. Were that other code, it could give other rows. So the same
-timeline and the same sinks run, on tables that keep their commits here; nothing else differs.
+A read-only connection computes what a writing one would: Ts for commits that have none yet, runs
+of tasks, views. To give the same rows, the same timeline and the same sinks run; only their tables
+keep commits in memory.
 
 M1: nothing is written into any folder of the warehouse. (tests/spark/engine/test_read_only.py)
-M2: the stored part is pinned when the table is opened: what others commit later is not seen.
-    :meth:`ReadOnlyGateway.is_stale` says so, and the engine then starts again from what is stored.
-M3: what is inserted is computed once and kept by Spark, in memory or on its own local disks; rows
-    deleted are kept as file and row number on the driver, eight bytes each, as for a commit.
+M2: the stored part is pinned when the table is opened; later commits are not seen. When
+    :meth:`ReadOnlyGateway.is_stale` reports them, the engine starts again from what is stored.
+M3: inserted rows are computed once and persisted by Spark, in memory or on its local disks;
+    deleted rows are kept as file and row number in the driver, eight bytes each, as for a commit.
 
-Limits: the rows are lost when an executor is; the read then fails and the next one computes them
-anew. A NOT NULL column is checked here, as Delta does when it writes; its CHECK constraints are
-not, since no output has any.
+Limits: the rows are lost with an executor; the read then fails and the next one computes them
+again. NOT NULL columns are checked here, as Delta does on write; CHECK constraints are not, since
+no output has any.
 """
 
 import uuid
@@ -43,7 +43,7 @@ from ctsql.runtime.rows.row_set import RowSet, row_set
 from ctsql.runtime.spark.errors import translate_spark_errors
 
 FILES_KEPT_MAX = 16
-"""More parts than this are put together into one, so that plans stay small."""
+"""More parts than this are combined into one, so that plans stay small."""
 
 Places = Mapping[str, "array[int]"]
 Opened = dict[str, "MemoryTable"]
@@ -51,7 +51,7 @@ Opened = dict[str, "MemoryTable"]
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Rows staged in memory: located like stored ones, computed, so many."""
+    """Rows staged in memory: computed, counted, and located like stored ones."""
 
     name: str
     rows: DataFrame
@@ -60,7 +60,11 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One commit in memory, and what the table holds after it beside the stored rows."""
+    """One commit in memory, and the table's rows after it beside the stored ones.
+
+    Attributes:
+        inserted, deleted: by this commit. parts, victims: by all commits in memory up to it.
+    """
 
     commit: Commit
     inserted: tuple[Kept, ...]
@@ -73,8 +77,10 @@ class Step:
 class ReadOnlyGateway(Gateway):
     """Outputs and the timeline are tables in memory; every other table cannot be written."""
 
+    read_only = True
+
     def __init__(self, session: SparkSession) -> None:
-        super().__init__(session, read_only=True)
+        super().__init__(session)
         self._opened: dict[str, MemoryTable] = {}
 
     def output_table(self, location: str) -> "MemoryTable":
@@ -85,16 +91,16 @@ class ReadOnlyGateway(Gateway):
         return found
 
     def forget(self, location: str) -> None:
-        """Drop what is cached about a table, after it was deleted."""
+        """Drop the caches of a table, after it was deleted."""
         self._opened.pop(location, None)
         super().forget(location)
 
     def is_stale(self) -> bool:
-        """Has anybody committed to a table that is pinned here?"""
+        """Whether a pinned table has a newer stored version."""
         return any(t.stored.has(t.stored_version + 1) for t in self._opened.values())
 
     def start_again(self, opened: Opened | None = None) -> Opened:
-        """Forget all that is in memory, or go back to what was; gives what was until now."""
+        """Drop all tables in memory, or restore earlier ones; returns those until now."""
         before, self._opened = self._opened, opened if opened is not None else {}
         return before
 
@@ -115,7 +121,7 @@ class MemoryTable(DeltaTable):
     # ---- versions and commits
 
     def has(self, version: int) -> bool:
-        """Is this version committed, here or in the pinned part?"""
+        """Whether this version is committed, in memory or in the pinned part."""
         if version > self.stored_version:
             return version <= self.version()
         return super().has(version)
@@ -125,11 +131,11 @@ class MemoryTable(DeltaTable):
         return self._snapshot
 
     def check_same(self, *, near: bool = False) -> None:
-        """Look whether the log is still the one that was read."""
+        """Check that the log is still the one that was read."""
         self.stored.check_same(near=near)
 
     def version(self) -> int:
-        """The newest version, those in memory counted."""
+        """The newest version, including those in memory."""
         return self.stored_version + len(self.steps)
 
     def step(self, version: int) -> Step | None:
@@ -144,7 +150,7 @@ class MemoryTable(DeltaTable):
         return super().commit_at(version) if step is None else step.commit
 
     def transaction_version(self, app: str, snapshot: Any) -> int | None:
-        """The version of an application id, commits in memory counted."""
+        """The version of an application id, including commits in memory."""
         for step in reversed(self.steps):
             found = step.commit.transaction(app)
             if found is not None:
@@ -153,11 +159,7 @@ class MemoryTable(DeltaTable):
 
     def domains(self) -> tuple[int, dict[str, str]]:
         """The newest version and its domain metadata."""
-        known = self.log_files.checksum(self.stored_version)
-        if known is not None and known["domains"] is not None:
-            found = dict(known["domains"])
-        else:
-            found = domains_of(self._snapshot)
+        found = domains_of(self, self._snapshot)
         for step in self.steps:
             for name, configuration in step.commit.domains:
                 found.pop(name, None)
@@ -175,7 +177,7 @@ class MemoryTable(DeltaTable):
         return {**super().files(self.stored_version), **{p.name: None for p in step.parts}}
 
     def rows_count(self, version: int) -> int | None:
-        """The number of rows at a version, if it is known."""
+        """The number of rows at a version; None if unknown."""
         step = self.step(version)
         return super().rows_count(version) if step is None else step.rows_count
 
@@ -186,7 +188,7 @@ class MemoryTable(DeltaTable):
         return self.located(version).drop(FILE_COLUMN, ROW_COLUMN)
 
     def located(self, version: int) -> DataFrame:
-        """The rows at a version with where each is."""
+        """The rows at a version with their locations."""
         step = self.step(version)
         if step is None:
             return self._stored_rows(version)
@@ -194,14 +196,14 @@ class MemoryTable(DeltaTable):
         return _without(reduce(DataFrame.unionAll, parts), step.victims)
 
     def is_stored(self, version: int) -> bool:
-        """Not what commits in memory add and delete."""
+        """Whether all rows of a version are in committed files."""
         return self.step(version) is None
 
     def local_paths(self, files: Iterable[DataFile], version: int) -> None:
-        """None: here a row is told by the full path that Spark gives its file."""
+        """None: rows are located by the full paths that Spark gives files."""
 
     def metadata_at(self, version: int) -> TableMetadata:
-        """The metadata of a version; commits in memory leave it."""
+        """The metadata of a version; commits in memory do not change it."""
         return super().metadata_at(min(version, self.stored_version))
 
     def schema_at(self, version: int) -> StructType:
@@ -212,7 +214,7 @@ class MemoryTable(DeltaTable):
         return super().located(version)
 
     def added_rows(self, versions: Sequence[int], times: range | None = None) -> DataFrame:
-        """The rows that commits add which do nothing else; what is in memory is of one T each."""
+        """The rows that commits add which do nothing else; in memory each commit has one T."""
         stored = [v for v in versions if v <= self.stored_version]
         frames = [super().added_rows(stored, times)] if stored else []
         for version in versions:
@@ -252,13 +254,13 @@ class MemoryTable(DeltaTable):
         return False
 
     def discard(self, paths: Iterable[str]) -> None:
-        """Forget what was staged under these names."""
+        """Drop what was staged under these names."""
         for path in paths:
             self.staged_rows.pop(path, None)
             self.staged_places.pop(path, None)
 
     def missing(self, paths: Iterable[str]) -> list[str]:
-        """Which of these names stand for nothing that is staged."""
+        """Those of these names under which nothing is staged."""
         return [p for p in paths if p not in self.staged_rows and p not in self.staged_places]
 
     def begin(self) -> "MemoryTransaction":
@@ -280,7 +282,7 @@ class MemoryTable(DeltaTable):
         for file, numbers in made.places.items():
             victims[file] = victims.get(file, array("q")) + numbers
         parts = (*(before.parts if before is not None else ()), *made.parts)
-        parts, victims = _compacted(parts, victims)
+        parts, victims = _compact(parts, victims)
         self.steps.append(
             Step(
                 commit=Commit(
@@ -291,7 +293,6 @@ class MemoryTable(DeltaTable):
                     change_paths=(),
                     transactions=tuple(transactions.items()),
                     domains=tuple(made.domains.items()),
-                    changes_schema=False,
                     user_metadata=metadata,
                 ),
                 inserted=tuple(made.parts),
@@ -334,9 +335,11 @@ class MemoryTransaction(Transaction):
         self.domains[domain] = None if removed else configuration
 
     def stage(self, rows: RowSet | DataFrame) -> list[StagedFile]:
-        """Compute rows and keep them; nobody sees them until committed."""
+        """Compute rows and keep them, invisible until committed."""
         with translate_spark_errors():
-            made = part(declare_as(_checked(row_set(rows).frame, self.table), self.table.schema))
+            made = part(
+                declare_as(_check_not_null(row_set(rows).frame, self.table), self.table.schema)
+            )
         if not made.rows_count:
             return []
         self.table.staged_rows[made.name] = made
@@ -347,7 +350,7 @@ class MemoryTransaction(Transaction):
         self.parts += [self.table.staged_rows[file.path] for file in staged]
 
     def stage_deletes(self, victims: Iterable[tuple[str, Collection[int]]]) -> list[StagedDelete]:
-        """Write down rows of the version read to delete."""
+        """Stage the deletion of rows of the version read."""
         staged = []
         for file, rows in victims:
             numbers = array("q", rows)
@@ -365,7 +368,7 @@ class MemoryTransaction(Transaction):
         return staged
 
     def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
-        """Add staged deletions; nobody else moves rows here, so they are where they were."""
+        """Add staged deletions; no other writer moves rows here."""
         used = set()
         for one in staged:
             assert one.vector_file is not None  # stage_deletes names each
@@ -402,10 +405,10 @@ def _places(session: SparkSession, places: Places) -> DataFrame:
     return session.createDataFrame(table)
 
 
-def _compacted(
+def _compact(
     parts: tuple[Kept, ...], victims: dict[str, "array[int]"]
 ) -> tuple[tuple[Kept, ...], dict[str, "array[int]"]]:
-    """One part instead of many, and the places within them forgotten."""
+    """Combine many parts into one, without their deleted rows."""
     if len(parts) <= FILES_KEPT_MAX:
         return parts, victims
     names = {p.name for p in parts}
@@ -416,7 +419,7 @@ def _compacted(
 
 
 def part(rows: DataFrame) -> Kept:
-    """Rows, computed now, and located under a name of their own."""
+    """Compute rows, located in a file of their own name."""
     name = f"memory:{uuid.uuid4().hex}"
     kept = (
         rows.withColumn(FILE_COLUMN, F.lit(name))
@@ -426,8 +429,8 @@ def part(rows: DataFrame) -> Kept:
     return Kept(name, kept, kept.count())
 
 
-def _checked(rows: DataFrame, table: MemoryTable) -> DataFrame:
-    """The rows, with an error where a NOT NULL column of the table holds NULL."""
+def _check_not_null(rows: DataFrame, table: MemoryTable) -> DataFrame:
+    """Make rows raise if a NOT NULL column of the table is NULL."""
     for column in table.frame_of(()).schema.fields:
         if column.nullable:
             continue

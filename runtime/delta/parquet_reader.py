@@ -1,13 +1,11 @@
-"""Reads few rows of Parquet files on a local disk, without Spark: all, or those with a key.
+"""Reads few rows of Parquet files on a local disk without Spark: all, or those with a key.
 
-A table on a local disk is read by the machine that the driver runs on, and what is asked for is a
-thousand rows, of millions or in a new file. Arrow reads the columns of the keys first, of the row
-groups whose statistics allow a key, and the others only of row groups where one is found. A row
-group is read by each core, in batches, so that what is held is bounded by what is found.
+Meant for a thousand rows, among millions or in a new file. Arrow reads the key columns first, of
+the row groups whose statistics allow a key, and the other columns only of row groups with a match.
+Each core reads a row group, in batches, so memory is bounded by the matching rows.
 
-Only for columns whose values Arrow gives as Spark would: no nested ones, and no dates or instants
-that an old calendar wrote. A file's own types are those of its Arrow schema. A value is brought to
-the table's type by Arrow, which refuses to lose any of it.
+Only for columns whose values Arrow reads as Spark does: no nested ones, and no dates or instants
+of an old calendar. Arrow casts a file's values to the table's types and refuses lossy casts.
 """
 
 import os
@@ -31,9 +29,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from ctsql.runtime.delta.file_ranges import meets
 
 BATCH_ROWS = 1 << 16
-"""Rows that are read at a time, and after which it is looked whether there are too many."""
+"""Rows that are read at a time; the bounds are checked after each batch."""
 BATCH_BYTES = 32 * 1024 * 1024
-"""Bytes that they take, as the file says; a text that it holds once may be there often."""
+"""Their bytes by the file's statistics; dictionary-encoded texts may take more."""
 _SPARK_VERSION = b"org.apache.spark.version"
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
@@ -43,11 +41,11 @@ _Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """A file to look into.
+    """A file to read.
 
     Attributes:
-        name: what is told of the rows found in it. deleted: rows that are not to be found.
-        only: the numbers of the rows among which is looked; None for all.
+        name: the location reported for its rows. deleted: the numbers of rows to skip.
+        only: the numbers of rows to read; None for all.
     """
 
     name: str
@@ -58,11 +56,11 @@ class LocalFile:
 
 @dataclass(frozen=True, slots=True)
 class KeySet:
-    """Keys, of which a row that is looked for has one.
+    """Keys; a wanted row has one of them.
 
     Attributes:
-        columns: column to its value in each key; neither fractions nor instants.
-        nulls_equal: does NULL equal NULL? Otherwise a key with one is not found.
+        columns: the values of each column, one per key; neither fractions nor instants.
+        nulls_equal: whether NULL equals NULL; otherwise a key with NULL matches nothing.
     """
 
     columns: Mapping[str, Sequence[Any] | pa.ChunkedArray]
@@ -70,15 +68,15 @@ class KeySet:
 
 
 class OnlySpark(Exception):
-    """The files hold something that only Spark reads as Spark does, or are damaged."""
+    """The files are damaged, or have values that Arrow reads otherwise than Spark."""
 
 
 class TooMany(Exception):
-    """There are more of the rows that are wanted than may be given."""
+    """There are more wanted rows or bytes than the bound."""
 
 
 def has_old_calendar(metadata: Mapping[bytes, bytes]) -> bool:
-    """May dates and instants before 1900 be those of the Julian calendar?
+    """Whether dates and instants before 1900 may be those of the Julian calendar.
 
     >>> has_old_calendar({b"org.apache.spark.version": b"2.4.8"})
     True
@@ -96,12 +94,12 @@ def find(
     rows_max: int,
     bytes_max: int,
 ) -> pa.Table:
-    """The rows whose columns equal those of a key of any set; without a set, all rows.
+    """Read the rows that have a key of any set; without a set, all rows.
 
     Args:
         schema: of the rows, with the keys' columns; see :func:`is_flat`.
-        places: two more columns, for the name of a row's file and its number there.
-        rows_max, bytes_max: how much is given at most.
+        places: the names of two more columns, for a row's file and its number there.
+        rows_max, bytes_max: the bounds of the result.
 
     Raises:
         OnlySpark, TooMany.
@@ -110,34 +108,30 @@ def find(
         search = _Search(to_arrow_schema(schema, timezone="UTC"), keys, places, rows_max, bytes_max)
         groups = [group for file in files for group in search.groups(file)]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            looking = [pool.submit(search.rows, group) for group in groups]
+            futures = [pool.submit(search.rows, group) for group in groups]
             try:
-                parts = [part.result() for part in looking]
+                parts = [future.result() for future in futures]
             finally:
-                pool.shutdown(cancel_futures=True)  # nothing more is read after an error
+                pool.shutdown(cancel_futures=True)  # stop reading after an error
     except (OSError, pa.ArrowException) as problem:
         raise OnlySpark(str(problem)) from problem
     return pa.concat_tables([search.located.empty_table(), *parts])
 
 
 def having(rows: pa.Table, schema: T.StructType, keys: KeySet) -> pa.Table:
-    """The rows of a table that have a key of a set.
-
-    Args:
-        schema: of the rows.
-    """
+    """The rows, with their schema, that have a key of a set."""
     wanted = _Keys(keys, to_arrow_schema(schema, timezone="UTC"))
     return rows.take(pa.array(wanted.numbers([rows.column(name) for name in wanted.names])))
 
 
-def not_deleted(
+def drop_deleted(
     rows: pa.Table, places: tuple[str, str], deleted: Mapping[str, BitMap64]
 ) -> pa.Table:
-    """The rows that are in some files and not deleted there.
+    """Keep the rows that are in some files and not deleted there.
 
     Args:
-        places: the columns with the name of a row's file, and its number there.
-        deleted: of each of the files, by name.
+        places: the columns with a row's file and its number there.
+        deleted: the deleted rows of each of the files, by name.
     """
     file, number = places
     coded = rows.column(file).combine_chunks().dictionary_encode()
@@ -157,10 +151,10 @@ def _are_among(numbers: _Numbers, rows: BitMap64) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """What a file says of itself.
+    """The footer and schema of a file.
 
     Attributes:
-        places: where row groups have the columns that are not nested, by name.
+        places: the indexes in row groups of the columns that are not nested, by name.
     """
 
     footer: pq.FileMetaData
@@ -170,7 +164,7 @@ class _Layout:
 
 @lru_cache(maxsize=5_000)
 def _layout(path: Path) -> _Layout:
-    """Of a file that never changes."""
+    """Read and cache the layout; data files never change."""
     footer = pq.read_metadata(path)
     schema = footer.schema.to_arrow_schema().remove_metadata()
     paths = [footer.schema.column(i).path for i in range(footer.num_columns)]
@@ -179,11 +173,11 @@ def _layout(path: Path) -> _Layout:
 
 
 class _Keys:
-    """The keys of a set, as rows are asked for them.
+    """The keys of a set, encoded for comparison column by column.
 
-    A value is told by its number among the different ones of its column, and the first columns of
-    a key by the number of these among the different ones of all keys: so rows are compared a
-    column at a time, whatever the types, and NULL is a value like others.
+    The code of a value is its index among the distinct values of its column; the code of a key's
+    first n columns is the index among the distinct combinations in all keys. So types do not
+    matter, and NULL is a value like others.
     """
 
     def __init__(self, keys: KeySet, schema: pa.Schema) -> None:
@@ -205,12 +199,12 @@ class _Keys:
         self._endings = _endings(self._values[0])
         codes = pc.index_in(columns[0], value_set=self._values[0])
         for column, values in zip(columns[1:], self._values[1:], strict=True):
-            codes = _joined(codes, column, values)
+            codes = _join(codes, column, values)
             self._heads.append(codes.unique())
             codes = pc.index_in(codes, value_set=self._heads[-1])
 
     def are_in(self, layout: pa.Schema) -> bool:
-        """Has a file all columns of the keys? One without a column has NULL there."""
+        """Whether a file has all columns of the keys; a missing column is NULL."""
         if set(layout.names).issuperset(self.names):
             return True
         if self._has_null:
@@ -218,18 +212,20 @@ class _Keys:
         return False
 
     def may_be_in(self, group: pq.RowGroupMetaData, layout: _Layout) -> bool:
-        """May a row group hold a key, by its statistics?"""
+        """Whether a row group may hold a key, by its statistics."""
         for name, values in self._sorted.items():
             place = layout.places.get(name)
-            told = None if place is None else group.column(place).statistics
-            if told is None or not told.has_min_max or not _has_raw(layout.schema.field(name).type):
+            bounds = None if place is None else group.column(place).statistics
+            if bounds is None or not bounds.has_min_max:
                 continue
-            if not meets(values, told.min_raw, told.max_raw):
+            if not _has_raw(layout.schema.field(name).type):
+                continue
+            if not meets(values, bounds.min_raw, bounds.max_raw):
                 return False
         return True
 
     def numbers(self, columns: Sequence[pa.Array | pa.ChunkedArray]) -> _Numbers:
-        """The numbers of the rows that have a key, by their values in the keys' columns."""
+        """The numbers of the rows that have a key, given their values in the keys' columns."""
         first = columns[0]
         maybe = None
         if self._endings is not None and not first.null_count:
@@ -238,14 +234,14 @@ class _Keys:
         codes = pc.index_in(first, value_set=self._values[0])
         numbers = _valid(codes) if maybe is None else maybe[_valid(codes)]
         for column, values, heads in zip(columns[1:], self._values[1:], self._heads, strict=True):
-            codes = _joined(codes.drop_null(), column.take(pa.array(numbers)), values)
+            codes = _join(codes.drop_null(), column.take(pa.array(numbers)), values)
             codes = pc.index_in(codes, value_set=heads)
             numbers = numbers[_valid(codes)]
         return numbers
 
 
 def _endings(values: pa.Array) -> npt.NDArray[np.bool_] | None:
-    """Which last bits whole numbers have: most others are told by these, in a fifth of the time."""
+    """The set of low bits of integer keys: rejects most rows in a fifth of the time."""
     if values.null_count or values.type not in (pa.int32(), pa.int64()):
         return None
     found = np.zeros(_ENDING + 1, bool)
@@ -253,8 +249,8 @@ def _endings(values: pa.Array) -> npt.NDArray[np.bool_] | None:
     return found
 
 
-def _joined(codes: pa.Array, column: pa.Array, values: pa.Array) -> pa.Array:
-    """A number for what stands in some columns and in one more; NULL where that is in no key."""
+def _join(codes: pa.Array, column: pa.Array, values: pa.Array) -> pa.Array:
+    """Extend the codes of some columns by one more; NULL if its value is in no key."""
     wide = pc.multiply(codes.cast(pa.int64()), len(values))
     return pc.add(wide, pc.index_in(column, value_set=values).cast(pa.int64()))
 
@@ -264,7 +260,7 @@ def _valid(codes: pa.Array | pa.ChunkedArray) -> _Numbers:
 
 
 def _has_raw(kind: pa.DataType) -> bool:
-    """Are values ordered as the numbers, or the bytes, that a file's statistics have of them?"""
+    """Whether values are ordered like the raw numbers or bytes of a file's statistics."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
@@ -272,21 +268,21 @@ def _has_raw(kind: pa.DataType) -> bool:
 
 
 def _raw(values: pa.Array) -> list[Any] | None:
-    """Values as statistics have them, sorted; None where these say nothing."""
+    """The values as raw statistics, sorted; None if these are not usable."""
     if not _has_raw(values.type):
         return None
     if pa.types.is_date32(values.type):
         values = values.cast(pa.int32())
-    told = values.cast(pa.binary()) if pa.types.is_string(values.type) else values
-    return sorted(told.to_pylist())
+    raw = values.cast(pa.binary()) if pa.types.is_string(values.type) else values
+    return sorted(raw.to_pylist())
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """A row group that may hold a row that is wanted.
+    """A row group that may hold a wanted row.
 
     Attributes:
-        first: the number of its first row in the file. batch_rows: how many are read at a time.
+        first: the number of its first row in the file. batch_rows: the rows to read at a time.
     """
 
     file: LocalFile
@@ -297,7 +293,7 @@ class _Group:
     batch_rows: int
 
     def numbers(self) -> _Numbers:
-        """The numbers, in the group, of the rows among which is looked."""
+        """The numbers, in the group, of the rows to read."""
         if self.file.only is None:
             return np.arange(self.rows_count)
         within = self.file.only & BitMap64(range(self.first, self.first + self.rows_count))
@@ -308,7 +304,7 @@ class _Group:
 
 
 class _Search:
-    """What is looked for, and how much more may be found."""
+    """The wanted rows, and how much of the bounds is left."""
 
     def __init__(
         self,
@@ -326,31 +322,31 @@ class _Search:
         self._lock = Lock()
 
     def groups(self, file: LocalFile) -> Iterator[_Group]:
-        """The row groups of a file that may hold a row that is wanted."""
+        """The row groups of a file that may hold a wanted row."""
         layout = _layout(file.path)
         if has_old_calendar(layout.footer.metadata or {}):
             raise OnlySpark(f"{file.path} holds dates of another calendar")
         sets = self._sets(layout)
         first = 0
         for number in range(layout.footer.num_row_groups):
-            told = layout.footer.row_group(number)
-            count = told.num_rows
+            metadata = layout.footer.row_group(number)
+            count = metadata.num_rows
             among = (
                 count if file.only is None else file.only.range_cardinality(first, first + count)
             )
-            may_hold = not self._keys or any(one.may_be_in(told, layout) for one in sets)
+            may_hold = not self._keys or any(one.may_be_in(metadata, layout) for one in sets)
             if among and may_hold:
-                row_bytes = 1 + told.total_byte_size // count
+                row_bytes = 1 + metadata.total_byte_size // count
                 batch_rows = max(1, min(BATCH_ROWS, BATCH_BYTES // row_bytes))
                 yield _Group(file, layout, number, first, count, batch_rows)
             first += count
 
     def _sets(self, layout: _Layout) -> list[_Keys]:
-        """The sets of which a file may hold a key."""
+        """The sets whose columns a file has."""
         return [one for one in self._keys if one.are_in(layout.schema)]
 
     def rows(self, group: _Group) -> pa.Table:
-        """The rows of a group that are wanted, as the table has them."""
+        """The wanted rows of a group, in the table's types."""
         there = [f.name for f in self.schema if f.name in group.layout.schema.names]
         with pq.ParquetFile(
             group.file.path, metadata=group.layout.footer, coerce_int96_timestamp_unit="us"
@@ -398,7 +394,7 @@ class _Search:
     def _read(
         self, stored: pq.ParquetFile, group: _Group, names: list[str], numbers: _Numbers
     ) -> Iterator[tuple[_Numbers, pa.RecordBatch]]:
-        """Some columns of rows with some numbers, as the table has them, some rows at a time."""
+        """Read some columns of the rows with some numbers, in the table's types, in batches."""
         schema = pa.schema([self.schema.field(name) for name in names])
         begun = done = 0
         for batch in stored.iter_batches(
@@ -409,7 +405,7 @@ class _Search:
             here = numbers[done:until]
             if len(here):
                 rows = batch if len(here) == len(batch) else batch.take(pa.array(here - begun))
-                values = (_as_declared(rows.column(f.name), f.type) for f in schema)
+                values = (_declare(rows.column(f.name), f.type) for f in schema)
                 yield here, pa.record_batch(list(values), schema)
             begun, done = end, until
             if done == len(numbers):
@@ -428,15 +424,15 @@ def _columns(parts: Sequence[pa.RecordBatch]) -> dict[str, pa.ChunkedArray]:
     return dict(zip(rows.schema.names, rows.columns, strict=True))
 
 
-def _as_declared(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """A column's values as the table has them."""
+def _declare(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Cast a column's values to the table's type."""
     kind = values.type
     if kind == wanted:
         return values
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(wanted):
-        # As a number, whose zone is nobody's matter.
+        # By way of integers, which have no zone.
         return values.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).cast(wanted)
     if not any(both(kind) and both(wanted) for both in _ALIKE):
         raise OnlySpark(f"a column of {kind} as {wanted}")
@@ -448,7 +444,7 @@ _ALIKE = (
     pa.types.is_date, lambda t: pa.types.is_string(t) or pa.types.is_large_string(t),
     lambda t: pa.types.is_binary(t) or pa.types.is_large_binary(t),
 )  # fmt: skip
-"""Kinds of types within which Arrow casts, or refuses to lose digits."""
+"""Kinds of types within which Arrow casts, and raises rather than lose digits."""
 
 
 def _array(values: Sequence[Any] | pa.ChunkedArray, data_type: pa.DataType) -> Any:

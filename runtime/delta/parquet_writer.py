@@ -1,8 +1,8 @@
 """Writes few rows into a file of a Delta table on a local disk, without Spark.
 
-A Spark job that writes ten rows takes a tenth of a second. What is written here is what Delta
-would write into a table that asks for no more than its columns: a Parquet file and the ``add``
-action that describes it. Any table that asks for more (see :func:`is_plain`) is left to Delta.
+A Spark job that writes ten rows takes a tenth of a second. For a plain table
+(:func:`is_plain`) this writes what Delta would: a Parquet file, and the ``add`` action that
+describes it. All other tables are left to Delta.
 
 Source: the Delta protocol, "Data Files", "Add File and Remove File", "Per-file Statistics".
 """
@@ -24,8 +24,8 @@ from ctsql.runtime.log.batches import StagedFile
 from ctsql.runtime.rows.types import has_written_bounds, is_flat
 
 TEXT_MAX = 32
-"""Longer texts are not told as a column's least or greatest value."""
-_STATISTICS_MAX = 32  # columns that Delta keeps statistics of, unless it is told otherwise
+"""Longer texts are no bounds in statistics."""
+_STATISTICS_MAX = 32  # columns with statistics, Delta's default
 _SPARK = "org.apache.spark.version"
 _PLAIN_OPTIONS = (
     "delta.checkpoint", "delta.deletedFileRetentionDuration", "delta.enableChangeDataFeed",
@@ -34,14 +34,13 @@ _PLAIN_OPTIONS = (
     "delta.minWriterVersion", "delta.autoOptimize", "delta.appendOnly",
     "delta.isolationLevel", "delta.enableExpiredLogCleanup",
 )  # fmt: skip
-"""Beginnings of the properties of a table that say nothing of how its files are to be written."""
+"""Prefixes of the table properties that do not affect how files are written."""
 
 
 def is_plain(metadata: Mapping[str, Any], schema: T.StructType) -> bool:
-    """Is a table's file just rows of these columns? By its ``metaData`` action.
+    """Whether the files of a table are just rows of these columns, by its ``metaData`` action.
 
-    Not where it has partitions, constraints, computed columns, other names for its columns, or a
-    property that is not known here.
+    Not with partitions, constraints, computed columns, column mapping, or an unknown property.
     """
     if metadata.get("partitionColumns"):
         return False
@@ -55,18 +54,18 @@ def is_plain(metadata: Mapping[str, Any], schema: T.StructType) -> bool:
 
 
 def write(rows: pa.Table, schema: T.StructType, folder: Path, spark: str) -> StagedFile | None:
-    """Write rows into a new file of a table's folder; None for columns that Spark has to write.
+    """Write rows into a new file of a table's folder; None if Spark has to write the types.
 
     Args:
-        spark: the version of Spark whose calendar the dates and instants are of.
+        spark: the version of Spark, which defines the calendar of dates and instants.
     """
     if not is_flat(schema):
         return None
     name = f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
-    told = to_arrow_schema(schema, timezone="UTC").with_metadata({_SPARK: spark})
+    arrow = to_arrow_schema(schema, timezone="UTC").with_metadata({_SPARK: spark})
     path = folder / name
     pq.write_table(
-        rows.cast(told), path, compression="snappy", store_schema=False, use_dictionary=False
+        rows.cast(arrow), path, compression="snappy", store_schema=False, use_dictionary=False
     )
     add = {
         "path": name,
@@ -80,7 +79,7 @@ def write(rows: pa.Table, schema: T.StructType, folder: Path, spark: str) -> Sta
 
 
 def statistics(rows: pa.Table, schema: T.StructType) -> dict[str, Any]:
-    """What Delta is told of a file's values: bounds of whole numbers, dates and short texts."""
+    """The statistics of a file: bounds of integers, dates and short texts."""
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, int] = {}
@@ -100,9 +99,9 @@ def statistics(rows: pa.Table, schema: T.StructType) -> dict[str, Any]:
 
 
 def _bounds(values: pa.ChunkedArray) -> Sequence[Any]:
-    """The least and the greatest value; nothing where there is none, or where one is long.
+    """The minimum and the maximum; empty without values, or if one is a long text.
 
-    Nor where Python has no such value: a date of another year than 1 to 9999, a text not in UTF-8.
+    Also empty if Python cannot represent them: years outside 1 to 9999, texts not in UTF-8.
     """
     ends = pc.min_max(values.cast(pa.binary()) if pa.types.is_string(values.type) else values)
     try:

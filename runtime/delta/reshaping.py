@@ -1,7 +1,6 @@
-"""Rows of an earlier version under the columns of a later one.
+"""Converts rows of an earlier version to the columns of a later one.
 
-What the columns have to do with each other is said by :mod:`ctsql.runtime.log.table_metadata`; here
-their values are brought over. A column that was not there is NULL in all rows.
+:mod:`ctsql.runtime.log.table_metadata` defines which columns correspond. A new column is NULL.
 """
 
 from pyspark.sql import Column, DataFrame, functions as F, types as T
@@ -10,23 +9,23 @@ from ctsql.catalog.names import backtick, fold
 from ctsql.runtime.log.table_metadata import TableMetadata, fits
 
 
-def aligned(
+def align(
     rows: DataFrame, old: TableMetadata, new: TableMetadata, schema: T.StructType
 ) -> DataFrame:
-    """Rows under the columns of a later version.
+    """Convert rows to the columns of a later version.
 
-    Values that these cannot show are NULL: whoever asks for such a column is to be refused.
+    Values that these cannot represent are NULL; callers must refuse to read such a column.
 
     Args:
-        rows: under the columns of the earlier version. schema: the columns of the later one.
+        rows: with the columns of the earlier version. schema: the columns of the later one.
     """
     return rows.select(*(_later_column(rows, old, new, f).alias(f.name) for f in schema.fields))
 
 
-def filled(
+def fill(
     rows: DataFrame, old: TableMetadata, new: TableMetadata, schema: T.StructType
 ) -> DataFrame:
-    """Rows of a version, as it has them, with the columns of a later one that it has not."""
+    """Add to rows of a version the new columns of a later one."""
     more = [f for f in schema.fields if fold(f.name) not in old.columns]
     return rows.select("*", *(_later_column(rows, old, new, f).alias(f.name) for f in more))
 
@@ -43,7 +42,7 @@ def _later_column(
 
 
 def _as(value: Column, given: T.DataType, wanted: T.DataType) -> Column:
-    """A value of a type as one of a type that holds all its values."""
+    """Convert a value to a type that includes all values of its own."""
     if given == wanted:
         return value
     match given, wanted:

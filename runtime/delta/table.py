@@ -1,9 +1,10 @@
-"""The one place that touches Delta Lake's log and its internal classes.
+"""A Delta table, followed commit by commit through Delta's internal classes.
 
-Why through py4j and not SQL: SQL offers neither a compare-and-append nor deletion of k of n
-equal rows, and every ordinary read of a table that has just changed rebuilds its state in four to
-six Spark jobs. Here the log is read commit by commit through Delta's own log store, the list of
-live files is rolled forward on the driver, and a commit is one optimistic transaction.
+Why through py4j and not SQL: SQL has neither a compare-and-append nor a deletion of k of n equal
+rows, and every ordinary read of a table that has just changed rebuilds its state in four to six
+Spark jobs. Here the log is read commit by commit through Delta's own log store, the list of live
+files is rolled forward on the driver, and a commit is one optimistic transaction. Only this room
+touches Delta's log and its classes.
 
 What is relied on (``tests/spark`` uses every one): ``DeltaLog.forTable/update/createDataFrame/
 startTransaction/store/getSnapshotAt``, ``OptimisticTransaction.writeFiles/readTxn/
@@ -35,7 +36,7 @@ from ctsql.runtime.delta.table_rows import (
 )
 from ctsql.runtime.delta.table_versions import Identity, Versions
 from ctsql.runtime.delta.transaction import Transaction
-from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.actions import Commit, sum_known
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
 
@@ -55,9 +56,10 @@ SYSTEM_TABLE = {
 class Gateway(JvmObjects):
     """Handles on Delta's classes for one Spark session; makes :class:`DeltaTable` objects."""
 
-    def __init__(self, session: SparkSession, *, read_only: bool = False) -> None:
+    read_only = False
+
+    def __init__(self, session: SparkSession) -> None:
         super().__init__(session)
-        self.read_only = read_only
         self._tables: dict[str, DeltaTable] = {}
 
     def table(self, location: str) -> "DeltaTable":
@@ -80,8 +82,7 @@ class Gateway(JvmObjects):
     def qualified(self, location: str) -> str:
         """A location as a full URI, for example ``file:/data/warehouse``.
 
-        A relative path counts from this process's working folder, not from the JVM's, which is
-        the folder Spark was started in.
+        A relative path is relative to this process's working folder, not to the JVM's.
         """
         with translate_spark_errors():
             path, store = self._place(location)
@@ -95,14 +96,11 @@ class Gateway(JvmObjects):
         return path, path.getFileSystem(self.jsession.sessionState().newHadoopConf())
 
     def cancel(self, group: str) -> None:
-        """Cancel the jobs of a group, those that run and those that would follow."""
+        """Cancel the present and future jobs of a group."""
         self.session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
     def create_table(self, location: str, columns: str, properties: Mapping[str, str]) -> None:
-        """Make a table of the engine's own; nothing happens if it is there.
-
-        Nor if another process or thread makes it at the same moment: Delta refuses the later one.
-        """
+        """Create a table of the engine's own, unless it exists or is being created concurrently."""
         listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         try:
             self.session.sql(
@@ -114,13 +112,13 @@ class Gateway(JvmObjects):
                 raise
 
     def exists(self, location: str) -> bool:
-        """Is there a Delta log at the location, or a folder that could hold one?"""
+        """Whether the location has a folder for a Delta log."""
         with translate_spark_errors():
             path, store = self._place(f"{location}/_delta_log")
             return bool(store.exists(path))
 
     def entries(self, location: str) -> list[str] | None:
-        """The first names in a folder, none when there is no such folder; None for a file."""
+        """The first names in a folder, empty if it does not exist; None for a file."""
         with translate_spark_errors():
             path, store = self._place(location)
             if not store.exists(path):
@@ -134,7 +132,7 @@ class Gateway(JvmObjects):
             return names
 
     def delete_tree(self, location: str) -> None:
-        """Delete a folder and all in it; nothing happens when it is not there."""
+        """Delete a folder with its contents, if it exists."""
         with translate_spark_errors():
             path, store = self._place(location)
             store.delete(path, True)
@@ -157,7 +155,7 @@ class DeltaTable(DeltaRows):
         self._open()
 
     def _open(self) -> None:
-        """Open the log, and know nothing of it yet."""
+        """Open the log with empty caches."""
         with translate_spark_errors():
             self.log = self.gateway.delta.DeltaLog.forTable(self.gateway.jsession, self.location)
             self._hadoop = self.log.newDeltaHadoopConf()
@@ -167,22 +165,22 @@ class DeltaTable(DeltaRows):
         self.vectors = Vectors(self.gateway, self.log, self._hadoop)
         self.versions = Versions(self)
         self._snapshot: Any = None
-        self.oldest_seen: int | None = None  # the oldest version that was last found in the log
+        self.oldest_seen: int | None = None  # the oldest version at the last listing of the log
 
     # ---- which table it is
 
     def forget_snapshot(self) -> None:
-        """Look at the log again before anything is told of the table."""
+        """Read the log again before the next use."""
         self._snapshot = None
 
     def check_same(self, *, near: bool = False) -> None:
-        """Look whether the log is still the one that was read, if any of it was.
+        """Check that the log is still the one that was read, if it was read.
 
         Args:
-            near: only where that costs no round trip; a table of which nothing is known is opened.
+            near: check only if that costs no round trip; read the log if nothing was read yet.
 
         Raises:
-            TABLE_REPLACED: another table lies there now. NOT_A_DELTA_TABLE: none does.
+            TABLE_REPLACED: another table is there now. NOT_A_DELTA_TABLE: none is.
         """
         if near and self._snapshot is None:
             self.update()
@@ -199,11 +197,11 @@ class DeltaTable(DeltaRows):
     # ---- versions and commits
 
     def has(self, version: int) -> bool:
-        """Is this version committed? One look at the store, whatever the length of the log."""
+        """Whether this version is committed; one request to the store."""
         return self.log_files.has(version)
 
     def update(self) -> Any:
-        """The newest snapshot; lists the log when something may have changed.
+        """The newest snapshot; lists the log if there is a newer version.
 
         Raises:
             TABLE_REPLACED, NOT_A_DELTA_TABLE: as :meth:`check_same`.
@@ -227,8 +225,8 @@ class DeltaTable(DeltaRows):
                     hint="Check the location, and that the table was not deleted.",
                 )
             if self.has(version):
-                # Delta takes the state from the version's checksum file and may not look. But
-                # who goes on from a commit that cannot be read does not know what it did.
+                # Delta takes the state from the version's checksum file and may not read the
+                # commit; a damaged one must not go unnoticed.
                 self.commit_at(version)
             self._snapshot = newest
             try:
@@ -247,11 +245,12 @@ class DeltaTable(DeltaRows):
         return self.log_files.commit_at(version)
 
     def transaction_version(self, app: str, snapshot: Any) -> int | None:
-        """The version of an application id as of a snapshot, from the checksum where it can."""
-        known = self.log_files.checksum(snapshot.version())
-        if known is not None and known["transactions"] is not None:
-            found: int | None = known["transactions"].get(app)
-            return found
+        """The version of an application id as of a snapshot, from the checksum if possible."""
+        known: dict[str, int] | None = self.log_files.checksum(snapshot.version()).get(
+            "transactions"
+        )
+        if known is not None:
+            return known.get(app)
         with translate_spark_errors():
             option = snapshot.transactions().get(app)
         return int(option.get()) if option.isDefined() else None
@@ -262,31 +261,25 @@ class DeltaTable(DeltaRows):
 
     @property
     def table_id(self) -> str:
-        """The table's own id, which no other table has."""
+        """The table's globally unique id."""
         return self.metadata.id
 
     @property
     def answers_late(self) -> bool:
-        """May a commit whose answer was lost come in after the error?
-
-        Not on a local disk, where the call that failed has ended whatever it did.
-        """
+        """Whether a commit may come in after its call raised; not on a local disk."""
         return local_path(self.location) is None
 
     def domains(self) -> tuple[int, dict[str, str]]:
         """The newest version and its domain metadata: name to configuration."""
         snapshot = self.update()
-        known = self.log_files.checksum(snapshot.version())
-        if known is not None and known["domains"] is not None:
-            return int(snapshot.version()), dict(known["domains"])
-        return int(snapshot.version()), domains_of(snapshot)
+        return int(snapshot.version()), domains_of(self, snapshot)
 
     def schema_text(self) -> str:
         """The newest schema, as Delta's JSON text; equal for equal schemas."""
         return self.metadata.schema_text
 
     def has_feature(self, name: str) -> bool:
-        """Does the table's protocol name a table feature?"""
+        """Whether the table's protocol lists a table feature."""
         protocol = self.update().protocol()
         return bool(protocol.readerAndWriterFeatureNames().contains(name))
 
@@ -314,18 +307,16 @@ class DeltaTable(DeltaRows):
         return found
 
     def rows_count(self, version: int) -> int | None:
-        """The number of rows at a version, if few files say so and all of them do."""
+        """The number of rows at a version; None with many files or missing statistics."""
         files = self.files(version)
         if len(files) > FILES_COUNTED_MAX:
             return None
-        counts = [file.rows_count for file in files.values()]
-        known = [count for count in counts if count is not None]
-        return sum(known) if len(known) == len(counts) else None
+        return sum_known(file.rows_count for file in files.values())
 
     def _files_from_log(self, version: int) -> dict[str, DataFile]:
-        known = self.log_files.checksum(version)
-        if known is not None and known["files"] is not None:
-            return dict(known["files"])
+        known = self.log_files.checksum(version).get("files")
+        if known is not None:
+            return dict(known)
         snapshot = self.update()
         with translate_spark_errors():
             if snapshot.version() != version:
@@ -337,13 +328,13 @@ class DeltaTable(DeltaRows):
     # ---- writing
 
     def discard(self, paths: Iterable[str]) -> None:
-        """Delete files by path below the table; those that are gone already are no error."""
+        """Delete files by path below the table; a missing one is no error."""
         with translate_spark_errors():
             for path in paths:
                 self._fs.delete(self.gateway.path(self.jpath, path), False)
 
     def missing(self, paths: Iterable[str]) -> list[str]:
-        """Which files, by path below the table, are not there (any more)."""
+        """Those of the files, by path below the table, that do not exist."""
         path = self.gateway.path
         with translate_spark_errors():
             return [p for p in sorted(paths) if not self._fs.exists(path(self.jpath, p))]
@@ -356,8 +347,11 @@ class DeltaTable(DeltaRows):
             return Transaction(self, self.log.startTransaction())
 
 
-def domains_of(snapshot: Any) -> dict[str, str]:
-    """The domain metadata of a snapshot, by Delta's own reconstruction of its state."""
+def domains_of(table: DeltaTable, snapshot: Any) -> dict[str, str]:
+    """The domain metadata of a snapshot, from the checksum or else by Delta."""
+    known = table.log_files.checksum(snapshot.version()).get("domains")
+    if known is not None:
+        return dict(known)
     with translate_spark_errors():
         return {d.domain(): d.configuration() for d in scala_items(snapshot.domainMetadata())}
 

@@ -1,9 +1,7 @@
-"""The rows of a table's versions, and the rows that commits change, as Spark reads them.
+"""The rows of a table's versions, and the rows that commits change, read by Spark.
 
-Part of the adapter to Delta (:mod:`ctsql.runtime.delta.table`): nothing else touches Delta's
-classes. Every read names the version by whose metadata files are read
-(:mod:`ctsql.runtime.log.table_metadata`): what was written and taken away before a change of the
-columns or of the partitioning looks as it did then.
+Every read names the version whose metadata defines how files are read
+(:mod:`ctsql.runtime.log.table_metadata`).
 """
 
 from abc import ABC, abstractmethod
@@ -20,12 +18,12 @@ from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.locks import local_path
-from ctsql.runtime.delta.reshaping import aligned
+from ctsql.runtime.delta.reshaping import align
 from ctsql.runtime.delta.table_versions import Versions
 from ctsql.runtime.log.actions import Commit
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.data_files import DataFile, select_changed
 from ctsql.runtime.log.table_changes import added_files
-from ctsql.runtime.log.table_metadata import TableMetadata, reshaped
+from ctsql.runtime.log.table_metadata import TableMetadata, compare_columns
 from ctsql.runtime.spark.errors import translate_spark_errors
 
 CHANGE_TYPE = "_change_type"
@@ -57,7 +55,7 @@ class DeltaRows(ABC):
     def discard(self, paths: Iterable[str]) -> None:
         """Delete files by path below the table."""
 
-    # ---- by which metadata
+    # ---- metadata
 
     @property
     def metadata(self) -> TableMetadata:
@@ -69,9 +67,9 @@ class DeltaRows(ABC):
         return self.versions.metadata(version)
 
     def reshapes(self, version: int) -> bool:
-        """Does the commit of a version change what rows look like, rows that stay too?
+        """Whether the commit of a version changes the columns of existing rows.
 
-        Of one before which the log was cleaned up nobody can tell, so it is taken to do it.
+        True if that is unknown because the log before it was cleaned up.
         """
         if version <= 0 or self.commit_at(version).table is None:
             return False
@@ -81,7 +79,7 @@ class DeltaRows(ABC):
             if problem.condition != "HISTORY_LOST":
                 raise
             return True
-        return bool(reshaped(before, self.metadata_at(version)))
+        return bool(compare_columns(before, self.metadata_at(version)))
 
     # ---- rows
 
@@ -93,7 +91,7 @@ class DeltaRows(ABC):
         """The rows of some files, lazily.
 
         Args:
-            version: by whose metadata they are read; None for the newest one.
+            version: whose metadata is used; None for the newest one.
         """
         gateway = self.gateway
         snapshot = self.update() if version is None else self.versions.snapshot(version)
@@ -103,11 +101,11 @@ class DeltaRows(ABC):
         return self.gateway.frame(jdf)
 
     def located(self, version: int) -> DataFrame:
-        """The rows at a version with where each is stored (``FILE_COLUMN``, ``ROW_COLUMN``)."""
+        """The rows at a version with their locations (``FILE_COLUMN``, ``ROW_COLUMN``)."""
         return self.placed(self.frame(version))
 
     def placed(self, rows: DataFrame) -> DataFrame:
-        """Rows as read from files with where each is stored."""
+        """Add their locations to rows read from files."""
         return rows.select(
             "*",
             F.col("_metadata.file_path").alias(FILE_COLUMN),
@@ -115,7 +113,7 @@ class DeltaRows(ABC):
         )
 
     def is_stored(self, version: int) -> bool:
-        """Do the files of a version, with their deletion vectors, hold all of its rows?"""
+        """Whether all rows of a version are in committed files."""
         return True
 
     @property
@@ -127,41 +125,35 @@ class DeltaRows(ABC):
         """The schema of a version, as rows are read."""
         return self.versions.schema(version)
 
-    @property
-    def maps_columns(self) -> bool:
-        """Do files and statistics know columns by other names?"""
-        return self.metadata.maps_columns
-
     def added_rows(self, versions: Sequence[int], times: range | None = None) -> DataFrame:
         """The rows of the files added by commits that do nothing else.
 
         Args:
-            times: of the last version, which several Ts share, only those of these; None for all.
+            times: the Ts of the last version that count, if several share it; None for all.
         """
         adds = list(added_files(self, versions, times))
         last = versions[-1]
-        paths = None
         if not any(a.deleted_count for a in adds):
             paths = self.plain_paths([a.path for a in adds], last)
-        if paths is not None:
-            return self.plain_rows(paths, last)
+            if paths is not None:
+                return self.plain_rows(paths, last)
         return self.frame_of(adds, last)
 
     def plain_paths(self, paths: Sequence[str], version: int) -> list[str] | None:
-        """The full paths of files that plain Parquet reads as Delta would; None if it would not.
+        """The full paths of files that a plain Parquet scan reads as Delta would; otherwise None.
 
-        Delta plans every scan of given files with a query over the files themselves, which for
-        a few small files takes longer than the scan. Deletion vectors are not looked at.
+        Delta plans every scan with a query over the list of files, which for a few small files
+        takes longer than the scan. Deletion vectors are ignored.
 
         Args:
-            paths: as the log has them. version: by whose metadata they are read.
+            paths: as in the log. version: whose metadata is used.
         """
         if not 0 < len(paths) <= PLAIN_FILES_MAX or not self._are_plain(paths, version):
             return None
         return [f"{self.location}/{unquote(p)}" for p in paths]
 
     def local_paths(self, files: Iterable[DataFile], version: int) -> list[Path] | None:
-        """Where files are on a local disk that plain Parquet reads as Delta would; else None."""
+        """The same for files on a local disk; None for any other store."""
         folder = local_path(self.location)
         paths = [file.path for file in files]
         if folder is None or not self._are_plain(paths, version):
@@ -169,7 +161,7 @@ class DeltaRows(ABC):
         return [folder / unquote(p) for p in paths]
 
     def _are_plain(self, paths: Iterable[str], version: int) -> bool:
-        """Do the files hold all columns, by the table's names, and lie in its folder?"""
+        """Whether the files have all columns, by the table's names, and are in its folder."""
         metadata = self.metadata_at(version)
         return (
             not metadata.maps_columns
@@ -186,9 +178,9 @@ class DeltaRows(ABC):
     def change_rows(self, first: int, last: int) -> DataFrame:
         """Rows changed by the commits first..last, both inclusive, with ``_change_type``.
 
-        With a change feed the rows come from it; without one, whole rewritten files are compared,
-        so equal rows may come once as deleted and once as inserted: consolidate. The same where
-        the commits change how files are read. All rows are under the columns of the last version.
+        Without a change feed, or if the commits change how files are read, whole rewritten files
+        are compared: equal rows may be both deleted and inserted, so consolidate. All rows have
+        the columns of the last version.
         """
         if not self.versions.read_alike(max(first - 1, 0), last):
             return self._difference(first - 1, last)
@@ -212,36 +204,27 @@ class DeltaRows(ABC):
     def _has_feed(self, commit: Commit) -> bool:
         if commit.has_change_files:
             return True
-        told = self.metadata_at(commit.version).configuration
-        return told.get("delta.enableChangeDataFeed", "false") == "true"
+        configuration = self.metadata_at(commit.version).configuration
+        return configuration.get("delta.enableChangeDataFeed", "false") == "true"
 
     def _difference(self, before: int, after: int) -> DataFrame:
-        """Rows of two versions, each read by its own metadata, but of files that tell nothing."""
+        """The rows of files that differ between two versions, each read by its own metadata."""
         gone = {} if before < 0 else dict(self.files(before))
         rows = self.come_rows(before, after).withColumn(CHANGE_TYPE, F.lit("insert"))
         if gone:
             old, new = self.metadata_at(before), self.metadata_at(after)
-            if not reshaped(old, new).changes_rows:
-                gone = _without(gone, self.files(after))
-            shown = aligned(self.frame_of(gone.values(), before), old, new, self.schema_at(after))
+            if not compare_columns(old, new).changes_rows:
+                gone = select_changed(gone, self.files(after))
+            shown = align(self.frame_of(gone.values(), before), old, new, self.schema_at(after))
             rows = rows.unionByName(shown.withColumn(CHANGE_TYPE, F.lit("delete")))
         return rows.withColumn("_commit_version", F.lit(after).cast("bigint"))
 
     def come_rows(self, before: int, after: int) -> DataFrame:
-        """Of :meth:`change_rows` over a change of the columns, those of the later version."""
+        """The inserted rows of :meth:`change_rows` over a change of the columns."""
         come = dict(self.files(after))
         if (
             before >= 0
-            and not reshaped(self.metadata_at(before), self.metadata_at(after)).changes_rows
+            and not compare_columns(self.metadata_at(before), self.metadata_at(after)).changes_rows
         ):
-            come = _without(come, self.files(before))
+            come = select_changed(come, self.files(before))
         return self.frame_of(come.values(), after)
-
-
-def _without(files: dict[str, DataFile], others: dict[str, DataFile]) -> dict[str, DataFile]:
-    """Files that are not the same, with the same rows, among others."""
-    return {
-        path: file
-        for path, file in files.items()
-        if path not in others or others[path].vector_id != file.vector_id
-    }

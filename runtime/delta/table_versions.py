@@ -1,16 +1,13 @@
-"""Which metadata a table had at each version, and whether its log is still the one it was.
-
-Part of the adapter to Delta (:mod:`ctsql.runtime.delta.table`): nothing else touches Delta's
-classes.
+"""The metadata of a table at each version, and the check that its log was not replaced.
 
 V1: the metadata of a version is that of the newest ``metaData`` action at or before it. It is
-    rolled forward and back over commits that are read anyway; only where these are not there is
-    it taken from the checksum file, or from Delta's own snapshot of that version.
-V2: a log that begins anew at the same place is another table's, whatever it holds; Delta itself
-    goes on with it silently. The file of the newest commit that was seen is looked at again before
-    anything else is: on a local disk that costs no call of the JVM. Where it is another file, or
-    none, the log is opened anew, and its table must have the id that was known, or have got another
-    one by a commit of this very log, as CREATE OR REPLACE TABLE .. AS of a foreign Spark does.
+    rolled forward and back over commits that are read anyway; without them it is taken from the
+    checksum file, or from Delta's own snapshot of that version.
+V2: a log that was started again at the same location is another table's, although Delta continues
+    with it silently. So each look checks the file of the newest commit seen first; on a local disk
+    that costs no call of the JVM. If it is another file or none, the log is opened again. Its table
+    must have the known id, or have got a new one by a commit of this very log, as CREATE OR REPLACE
+    TABLE .. AS of a foreign Spark does.
 
 Source: the Delta protocol, "Change Metadata", "Version Checksum File".
 """
@@ -32,15 +29,15 @@ if TYPE_CHECKING:
 
 KNOWN_MAX = 64
 READ_MAX = 32
-"""Commits that are read to know the metadata of a version; of more, it is asked for itself."""
+"""The most commits to read to roll the metadata of a version."""
 SNAPSHOTS_MAX = 8
 
 Replaced = Callable[[str], CtsqlError]
-"""Makes the error for a table that is another one now; given the facts."""
+"""Makes the error for a table that was replaced, from its detail."""
 
 
 class Versions:
-    """The metadata of a table's versions, and what Delta reads rows by."""
+    """The metadata, snapshots and schemas of a table's versions."""
 
     def __init__(self, table: "DeltaTable") -> None:
         self._table = table
@@ -49,21 +46,17 @@ class Versions:
         self._schemas: dict[str, StructType] = {}
 
     def metadata(self, version: int) -> TableMetadata:
-        """The metadata of a version.
-
-        Raises:
-            HISTORY_LOST: it is no longer told.
-        """
+        """The metadata of a version; raises HISTORY_LOST if the log no longer has it."""
         found = self._known.get(version)
         if found is None:
-            found = self._rolled(version) or self._read_metadata(version)
+            found = self._roll(version) or self._read_metadata(version)
             if len(self._known) >= KNOWN_MAX:
                 del self._known[min(self._known)]
             self._known[version] = found
         return found
 
-    def _rolled(self, version: int) -> TableMetadata | None:
-        """From that of a version near by, over the commits between."""
+    def _roll(self, version: int) -> TableMetadata | None:
+        """Derive it from that of a near version, over the commits between."""
         below = max((v for v in self._known if v < version), default=None)
         above = min((v for v in self._known if v > version), default=None)
         try:
@@ -80,21 +73,21 @@ class Versions:
         return None
 
     def _are_near(self, first: int, last: int) -> bool:
-        """Are the commits between two versions few, or in memory?"""
+        """Whether the commits between two versions are few, or cached."""
         return last - first <= READ_MAX or all(
             self._table.log_files.remembers(v) for v in range(first + 1, last + 1)
         )
 
     def _read_metadata(self, version: int) -> TableMetadata:
-        """From what is stored of the version itself."""
+        """Read what is stored for the version itself."""
         table = self._table
         if table.has(version) and (made := table.commit_at(version).table) is not None:
             return made
         newest = table.update()
         if int(newest.version()) != version:
-            known = table.log_files.checksum(version)
-            if known is not None and isinstance(known["table"], TableMetadata):
-                return known["table"]
+            known = table.log_files.checksum(version).get("table")
+            if isinstance(known, TableMetadata):
+                return known
             newest = self._snapshot_at(version)
         with translate_spark_errors():
             text = str(newest.metadata().json())
@@ -106,11 +99,11 @@ class Versions:
             with translate_spark_errors():
                 return self._table.log.getSnapshotAt(version, none, none, False)
         except CtsqlError:
-            self._table.commit_at(version)  # where its log was cleaned up, that is the cause
+            self._table.commit_at(version)  # raises HISTORY_LOST if its log was cleaned up
             raise
 
     def snapshot(self, version: int) -> Any:
-        """A snapshot by which Delta reads files as they are read at a version."""
+        """A snapshot with which Delta reads files as at a version."""
         newest = self._table.update()
         layout = self.metadata(version).layout
         if layout == self.metadata(int(newest.version())).layout:
@@ -132,18 +125,18 @@ class Versions:
         return found
 
     def read_alike(self, first: int, last: int) -> bool:
-        """Are files read alike at all versions from the first to the last, both inclusive?"""
+        """Whether files are read alike at all versions first..last, both inclusive."""
         layout = self.metadata(first).layout
         changes = (self._table.commit_at(v).table for v in range(first + 1, last + 1))
         return all(m is None or m.layout == layout for m in changes)
 
 
 class Identity:
-    """Which table it is that lies at a place.
+    """The identity of the table at a location.
 
     Attributes:
-        expected: the id that it must have; None while none is known. owner: whose table it is, by
-            id. replaced: makes the error when it is another one.
+        expected: the id that it must have; None while unknown. owner: the id of the object that
+            owns the table. replaced: makes the error if it is another table.
     """
 
     def __init__(self, table: "DeltaTable") -> None:
@@ -158,35 +151,35 @@ class Identity:
 
     @property
     def newest(self) -> int:
-        """The newest version that was seen; -1 for none."""
+        """The newest version seen; -1 for none."""
         return self._newest
 
     def expect(self, owner: str, table_id: str | None, replaced: Replaced) -> None:
-        """Say whose table it is, and which id it has as far as that is known."""
+        """Set the owner of the table, and its id if known."""
         self.owner, self.replaced = owner, replaced
         if self.expected is None and table_id is not None:
             self.expected = table_id
             self._table.forget_snapshot()
 
     def forget(self) -> None:
-        """Know of no commit any more; the id stays the one that is expected."""
+        """Forget the newest commit; the expected id stays."""
         self._seen = None
 
     def _mark(self, version: int) -> object:
-        """What tells the file of a commit from another of its name; None where there is none."""
+        """Identifies the file of a commit among those of its name; None if there is no file."""
         if self._folder is None:
             return self._table.log_files.mark(version)
         try:
-            told = os.stat(self._folder / f"{version:020d}.json")
+            status = os.stat(self._folder / f"{version:020d}.json")
         except OSError:
-            return None  # whoever reads the log then finds out why
-        return told.st_ino, told.st_mtime_ns, told.st_size
+            return None  # reading the log will raise the error
+        return status.st_ino, status.st_mtime_ns, status.st_size
 
-    def is_same(self, *, near: bool = False) -> bool:
-        """Is the newest commit that was seen still there, the same file?
+    def is_same(self, *, near: bool) -> bool:
+        """Whether the newest commit seen is still the same file.
 
         Args:
-            near: look only where that costs no round trip.
+            near: check only if that costs no round trip.
         """
         if self._seen is None or (near and self._folder is None):
             return True
@@ -194,10 +187,10 @@ class Identity:
         return self._mark(version) == mark
 
     def take(self, snapshot: Any, version: int) -> None:
-        """Take in the newest snapshot of the log.
+        """Note the newest snapshot of the log.
 
         Raises:
-            TABLE_REPLACED: it is of another table than was known, and some object's.
+            TABLE_REPLACED: it is that of another table, and an object owns the table.
         """
         with translate_spark_errors():
             found = str(snapshot.metadata().id())
@@ -211,7 +204,7 @@ class Identity:
         self._seen = (version, self._mark(version))
 
     def _had(self, version: int, wanted: str) -> bool:
-        """Had the table of this log another id before, which a commit changed?"""
+        """Whether the table of this log had an id before, which a commit changed."""
         versions = self._table.versions
         while version > 0 and self._table.has(version):
             made = self._table.commit_at(version).table

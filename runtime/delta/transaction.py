@@ -1,7 +1,4 @@
-"""One optimistic transaction on a Delta table, and the JVM objects it is made of.
-
-Part of the adapter to Delta (:mod:`ctsql.runtime.delta.table`): nothing else touches Delta's
-classes.
+"""One optimistic transaction on a Delta table.
 
 Source: the Delta protocol, "Deletion Vectors", "Transaction Identifiers", "Domain Metadata".
 """
@@ -23,7 +20,7 @@ from ctsql.runtime.delta.parquet_writer import is_plain, write
 from ctsql.runtime.delta.table_rows import DeltaRows
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
-from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.log.data_files import DataFile, select_changed
 from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import RowSet, row_set
@@ -49,7 +46,7 @@ class Transaction:
         self.txn.readTxn().addOne(app)
 
     def depend_on_all(self) -> None:
-        """Depend on every row: a commit that changes any first makes this one fail."""
+        """Depend on every row: a commit that changes any row first makes this one fail."""
         self.txn.readWholeTable()
 
     def set_application(self, app: str, version: int, now_ms: int) -> None:
@@ -57,24 +54,24 @@ class Transaction:
         self.txn.updateSetTransaction(app, version, self.gateway.option(now_ms))
 
     def set_domain(self, domain: str, configuration: str, *, removed: bool = False) -> None:
-        """Write a domain metadata action, which checkpoints keep and readers of rows ignore."""
+        """Write or remove a domain metadata action; checkpoints keep it, scans ignore it."""
         make = self.gateway.delta.actions.DomainMetadata
         self._actions.append(make(domain, configuration, removed))
 
     def stage(self, rows: RowSet | DataFrame) -> list[StagedFile]:
-        """Write rows into files of the table's folder; nobody sees them until committed."""
+        """Write rows into files of the table's folder, invisible until committed."""
         given = row_set(rows)
         local = given.local
         if not isinstance(local, Declined):
-            written = self._written_here(local.arrow, local.schema)
-            if written is not None:
-                return written
+            file = self._write_here(local.arrow, local.schema)
+            if file is not None:
+                return [file]
         with translate_spark_errors():
             made = scala_items(self.txn.writeFiles(given.frame._jdf))
             return [StagedFile(add.path(), add.json()) for add in made]
 
-    def _written_here(self, rows: pa.Table, schema: StructType) -> list[StagedFile] | None:
-        """Few rows, written without Spark; None where Delta has to."""
+    def _write_here(self, rows: pa.Table, schema: StructType) -> StagedFile | None:
+        """Write few rows without Spark; None if Delta has to write them."""
         folder = local_path(self.table.location)
         if folder is None:
             return None
@@ -82,26 +79,21 @@ class Transaction:
         if not is_plain(metadata, schema):
             return None
         with translate_os_errors(str(folder)):
-            made = write(rows, schema, folder, self.gateway.session.version)
-        return None if made is None else [made]
+            return write(rows, schema, folder, self.gateway.session.version)
 
     def add_files(self, staged: Iterable[StagedFile]) -> None:
         """Add staged files."""
         self._actions.extend(self.gateway.parse_action(file.action) for file in staged)
 
     def stage_deletes(self, victims: Iterable[tuple[str, Collection[int]]]) -> list[StagedDelete]:
-        """Write down rows of the version read to delete, as deletion vectors in one new file.
+        """Stage deletions of rows of the version read, as vectors in one new file.
 
         Args:
-            victims: (file's full path as ``_metadata.file_path`` gives it, row indexes), each
-                file once.
+            victims: (full path as in ``_metadata.file_path``, row indexes), each file once.
         """
         by_name = files_by_name(self.table, self.version_read)
         staged = []
-        with (
-            translate_spark_errors(),
-            self._vector_file() as vectors,
-        ):
+        with translate_spark_errors(), self._vector_file() as vectors:
             for path, rows in victims:
                 file = by_name[relative_path(path, self.table.location)]
                 deleted = self.table.vectors.deleted_rows(file) | BitMap64(rows)
@@ -109,10 +101,10 @@ class Transaction:
         return staged
 
     def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
-        """Add staged deletions; gives the vector files that the commit will name.
+        """Add staged deletions; returns the vector files that the commit will name.
 
-        Where a file has lost other rows since, or several deletions are of one file, their
-        vectors are joined in a new file.
+        If a file has lost other rows since, or has several deletions, their vectors are joined in
+        a new file.
 
         Raises:
             RowsGone: a row is not where it was; no file was made.
@@ -124,16 +116,13 @@ class Transaction:
         now_ms = clock.now_ms()
         used: set[str] = set()
         read: list[Any] = []
-        with (
-            translate_spark_errors(),
-            self._vector_file() as vectors,
-        ):
+        with translate_spark_errors(), self._vector_file() as vectors:
             for path, deletes in by_file.items():
                 file = live.get(path)
                 if file is None:
                     raise RowsGone(path)
                 if len(deletes) > 1 or deletes[0].known_vector != file.vector_id:
-                    deletes = [self._joined(vectors, file, deletes)]
+                    deletes = [self._join(vectors, file, deletes)]
                 (one,) = deletes
                 if one.vector_file is not None:
                     used.add(one.vector_file)
@@ -148,23 +137,23 @@ class Transaction:
     def _vector_file(self) -> VectorFile:
         return VectorFile(self.table.vectors, self.table.discard)
 
-    def _joined(
+    def _join(
         self, vectors: VectorFile, file: DataFile, deletes: Sequence[StagedDelete]
     ) -> StagedDelete:
-        """One deletion for several of a file, or for one that was made from another state of it."""
+        """Join deletions of a file that were staged apart or against an older vector."""
         bitmap = self.table.vectors.deleted_rows(file)
         rows_count = sum(one.rows_count for one in deletes)
         wanted = len(bitmap) + rows_count
         for one in deletes:
             if one.action is None:
-                raise RowsGone(one.path)  # it takes every row that was left, and some are gone
+                raise RowsGone(one.path)  # it deletes every row that was left, and some are gone
             bitmap = bitmap | self.table.vectors.deleted_rows(DataFile(one.action))
         if len(bitmap) != wanted:
             raise RowsGone(file.path)
         return _without(vectors, file, bitmap, rows_count)
 
     def set_columns(self, schema: str) -> None:
-        """Give the table other columns; rows staged from now on have them.
+        """Replace the table's columns; rows staged from now on have them.
 
         Args:
             schema: the columns as Delta's JSON text.
@@ -177,7 +166,7 @@ class Transaction:
             action = json.loads(self.txn.metadata().json())
             action["metaData"]["schemaString"] = schema
             wanted = gateway.parse_action(json.dumps(action))
-            # A new table gets the features that its types need, an old one has to be given them.
+            # Delta enables the features that types need only for new tables.
             protocol = gateway.delta.actions.Protocol.forNewTable(
                 gateway.jsession, gateway.option(wanted)
             )
@@ -186,9 +175,9 @@ class Transaction:
             self.txn.updateMetadata(gateway.parse_action(json.dumps(action)), False)
 
     def start_anew(self, schema: str) -> None:
-        """Give the table other columns, and take away all that it holds.
+        """Replace the table's columns and delete all its rows.
 
-        Depends on every row: a commit that changes any first makes this one fail.
+        Depends on every row: a commit that changes any row first makes this one fail.
         """
         self.set_columns(schema)
         self.depend_on_all()
@@ -198,33 +187,27 @@ class Transaction:
             self._actions.append(gone)
 
     def take_back(self, version: int) -> None:
-        """Add the reverse of what a version did: its files go, what it removed comes back.
+        """Add the reverse of a version: remove its files and add again those it removed.
 
         Raises:
-            RowsGone: somebody changed its files since; no file was made.
+            RowsGone: its files changed since; no file was made.
         """
         before, after = self.table.files(version - 1), self.table.files(version)
         live = self.table.files(self.version_read)
-        made = [
-            file
-            for path, file in after.items()
-            if path not in before or before[path].vector_id != file.vector_id
-        ]
-        for file in made:
-            if file.path not in live or live[file.path].vector_id != file.vector_id:
-                raise RowsGone(file.path)
-        self.delete(whole_file(file) for file in made)
-        for path, old in before.items():
-            if path not in after or after[path].vector_id != old.vector_id:
-                action = {**old.action, "dataChange": True}
-                self.add_files([StagedFile(path, json.dumps({"add": action}))])
+        made = select_changed(after, before)
+        for path in select_changed(made, live):
+            raise RowsGone(path)
+        self.delete(whole_file(file) for file in made.values())
+        for path, old in select_changed(before, after).items():
+            action = {**old.action, "dataChange": True}
+            self.add_files([StagedFile(path, json.dumps({"add": action}))])
 
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:
         """Commit; returns the new version.
 
         Args:
-            label: who commits, for the table's history. epoch: a number for the history.
-            metadata: text kept as the commit's user metadata.
+            label, epoch: of the writer, for the table's history. metadata: the commit's user
+                metadata.
 
         Raises:
             Conflict: another commit came first; nothing of this one is in.
@@ -243,10 +226,10 @@ class Transaction:
                 raise Conflict(type(conflict).__name__) from conflict
 
     def rewrite(self, files: Sequence[DataFile]) -> list[StagedFile]:
-        """Write the live rows of some files of one partition into one new file; no row changes.
+        """Rewrite the live rows of some files of one partition as one new file; no row changes.
 
-        Gives the new file's action. It counts as part of this transaction; a commit that takes
-        away one of the old files first makes this one fail, one that only adds files does not.
+        A commit that first removes one of the old files makes this one fail; one that only adds
+        files does not.
         """
         gateway = self.gateway
         adds = [gateway.add_file(file) for file in files]
@@ -266,7 +249,7 @@ class Transaction:
         """Commit what :meth:`rewrite` made, as Delta's OPTIMIZE would; returns the new version.
 
         Raises:
-            Conflict: another commit took away or changed a file first; nothing of this one is in.
+            Conflict: another commit removed or changed a file first; nothing of this one is in.
         """
         none = self.gateway.none
         empty = self.gateway.seq(())
@@ -288,7 +271,7 @@ def whole_file(file: DataFile) -> StagedDelete:
 def _without(
     vectors: VectorFile, file: DataFile, deleted: BitMap64, rows_count: int
 ) -> StagedDelete:
-    """The deletion after which those rows of a file are gone; ``rows_count`` are new among them."""
+    """The deletion that leaves a file with these deleted rows, ``rows_count`` of them new."""
     is_empty = file.records_count == len(deleted)
     return StagedDelete(
         path=file.path,
@@ -300,7 +283,7 @@ def _without(
 
 
 def _unchanging(add: str) -> str:
-    """An add action that says of itself that it changes no row."""
+    """Mark an add action as one that changes no row."""
     action = json.loads(add)
     action["add"]["dataChange"] = False
     return json.dumps(action)
@@ -312,10 +295,10 @@ def files_by_name(table: DeltaRows, version: int) -> dict[str, DataFile]:
 
 
 def relative_path(path: str, location: str) -> str:
-    """A data file's path relative to its table, decoded, however the path is written."""
-    plain = unquote(urlparse(path).path) if "://" in path or path.startswith("file:") else None
-    if plain is None:
+    """A data file's decoded path relative to its table, from a relative path or a URI."""
+    if "://" not in path and not path.startswith("file:"):
         return unquote(path)
+    plain = unquote(urlparse(path).path)
     root = unquote(urlparse(location).path) if ":" in location else location
     root = root.rstrip("/")
     return plain[len(root) :].lstrip("/") if plain.startswith(root) else plain

@@ -8,7 +8,7 @@ deletes rows and inserts none.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -32,15 +32,16 @@ ROWS_CHANGED = (
 
 
 class Unreadable(ValueError):
-    """A commit file is damaged; says how, in words that follow its name."""
+    """A commit file is damaged; the message continues a sentence that begins with its name."""
 
 
 @dataclass(frozen=True)
 class Commit:
     """One commit.
 
-    ``time_ms`` is the in-commit timestamp, else the commit file's time; ``change_paths`` are its
-    change data files; ``table`` what it makes the table's metadata, None where that stays.
+    Attributes:
+        time_ms: the in-commit timestamp; without one, the commit file's time.
+        change_paths: its change data files. table: the new table metadata; None if unchanged.
     """
 
     version: int
@@ -50,9 +51,13 @@ class Commit:
     change_paths: tuple[str, ...]
     transactions: tuple[tuple[str, int], ...]
     domains: tuple[tuple[str, str | None], ...]
-    changes_schema: bool
     user_metadata: str | None
     table: TableMetadata | None = None
+
+    @property
+    def changes_schema(self) -> bool:
+        """Whether it has a metadata action."""
+        return self.table is not None
 
     def transaction(self, app: str) -> int | None:
         """The version this commit records for an application id."""
@@ -60,7 +65,7 @@ class Commit:
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
-        """The user metadata as JSON; empty when it is none of ours."""
+        """The user metadata as JSON; empty if it is not a JSON object."""
         try:
             parsed = json.loads(self.user_metadata or "{}")
         except json.JSONDecodeError:
@@ -69,19 +74,19 @@ class Commit:
 
     @property
     def has_change_files(self) -> bool:
-        """Does it say itself, in files of their own, which rows it changes?"""
+        """Whether it has change data files."""
         return bool(self.change_paths)
 
     @property
     def changes_data(self) -> bool:
-        """Does the commit change rows? OPTIMIZE, for one, does not."""
+        """Whether the commit changes rows; OPTIMIZE, for example, does not."""
         return self.has_change_files or any(
             action.data_change for action in (*self.adds, *self.removes)
         )
 
 
 class Change(Enum):
-    """What a commit does to a table's rows, as far as its log says."""
+    """What a commit does to a table's rows, according to its log."""
 
     NONE = "none"  # no row
     APPEND = "append"  # inserts only
@@ -91,7 +96,7 @@ class Change(Enum):
 
 
 def classify(commit: Commit) -> Change:
-    """What a commit does to the rows, from its actions alone."""
+    """Classify a commit by its actions alone."""
     if not commit.changes_data:
         return Change.NONE
     if commit.has_change_files:
@@ -107,16 +112,10 @@ def classify(commit: Commit) -> Change:
     return Change.DELETE if grown else Change.MIXED
 
 
-def rows_added(commit: Commit) -> int | None:
-    """How many rows an APPEND adds; None when a file carries no statistics."""
-    counts = [a.rows_count for a in commit.adds if a.data_change]
-    return None if any(c is None for c in counts) else sum(c for c in counts if c is not None)
-
-
 def rows_changed(commit: Commit) -> tuple[int | None, int | None]:
-    """How many rows a commit inserts and deletes; None where the log does not say.
+    """The numbers of rows a commit inserts and deletes; None where statistics are missing.
 
-    A file that comes back with a larger deletion vector is the deletion of what it grew by.
+    A file added again with a larger deletion vector deletes the rows by which the vector grew.
     """
     removes = {r.path: r for r in commit.removes if r.data_change}
     adds = {a.path: a for a in commit.adds if a.data_change}
@@ -125,12 +124,17 @@ def rows_changed(commit: Commit) -> tuple[int | None, int | None]:
         r.rows_count if path not in adds else adds[path].deleted_count - r.deleted_count
         for path, r in removes.items()
     ]
-    return _total(inserted), _total(deleted)
+    return sum_known(inserted), sum_known(deleted)
 
 
-def _total(counts: list[int | None]) -> int | None:
-    known = [c for c in counts if c is not None]
-    return sum(known) if len(known) == len(counts) else None
+def sum_known(counts: Iterable[int | None]) -> int | None:
+    """The sum; None if a count is None."""
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
 
 
 def parse_commit(version: int, text: str, *, modified_ms: int) -> Commit:
@@ -156,20 +160,20 @@ def parse_commit(version: int, text: str, *, modified_ms: int) -> Commit:
 
 
 def _is_cut_off(commit: Commit, actions: Sequence[tuple[str, dict[str, Any]]]) -> bool:
-    """Is a line there that tells of actions which are not?"""
+    """Whether a line announces actions that are missing."""
     upper = commit.metadata.get("upper")
     if upper is not None:
         return upper not in dict(commit.transactions).values()
     if "token" in commit.metadata or commit.adds or commit.removes or commit.change_paths:
-        return False  # one of ours may have staged rows in vain
+        return False  # a commit of ours may have staged rows that it does not add
     infos = (action["commitInfo"] for _, action in actions if "commitInfo" in action)
-    told = [m for info in infos if isinstance(m := info.get("operationMetrics"), dict)]
-    counts = (str(metrics.get(name)) for metrics in told for name in ROWS_CHANGED)
+    metrics = [m for info in infos if isinstance(m := info.get("operationMetrics"), dict)]
+    counts = (str(found.get(name)) for found in metrics for name in ROWS_CHANGED)
     return any(count.isdecimal() and int(count) > 0 for count in counts)
 
 
 def _actions(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The lines of a commit file, each with what it says."""
+    """The lines of a commit file, each with its parsed action."""
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
@@ -203,8 +207,8 @@ def _commit(
             transactions.append((action["txn"]["appId"], int(action["txn"]["version"])))
         elif "domainMetadata" in action:
             domain = action["domainMetadata"]
-            gone = domain.get("removed", False)
-            domains.append((domain["domain"], None if gone else domain["configuration"]))
+            is_removed = domain.get("removed", False)
+            domains.append((domain["domain"], None if is_removed else domain["configuration"]))
         elif "metaData" in action:
             table = TableMetadata(action["metaData"])
         elif "commitInfo" in action:
@@ -217,7 +221,6 @@ def _commit(
         change_paths=tuple(change_paths),
         transactions=tuple(transactions),
         domains=tuple(domains),
-        changes_schema=table is not None,
         user_metadata=info.get("userMetadata"),
         table=table,
     )
@@ -225,15 +228,12 @@ def _commit(
 
 def _file(line: str, action: dict[str, Any]) -> DataFile:
     file = DataFile(line, action)
-    _ = file.path, file.rows_count, file.time  # so that damage is noticed here
+    _ = file.path, file.rows_count, file.time  # raise here if the action is damaged
     return file
 
 
 def parse_checksum(text: str) -> dict[str, Any]:
-    """Read a version checksum file: transactions, domains, files and metadata.
-
-    Each is None if left out.
-    """
+    """Read a version checksum file: transactions, domains, files and metadata, or None for each."""
     parsed = json.loads(text)
     transactions, domains = parsed.get("setTransactions"), parsed.get("domainMetadata")
     files = parsed.get("allFiles")

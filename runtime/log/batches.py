@@ -1,21 +1,19 @@
-"""Staged batches: what is written but not yet committed, as plain values and as JSON text. Pure.
+"""Staged batches: written but not committed, as plain values and as JSON text. Pure.
 
-A batch belongs to one output and says what happens to it in ``[lower, upper)``. It consists of
-parts, one for each T: files that hold the rows inserted, and for each stored file that loses rows
-a deletion. So a batch of which another writer's twin is partly in can be cut: the parts below the
-upper are dropped, the rest is committed. One that gives the table other columns says which, and is
-its whole contents: whatever is stored when it is committed goes.
+A batch belongs to one output and holds its changes in ``[lower, upper)``. It has one part for each
+T: files of inserted rows, and a deletion for each stored file that loses rows. If another writer
+has committed some of these Ts, the parts below the upper are cut and the rest is committed. A batch
+with a schema replaces the table's columns and all its rows.
 
-Rows inserted are files of the table's folder, described by Delta's own ``add`` action. Rows
-deleted are positions in a stored file as of the version the batch was made from: the ``add``
-action that the file would get, with a deletion vector that holds what it held then and what this
-part deletes. ``None`` in its place means that no row of the file stays.
+Inserted rows are files in the table's folder, described by Delta's ``add`` action. Deleted rows
+are positions in a stored file as of the version the batch was made from: the file's next ``add``
+action, whose deletion vector joins the earlier one and the rows of this part. ``None`` instead of
+an action means that no row of the file stays.
 
-A row that an earlier part of the same batch inserts cannot be deleted by a later part: whoever
-makes the batch leaves both out.
+A later part cannot delete a row that an earlier part of the same batch inserts: both are left out.
 
-The text form carries a format number, the lowest that says it all; a newer one is refused. What is
-in a text is checked before anything is done with it: it may be cut off, or be something else.
+The text has a format number, the lowest that can express it; a newer one is refused. A text is
+validated before use: it may be cut off, or not be a batch.
 
 Source: the Delta protocol, "Add File and Remove File", "Deletion Vectors".
 """
@@ -39,15 +37,12 @@ _OUTSIDE = re.compile(r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|(^|/)\.\.(/|$)")
 
 
 def new_writer_id() -> str:
-    """An id for one handle of one process, which stands in the metadata of every commit it makes.
-
-    So a person who looks at the log of an output sees how many wrote it and which of them won.
-    """
+    """An id for one write handle, stored in the metadata of every commit it makes."""
     return f"w{uuid.uuid4()}"
 
 
 def check_writer_id(text: str) -> None:
-    """Refuse what is not ``w`` and a UUID in lower case; raises WRITER_ID_INVALID."""
+    """Raise WRITER_ID_INVALID unless the text is ``w`` and a UUID in lower case."""
     if not _WRITER.fullmatch(text):
         raise error("WRITER_ID_INVALID", text=text)
 
@@ -63,17 +58,13 @@ class StagedFile:
     path: str
     action: str
 
-    def own_files(self) -> tuple[str, ...]:
-        """The files made for it, below the table's folder, decoded."""
-        return (unquote(self.path),)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedDelete:
     """Rows of one stored file to delete.
 
     Attributes:
-        path: the stored file, as the log writes it. rows_count: how many rows go.
+        path: the stored file, as the log writes it. rows_count: of the rows deleted.
         known_vector: the unique id of the deletion vector it had; empty for none.
         action: the ``add`` it gets, as JSON; None when no row of it stays.
         vector_file: the file that holds the new vector, below the table's folder.
@@ -85,39 +76,35 @@ class StagedDelete:
     action: str | None
     vector_file: str | None
 
-    def own_files(self) -> tuple[str, ...]:
-        """The files made for it, below the table's folder."""
-        return () if self.vector_file is None else (self.vector_file,)
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What happens at one T."""
+    """The changes at one T."""
 
     time: int
     inserts: tuple[StagedFile, ...] = ()
     deletes: tuple[StagedDelete, ...] = ()
 
     def own_files(self) -> set[str]:
-        """The files made for it."""
-        files = {path for one in self.inserts for path in one.own_files()}
-        return files | {path for one in self.deletes for path in one.own_files()}
+        """The files staged for it, by decoded path below the table's folder."""
+        vectors = {one.vector_file for one in self.deletes if one.vector_file is not None}
+        return vectors | {unquote(one.path) for one in self.inserts}
 
 
 def own_files(parts: Iterable[Part]) -> set[str]:
-    """The files made for some parts."""
+    """The files staged for some parts."""
     return set[str]().union(*(part.own_files() for part in parts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchText:
-    """A batch as it travels.
+    """A batch as a value.
 
     Attributes:
-        batch_id: names it in the metadata of the commit that holds it.
-        writer: who staged it, as text. table_id, app: the output it is for.
+        batch_id: identifies it in the metadata of the commit that holds it.
+        writer: id of the handle that staged it. table_id, app: of its output.
         lower, upper: in T; upper exclusive. version: the output's version it was made from.
-        schema: the columns that the table is to have, as the log writes them; None leaves them.
+        schema: the table's new columns, as the log writes them; None leaves them.
     """
 
     batch_id: str
@@ -132,19 +119,18 @@ class BatchText:
 
     def to_json(self) -> str:
         """The text form."""
-        said = asdict(self)
+        fields = asdict(self)
         if self.schema is None:
-            del said["schema"]
+            del fields["schema"]
         number = FORMAT_OF_ROWS if self.schema is None else FORMAT
-        return json.dumps({"kind": KIND, "format": number, **said})
+        return json.dumps({"kind": KIND, "format": number, **fields})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """The batch of a text form.
 
         Raises:
-            BATCH_INVALID: it is cut off, or something else. BATCH_TOO_NEW: a newer version wrote
-                it.
+            BATCH_INVALID: it is cut off, or not a batch. BATCH_TOO_NEW: its format is newer.
         """
         raw = _object(text)
         if raw.get("kind") != KIND:
@@ -169,26 +155,25 @@ class BatchText:
         return made
 
     def at(self, lower: int, upper: int) -> Self:
-        """The same for other bounds, all of it at the last T of them."""
+        """The same with other bounds, all parts at their last T."""
         parts = tuple(replace(part, time=upper - 1) for part in self.parts)
         return replace(self, lower=lower, upper=upper, parts=parts)
 
     def cut(self, upper: int) -> tuple[Self, tuple[Part, ...]]:
-        """What is left of it behind an upper, and the parts that are dropped."""
+        """The batch without the parts below an upper, and these parts."""
         dropped = tuple(part for part in self.parts if part.time < upper)
         kept = tuple(part for part in self.parts if part.time >= upper)
         return (replace(self, parts=kept) if dropped else self), dropped
 
 
 def check_bounds(lower: int, upper: int, times: Iterable[int]) -> None:
-    """Refuse bounds that make no sense, and updates outside of them.
+    """Check bounds, and that updates are within them.
 
     Args:
-        lower, upper: in T; upper exclusive, CLOSED when nothing may follow. times: of the
-            updates.
+        lower, upper: in T; upper exclusive, CLOSED if nothing may follow. times: of the updates.
 
     Raises:
-        OUTPUT_CLOSED: updates behind the last upper. BOUNDS_BACKWARDS: upper < lower.
+        OUTPUT_CLOSED: updates after the last upper. BOUNDS_BACKWARDS: upper < lower.
         UPDATE_OUT_OF_BOUNDS: an update before the lower, or at or past the upper.
     """
     updates = list(times)
@@ -241,7 +226,7 @@ def _is(kind: type, value: Any) -> Any:
 
 
 def _path(value: Any) -> str:
-    """A path below the table: what a text names is deleted when its batch loses."""
+    """A path below the table. Others are refused: the files of a batch that loses are deleted."""
     path: str = _is(str, value)
     if not path or _OUTSIDE.search(unquote(path)):
         raise TypeError(f"{path!r} is no file below a table")

@@ -1,7 +1,6 @@
-"""The one place that reads the wall clock where a decision hangs on it.
+"""The wall clock, for decisions that are no function of the log: new Ts and refresh times.
 
-Only what is not a function of the log may ask: when to make a new T, and whether a refresh time
-has passed. Tests put another function here.
+Tests replace the function here.
 """
 
 import time

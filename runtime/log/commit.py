@@ -1,12 +1,11 @@
-"""One commit of an output: made once, and what became of it found out.
+"""One commit of an output, tried once, and its outcome.
 
-An outcome is one of: in, as a version; not in, because somebody moved the upper; not in, because
-somebody else's commit disturbed it. Anything else is an error, and then the commit may be in. That
-is found out from the log, where each commit of ours has a token; never by trying again blindly.
+The outcome is one of: committed as a version; not committed because the upper moved; not committed
+because another commit without an upper came first. After any other error the commit may be in: the
+log is searched for its token, and the commit is never repeated blindly.
 
-K1: files of a commit that may be in are not deleted. They wait until the upper has moved past
-    what the commit expects: from then on it cannot come in any more, and the log says whether it
-    did.
+K1: files of a commit that may be in are kept until the upper has passed the one it expects. From
+    then on it cannot come in, and the log shows whether it did.
 K2: an interruption (Ctrl-C) while the store commits is such an error too.
 """
 
@@ -14,25 +13,26 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.batches import Part, own_files
 from ctsql.runtime.log.protocol import Conflict, LogTransaction
+from ctsql.runtime.log.staging import Batch
 from ctsql.runtime.log.uppers import FAILURE, Uppers
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """It is in, as this version of the table."""
+    """The commit is this version of the table."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class UpperMismatch:
-    """The upper is not the expected one; nothing of ours is in."""
+    """The upper is not the expected one; nothing was committed."""
 
     current: int
     expected: int
@@ -40,12 +40,12 @@ class UpperMismatch:
 
 @dataclass(frozen=True, slots=True)
 class Disturbed:
-    """A commit without an upper came first (OPTIMIZE, say): compute again at the same time."""
+    """A commit without an upper (OPTIMIZE, for example) came first: compute again at the same T."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unwritten:
-    """There was nothing to commit: the upper is there already."""
+    """Nothing was to be committed: the upper is already there."""
 
     upper: int
 
@@ -55,10 +55,10 @@ Appended = Committed | UpperMismatch | Disturbed | Unwritten
 
 
 def always_disturbed(detail: str) -> CtsqlError:
-    """The error for a write that other commits came before, however often it was tried.
+    """The error for a write that lost to other commits at every try.
 
     Args:
-        detail: how often, and where.
+        detail: where, and the number of tries.
     """
     return error(
         "INTERNAL_ERROR",
@@ -69,7 +69,7 @@ def always_disturbed(detail: str) -> CtsqlError:
 
 @dataclass(frozen=True, slots=True)
 class _Unresolved:
-    """A commit of which nobody knows whether it is in; its files wait until the log tells."""
+    """A commit that may be in; its files are kept until the log shows whether it is."""
 
     token: str
     version_read: int
@@ -79,9 +79,11 @@ class _Unresolved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """What a commit says beside its parts; the upper stays when ``new`` is None.
+    """The content of a commit beside its parts.
 
-    With a ``schema`` the table gets these columns, and all that it holds goes.
+    Attributes:
+        new: the new upper; None leaves it.
+        schema: the table's new columns, whose old rows are all deleted; None leaves both.
     """
 
     expected: int
@@ -92,16 +94,8 @@ class Write:
     domains: tuple[tuple[str, str | None], ...] = ()
 
 
-class Owner(Protocol):
-    """Who owns staged files."""
-
-    def release(self) -> None:
-        """The files are no longer this owner's."""
-        ...
-
-
 class Commits:
-    """Makes the commits of one handle."""
+    """The commits of one write handle."""
 
     def __init__(self, uppers: Uppers, writer: str) -> None:
         self.uppers = uppers
@@ -110,10 +104,10 @@ class Commits:
         self._unresolved: list[_Unresolved] = []
 
     def follow(self, version: int) -> None:
-        """Take in the commits up to a version, and what they tell of unresolved ones."""
+        """Read the commits up to a version, and resolve those of unknown outcome."""
         self.uppers.follow(version)
         for commit in [u for u in self._unresolved if u.expected < self.uppers.upper]:
-            # Whatever is still on its way depends on an upper that has passed: it cannot come in.
+            # It depends on an upper that has passed: if it is not in, it cannot come in any more.
             is_lost = self.table.has(commit.version_read + 1) and self._find_version(commit) is None
             if is_lost:
                 self.table.discard(commit.files)
@@ -131,14 +125,13 @@ class Commits:
         txn: LogTransaction,
         write: Write,
         parts: Sequence[Part],
-        owners: Sequence[Owner],
+        owners: Sequence[Batch],
     ) -> Outcome:
         """Commit once.
 
         Args:
-            parts: what is committed. owners: who own the files of the parts. When they are in,
-                or may be, they are released, whatever else happens; otherwise they stay with
-                their owners.
+            parts: what is committed. owners: the batches that own the files of the parts; they
+                are released if the commit is in or may be in, even after an error.
 
         Raises:
             RowsGone: rows to delete are not where they were.
@@ -146,7 +139,7 @@ class Commits:
         """
         if write.schema is not None:
             txn.start_anew(write.schema)
-            # Whatever was there when the rows were staged: it is known as of this version.
+            # All rows of the version that this transaction read are replaced.
             write = replace(write, version_read=txn.version_read)
         deletes = [d for part in parts for d in part.deletes]
         staged_vectors = {d.vector_file for d in deletes if d.vector_file is not None}
@@ -156,7 +149,7 @@ class Commits:
         files = frozenset(own_files(parts) | used_vectors)
         unresolved = _Unresolved(uuid.uuid4().hex, txn.version_read, write.expected, files)
         version: int | None = None
-        # From here on until the answer is known it may be in; also when this is interrupted.
+        # Until the answer is known the commit may be in, also after an interruption.
         self._unresolved.append(unresolved)
         try:
             try:
@@ -196,7 +189,7 @@ class Commits:
             txn.set_domain(domain, configuration or "", removed=configuration is None)
 
     def _to_metadata(self, write: Write, token: str) -> str:
-        said = {
+        metadata = {
             **write.metadata,
             "lower": write.expected,
             "token": token,
@@ -204,13 +197,13 @@ class Commits:
             "version_read": write.version_read,
         }
         if write.new is not None:
-            said["upper"] = write.new
-        return json.dumps(said)
+            metadata["upper"] = write.new
+        return json.dumps(metadata)
 
     def _after_failure(self, problem: Exception, commit: _Unresolved) -> int | None:
-        """What a failed commit came to, by the log: its version, or None after a conflict.
+        """Search the log for a failed commit: its version, or None after a conflict.
 
-        An error that is no conflict is raised again; the commit stays unresolved if it may be in.
+        Raise any other error again; the commit stays unresolved if it may be in.
         """
         try:
             version = self._find_version(commit)

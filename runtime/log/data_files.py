@@ -4,6 +4,7 @@ Source: the Delta protocol, "Add File and Remove File", "Deletion Vectors", "Per
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -13,27 +14,22 @@ TIME_TAG = "ctsql.t"
 
 
 class DataFile:
-    """A file that holds rows of a table, as an ``add`` or a ``remove`` describes it.
+    """A file that holds rows of a table, as an ``add`` or a ``remove`` action describes it.
 
     Attributes:
-        line: the action, as JSON.
+        line: the action, as JSON. action: its fields, parsed on first use; not to be changed.
     """
 
     def __init__(self, line: str, action: dict[str, Any] | None = None) -> None:
-        """The file that an action describes.
-
-        Args:
-            action: what the line says, where it was read already.
-        """
         self.line = line
         if action is not None:
             self.action = action
 
     @cached_property
     def action(self) -> dict[str, Any]:
-        """What the action says; not to be changed."""
-        (found,) = json.loads(self.line).values()
-        return dict(found)
+        """The fields of the action."""
+        (fields,) = json.loads(self.line).values()
+        return dict(fields)
 
     @property
     def path(self) -> str:
@@ -47,12 +43,12 @@ class DataFile:
 
     @property
     def partition(self) -> tuple[tuple[str, str | None], ...]:
-        """Its partition values, equal for files that may become one."""
+        """Its partition values; only files with equal ones may be compacted together."""
         return tuple(sorted((self.action.get("partitionValues") or {}).items()))
 
     @property
     def data_change(self) -> bool:
-        """Does the action change rows? That of an OPTIMIZE, for one, does not."""
+        """Whether the action changes rows; that of OPTIMIZE, for example, does not."""
         return bool(self.action.get("dataChange", True))
 
     @property
@@ -68,7 +64,7 @@ class DataFile:
 
     @property
     def vector_id(self) -> str:
-        """What tells its deletion vector from every other; empty when it has none."""
+        """Identifies its deletion vector; empty if it has none."""
         vector = self.vector
         if vector is None:
             return ""
@@ -77,42 +73,42 @@ class DataFile:
 
     @property
     def deleted_count(self) -> int:
-        """How many of its rows count as deleted."""
+        """The number of its rows that the vector marks as deleted."""
         return 0 if self.vector is None else int(self.vector["cardinality"])
 
     @property
     def statistics(self) -> str | None:
-        """What is known of its values, as JSON."""
+        """Statistics of its values, as JSON."""
         return self.action.get("stats")
 
     @cached_property
     def records_count(self) -> int | None:
-        """How many rows it holds, deleted ones too; None when the log does not say."""
+        """The number of its rows, deleted ones included; None without statistics."""
         count = json.loads(self.statistics or "{}").get("numRecords")
         return None if count is None else int(count)
 
     @property
     def rows_count(self) -> int | None:
-        """How many live rows it holds; None when the log does not say."""
+        """The number of its live rows; None without statistics."""
         return None if self.records_count is None else self.records_count - self.deleted_count
 
     @property
     def deleted_share(self) -> float:
-        """Which part of its rows is deleted, between 0 and 1; 1 when it cannot be known."""
+        """The fraction of its rows that is deleted, between 0 and 1; 1 if it is unknown."""
         if not self.deleted_count:
             return 0.0
         return self.deleted_count / self.records_count if self.records_count else 1.0
 
     @property
     def live_bytes(self) -> int:
-        """About how large it is without its deleted rows."""
+        """Its estimated size without deleted rows."""
         return round(self.size * (1 - self.deleted_share))
 
     def with_vector(self, vector: dict[str, Any]) -> Self:
         """The same file with another deletion vector, as a commit that changes rows adds it."""
         action = {**self.action, "deletionVector": vector, "dataChange": True}
         if self.statistics is not None:
-            # The least and the greatest value may be those of a deleted row.
+            # The minimum or the maximum may be that of a deleted row.
             action["stats"] = json.dumps({**json.loads(self.statistics), "tightBounds": False})
         return type(self)(json.dumps({"add": action}))
 
@@ -122,6 +118,17 @@ class DataFile:
             return self
         action = {k: v for k, v in self.action.items() if k != "deletionVector"}
         return type(self)(json.dumps({"add": action}))
+
+
+def select_changed(
+    files: Mapping[str, DataFile], others: Mapping[str, DataFile]
+) -> dict[str, DataFile]:
+    """The files, by path, that are missing among others or have another deletion vector there."""
+    return {
+        path: file
+        for path, file in files.items()
+        if path not in others or others[path].vector_id != file.vector_id
+    }
 
 
 Bin = tuple[DataFile, ...]

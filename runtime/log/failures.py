@@ -1,19 +1,19 @@
-"""Why an output stopped, kept beside the output, so that it is known after a restart.
+"""Failures of outputs, recorded in the output's log so that they survive a restart.
 
-A task whose body cannot be computed at T stops there. The reason is recorded in the log of its
-output, by a commit that leaves the upper: whoever comes next knows it without running the body.
-A view's failure is recorded for whoever asks; the view is computed anew all the same.
+A task whose body cannot be computed at T stops there. The reason is recorded by a commit that
+leaves the upper, so no process needs to run the body again to know it. A view's failure is recorded
+to be shown; the view is computed again all the same.
 
-F1: a record holds until the upper moves past it: the next commit that moves the upper takes it
-    away, or puts its own in its place.
-F2: a record says nothing of when and where: replicas that fail at the same T mean the same, and
-    the second one leaves the record of the first.
-F4: a record in a commit that moves a view's upper to T + 1 says that the view's contents are an
+F1: a record holds until the upper moves past it. The next commit that moves the upper removes it
+    or replaces it by its own.
+F2: a record carries neither instant nor host, so replicas that fail at the same T produce equal
+    records, and the first one stays.
+F3: a failure that may pass by itself (full disk, cancelled statement, lost connection, removed
+    history) is never recorded.
+F4: a record in a commit that moves a view's upper to T + 1 means that the view's contents are an
     error from T until the next such commit: errors are contents. Tasks that follow the view fail
-    at T, whoever runs them and whenever; an error that stays the same is no change.
+    at T on every run; an error that stays the same is no change.
     (tests/spark/views/test_view_errors.py)
-F3: what may go away by itself (a full disk, a cancelled statement, a lost connection, history
-    that was removed) is never recorded.
 """
 
 import json
@@ -30,12 +30,16 @@ from ctsql.runtime.log.write_handle import FAILURE, Batch, Committed, Output
 FEATURE = "domainMetadata"
 _PASSING = ("HISTORY_LOST",)
 _TIMES = re.compile(r" at T = -?\d+(?=:)")
-"""As VIEW_FAILED tells the time of an error of a view that is read."""
+"""The time of the error of a view that is read, in the message of VIEW_FAILED."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """At ``time`` nothing can be written. ``place`` is where in the definition, if it is known."""
+    """Nothing can be written at ``time``.
+
+    Attributes:
+        place: start and stop in the definition, if known.
+    """
 
     time: int
     condition: str
@@ -45,7 +49,7 @@ class Failure:
 
     @staticmethod
     def of(time: int, problem: CtsqlError, item: Item) -> "Failure":
-        """The failure that a problem is at a time."""
+        """The failure for an error raised at a T."""
         span, place = problem.span, None
         if span is not None and span.source.text == item.definition:
             place = (span.start, span.stop)
@@ -58,14 +62,12 @@ class Failure:
         )
 
     def is_like(self, other: "Failure") -> bool:
-        """Is it the same but for the times, also those of the errors further down it tells of?"""
-        return (self.condition, self._timeless()) == (other.condition, other._timeless())
-
-    def _timeless(self) -> str:
-        return _TIMES.sub("", self.reason)
+        """Whether they are equal but for times, including those in nested errors' messages."""
+        reasons = _TIMES.sub("", self.reason), _TIMES.sub("", other.reason)
+        return self.condition == other.condition and reasons[0] == reasons[1]
 
     def to_json(self) -> str:
-        """The failure as text; equal for equal failures."""
+        """The failure as text; equal failures have equal texts."""
         return json.dumps(
             {
                 "t": self.time,
@@ -78,7 +80,7 @@ class Failure:
 
     @staticmethod
     def from_json(text: str) -> "Failure":
-        """The failure from its text; raises STORED_DATA_INVALID when it is none."""
+        """Read the text of a failure; raises STORED_DATA_INVALID if it is none."""
         try:
             raw = json.loads(text)
             return Failure(
@@ -131,21 +133,22 @@ class Failure:
 class Action(Enum):
     """What to do about a failure."""
 
-    KEEP = auto()  # it is recorded
+    KEEP = auto()  # it is already recorded
     RECORD = auto()
-    SKIP = auto()  # go past its time
+    SKIP = auto()  # continue after its T
 
 
 def is_final(problem: CtsqlError) -> bool:
-    """Will it be the same the next time (F3)?"""
+    """Whether another try would fail the same way (F3)."""
     return isinstance(problem, DataError | StatementError) and problem.condition not in _PASSING
 
 
 def on_task_failure(known: Failure | None, found: Failure, *, skip: bool, again: bool) -> Action:
-    """Record a task's failure, leave the record that there is, or go past.
+    """Decide about a task's failure.
 
     Args:
-        known: what is recorded. again: it was asked for, so that a new reason counts.
+        known: the recorded failure. again: the run was requested (RETRY), so a new reason is
+            recorded.
     """
     if skip:
         return Action.SKIP
@@ -155,41 +158,39 @@ def on_task_failure(known: Failure | None, found: Failure, *, skip: bool, again:
 
 
 def on_view_failure(known: Failure | None, found: Failure) -> Action:
-    """A view that goes on failing for the same reason keeps the time from which it does."""
-    if known is not None and known.is_like(found):
-        return Action.KEEP
-    return Action.RECORD
+    """Decide about a view's failure: one for the same reason keeps its first T."""
+    return Action.KEEP if known is not None and known.is_like(found) else Action.RECORD
 
 
-def recorded(output: Output) -> Failure | None:
-    """The failure that holds, as of what was last looked at (F1)."""
+def find_recorded(output: Output) -> Failure | None:
+    """The failure in force, as of the last look at the log (F1)."""
     if output.failure is None:
         return None
     failure = Failure.from_json(output.failure)
     return failure if failure.time >= output.upper - 1 else None
 
 
-def held_at(table: LogTable, version: int) -> Failure | None:
-    """The error that an output holds since a commit that moved its upper (F4); None for rows."""
+def find_error_at(table: LogTable, version: int) -> Failure | None:
+    """The error that a commit made the contents of an output (F4); None for rows."""
     if not table.has(version):
-        return None  # its log was cleaned up: it is older than any history that is kept
+        return None  # cleaned up: older than any history that is kept
     text = dict(table.commit_at(version).domains).get(FAILURE)
     return None if text is None else Failure.from_json(text)
 
 
 def note_view_failure(output: Output, item: Item, problem: CtsqlError) -> None:
-    """Record a view's failure for whoever asks; losing a race for it is fine."""
+    """Try once to record a view's failure, for display only."""
     cause = problem.__cause__ if isinstance(problem.__cause__, CtsqlError) else problem
     found = Failure.of(int(str(problem.given["time"])), cause, item)
     output.fetch_recent_upper()
-    if on_view_failure(recorded(output), found) is Action.RECORD:
+    if on_view_failure(find_recorded(output), found) is Action.RECORD:
         record(output, found)
 
 
 def record(output: Output, failure: Failure) -> bool:
-    """Try once to record a failure; True when that is done, or cannot be for this table."""
+    """Try once to record a failure; True if that is done, or impossible for this table."""
     if not output.table.has_feature(FEATURE):
-        return True  # made by a version that recorded nothing
+        return True  # created by an old version of ctsql
     batch = output.open(output.upper)
     if not isinstance(batch, Batch) or failure.time < output.upper:
         return False

@@ -1,10 +1,10 @@
-"""Named points where a process can be made to stop, for tests of what a crash leaves behind.
+"""Named points where a process can be made to stop, for tests of crashes.
 
 A point is inert unless armed by ``CTSQL_FAULT=<point>[:<nth>]`` in the environment: then the
-process kills itself (as ``kill -9`` would) the nth time it comes there.
+process kills itself, as ``kill -9`` would, the nth time it reaches the point.
 
-:data:`PROMISES` says of each point what holds after a restart; ``tests/crash/test_faults.py``
-kills a process at every one of them and looks.
+:data:`PROMISES` states for each point what holds after a restart; ``tests/crash/test_faults.py``
+kills a process at each and checks it.
 """
 
 import os

@@ -1,11 +1,10 @@
-"""What the write handle needs of a table: the interface that Delta (and a simulation) implements.
+"""What the write handle needs of a table: an interface that Delta and the simulation implement.
 
-:class:`ctsql.runtime.delta.table.DeltaTable` and
-:class:`ctsql.runtime.delta.transaction.Transaction` are the implementation; a test may put an
-in-memory one in their place. Everything that is staged is a plain value
-(:mod:`ctsql.runtime.log.batches`), rows are opaque.
+Delta's implementation is :class:`ctsql.runtime.delta.table.DeltaTable` with
+:class:`ctsql.runtime.delta.transaction.Transaction`. Everything that is staged is a plain value
+(:mod:`ctsql.runtime.log.batches`); rows are opaque.
 
-What a log promises, on which the handle builds:
+A log guarantees:
 
 L1: versions are 0, 1, 2, ... without a gap (old ones may be cleaned up); a version never changes.
 L2: of two transactions that read the same version, depend on the same application id and both
@@ -27,7 +26,7 @@ class Conflict(Exception):
 
 
 class RowsGone(Exception):
-    """Rows that should be deleted are not where they were: somebody rewrote or deleted them."""
+    """Rows to delete are not where they were: another commit rewrote or deleted them."""
 
 
 class LogTransaction(Protocol):
@@ -36,23 +35,19 @@ class LogTransaction(Protocol):
     version_read: int
 
     def stage(self, rows: Any) -> list[StagedFile]:
-        """Write rows into files of the table's folder, which nobody sees until committed.
-
-        Args:
-            rows: a DataFrame, or rows that the driver holds.
-        """
+        """Write rows, a DataFrame or rows in the driver, into files invisible until committed."""
         ...
 
     def stage_deletes(self, victims: Iterable[tuple[str, Collection[int]]]) -> list[StagedDelete]:
-        """Write down rows of the version read to delete, by file and position."""
+        """Stage the deletion of rows of the version read, by file and position."""
         ...
 
     def set_columns(self, schema: str) -> None:
-        """Stage rows of other columns than the table has, for :meth:`start_anew`."""
+        """Let :meth:`stage` write rows of these columns, for :meth:`start_anew`."""
         ...
 
     def start_anew(self, schema: str) -> None:
-        """Give the table other columns, and take away all that it holds.
+        """Replace the table's columns and delete all its rows.
 
         A commit that changes any rows first makes this one fail.
         """
@@ -75,10 +70,10 @@ class LogTransaction(Protocol):
         ...
 
     def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
-        """Add staged deletions; gives the vector files that the commit will name.
+        """Add staged deletions; returns the vector files that the commit will name.
 
-        Where a file has lost other rows since, or several deletions are of one file, their
-        vectors are joined in a new file.
+        If a file has lost other rows since, or has several deletions, their vectors are joined in
+        a new file.
 
         Raises:
             RowsGone: a row is not where it was; no file was made.
@@ -86,7 +81,7 @@ class LogTransaction(Protocol):
         ...
 
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:
-        """Commit; gives the new version. Raises :class:`Conflict` (L3)."""
+        """Commit; returns the new version. Raises :class:`Conflict` (L3)."""
         ...
 
 
@@ -97,12 +92,12 @@ class LogTable(Protocol):
 
     @property
     def table_id(self) -> str:
-        """The table's own id, which no other table has."""
+        """The table's globally unique id."""
         ...
 
     @property
     def answers_late(self) -> bool:
-        """May a commit whose answer was lost come in after the error (L3)?"""
+        """Whether a commit may come in after its call raised (L3)."""
         ...
 
     def version(self) -> int:
@@ -110,11 +105,11 @@ class LogTable(Protocol):
         ...
 
     def has(self, version: int) -> bool:
-        """Is this version committed, and its commit not cleaned up?"""
+        """Whether this version is committed and its commit file is still in the log."""
         ...
 
     def commit_at(self, version: int) -> Commit:
-        """One commit; raises HISTORY_LOST when it was cleaned up."""
+        """One commit; raises HISTORY_LOST if it was cleaned up."""
         ...
 
     def application_version(self, app: str) -> int | None:
@@ -130,11 +125,11 @@ class LogTable(Protocol):
         ...
 
     def has_feature(self, name: str) -> bool:
-        """Does the table's protocol name a table feature?"""
+        """Whether the table's protocol lists a table feature."""
         ...
 
     def rows_count(self, version: int) -> int | None:
-        """The number of rows at a version, if the log says so."""
+        """The number of rows at a version; None if the log lacks it."""
         ...
 
     def begin(self) -> Any:
@@ -142,9 +137,9 @@ class LogTable(Protocol):
         ...
 
     def missing(self, paths: Iterable[str]) -> list[str]:
-        """Which files, by path below the table, are not there (any more)."""
+        """Those of the files, by path below the table, that do not exist."""
         ...
 
     def discard(self, paths: Iterable[str]) -> None:
-        """Delete files by path below the table; those that are gone already are no error."""
+        """Delete files by path below the table; a missing one is no error."""
         ...

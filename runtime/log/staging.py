@@ -1,8 +1,8 @@
-"""Staging: rows become files that nobody sees yet, owned by who staged them.
+"""Staging: rows become files that are invisible until committed.
 
 Ownership (I3 of :mod:`ctsql.runtime.log.write_handle`): a staging or a batch owns its files until
-it is released (they are in the table, or may be; or their description was handed on as a text) or
-discarded, which deletes them. Both may be called again and then do nothing.
+it is released (they are in the table or may be, or a text describes them) or discarded, which
+deletes them. A second call of either does nothing.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ from ctsql.runtime.log.batches import (
     own_files,
 )
 from ctsql.runtime.log.protocol import LogTable, LogTransaction
-from ctsql.runtime.log.table_changes import partition, tagged
+from ctsql.runtime.log.table_changes import parse_partition, tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,34 +33,29 @@ class Rows:
 
 
 class Staging:
-    """What is staged for one T, against one version of the output."""
+    """What is staged for one T, against the version of the output that a transaction reads."""
 
     def __init__(self, table: LogTable, txn: LogTransaction) -> None:
-        """Nothing is staged yet; the version is the one that the transaction reads."""
         self._table = table
         self._txn = txn
         self._inserts: list[StagedFile] = []
         self._deletes: list[StagedDelete] = []
 
     def stage(self, rows: Any) -> int:
-        """Write rows into files that nobody sees until the commit; returns the files' number.
-
-        Args:
-            rows: a DataFrame, or rows that the driver holds.
-        """
+        """Write rows, a DataFrame or rows in the driver, into files; returns the files' number."""
         added = self._txn.stage(rows)
         self._inserts += added
         faults.point("output_staged")
         return len(added)
 
     def stage_shared(self, rows: Any, times: Sequence[int]) -> list[int]:
-        """Like :meth:`stage` for rows of several Ts; gives those that have rows, in order.
+        """Like :meth:`stage` for rows of several Ts; returns those that have rows, in order.
 
         Args:
             rows: partition i holds the rows of times[i].
         """
-        made = [(times[partition(file)], file) for file in self._txn.stage(rows)]
-        self._inserts += [tagged(file, time) for time, file in made]
+        made = [(times[parse_partition(file)], file) for file in self._txn.stage(rows)]
+        self._inserts += [tag(file, time) for time, file in made]
         faults.point("output_staged")
         return sorted({time for time, _ in made})
 
@@ -68,13 +63,12 @@ class Staging:
         """Delete stored rows by position.
 
         Args:
-            victims: (file's full path as ``_metadata.file_path`` gives it, row indexes), each
-                file once.
+            victims: (full path as in ``_metadata.file_path``, row indexes), each file once.
         """
         self._deletes += self._txn.stage_deletes(victims)
 
     def part(self, time: int) -> Part:
-        """All of it as the part of a T."""
+        """The part that it is at a T."""
         return Part(time, tuple(self._inserts), tuple(self._deletes))
 
     def release(self) -> None:
@@ -92,10 +86,10 @@ class Batch:
     """A batch of one output for ``[lower, upper)``; see :mod:`ctsql.runtime.log.batches`.
 
     Attributes:
-        txn: what rows are staged by; None when it came as a text and is complete.
-        rebase: it may be committed on a newer version than the one it was made from.
-        travelled: it came as a text, so it may be in already, or its files may be gone.
-        domains: the domain metadata that its commit writes, or (None) removes.
+        txn: stages rows; None if the batch was read from a text and is complete.
+        rebase: whether it may be committed on a newer version than the one it was made from.
+        travelled: whether it was read from a text. Then it may be in already, or its files gone.
+        domains: the domain metadata that its commit writes; None removes it.
     """
 
     def __init__(
@@ -117,14 +111,14 @@ class Batch:
 
     @property
     def text(self) -> BatchText:
-        """The batch as it would travel."""
+        """The batch as a value."""
         parts = [s.part(time) for time, s in self._stagings.items()]
         staged = tuple(p for p in sorted(parts, key=lambda p: p.time) if p.inserts or p.deletes)
         return replace(self._text, parts=self._text.parts + staged)
 
     @property
     def lower(self) -> int:
-        """The upper that it expects."""
+        """The expected upper."""
         return self._text.lower
 
     @property
@@ -133,11 +127,11 @@ class Batch:
         return self._text.version
 
     def at(self, time: int) -> Staging:
-        """Where to stage what happens at a T.
+        """The staging of a T.
 
         Raises:
             OUTPUT_CLOSED, UPDATE_OUT_OF_BOUNDS: the T is not in ``[lower, upper)``.
-            BATCH_USED_UP: it was appended, discarded or handed on, or came as a text.
+            BATCH_USED_UP: it was appended, discarded, described, or read from a text.
         """
         self.check_usable()
         if self.txn is None:
@@ -146,7 +140,7 @@ class Batch:
         return self._stagings.setdefault(time, Staging(self._table, self.txn))
 
     def start_anew(self, schema: str) -> None:
-        """Make it the whole contents under other columns; what was staged before is deleted.
+        """Make it the whole contents under other columns; discards what was staged before.
 
         Args:
             schema: the columns, as the log writes them.
@@ -155,16 +149,16 @@ class Batch:
         for staging in self._stagings.values():
             staging.discard()
         self._stagings.clear()
-        # A transaction of its own: once one has written files it takes no other columns.
+        # A new transaction: one that has written files cannot change columns.
         txn = self.txn = self._table.begin()
         txn.set_columns(schema)
         self._text = replace(self._text, schema=schema, version=txn.version_read)
 
     def describe(self) -> str:
-        """The batch as a text; whoever holds the text owns the files from now on.
+        """The batch as a text, which then owns the files.
 
         Raises:
-            BATCH_USED_UP: it was appended, discarded or handed on before.
+            BATCH_USED_UP: it was appended, discarded or described before.
         """
         self.check_usable()
         text = self.text.to_json()
@@ -172,12 +166,12 @@ class Batch:
         return text
 
     def check_usable(self) -> None:
-        """Refuse a batch that owns nothing any more; raises BATCH_USED_UP."""
+        """Raise BATCH_USED_UP if it owns nothing any more."""
         if self._used_up:
             raise error("BATCH_USED_UP", detail="It was appended, discarded or handed on.")
 
     def check_files(self) -> None:
-        """Refuse a text whose files are gone; raises BATCH_INVALID."""
+        """Raise BATCH_INVALID if it was read from a text and a file of it is missing."""
         if not self.travelled:
             return
         missing = self._table.missing(own_files(self._text.parts))
@@ -185,7 +179,7 @@ class Batch:
             raise error("BATCH_INVALID", detail=f"Its file {missing[0]} is gone.")
 
     def cut(self, upper: int) -> None:
-        """Drop the parts below an upper, and delete their files."""
+        """Drop the parts below an upper and delete their files."""
         self._text, dropped = self._text.cut(upper)
         self._table.discard(own_files(dropped) - own_files(self._text.parts))
         for time in [t for t in self._stagings if t < upper]:
@@ -204,10 +198,10 @@ class Batch:
 
 
 def schema_of(batches: Sequence[Batch]) -> str | None:
-    """The columns that batches of one commit give the table; None when they leave them.
+    """The columns that the batches of one commit give the table; None if they leave them.
 
     Raises:
-        BATCH_INVALID: one is the whole contents, and there are others.
+        BATCH_INVALID: one replaces the whole contents, and there are others.
     """
     found = [b.text.schema for b in batches if b.text.schema is not None]
     if found and len(batches) > 1:
@@ -216,7 +210,7 @@ def schema_of(batches: Sequence[Batch]) -> str | None:
 
 
 class Discardable(Protocol):
-    """What owns staged files."""
+    """An owner of staged files."""
 
     def discard(self) -> None:
         """Delete them."""
@@ -225,7 +219,7 @@ class Discardable(Protocol):
 
 @contextmanager
 def discarded_on_error(staged: Sequence[Discardable]) -> Iterator[None]:
-    """Discard what nobody else owns when anything goes wrong inside."""
+    """Discard staged files if the block raises."""
     try:
         yield
     except BaseException:

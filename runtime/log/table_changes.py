@@ -1,13 +1,13 @@
-"""How a table moved from T to T: which commits are the change at a T, and which hold it. Pure.
+"""How a table changed from T to T: the commits that are the change, and those that hold it. Pure.
 
-Most commits of an output are of one T. A commit may be shared by several: a task whose waiting runs
-were computed together writes them in one commit that only adds files, and each file holds the rows
-of one T, told by a tag in its ``add`` action. So each of these Ts has its change, the files of that
-T, and its contents, what was there before and the files up to it.
+Most commits of an output belong to one T. Several Ts share a commit if a task computed its waiting
+runs together. Such a commit only adds files, each with the rows of one T, which a tag in its
+``add`` action gives. The change at such a T is its files; the contents as of it are the earlier
+contents and the files up to it.
 
 M1: the movements of a table are in the order of T, and each file that a commit adds belongs to one.
 
-Source: the Delta protocol, "Add File": ``tags`` hold a writer's own words about a file.
+Source: the Delta protocol, "Add File": ``tags`` hold a writer's own metadata of a file.
 """
 
 import json
@@ -21,7 +21,7 @@ from ctsql.catalog.errors import error
 from ctsql.planner.due_times import InputNode, due_times, watched_inputs
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput, TaskWrite
 from ctsql.planner.updates import Update
-from ctsql.runtime.log.actions import Change, Commit, classify, rows_added
+from ctsql.runtime.log.actions import Change, Commit, classify, sum_known
 from ctsql.runtime.log.batches import StagedFile
 from ctsql.runtime.log.data_files import TIME_TAG, DataFile
 from ctsql.runtime.log.protocol import LogTable
@@ -35,9 +35,11 @@ _PARTITION = re.compile(r"(?:.*/)?part-(\d+)-")
 class Movement:
     """At ``time`` an object's table went from version ``before`` to ``version``.
 
-    ``before`` is exclusive: the change is what the commits before + 1 .. version did; where
-    ``version`` is shared by several Ts, of that commit only the files of ``time``. ``parts``: it is
-    several such changes taken together.
+    The change is that of the commits before + 1 .. version.
+
+    Attributes:
+        is_shared: whether several Ts share ``version``; then only its files of ``time`` count.
+        parts: the movements that this one combines; empty for a single one.
     """
 
     time: int
@@ -53,17 +55,17 @@ class Movement:
 
     @property
     def times(self) -> range | None:
-        """Of the last version, the Ts whose files are the change; None for all of it."""
+        """The Ts whose files of the last version are the change; None for all files."""
         return range(self.time, self.time + 1) if self.is_shared else None
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What an output's table holds as of a T.
+    """Where an output's contents as of a T are stored.
 
     Attributes:
         version: the version to read; None before the first.
-        shared: a later version, of which the files of Ts through this one are to be read too.
+        shared: a later version, whose files of Ts up to this one are to be read too.
     """
 
     version: int | None
@@ -71,7 +73,7 @@ class Stored:
 
 
 def due_changes(plan: TaskWrite) -> dict[str, frozenset[Change]]:
-    """For each input that the plan's due times come from: the kinds of changes that make it due."""
+    """The kinds of changes that make a run due, by input."""
     assert plan.times is not None  # the rules have run
     found: dict[str, frozenset[Change]] = {}
     for node in watched_inputs(plan.times):
@@ -81,7 +83,7 @@ def due_changes(plan: TaskWrite) -> dict[str, frozenset[Change]]:
 
 
 def shown_changes(node: InputNode) -> frozenset[Change]:
-    """The kinds of changes of a table that an input node may show rows of."""
+    """The kinds of table changes that an input node may have rows of."""
     own = {
         InsertsInput: {Change.APPEND},
         DeletesInput: {Change.DELETE},
@@ -93,10 +95,10 @@ def shown_changes(node: InputNode) -> frozenset[Change]:
 def due_movements(
     plan: TaskWrite, waiting: Mapping[str, Sequence[tuple[int, Movement, Change]]]
 ) -> Iterator[tuple[int, str, Movement]]:
-    """What makes a task due, by the plan's node of due times: T, the input, how it moved.
+    """The movements that make a task due, by the plan's node of due times: T, input, movement.
 
     Args:
-        waiting: how each input moved, and what that did to its rows, at the Ts of runs.
+        waiting: each input's (T, movement, kind of change) at the Ts of runs.
     """
 
     def changes(node: InputNode) -> Iterator[Update[Movement]]:
@@ -112,7 +114,7 @@ def due_movements(
 
 
 def input_columns(plan: TaskWrite, object_id: str) -> tuple[str, ...]:
-    """What a task reads of an input's changes."""
+    """The columns that a task reads of an input's changes."""
     nodes = (n for n in plan.inputs if isinstance(n, InsertsInput))  # every input has one
     return next(n.columns for n in nodes if n.object_id == object_id)
 
@@ -137,8 +139,8 @@ def movements(entries: Sequence[Entry], *, after: int, until: int) -> list[Movem
     return found
 
 
-def merged(parts: Sequence[Movement]) -> Movement:
-    """Movements of one table that follow each other, as one."""
+def merge(parts: Sequence[Movement]) -> Movement:
+    """Combine successive movements of one table."""
     if len(parts) == 1:
         return parts[0]
     apart = tuple(parts) if any(p.is_shared for p in parts) else ()
@@ -146,7 +148,7 @@ def merged(parts: Sequence[Movement]) -> Movement:
 
 
 def stored_at(entries: Sequence[Entry], at: int) -> Stored:
-    """Where an output's contents as of T are.
+    """Find where an output's contents as of T are stored.
 
     Args:
         entries: its commits from the last one that is complete through T on.
@@ -160,16 +162,16 @@ def stored_at(entries: Sequence[Entry], at: int) -> Stored:
     )
 
 
-def tagged(file: StagedFile, time: int) -> StagedFile:
-    """A staged file that says of which T its rows are."""
+def tag(file: StagedFile, time: int) -> StagedFile:
+    """Tag a staged file with the T of its rows."""
     action = json.loads(file.action)
     add = action["add"]
     add["tags"] = {**(add.get("tags") or {}), TIME_TAG: str(time)}
     return replace(file, action=json.dumps(action))
 
 
-def partition(file: StagedFile) -> int:
-    """The number of the partition that a file was written from: Spark's writers name it so."""
+def parse_partition(file: StagedFile) -> int:
+    """The number of the Spark partition that a file was written from, by its name."""
     found = _PARTITION.match(file.path)
     if found is None:
         raise error(
@@ -181,19 +183,17 @@ def partition(file: StagedFile) -> int:
 
 
 class Commits(Protocol):
-    """What tells the commits of a table."""
+    """A table whose commits can be read."""
 
     def commit_at(self, version: int) -> Commit:
         """One commit."""
 
 
-def added_files(
-    table: Commits, versions: Sequence[int], times: range | None = None
-) -> Iterator[DataFile]:
+def added_files(table: Commits, versions: Sequence[int], times: range | None) -> Iterator[DataFile]:
     """The files with rows that commits add.
 
     Args:
-        times: of the last version only the files of these Ts; None for all.
+        times: the Ts whose files of the last version count; None for all files.
     """
     for version in versions:
         for add in table.commit_at(version).adds:
@@ -203,9 +203,9 @@ def added_files(
 
 
 def numbered_files(table: LogTable, movements: Sequence[Movement]) -> dict[str, int] | None:
-    """The names of the files that movements add, with the place of the movement among them.
+    """The names of the files that movements add, each with the index of its movement.
 
-    None when a name is not as plain as those that engines make, or two movements share it.
+    None if a name has unusual characters, or two movements share it.
     """
     found: dict[str, int] = {}
     for number, movement in enumerate(movements):
@@ -218,13 +218,13 @@ def numbered_files(table: LogTable, movements: Sequence[Movement]) -> dict[str, 
 
 
 def change_of(table: LogTable, movement: Movement) -> Change:
-    """What a movement does to the rows, from the log alone."""
+    """Classify a movement by the log alone."""
     if movement.parts:
-        return _together({change_of(table, part) for part in movement.parts})
-    return _together({_change(c, movement) for c in _commits(table, movement)})
+        return _combine({change_of(table, part) for part in movement.parts})
+    return _combine({_change(c, movement) for c in _commits(table, movement)})
 
 
-def _together(kinds: set[Change]) -> Change:
+def _combine(kinds: set[Change]) -> Change:
     some = kinds - {Change.NONE}
     if len(some) > 1:
         return Change.MIXED
@@ -239,14 +239,11 @@ def _change(commit: Commit, movement: Movement) -> Change:
 
 
 def rows_inserted(table: LogTable, movement: Movement) -> int | None:
-    """How many rows a movement of kind APPEND inserts; None when the log does not say."""
-    if movement.parts:
-        counts = [rows_inserted(table, part) for part in movement.parts]
-    elif not movement.is_shared:
-        counts = [rows_added(c) for c in _commits(table, movement) if c.changes_data]
-    else:
-        counts = [a.rows_count for a in added_files(table, movement.versions, movement.times)]
-    return None if any(c is None for c in counts) else sum(c for c in counts if c is not None)
+    """The number of rows a movement of kind APPEND inserts; None without statistics."""
+    parts = movement.parts or (movement,)
+    return sum_known(
+        file.rows_count for part in parts for file in added_files(table, part.versions, part.times)
+    )
 
 
 def _commits(table: LogTable, movement: Movement) -> Iterator[Commit]:

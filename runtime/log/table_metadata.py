@@ -1,14 +1,12 @@
-"""What a version of a table says of its columns, and how two versions differ in that. Pure.
+"""The columns of a table at a version, and how those of two versions differ. Pure.
 
-Rows lie in files that do not change; what they look like is said by the newest ``metaData`` action
-of the log: which columns there are, of which types, by which names the files know them, and which
-of them are no columns of the files at all but the partition's values. So the rows of a version are
-those of its files *by its own metadata*, and a commit without any file may change what every row
-looks like.
+Data files do not change. How their rows are read is defined by the newest ``metaData`` action of
+the log: the columns, their types, their names in files, and which are partition columns. So the
+rows of a version are those of its files *by its own metadata*, and a commit without any file may
+change every row.
 
-Of two versions a column is compared with the one of the same name, as who reads it knows no more
-of it. Where there is none of that name, it is the one that files know by the same name: a renamed
-column.
+A column of one version corresponds to that of the same name in another; if there is none, to that
+with the same name in files: it was renamed.
 
 Source: the Delta protocol, "Change Metadata", "Column Mapping", "Type Widening", "Schema
 Serialization Format". docs/decisions/0065-rows-by-their-own-version.md
@@ -27,31 +25,31 @@ PHYSICAL = "delta.columnMapping.physicalName"
 MODE = "delta.columnMapping.mode"
 _COUNTING = (PHYSICAL, "delta.columnMapping.id", "delta.typeChanges", "__CHAR_VARCHAR_TYPE_STRING",
              "__COLLATIONS")  # fmt: skip
-"""Of what is said beside a column, what decides how it is read."""
+"""The keys of a column's metadata that decide how it is read."""
 _INTEGERS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
-"""The whole numbers, from the narrowest, with the digits that each may have."""
+"""The integer types, narrowest first, with the most digits of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column as a version has it: ``field`` is as the log writes it."""
+    """A column at a version; ``field`` is as the log writes it."""
 
     field: Mapping[str, Any]
     is_partition: bool
 
     @property
     def name(self) -> str:
-        """As who reads the table knows it."""
+        """Its logical name."""
         return str(self.field["name"])
 
     @property
     def physical(self) -> str:
-        """As the files know it."""
+        """Its name in files."""
         return _physical(self.field)
 
     @property
     def type(self) -> str:
-        """Its type, for a person."""
+        """Its type, for display."""
         kind = self.field["type"]
         return kind.upper() if isinstance(kind, str) else str(kind["type"]).upper()
 
@@ -60,12 +58,12 @@ class TableMetadata:
     """The metadata of a table at a version.
 
     Attributes:
-        id: the table's own id; one that replaces a table in its own log may have another.
+        id: the table's id; CREATE OR REPLACE may change it within one log.
         schema_text: the columns as the log writes them. configuration: the table properties.
     """
 
     def __init__(self, action: Mapping[str, Any]) -> None:
-        """From what the ``metaData`` action says; raises KeyError if it is none."""
+        """Read a ``metaData`` action; raises KeyError if it is none."""
         self.id = str(action["id"])
         self.schema_text = str(action["schemaString"])
         self.partition_columns: tuple[str, ...] = tuple(action.get("partitionColumns") or ())
@@ -73,29 +71,29 @@ class TableMetadata:
 
     @property
     def maps_columns(self) -> bool:
-        """Do files know columns by other names than who reads the table?"""
+        """Whether columns have other names in files (column mapping)."""
         return self.configuration.get(MODE, "none") != "none"
 
     @cached_property
     def _fields(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self.schema_text)["fields"]
-        return found
+        fields: list[dict[str, Any]] = json.loads(self.schema_text)["fields"]
+        return fields
 
     @cached_property
     def columns(self) -> dict[str, TableColumn]:
         """The columns by their folded names, in order."""
-        parts = {fold(p) for p in self.partition_columns}
+        partition = {fold(p) for p in self.partition_columns}
         named = ((fold(f["name"]), f) for f in self._fields)
-        return {name: TableColumn(f, name in parts) for name, f in named}
+        return {name: TableColumn(f, name in partition) for name, f in named}
 
     @cached_property
     def layout(self) -> str:
         """All that decides how files are read; equal for versions that read a file alike."""
-        told = [_comparable(f) for f in self._fields]
-        return json.dumps([told, self.partition_columns, self.maps_columns], sort_keys=True)
+        fields = [_comparable(f) for f in self._fields]
+        return json.dumps([fields, self.partition_columns, self.maps_columns], sort_keys=True)
 
     def counterpart(self, column: TableColumn) -> TableColumn | None:
-        """This version's column for a column of another one; None if it has none."""
+        """The column that corresponds to one of another version; None if there is none."""
         same = self.columns.get(fold(column.name))
         if same is not None:
             return same
@@ -107,8 +105,8 @@ class Reshaped:
     """How columns of a version differ from those of an earlier one, by name.
 
     Attributes:
-        gone: no longer there. come: there now, and of no column that was. other: rows that stay
-            have other values. untold: of a type as which its old values cannot be shown.
+        gone: dropped. come: new. other: existing rows have other values.
+        untold: of a type that cannot represent the old values.
         eased: of a wider type, or stored otherwise, with the same values.
     """
 
@@ -123,17 +121,17 @@ class Reshaped:
 
     @property
     def changes_rows(self) -> bool:
-        """Do rows that stay look otherwise, so that no file tells it?"""
+        """Whether existing rows change although no file does."""
         return bool(self.gone or self.other or self.untold)
 
 
-def reshaped(
+def compare_columns(
     old: TableMetadata, new: TableMetadata, columns: Collection[str] | None = None
 ) -> Reshaped:
-    """How two versions differ.
+    """Compare the columns of two versions.
 
     Args:
-        columns: those that count; None for all.
+        columns: the names to compare; None for all.
     """
     names = list({**old.columns, **new.columns}) if columns is None else [*map(fold, columns)]
     found: dict[str, list[str]] = {}
@@ -151,7 +149,7 @@ def reshaped(
 
 
 def _difference(old: TableColumn, new: TableColumn, *, renamed: bool) -> str:
-    """How a column differs, as :class:`Reshaped` calls it; empty for not at all."""
+    """The field of :class:`Reshaped` for a column; empty if it does not differ."""
     if not fits(old.field["type"], new.field["type"]):
         return "untold"
     if old.physical != new.physical or not _same_places(old.field["type"], new.field["type"]):
@@ -163,7 +161,7 @@ def _difference(old: TableColumn, new: TableColumn, *, renamed: bool) -> str:
 
 
 def fits(old: Any, new: Any) -> bool:
-    """Can every value of a type be shown as one of another, and different ones as different ones?
+    """Whether a type represents every value of an older one, distinct ones distinctly.
 
     >>> fits("integer", "long"), fits("long", "integer"), fits("integer", "string")
     (True, False, False)
@@ -187,12 +185,12 @@ def fits(old: Any, new: Any) -> bool:
 
 
 def _widens(old: str, new: str) -> bool:
-    """Is a plain type one of the wider ones that Delta lets a column become?"""
+    """Whether Delta allows to widen one plain type to another."""
     if old in _INTEGERS:
         if new in _INTEGERS:
             return _INTEGERS[old] <= _INTEGERS[new]
         if new == "double":
-            return old != "long"  # whose values it has not all
+            return old != "long"  # a double cannot represent all of its values
         wide = decimal_size(new)
         return wide is not None and wide[0] - wide[1] >= _INTEGERS[old]
     narrow, wide = decimal_size(old), decimal_size(new)
@@ -202,7 +200,7 @@ def _widens(old: str, new: str) -> bool:
 
 
 def _same_places(old: Any, new: Any) -> bool:
-    """Do parts of a nested type that have the same name lie at the same place in the files?"""
+    """Whether equally named parts of a nested type have the same names in files."""
     if isinstance(old, str) or isinstance(new, str) or old["type"] != new["type"]:
         return True
     match new["type"]:
@@ -224,7 +222,7 @@ def _same_places(old: Any, new: Any) -> bool:
 
 
 def _nested(struct: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The field of a struct that stands for a field of another version of it."""
+    """The field of a struct that corresponds to a field of another version of it."""
     fields: list[Mapping[str, Any]] = struct["fields"]
     same = (f for f in fields if fold(f["name"]) == fold(wanted["name"]))
     other = (f for f in fields if _physical(f) == _physical(wanted))
@@ -236,7 +234,7 @@ def _physical(column: Mapping[str, Any]) -> str:
 
 
 def _comparable(part: Any) -> Any:
-    """A field or a type without what changes no row."""
+    """A field or a type, reduced to what decides how rows are read."""
     if isinstance(part, str):
         return part
     if "name" in part:

@@ -1,11 +1,10 @@
-"""The uppers of one output as its log tells them: which commit moved it to where.
+"""The uppers of one output, read from its log: which commit moved the upper to where.
 
-U1: the upper that is known never goes back.
-U2: memory is bounded: of a long life only the newest entries are kept, and older ones are read
-    again from the log when somebody asks.
+U1: the known upper never goes back.
+U2: memory is bounded: only the newest entries are kept; older ones are read again on demand.
 
-The log is looked at commit by commit, forward from where it was looked at last, and backward as
-far as needed. Where it was cleaned up, the table's state says the upper.
+The log is read commit by commit, forward from the last look and backward as far as needed. Where
+it was cleaned up, the upper is taken from the table's state.
 """
 
 from bisect import bisect_right
@@ -17,18 +16,19 @@ from ctsql.runtime.log.protocol import LogTable
 
 NO_UPPER = 0
 FAILURE = "ctsql.failure"
-"""The domain whose configuration says why nothing was written at the time that is due."""
+"""The domain whose configuration is the failure recorded beside the output."""
 ENTRIES_KEPT_MAX = 10_000
 SHARED_BY = "shared_by"
-"""In the metadata of a commit that several Ts share: those that have rows in it, in order."""
+"""Key in the metadata of a commit that several Ts share: the Ts with rows in it, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A commit of the output: from `version` on, everything below `upper` is in.
 
-    ``times``: where several Ts share it, those that have rows in it, in order. ``anew``: it gave
-    the table other columns, so that what was there before is not read under the present ones.
+    Attributes:
+        times: if several Ts share it, those with rows in it, in order.
+        anew: whether it replaced the table's columns, so that earlier rows have other ones.
     """
 
     upper: int
@@ -43,20 +43,14 @@ def _entry(upper: int, commit: Commit) -> Entry:
 
 
 class Uppers:
-    """What is known of one application id in one table's log.
+    """The uppers of one application id in one table's log.
 
     Attributes:
-        failure: what is recorded beside the output, as of what was last looked at.
-        shared: the table holds the uppers of other applications too, so that the last commit of
-            this one may be far back: the first look is at the table's state.
+        failure: the recorded failure, as of the last look.
     """
 
-    def __init__(self, table: LogTable, app: str, *, shared: bool = False, since: int = -1) -> None:
-        """Nothing is looked at yet.
-
-        Args:
-            since: commits up to this version are not read: what they say is in the table's state.
-        """
+    def __init__(self, table: LogTable, app: str, *, shared: bool, since: int) -> None:
+        """Args as :class:`ctsql.runtime.log.write_handle.Output`."""
         self.table = table
         self._since = since
         self.app = app
@@ -64,29 +58,29 @@ class Uppers:
         self.failure: str | None = None
         self._failure_known = False
         self._entries: list[Entry] = []
-        self._scanned_through: int | None = None  # newest version looked at
-        self._scanned_from = 0  # oldest version looked at
+        self._scanned_through: int | None = None  # newest version read
+        self._scanned_from = 0  # oldest version read
         self._is_from_state = False  # the oldest entry's own commit is not known
 
     @property
     def upper(self) -> int:
-        """The newest upper that is known; NO_UPPER before the first."""
+        """The newest known upper; NO_UPPER before the first."""
         return self._entries[-1].upper if self._entries else NO_UPPER
 
     @property
     def last(self) -> Entry | None:
-        """The newest commit that moved the upper; None when there is none, or it is not known."""
+        """The newest commit that moved the upper; None if there is none or it is not known."""
         if self._is_from_state and len(self._entries) == 1:
             return None
         return self._entries[-1] if self._entries else None
 
     @property
     def scanned_through(self) -> int:
-        """The version that the upper is as of; -1 before the first look."""
+        """The version up to which the log was read; -1 before the first look."""
         return -1 if self._scanned_through is None else self._scanned_through
 
     def follow(self, version: int) -> None:
-        """Take in the commits up to a version."""
+        """Read the commits up to a version."""
         if self._scanned_through is None and self.shared:
             self._scanned_through = self._all_from_state()
             return
@@ -99,13 +93,13 @@ class Uppers:
             except CtsqlError as problem:
                 if problem.condition != "HISTORY_LOST":
                     raise
-                self._rescan(version)  # cleaned up since the last look, which was long ago
+                self._rescan(version)  # cleaned up since the last look
                 return
             upper = commit.transaction(self.app)
             if upper is not None:
                 self.failure = None
                 if upper <= self.upper:
-                    raise self._gone_back(upper)
+                    raise self._backward_error(upper)
                 self._entries.append(_entry(upper, commit))
             if FAILURE in dict(commit.domains):
                 self.failure = dict(commit.domains)[FAILURE]
@@ -113,25 +107,25 @@ class Uppers:
         self._trim()
 
     def _rescan(self, version: int) -> None:
-        """Find the newest upper as of a version, or of a later one, knowing nothing.
+        """Find the newest upper as of a version, or of a later one, from scratch.
 
-        Nothing is known before all of it was looked at: where that fails, it is looked at again.
+        Fields change only after everything was read, so that a failed call can be repeated.
         """
         while True:
-            anew = Uppers(self.table, self.app, since=self._since)
+            anew = Uppers(self.table, self.app, shared=False, since=self._since)
             anew._scanned_from = version + 1
             anew._scan_back(until_upper=None)
             newest = self.table.version() if anew._is_from_state else version
             if newest == version:
                 break
-            version = newest  # the state may be of a later version than the log was read from
+            version = newest  # the state may be that of a later version
         if anew.upper < self.upper:
-            raise self._gone_back(anew.upper)
+            raise self._backward_error(anew.upper)
         self._entries, self._is_from_state = anew._entries, anew._is_from_state
         self._scanned_from, self._scanned_through = anew._scanned_from, version
         self.failure, self._failure_known = anew.failure, anew._failure_known
 
-    def _gone_back(self, upper: int) -> CtsqlError:
+    def _backward_error(self, upper: int) -> CtsqlError:
         return error(
             "INTERNAL_ERROR",
             invariant="an upper never goes back",
@@ -146,7 +140,7 @@ class Uppers:
             self._is_from_state = False
 
     def _scan_back(self, until_upper: int | None) -> None:
-        """Take in older commits until one with upper <= until_upper (None: until any)."""
+        """Read older commits back to one with upper <= until_upper (None: to any)."""
         older: list[Entry] = []  # newest first
         oldest = self._entries[0] if self._entries else None
         try:
@@ -162,19 +156,19 @@ class Uppers:
                 if upper is not None:
                     oldest = _entry(upper, commit)
                     older.append(oldest)
-                says = upper is not None or FAILURE in dict(commit.domains)
-                if says and not self._failure_known:
+                is_decisive = upper is not None or FAILURE in dict(commit.domains)
+                if is_decisive and not self._failure_known:
                     self.failure = dict(commit.domains).get(FAILURE)
                     self._failure_known = True
         finally:
             self._entries[:0] = reversed(older)
 
     def _is_readable(self, version: int) -> bool:
-        """Is a commit among those to be read, and not cleaned up?"""
+        """Whether a commit is to be read and is not cleaned up."""
         return version > self._since and self.table.has(version)
 
     def _from_state(self) -> None:
-        """Take the upper from the table's state, where its own commit is no longer in the log."""
+        """Take the upper from the table's state, as its own commit is no longer in the log."""
         if not self._failure_known:
             self.failure = self.table.domains()[1].get(FAILURE)
             self._failure_known = True
@@ -184,8 +178,8 @@ class Uppers:
             self._is_from_state = True
 
     def _all_from_state(self) -> int:
-        """Take the upper from the table's state; gives the version that it is the state of."""
-        self._failure_known = True  # what is recorded beside a shared table is not one output's
+        """Take the upper from the table's state; returns the state's version."""
+        self._failure_known = True  # a shared table records no failures
         while True:
             version = self.table.version()
             upper = self.table.application_version(self.app)

@@ -1,34 +1,30 @@
-"""The write handle: how anything becomes durable.
+"""The write handle: every durable write is made by it.
 
 One output is one Delta table and one application id. The *upper* (exclusive) is the application
 id's transaction version in the log: everything at times below it is known and durable. A write is
 one Delta commit that holds the staged files, the deletion vectors, the transaction action with
-the new upper, and metadata; it goes in only if the upper is the expected one.
+the new upper, and metadata; it is committed only if the upper is the expected one.
 
     batch, open --> Batch --describe--> text --batch_of--> Batch --+
                       |                (another process)           +--> one commit, or dropped
                       +--------------------------------------------+
 
-A batch of :meth:`Output.batch` goes in behind whatever was committed since; one of
-:meth:`Output.open` on the very version that it was computed from, or not at all.
+A batch of :meth:`Output.batch` may be committed on a newer version than it was computed from; one
+of :meth:`Output.open` only on that very version.
 
 Why this cannot write twice: the transaction depends on the application id, so of two commits that
-read the same upper Delta lets one in and fails the other (ConcurrentTransactionException). A lost
-answer is resolved by reading the log for the commit's token, never by trying again blindly.
+read the same upper Delta commits one and fails the other (ConcurrentTransactionException). A lost
+answer is resolved by searching the log for the commit's token, never by trying again blindly.
 
 I1: the upper never goes back.
 I2: a commit that is in moved the upper from `expected` to `new`, with new > expected.
 I3: staged files have one owner: the batch that staged them, or the text made of it. An append
-    takes them over and leaves none behind: after it they are in the table, or deleted, or (when
-    nobody can know) kept until the upper has moved and the log says which.
+    takes them over: after it they are in the table, or deleted, or (if the outcome is unknown)
+    kept until the upper has moved and the log shows it.
 I4: a failure recorded beside the output holds until the upper moves. Recorded by the commit that
-    moves the upper, it is what the output holds from there until the next such commit.
-I5: what is in the table, or may be, is never deleted: a text whose batch is in already, as when
-    it was appended and the answer was lost, is recognised by the batch's id.
-
-One commit is :mod:`ctsql.runtime.log.commit`, what is staged :mod:`ctsql.runtime.log.staging` and,
-as text, :mod:`ctsql.runtime.log.batches`; the uppers in the log are
-:mod:`ctsql.runtime.log.uppers`.
+    moves the upper, it is the output's contents from there until the next such commit.
+I5: files that are in the table, or may be, are never deleted. A text whose batch is in already, as
+    after an append whose answer was lost, is recognised by the batch's id.
 
 Tests: tests/spark/log/test_write_handle.py (all cases of vectors/write_handle.json) and
 test_batches_appended.py.
@@ -71,8 +67,7 @@ _Lost = TypeVar("_Lost", bound=UpperMismatch | Disturbed | Unwritten)
 class Output:
     """The handle of one output (or of the timeline, or of the catalog).
 
-    Of a table it uses what :mod:`ctsql.runtime.log.protocol` lists and nothing else. Not safe for
-    use by several threads at once.
+    Uses only what :mod:`ctsql.runtime.log.protocol` lists. Not thread-safe.
     """
 
     def __init__(
@@ -80,7 +75,6 @@ class Output:
         table: LogTable,
         app: str,
         *,
-        writer: str | None = None,
         shared: bool = False,
         since: int = -1,
         begin: Callable[[], LogTransaction] | None = None,
@@ -88,14 +82,14 @@ class Output:
         """A handle.
 
         Args:
-            shared: the table holds the uppers of other applications too, so that the last
-                commit of this one may be far back: it is looked up in the table's state.
-            since: commits up to this version are not read: what they say is in the table's state.
-            begin: starts the transactions of batches, where the table is not to do it plainly.
+            shared: whether other applications write the table too. Then the last commit of this
+                one may be far back, and the table's state is read first.
+            since: commits up to this version are not read; the table's state covers them.
+            begin: starts the transactions of batches; the default is the table's own.
         """
         self.table = table
         self.app = app
-        self.writer = writer or new_writer_id()
+        self.writer = new_writer_id()
         self.uppers = Uppers(table, app, shared=shared, since=since)
         self._begin = begin or table.begin
         self._commits = Commits(self.uppers, self.writer)
@@ -104,7 +98,7 @@ class Output:
 
     @property
     def failure(self) -> str | None:
-        """What is recorded beside the output, as of what was last looked at."""
+        """The failure recorded beside the output, as of the last look at the log."""
         return self.uppers.failure
 
     @property
@@ -113,14 +107,14 @@ class Output:
         return self.uppers.upper
 
     def fetch_recent_upper(self) -> int:
-        """The upper as the log has it now, linearised with writes."""
+        """Read the upper from the log, linearised with writes."""
         self.follow(self.table.version())
         return self.upper
 
     def follow(self, version: int) -> int:
-        """Look at the log up to a version; gives the version that the upper is now as of.
+        """Read the log up to a version; returns the version up to which it was read.
 
-        That is a later one where it was looked at already, or where the log was cleaned up.
+        That is a later one if it was read already, or if the log was cleaned up.
         """
         self._commits.follow(version)
         return self.uppers.scanned_through
@@ -138,16 +132,16 @@ class Output:
         pause: Callable[[float], object] = time.sleep,
         now: Callable[[], float] = time.monotonic,
     ) -> bool:
-        """Return when the upper is past a time, whichever process advanced it.
+        """Wait until any process has moved the upper past a time.
 
-        The log is watched by asking for its next commit, which costs one look at the store.
+        Polls the store for the log's next commit.
 
         Args:
-            timeout_seconds: give up after so long; None waits for ever. pause: waits for some
-                seconds. now: seconds of a clock that does not go back.
+            timeout_seconds: None waits for ever. pause: sleeps for some seconds. now: a monotonic
+                clock, in seconds.
 
         Returns:
-            Whether the upper is past; False when the time is over.
+            Whether the upper is past; False after the timeout.
         """
         begun = now()
         wait = POLL_SECONDS_MIN
@@ -163,10 +157,10 @@ class Output:
         return True
 
     def has_foreign_rows(self) -> bool:
-        """Did somebody else change rows that the last commit with an upper did not know of?
+        """Whether another writer changed rows since the last commit with an upper was computed.
 
-        Told from the log, without a look at rows: commits after the version that the last commit
-        was computed from, which change data and carry no upper.
+        Decided by the log alone: commits after the version which that commit was computed from
+        that change data and carry no upper.
         """
         newest = self.table.version()
         self.follow(newest)
@@ -174,7 +168,7 @@ class Output:
             return False  # the first write compares everything; after the last there is none
         last = self.uppers.last
         if last is None:
-            return True  # its commit was cleaned up, so what it knew of is not known
+            return True  # its commit was cleaned up, and with it the version it was computed from
         commit = self.table.commit_at(last.version)
         after = int(commit.metadata.get("version_read", last.version))
         if after < newest and not self.table.has(after + 1):
@@ -191,17 +185,17 @@ class Output:
             BOUNDS_BACKWARDS: upper < lower.
         """
         check_bounds(lower, upper, ())
-        return self._begun(self.table.begin(), lower, upper, rebase=True)
+        return self._begin_batch(self.table.begin(), lower, upper, rebase=True)
 
     def open(self, expected: int) -> Batch | UpperMismatch:
-        """Start a batch that goes in only on the version it reads, with the upper ``expected``."""
+        """Start a batch to be committed only on the version it reads, at the upper ``expected``."""
         txn = self.table.begin()
         self.follow(txn.version_read)
         if self.upper != expected:
             return UpperMismatch(self.upper, expected)
-        return self._begun(txn, expected, CLOSED, rebase=False)
+        return self._begin_batch(txn, expected, CLOSED, rebase=False)
 
-    def _begun(self, txn: LogTransaction, lower: int, upper: int, *, rebase: bool) -> Batch:
+    def _begin_batch(self, txn: LogTransaction, lower: int, upper: int, *, rebase: bool) -> Batch:
         text = BatchText(
             batch_id=str(uuid.uuid4()),
             writer=self.writer,
@@ -215,7 +209,7 @@ class Output:
         return Batch(self.table, text, txn, rebase=rebase)
 
     def batch_of(self, text: str) -> Batch:
-        """The batch of a text; it, and no longer the text, owns the files.
+        """The batch of a text; takes over its files.
 
         Raises:
             BATCH_INVALID, BATCH_TOO_NEW: see :meth:`BatchText.from_json`.
@@ -245,27 +239,26 @@ class Output:
         """Write in one commit iff the upper is the expected one.
 
         Args:
-            changes: what is written: batches with exactly these bounds, rows to be staged, or
-                nothing, and then no data file is written. expected, new: in T, exclusive; new may
-                be CLOSED, and nothing follows.
+            changes: batches with exactly these bounds, rows to be staged, or nothing.
+            expected, new: in T, exclusive; new may be CLOSED, and nothing follows.
 
         Returns:
-            Committed; Unwritten when new is the expected upper; UpperMismatch, with nothing
-            changed; Disturbed when rows to delete were rewritten, to be computed anew. Whatever
-            it is, the batches are used up and what is not in is deleted.
+            Committed; Unwritten if new is the expected upper; UpperMismatch, with nothing
+            changed; Disturbed if rows to delete were rewritten and must be computed again. In
+            each case the batches are used up, and files that are not in are deleted.
 
         Raises:
             OUTPUT_CLOSED, BOUNDS_BACKWARDS, UPDATE_OUT_OF_BOUNDS, BATCH_BOUNDS_DIFFER,
-            BATCH_USED_UP: wrong use; nothing is changed and batches stay with their owner.
+            BATCH_USED_UP: wrong use; nothing is changed, and batches stay with their owner.
             COMMIT_UNKNOWN: the commit failed and the log cannot be read to find out.
         """
-        batches, rows = self._checked(changes, expected, new)
+        batches, rows = self._check(changes, expected, new)
         upper = self.fetch_recent_upper()
         if upper != expected:
             return self._clean_up(batches, UpperMismatch(upper, expected))
         if new == expected:
             return self._clean_up(batches, Unwritten(upper))
-        own = self._staged(rows, expected, new)
+        own = self._stage(rows, expected, new)
         with discarded_on_error(own):
             return self._append(batches + own, expected, new, metadata or {})
 
@@ -279,12 +272,12 @@ class Output:
     ) -> Appended:
         """Write for one of several writers of identical data.
 
-        What is below the current upper is in already and is left out; when that is all, nothing
+        Changes below the current upper are in already and are left out; if none remain, nothing
         is committed. A current upper below ``lower`` would leave a gap and is a mismatch.
 
         Args, returns and raises as :meth:`compare_and_append`.
         """
-        batches, rows = self._checked(changes, lower, upper)
+        batches, rows = self._check(changes, lower, upper)
         own: list[Batch] = []
         with discarded_on_error(own):
             for _ in range(DISTURBED_TRIES_MAX):
@@ -295,7 +288,7 @@ class Output:
                     return self._clean_up(batches + own, Unwritten(current))
                 for batch in batches + own:
                     batch.cut(current)
-                own += self._staged([r for r in rows if r.time >= current], lower, upper)
+                own += self._stage([r for r in rows if r.time >= current], lower, upper)
                 rows = []
                 outcome = self._try(batches + own, current, upper, metadata or {})
                 if isinstance(outcome, Committed):
@@ -305,14 +298,14 @@ class Output:
             raise always_disturbed(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
     def drop(self, batch: Batch) -> Committed | UpperMismatch:
-        """Delete an outdated batch; Committed when it turns out to be in already (I5)."""
+        """Delete an outdated batch; Committed if it is in already (I5)."""
         batch.check_usable()
         return self._clean_up([batch], UpperMismatch(self.fetch_recent_upper(), batch.lower))
 
-    def _checked(
+    def _check(
         self, changes: Sequence[Batch | Rows], lower: int, upper: int
     ) -> tuple[list[Batch], list[Rows]]:
-        """Batches and rows apart, after all that can be wrong with them."""
+        """Check all changes; returns batches and rows separately."""
         batches = [c for c in changes if isinstance(c, Batch)]
         rows = [c for c in changes if isinstance(c, Rows)]
         times = [r.time for r in rows] + [p.time for b in batches for p in b.text.parts]
@@ -335,8 +328,8 @@ class Output:
                 )
         return batches, rows
 
-    def _staged(self, rows: Sequence[Rows], lower: int, upper: int) -> list[Batch]:
-        """A batch of rows that were not staged yet; none when there are none."""
+    def _stage(self, rows: Sequence[Rows], lower: int, upper: int) -> list[Batch]:
+        """Stage rows as one batch; no batch without rows."""
         if not rows:
             return []
         batch = self.batch(lower, upper)
@@ -346,11 +339,10 @@ class Output:
         return [batch]
 
     def commit(self, batch: Batch, new: int | None, metadata: Mapping[str, Any]) -> Outcome:
-        """Commit one batch at its own lower; it is used up, and deleted when it is not in.
+        """Commit one batch at its own lower; it is used up, and deleted if it is not in.
 
         Args:
-            new: the upper (exclusive) after it; None leaves the upper, and the commit stands
-                beside it.
+            new: the upper (exclusive) after it; None leaves the upper.
 
         Raises:
             COMMIT_UNKNOWN: the commit failed and the log cannot be read to find out.
@@ -376,18 +368,18 @@ class Output:
         raise always_disturbed(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
     def _clean_up(self, batches: Sequence[Batch], outcome: _Lost) -> Committed | _Lost:
-        """Delete what lost, except batches that turn out to be in already (I5)."""
-        found = [self._version_of(batch) for batch in batches]
-        for batch, version in zip(batches, found, strict=True):
+        """Delete the batches that lost, except those that are in already (I5)."""
+        versions = [self._version_of(batch) for batch in batches]
+        for batch, version in zip(batches, versions, strict=True):
             if version is None:
                 batch.discard()
             else:
                 batch.release()
-        known = [v for v in found if v is not None]
-        return Committed(max(known)) if known and len(known) == len(found) else outcome
+        known = [v for v in versions if v is not None]
+        return Committed(max(known)) if known and len(known) == len(versions) else outcome
 
     def _version_of(self, batch: Batch) -> int | None:
-        """The version that holds a batch which came as a text."""
+        """The version that holds a batch which was read from a text; None if it is not in."""
         if not batch.travelled:
             return None
         for v in range(batch.text.version + 1, self.table.version() + 1):
@@ -402,7 +394,7 @@ class Output:
         new: int | None,
         metadata: Mapping[str, Any],
     ) -> Outcome | None:
-        """Commit once; None when another commit came first and this one may go in behind it."""
+        """Commit once; None if another commit came first and this one can be tried again."""
         txn = next((batch.txn for batch in batches if not batch.rebase), None)
         rebase = txn is None
         if txn is None:
@@ -414,17 +406,17 @@ class Output:
             batch.check_files()
         texts = [batch.text for batch in batches]
         parts = [part for text in texts for part in text.parts]
-        said = dict(metadata)
+        extended = dict(metadata)
         times = sorted({part.time for part in parts})
         if new is not None and times not in ([], [new - 1]):
-            said["times"] = times  # the upper alone does not tell them
+            extended["times"] = times  # the upper alone does not determine them
         if travelled := [batch.text.batch_id for batch in batches if batch.travelled]:
-            said["batches"] = travelled
+            extended["batches"] = travelled
         write = Write(
             expected=expected,
             new=new,
             version_read=min((text.version for text in texts), default=txn.version_read),
-            metadata=said,
+            metadata=extended,
             schema=schema_of(batches),
             domains=tuple(domain for batch in batches for domain in batch.domains.items()),
         )

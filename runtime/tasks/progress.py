@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.runtime.log.failures import Failure, recorded
+from ctsql.runtime.log.failures import Failure, find_recorded
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 
@@ -26,7 +26,7 @@ def _complete_through(warehouse: Warehouse, item: Item) -> int:
     if not item.is_run:
         return through
     written = warehouse.versions.stored_upper(item) - 1
-    failure = recorded(relations.output(item))
+    failure = find_recorded(relations.output(item))
     if failure is not None and item.kind is ObjectKind.CONTINUAL_TASK:
         return min(failure.time - 1, through)
     due = warehouse.schedules.due_times(item, after=written, until=through)
@@ -67,7 +67,7 @@ def failure_of(warehouse: Warehouse, item: Item) -> Failure | None:
         return None
     output = warehouse.relations.output(item)
     output.fetch_recent_upper()
-    return recorded(output)
+    return find_recorded(output)
 
 
 def check_not_failed(warehouse: Warehouse, items: Iterable[Item]) -> None:

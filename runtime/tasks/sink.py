@@ -39,10 +39,10 @@ from ctsql.planner.updates import inserts_input
 from ctsql.runtime.log.failures import (
     Action,
     Failure,
+    find_recorded,
     is_final,
     on_task_failure,
     record,
-    recorded,
 )
 from ctsql.runtime.log.staging import Staging, discarded_on_error
 from ctsql.runtime.log.uppers import SHARED_BY
@@ -91,7 +91,7 @@ class TaskSink:
             STATEMENT_CANCELLED: whoever runs it wants to stop; between two commits.
         """
         upper = self._effective_upper()
-        failure = recorded(self.output)
+        failure = find_recorded(self.output)
         if failure is not None:
             if failure.time > until:
                 return
@@ -207,7 +207,7 @@ class TaskSink:
             if self.output.upper > time:
                 return self.output.upper  # a rival went past it
             action = on_task_failure(
-                recorded(self.output), failure, skip=plan.skip_errors, again=self._retrying
+                find_recorded(self.output), failure, skip=plan.skip_errors, again=self._retrying
             )
             if action is Action.SKIP:
                 if self._go_past(time, failure.reason):
@@ -247,9 +247,9 @@ class TaskSink:
             TASK_NOT_FAILED: no failure is recorded, or somebody else went past it.
         """
         self.output.fetch_recent_upper()
-        first = recorded(self.output)
+        first = find_recorded(self.output)
         for _ in range(DISTURBED_TRIES_MAX):
-            failure = recorded(self.output)
+            failure = find_recorded(self.output)
             if first is None or failure is None or failure.time != first.time:
                 raise error(
                     "TASK_NOT_FAILED",

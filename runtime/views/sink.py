@@ -44,7 +44,7 @@ from ctsql.catalog.errors import CtsqlError, DataError
 from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.log.failures import FEATURE, Failure, is_final, recorded
+from ctsql.runtime.log.failures import FEATURE, Failure, find_recorded, is_final
 from ctsql.runtime.log.staging import Batch, discarded_on_error
 from ctsql.runtime.log.write_handle import (
     FAILURE,
@@ -149,7 +149,7 @@ class ViewSink:
             except DataError as problem:
                 if not followed or not self._write_error(time, problem):
                     raise
-        held = recorded(self.output)
+        held = find_recorded(self.output)
         if held is not None and held.time == self.output.upper - 1 <= until:
             raise held.view_error(self.item)
         if self.warehouse.schedules.is_to_close(self.item, until):

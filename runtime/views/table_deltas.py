@@ -28,7 +28,7 @@ from ctsql.runtime.delta.keyed_scan import (
     rows_of,
 )
 from ctsql.runtime.log.actions import Change, rows_changed
-from ctsql.runtime.log.table_changes import Movement, Stored, merged, rows_inserted
+from ctsql.runtime.log.table_changes import Movement, Stored, merge, rows_inserted
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.key_predicates import may_equal
 from ctsql.runtime.rows.multiset import net_change
@@ -79,7 +79,7 @@ def find_move(
             parts = warehouse.versions.movements(item, after=before, until=at)
             if not parts:
                 return None
-            movement = merged(parts)
+            movement = merge(parts)
         table = warehouse.relations.table(item)
         commits = [table.commit_at(v) for v in movement.versions]
         kind = warehouse.versions.change_of(item, movement, columns)

@@ -196,7 +196,7 @@ class Schedules:
         moves = self._versions.movements(source, after=after, until=until)
         found = []
         for time, group in groupby(moves, lambda m: self._run_time(item, m.time)):
-            movement = table_changes.merged(list(group))
+            movement = table_changes.merge(list(group))
             found.append((time, movement, self._versions.change_of(source, movement, columns)))
         return found
 

@@ -14,7 +14,7 @@ from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.lowering import EMPTY, Found
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput
 from ctsql.runtime.delta.change_feed import InputChange
-from ctsql.runtime.delta.key_lookup import Keys, place_columns, stored_with_keys
+from ctsql.runtime.delta.key_lookup import Keys, find_with_keys, place_columns
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows
@@ -177,7 +177,7 @@ class StoredSources:
                     return few_keys
                 keys = Keys(LocalRows.of(few_keys), few_keys.columns)
         table = self.warehouse.relations.table(item)
-        return stored_with_keys(table, version, lookup.columns, keys)
+        return find_with_keys(table, version, lookup.columns, keys)
 
 
 def _changed_by(change: InputChange, node: InsertsInput | DeletesInput | ChangesInput) -> DataFrame:

@@ -16,13 +16,13 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column
 from ctsql.runtime.delta.change_feed import change_rows
-from ctsql.runtime.delta.reshaping import filled
+from ctsql.runtime.delta.reshaping import fill
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
 from ctsql.runtime.log import table_changes
 from ctsql.runtime.log.actions import Change
-from ctsql.runtime.log.failures import Failure, held_at
+from ctsql.runtime.log.failures import Failure, find_error_at
 from ctsql.runtime.log.table_changes import Movement, Stored
-from ctsql.runtime.log.table_metadata import Reshaped, reshaped
+from ctsql.runtime.log.table_metadata import Reshaped, compare_columns
 from ctsql.runtime.warehouse.relations import Relations, columns_of
 from ctsql.runtime.warehouse.timeline import Timeline
 
@@ -107,7 +107,7 @@ class Versions:
             return Reshaped()
         table = self._relations.table(item)
         old, new = table.metadata_at(movement.before), table.metadata_at(movement.version)
-        return Reshaped() if old is new else reshaped(old, new, columns)
+        return Reshaped() if old is new else compare_columns(old, new, columns)
 
     def present(self, item: Item, movement: Movement, columns: Collection[str]) -> list[str]:
         """Some columns, as far as a table has them after a movement."""
@@ -208,7 +208,7 @@ class Versions:
         """The error that a view holds since a commit that moved its upper."""
         if item.kind is not ObjectKind.MATERIALIZED_VIEW:
             return None
-        return held_at(self._relations.table(item), version)
+        return find_error_at(self._relations.table(item), version)
 
     def contents(self, item: Item, version: int | None) -> DataFrame:
         """The rows of an object's table at a version; none at None.
@@ -239,9 +239,7 @@ class Versions:
         table = self._relations.table(item)
         old, new = table.metadata_at(self.settled(table, version)), table.metadata
         return (
-            rows
-            if new.columns.keys() <= old.columns.keys()
-            else filled(rows, old, new, table.schema)
+            rows if new.columns.keys() <= old.columns.keys() else fill(rows, old, new, table.schema)
         )
 
     def contents_at(self, item: Item, at: int) -> DataFrame:

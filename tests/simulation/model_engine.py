@@ -10,7 +10,7 @@ from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.lowering import Proposal
 from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.runtime.delta.change_feed import added_rows
-from ctsql.runtime.log.table_changes import Movement, tagged
+from ctsql.runtime.log.table_changes import Movement, tag
 from ctsql.runtime.rows.multiset_local import cancel
 from ctsql.runtime.spark.job_metrics import Work
 from ctsql.runtime.views.outcomes import Fallback
@@ -75,7 +75,7 @@ class ModelEngine:
                 raise failed() from None
             if inserts:
                 staged = staging._txn.stage(Rows(inserts.elements()))
-                staging._inserts += [tagged(file, time) for file in staged]
+                staging._inserts += [tag(file, time) for file in staged]
                 found.append(time)
         return found
 

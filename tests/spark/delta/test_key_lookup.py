@@ -31,7 +31,7 @@ KEYS = {
 def found(monkeypatch: pytest.MonkeyPatch) -> list[Found | Declined]:
     """What every lookup gave."""
     given: list[Found | Declined] = []
-    original: Callable[..., Found | Declined] = key_lookup.stored_with_keys
+    original: Callable[..., Found | Declined] = key_lookup.find_with_keys
 
     def noted(*args: object) -> Found | Declined:
         given.append(original(*args))

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log import clock
-from ctsql.runtime.log.table_changes import partition
+from ctsql.runtime.log.table_changes import parse_partition
 from ctsql.runtime.tasks import run_batching
 from tests.helpers.table_folder import folder, log, transaction
 from tests.scenarios.runner import assert_rows
@@ -57,7 +57,7 @@ def foreign_commits(con: Connection, count: int) -> list[list[tuple[int, int]]]:
         [(i, *row) for i, rows in enumerate(made) for row in rows], "i INT, k INT, v INT"
     )
     staged = table.begin().stage(frame.repartitionById(count, F.col("i")).drop("i"))
-    for file in sorted(staged, key=partition):
+    for file in sorted(staged, key=parse_partition):
         txn = table.begin()
         txn.add_files([file])
         txn.commit(label="a test", epoch=0, metadata="{}")

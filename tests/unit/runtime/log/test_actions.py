@@ -12,7 +12,7 @@ from ctsql.runtime.log.actions import (
     classify,
     parse_checksum,
     parse_commit,
-    rows_added,
+    rows_changed,
 )
 
 NOW = 1_700_000_000_000
@@ -140,9 +140,9 @@ def test_a_fully_deleted_file_adds_nothing() -> None:
 
 def test_rows_added() -> None:
     """The rows of the added files; None when a file does not say."""
-    assert rows_added(_commit(_add("a", 3), _add("b", 4))) == 7
-    assert rows_added(_commit(_add("a", 3), _add("b", None))) is None
-    assert rows_added(_commit(_add("a", 3, data_change=False))) == 0
+    assert rows_changed(_commit(_add("a", 3), _add("b", 4))) == (7, 0)
+    assert rows_changed(_commit(_add("a", 3), _add("b", None))) == (None, 0)
+    assert rows_changed(_commit(_add("a", 3, data_change=False))) == (0, 0)
 
 
 def test_time_is_the_in_commit_timestamp() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ctsql.runtime.log.table_metadata import PHYSICAL, TableMetadata, fits, reshaped
+from ctsql.runtime.log.table_metadata import PHYSICAL, TableMetadata, compare_columns, fits
 
 MAPPED = {"delta.columnMapping.mode": "name"}
 
@@ -68,7 +68,7 @@ CASES = [
 )
 def test_differences(old: TableMetadata, new: TableMetadata, wanted: dict[str, Any]) -> None:
     """What a change of the metadata does to each column."""
-    found = reshaped(old, new)
+    found = compare_columns(old, new)
     names = ("gone", "come", "other", "untold", "eased")
     assert {n: getattr(found, n) for n in names if getattr(found, n)} == wanted
     assert bool(found) == bool(wanted)
@@ -78,9 +78,9 @@ def test_differences(old: TableMetadata, new: TableMetadata, wanted: dict[str, A
 def test_only_columns_that_are_read_count() -> None:
     """Who does not read a column does not mind what becomes of it."""
     after = _table(K, _field("v", "string"), _field("x"))
-    assert not reshaped(BEFORE, after, ["K"])
-    assert reshaped(BEFORE, after, ["k", "v"]).untold == ("v",)
-    assert not reshaped(_table(K), _table(K), ["v"]), "it was not there before either"
+    assert not compare_columns(BEFORE, after, ["K"])
+    assert compare_columns(BEFORE, after, ["k", "v"]).untold == ("v",)
+    assert not compare_columns(_table(K), _table(K), ["v"]), "it was not there before either"
 
 
 def test_a_file_is_read_alike() -> None:
