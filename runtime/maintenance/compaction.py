@@ -79,8 +79,8 @@ def choose(files: Iterable[DataFile], limits: Limits) -> tuple[Bin, ...]:
             if (crowded and f.size < limits.small_bytes)
             or (worn and f.deleted_share > limits.deleted_share)
         ]
-        bins += _packed(chosen, limits.file_bytes)
-    return _within(bins, limits.batch_bytes)
+        bins += _pack(chosen, limits.file_bytes)
+    return _take_within(bins, limits.batch_bytes)
 
 
 def _is_worn(files: Sequence[DataFile], limits: Limits) -> bool:
@@ -95,7 +95,7 @@ def _is_worn(files: Sequence[DataFile], limits: Limits) -> bool:
     )
 
 
-def _packed(files: Sequence[DataFile], file_bytes: int) -> list[Bin]:
+def _pack(files: Sequence[DataFile], file_bytes: int) -> list[Bin]:
     """Bins of at most so many live bytes; the largest file first, into the first that has room."""
     bins: list[list[DataFile]] = []
     room: list[int] = []
@@ -110,7 +110,7 @@ def _packed(files: Sequence[DataFile], file_bytes: int) -> list[Bin]:
     return [tuple(b) for b in bins if len(b) > 1 or b[0].deleted_count]
 
 
-def _within(bins: Sequence[Bin], batch_bytes: int) -> tuple[Bin, ...]:
+def _take_within(bins: Sequence[Bin], batch_bytes: int) -> tuple[Bin, ...]:
     taken: list[Bin] = []
     total = 0
     for one in bins:

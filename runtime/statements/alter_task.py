@@ -73,7 +73,7 @@ class TaskAlteration(OnNames):
         self.engine.refresh_catalog()
         item = self.engine.relations.item(item.id)
         text = current_definition(self.engine, self.engine.relations.current(item))
-        return item, _parsed(text, item)
+        return item, _parse(text, item)
 
     def _redefine(self, item: Item, text: str, body: tuple[st.BodyStatement, ...] | None) -> str:
         """Let another definition be in force from the next T on.
@@ -82,8 +82,8 @@ class TaskAlteration(OnNames):
             body: its body as it stands in the user's own statement, so that errors point there.
         """
         engine = self.engine
-        statement = _parsed(text, item)
-        bound = self._bound(item, replace(statement, body=body) if body else statement)
+        statement = _parse(text, item)
+        bound = self._bind(item, replace(statement, body=body) if body else statement)
         self._check_cycle(item, bound, statement.target.span)
         failed_at = self._bring_up(item)
         number = self._add(item, text, bound)
@@ -100,7 +100,7 @@ class TaskAlteration(OnNames):
         self._forget(item)
         return DONE
 
-    def _bound(self, item: Item, statement: st.CreateContinualTask) -> Bound:
+    def _bind(self, item: Item, statement: st.CreateContinualTask) -> Bound:
         engine = self.engine
         binder = Namespace(engine, item.search_schema).binder()
         return bind_task(binder, statement, item, engine.catalog.outputs_of(item))
@@ -172,7 +172,7 @@ class TaskAlteration(OnNames):
         engine.refresh_catalog()
 
 
-def _parsed(text: str, item: Item) -> st.CreateContinualTask:
+def _parse(text: str, item: Item) -> st.CreateContinualTask:
     statement = parse(Source(text, f"definition of {item.name}").whole())
     assert isinstance(statement, st.CreateContinualTask)  # the definition of a task
     return statement

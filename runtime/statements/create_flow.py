@@ -21,7 +21,7 @@ def create_flow(names: Namespace, statement: st.CreateFlow) -> str:
     view_name = names.free(statement.target, ObjectKind.MATERIALIZED_VIEW, quiet=quiet)
     if task_name is None and view_name is None:
         return "CREATE FLOW (exists already)"
-    texts = compiled(names, statement)
+    texts = compile_texts(names, statement)
     task, view = _read(texts)
     creation = Creation(names)
     creation.create_task(task)
@@ -37,7 +37,7 @@ def create_flow(names: Namespace, statement: st.CreateFlow) -> str:
     return "CREATE FLOW"
 
 
-def compiled(names: Namespace, statement: st.CreateFlow) -> FlowTexts:
+def compile_texts(names: Namespace, statement: st.CreateFlow) -> FlowTexts:
     """The statements of a flow, on the columns that its source has now.
 
     Raises:

@@ -96,7 +96,7 @@ def write_source(
             alias=alias,
             within=within,
         )
-        rows = _affected(result)
+        rows = _count_affected(result)
         if rows < 0 and table.version() > before:
             counts = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
             rows = sum(a.rows_count or 0 for c in counts for a in c.adds if a.data_change)
@@ -129,7 +129,7 @@ def _alone(engine: Engine, item: Item) -> Iterator[str]:
     )
 
 
-def _affected(result: DataFrame) -> int:
+def _count_affected(result: DataFrame) -> int:
     if "num_affected_rows" not in result.columns:
         return -1
     row = result.first()

@@ -82,7 +82,10 @@ class Maintenance(OnNames):
         rows: list[tuple[object, ...]] = []
         for work in works:
             plan, kept_for = self._plan(work, known, floors.get(work.table.location), unnamed)
-            removed, log = (plan.files, len(plan.log)) if dry else vacuum.carry_out(plan)
+            removed, log = list(plan.files), len(plan.log)
+            if not dry:
+                removed = adapter.delete_files(work.table, plan.files)
+                log = adapter.delete_log_files(work.table, plan.log)
             size = sum(f.size for f in removed)
             before = compacted[work.table.location].before
             rows.append((*work.name, before, len(removed), size, log, plan.floor, kept_for))

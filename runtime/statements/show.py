@@ -175,7 +175,7 @@ def show_subscriptions(engine: Engine) -> Rows:
     columns = ["reader", "schema", "name", "position", "lag_ms"]
     rows: list[tuple[object, ...]] = []
     engine.timeline.refresh()
-    for subscription, item, position in Readers(engine).listed():
+    for subscription, item, position in Readers(engine).list_all():
         lag = max(engine.timeline.now + 1 - position.next, 0)
         name = item.name
         rows.append((subscription.name, name.schema, name.name, position.next, lag))
@@ -225,12 +225,12 @@ def current_definition(engine: Engine, item: Item) -> str:
     edits = [
         edit
         for ref in [*targets, *(r for t in texts for r in t.relations)]
-        for edit in _renamed(ref, item, meaning, span)
+        for edit in _rename(ref, item, meaning, span)
     ]
     return splice(span, edits).text
 
 
-def _renamed(
+def _rename(
     ref: st.RelationRef, item: Item, meaning: dict[Name, Item], definition: Span
 ) -> Iterator[st.Edit]:
     """What to put for a name; its columns go on being called by the old one, as an alias."""

@@ -68,7 +68,7 @@ class Verification(OnNames):
                 if at is not None and entries:
                     desired = warehouse.queries.view_rows(plan, StoredSources(warehouse), at)
                     both = both.unionAll(desired.select(*names, F.lit(1).alias(DIFF)))
-                return self._computed(net(both, columns), columns)
+                return self._compute(net(both, columns), columns)
         except (DataError, StatementError) as problem:
             raise error(
                 "VIEW_FAILED",
@@ -79,7 +79,7 @@ class Verification(OnNames):
                 detail=problem.detail or "",
             ) from problem
 
-    def _computed(self, change: DataFrame, columns: list[str]) -> DataFrame:
+    def _compute(self, change: DataFrame, columns: list[str]) -> DataFrame:
         """Rows with their sign, as often as they differ, held by Spark."""
         taken = {fold(c) for c in columns}
         label = CHANGE

@@ -93,34 +93,34 @@ class Changes:
 
     def contents(self, at: int) -> DataFrame:
         """The rows as of T, each distinct one once with its ``DIFF``."""
-        return netted(self._signed(self._rows(at), 1), self._names)
+        return netted(self._with_diff(self._rows(at), 1), self._names)
 
     def at(self, time: int) -> DataFrame:
         """The rows that changed at T, each distinct one once with its ``DIFF``, not 0."""
         if time <= self.begins():
             return self.contents(time)
-        movement = self._exact(time)
+        movement = self._find_exact(time)
         if movement is not None:
             return netted(self._change_rows(movement), self._names)
         before, after = self._rows(time - 1), self._rows(time)
-        both = self._signed(after, 1).unionAll(self._signed(before, -1))
+        both = self._with_diff(after, 1).unionAll(self._with_diff(before, -1))
         return netted(both, self._names)
 
     def at_all(self, times: Sequence[int]) -> DataFrame:
         """Like :meth:`at` for several times at once, in one pass, with the T in ``TIME``.
 
         Args:
-            times: in order, each told by the log alone (:meth:`counted` knows it).
+            times: in order, each told by the log alone (:meth:`count_rows` knows it).
         """
-        movements = [m for t in times if (m := self._exact(t)) is not None]
+        movements = [m for t in times if (m := self._find_exact(t)) is not None]
         assert len(movements) == len(times)  # the caller looked
         shared = [m for m in movements if m.is_shared]
-        parts = [self._timed(shared)] if shared else []
+        parts = [self._read_shared(shared)] if shared else []
         if own := [m for m in movements if not m.is_shared]:
-            parts.append(self._fed(own))
+            parts.append(self._read_feed(own))
         return netted(reduce(DataFrame.unionAll, parts), [TIME, *self._names])
 
-    def _timed(self, movements: Sequence[Movement]) -> DataFrame:
+    def _read_shared(self, movements: Sequence[Movement]) -> DataFrame:
         """The rows of movements of commits that several Ts share, all of them inserts."""
         rows = numbered_rows(self.warehouse.relations.table(self.item), movements, NUMBER)
         assert not isinstance(rows, Declined)  # ctsql named the files
@@ -128,7 +128,7 @@ class Changes:
         time = F.element_at(times, F.col(NUMBER) + 1).alias(TIME)
         return rows.select(time, *backtick_all(self._names), F.lit(1).alias(DIFF))
 
-    def _fed(self, movements: Sequence[Movement]) -> DataFrame:
+    def _read_feed(self, movements: Sequence[Movement]) -> DataFrame:
         """The rows of other movements, from the change feed."""
         table = self.warehouse.relations.table(self.item)
         at = [(v, m.time) for m in movements for v in m.versions]
@@ -139,14 +139,14 @@ class Changes:
             TIME, *backtick_all(self._names), self._sign()
         )
 
-    def counted(self, time: int, *, whole: bool) -> int | None:
+    def count_rows(self, time: int, *, whole: bool) -> int | None:
         """At most how many rows :meth:`at` gives, or (whole) contents; None when not known."""
         if self.item.kind is ObjectKind.VIEW:
             return None
         if whole or time <= self.begins():
             is_view = self.item.kind is ObjectKind.MATERIALIZED_VIEW  # may have to be computed
             return None if is_view else self.warehouse.versions.rows_count(self.item, time)
-        movement = self._exact(time)
+        movement = self._find_exact(time)
         return None if movement is None else self._rows_of(movement)
 
     def _rows_of(self, movement: Movement) -> int | None:
@@ -164,7 +164,7 @@ class Changes:
             total += inserted + deleted
         return total
 
-    def _exact(self, time: int) -> Movement | None:
+    def _find_exact(self, time: int) -> Movement | None:
         """The movement that is the change at T and nothing else; None when there is none."""
         warehouse, item = self.warehouse, self.item
         if item.kind is ObjectKind.VIEW:
@@ -186,7 +186,7 @@ class Changes:
     def _change_rows(self, movement: Movement) -> DataFrame:
         warehouse, item = self.warehouse, self.item
         if warehouse.versions.change_of(item, movement, self._names) is Change.APPEND:
-            return self._signed(added_rows(warehouse.relations.table(item), movement), 1)
+            return self._with_diff(added_rows(warehouse.relations.table(item), movement), 1)
         rows = warehouse.versions.change_rows(item, movement, self._names)
         return rows.select(*self._columns_as_asked(rows), self._sign())
 
@@ -204,7 +204,7 @@ class Changes:
         context = Context(self.warehouse.gateway.session, sources, at)
         return lower_query(plan, context).toDF(*self._names)
 
-    def _signed(self, rows: DataFrame, diff: int) -> DataFrame:
+    def _with_diff(self, rows: DataFrame, diff: int) -> DataFrame:
         return rows.select(*self._columns_as_asked(rows), F.lit(diff).alias(DIFF))
 
     def _columns_as_asked(self, rows: DataFrame) -> list[Column]:

@@ -100,7 +100,7 @@ class Feed:
         if not self._has_new_version(engine):
             return []
         item = self._item(engine)
-        self._take_in(engine, item)
+        self._note_versions(engine, item)
         self.failure = None
         if self.passive:
             engine.timeline.refresh()
@@ -159,7 +159,7 @@ class Feed:
                 found.append(engine.relations.table(one))
         return found
 
-    def _take_in(self, engine: Engine, item: Item) -> None:
+    def _note_versions(self, engine: Engine, item: Item) -> None:
         """Note the newest versions; what comes later is seen at the next look."""
         for table in self._tables(engine, item):
             self._watch.note(table, table.version())
@@ -191,9 +191,9 @@ class Feed:
                 F.col(reserved_columns.DIFF).alias(DIFF),
                 *(backtick(c.name) for c in self.columns),
             )
-            return told, changes.counted(time, whole=whole)
+            return told, changes.count_rows(time, whole=whole)
 
-    def together(self, engine: Engine, due: Sequence[int], rows_max: int) -> list[list[int]]:
+    def group_times(self, engine: Engine, due: Sequence[int], rows_max: int) -> list[list[int]]:
         """The due times cut into runs that are told at once, of at most so many rows each.
 
         A time of which the log does not tell how many rows it changes stands alone.
@@ -203,7 +203,7 @@ class Feed:
         counted = {}
         for time in due:
             whole = time <= first or self.is_snapshot(time)
-            counted[time] = None if whole else changes.counted(time, whole=False)
+            counted[time] = None if whole else changes.count_rows(time, whole=False)
         return runs_of(counted, rows_max)
 
     def rows_of(self, engine: Engine, times_: Sequence[int]) -> DataFrame:

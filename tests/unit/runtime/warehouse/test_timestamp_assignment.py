@@ -162,7 +162,7 @@ def test_what_is_taken_back_gets_no_time() -> None:
     def commit(version: int, **said: str) -> Commit:
         change = DataFile("", {"path": "f"})
         info = json.dumps(said)
-        return Commit(version, version, (change,), (), (), (), (), False, info)
+        return Commit(version, version, (change,), (), (), (), (), info)
 
     commits = [commit(1), commit(2, transaction="x"), commit(3), commit(4, undoes="x")]
     assert [c.version for c in candidates_of("a", "default.a", commits)] == [1, 4]
