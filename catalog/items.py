@@ -68,21 +68,21 @@ class Item:
         definition: the statement that made it, as typed; empty for an attached table.
         search_schema: the schema in which unqualified names of the definition were looked up.
         location: the Delta table that holds its rows; None for a view.
-        managed: the folder is ours and goes with the object.
+        managed: ctsql made the folder and deletes it with the object.
         created: for a task or materialized view the time I from which it follows its inputs.
         reads: of a task also what its earlier definitions read.
         revision: the number of a task's definition; ALTER makes the next one. Which one is in
             force at a time is bound by the timeline.
         earlier: definitions that may still have to run.
         own_reads: what this definition itself reads, where that is less than ``reads``.
-        table_id: the id of its Delta table, by which another one in its place is told; None in a
-            catalog of an older version.
+        table_id: the id of its Delta table, which shows whether the table was replaced by another
+            one; None in a catalog of an older version.
         outputs: the ids of a task's outputs, where they are objects of their own: the task then
             holds no rows, and each output reads the task and nothing else. The first one leads:
-            its log says how far the task is.
+            its log has the task's upper.
         problem: of an unreadable object what is wrong with its entry; else empty.
-        is_outlined: may its name, location and ``reads`` be relied on? Not those of an entry that
-            is damaged so far that they cannot be told.
+        is_outlined: whether its name, location and ``reads`` are known; false for an entry that is
+            too damaged to read them.
     """
 
     id: str
@@ -104,7 +104,7 @@ class Item:
     problem: str = ""
     is_outlined: bool = True
 
-    def checked(self, span: Span | None = None) -> "Item":
+    def check(self, span: Span | None = None) -> "Item":
         """The item; raises STORED_DATA_INVALID when its entry could not be read."""
         if self.problem:
             raise error(
@@ -125,11 +125,8 @@ class Item:
         )
 
     def at_revision(self, number: int) -> "Item":
-        """The item as that definition has it; the oldest known one stands for older ones."""
-        if number >= self.revision or not self.earlier:
-            own = self.reads if self.own_reads is None else self.own_reads
-            return replace(self, earlier=(), own_reads=None, reads=own)
-        known = sorted(self.earlier, key=lambda r: r.number)
+        """The item with the definition of that number, or with the oldest one that is known."""
+        known = sorted(self.revisions, key=lambda r: r.number)
         found = next((r for r in reversed(known) if r.number <= number), known[0])
         return replace(
             self,
@@ -257,7 +254,7 @@ class Item:
     def of_entry(object_id: str, text: str) -> "Item":
         """The item of an entry; an unreadable one raises its error only where it is used.
 
-        A newer version of ctsql may have written it, or it is damaged. What can be told of it is
+        A newer version of ctsql may have written it, or it is damaged. What can be read of it is
         kept: its name stays taken, its folder and what it reads are not removed.
         """
         try:
@@ -267,7 +264,7 @@ class Item:
 
 
 def was_dropped(name: object, when: str, kind: str = "relation") -> CtsqlError:
-    """UNKNOWN_RELATION for what is there no longer; the caller raises it."""
+    """UNKNOWN_RELATION for an object that was dropped; the caller raises it."""
     return error("UNKNOWN_RELATION", kind=kind, name=str(name), hint=f"It was dropped {when}.")
 
 
@@ -333,7 +330,7 @@ class Catalog:
         """The object of a name; UNKNOWN_SCHEMA or UNKNOWN_RELATION with near names."""
         found = self.find(name)
         if found is not None:
-            return found.checked(span)
+            return found.check(span)
         if fold(name.schema) not in self.schemas:
             hint = did_you_mean(name.schema, self.schemas.values())
             raise error("UNKNOWN_SCHEMA", span=span, name=name.schema, hint=hint)
@@ -348,9 +345,9 @@ class Catalog:
         """Raise STORED_DATA_INVALID where the needs of an object or a reader are not known."""
         for item in self:
             if not item.is_outlined:
-                item.checked()
+                item.check()
         for subscription in self.subscriptions.values():
-            subscription.checked()
+            subscription.check()
 
     def readers(self, object_id: str) -> list[Item]:
         """The objects whose definitions read this one directly, in order of name."""
@@ -375,10 +372,10 @@ class Catalog:
         return [self.items[object_id] for object_id in task.outputs]
 
     def going_with(self, object_ids: Iterable[str]) -> list[Item]:
-        """The objects and all that goes when they are dropped, each once.
+        """The objects and all that is dropped with them, each once.
 
-        What reads them goes, directly or through others; with an output its task and the other
-        outputs of that; with a task its outputs, which read it.
+        Dropped are what reads them, directly or through others; with an output its task and the
+        task's other outputs; with a task its outputs, which read it.
         """
         found: dict[str, Item] = {}
         queue = [self.items[object_id] for object_id in object_ids]
@@ -428,7 +425,7 @@ class Catalog:
 
     def with_item(self, item: Item) -> "Catalog":
         """The catalog with an item added or replaced."""
-        return replace(self, items={**self.items, item.id: item})
+        return self.with_items([item])
 
     def with_items(self, items: Iterable[Item]) -> "Catalog":
         """The catalog with items added or replaced."""
@@ -467,6 +464,6 @@ class Catalog:
         found = [s for s in self.subscriptions.values() if s.object_id == object_id]
         return sorted(found, key=lambda s: fold(s.name))
 
-    def renamed(self, item: Item, name: Name) -> "Catalog":
+    def rename(self, item: Item, name: Name) -> "Catalog":
         """The catalog with an item under another name."""
         return self.with_item(replace(item, name=name))

@@ -1,4 +1,4 @@
-"""When a materialized view is refreshed, as its definition says it: values, and how they are read.
+"""The refresh schedules of materialized views: values, and reading them from text.
 
 A view refreshed on commit has none of these. Intervals have a fixed length: months and years have
 not, so they are refused and a cron text is what says "each first of the month". All is UTC.
@@ -50,7 +50,7 @@ class Every:
 
     @property
     def text(self) -> str:
-        """As a statement says it."""
+        """The text in a statement."""
         words = f"EVERY '{interval_text(self.interval_ms)}'"
         return (
             words if self.aligned_to is None else f"{words} ALIGNED TO '{to_iso(self.aligned_to)}'"
@@ -65,7 +65,7 @@ class Cron:
 
     @property
     def text(self) -> str:
-        """As a statement says it."""
+        """The text in a statement."""
         return f"EVERY '{self.expression}'"
 
 
@@ -77,7 +77,7 @@ class At:
 
     @property
     def text(self) -> str:
-        """As a statement says it."""
+        """The text in a statement."""
         return "AT CREATION" if self.time is None else f"AT '{to_iso(self.time)}'"
 
 
@@ -85,7 +85,7 @@ RefreshPart = Every | Cron | At
 
 
 def refresh_text(parts: tuple[RefreshPart, ...] | None) -> str:
-    """A whole schedule, as WITH (...) says it; None is on commit."""
+    """A whole schedule as the text of WITH (...); None is ON COMMIT."""
     return "REFRESH ON COMMIT" if parts is None else ", ".join(f"REFRESH {p.text}" for p in parts)
 
 
@@ -104,7 +104,7 @@ def interval_text(milliseconds: int) -> str:
 
 
 def parse_every(text: str) -> Every | Cron | str:
-    """Read the text after EVERY; return its parts, or a sentence that says what is wrong with it.
+    """Read the text after EVERY; return its parts, or a sentence with what is wrong.
 
     >>> parse_every("1 day 2 hours"), parse_every("0 3 * * *")
     (Every(interval_ms=93600000, aligned_to=None), Cron(expression='0 3 * * *'))
@@ -127,7 +127,7 @@ def _interval(text: str) -> Every | str:
 
 
 def parse_interval(text: str) -> int | str:
-    """A length of time in words, in milliseconds; or the sentence that says what is wrong with it.
+    """Read a length of time in words, in milliseconds; or return what is wrong, as a sentence.
 
     >>> parse_interval("1 day 2 hours"), parse_interval("0 seconds"), parse_interval("")
     (93600000, 0, 'It is no length of time.')

@@ -1,4 +1,4 @@
-"""Columns: names, types by name, and what may be asked of a list of them.
+"""Columns: names, types by name, and functions of lists of columns.
 
 A type is a text in Spark's spelling (``bigint``, ``struct<a:int>``): the catalog does not know
 types, it keeps and compares what Spark said. Names keep their case and are compared without it.
@@ -29,8 +29,8 @@ def plain_type(declared: str) -> str:
 def without_limits(declared: str) -> str:
     """The type that a view's column gets from one of its query.
 
-    A CHAR is compared otherwise than other texts, and stays what it is; the length of a VARCHAR
-    says what may be written into a table, and nothing of the value.
+    A CHAR stays a CHAR, as it is compared otherwise than other texts. The length of a VARCHAR is
+    dropped: it limits what may be written into a table, not what a value is.
 
     >>> without_limits("char(5)"), without_limits("struct<a:char(4),b:varchar(3)>")
     ('char(5)', 'struct<a:char(4),b:string>')
@@ -100,9 +100,9 @@ def names(columns: Iterable[Column]) -> tuple[str, ...]:
 
 
 def same_columns(one: Sequence[Column], other: Sequence[Column]) -> bool:
-    """Have two lists the same names and types in the same order?
+    """Whether two lists have the same names and types in the same order: the same rows fit both.
 
-    Case, NOT NULL and comments apart: rows of the one are rows of the other.
+    Case, NOT NULL and comments are ignored.
 
     >>> same_columns([Column("k", "int", nullable=False)], [Column("K", "int")])
     True
@@ -129,7 +129,7 @@ def get(
     """The column of that name whatever its case.
 
     Args:
-        known: stands in front of the list of columns, in the error.
+        known: the words in front of the list of columns, in the error.
 
     Raises:
         UNKNOWN_COLUMN: there is none; lists what there is.
@@ -151,8 +151,8 @@ def check_unique(columns: Sequence[Column], spans: Sequence[Span]) -> Schema:
     """The columns, when no two of them have the same name.
 
     Args:
-        columns: what to check. spans: where each stands; where there are fewer spans than
-            columns, the last stands for the rest (a query that names them all, say).
+        spans: the place of each in the text; if there are fewer spans than columns, the last one
+            is used for the rest (a query that names them all, for example).
 
     Raises:
         DUPLICATE_COLUMN: two have names that differ in case at most; points at the second.

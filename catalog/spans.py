@@ -1,4 +1,4 @@
-"""Pieces of the user's text: where a statement, a name or a mistake stands.
+"""Pieces of the user's text: the place of a statement, a name or a mistake.
 
 A span points into the whole text the user gave (a script, a line typed in the REPL), so that an
 error can show the file, the line and a caret however deep in a body the mistake is.

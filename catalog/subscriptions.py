@@ -5,7 +5,7 @@ stand the name, what it follows and where it began.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ctsql.catalog.errors import error
@@ -31,7 +31,7 @@ class Subscription:
     definition: str = ""
     problem: str = ""
 
-    def checked(self) -> "Subscription":
+    def check(self) -> "Subscription":
         """The reader; raises STORED_DATA_INVALID when its entry could not be read."""
         if self.problem:
             raise error(
@@ -50,16 +50,7 @@ class Subscription:
 
     def to_json(self) -> str:
         """The reader as text for the store."""
-        return json.dumps(
-            {
-                "id": self.id,
-                "name": self.name,
-                "object_id": self.object_id,
-                "start": self.start,
-                "snapshot": self.snapshot,
-                "definition": self.definition,
-            }
-        )
+        return json.dumps({k: v for k, v in asdict(self).items() if k != "problem"})
 
     @staticmethod
     def of_entry(name: str, text: str) -> "Subscription":

@@ -94,7 +94,7 @@ def parse_time(text: str | int, *, span: Span | None = None, option: str = "AS O
     Args:
         text: an integer of milliseconds, or a date, or a date and time with an optional zone
             (``Z``, ``UTC``, an offset). Fractions finer than a millisecond are cut off.
-        span: where it stands. option: what it is given to, for errors.
+        span: its place in the text. option: the option whose value it is, for errors.
 
     Raises:
         INVALID_OPTION: it is neither. TIME_OUT_OF_RANGE: it is behind the greatest time.

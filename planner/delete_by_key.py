@@ -24,7 +24,7 @@ from ctsql.planner.nodes import (
     Transaction,
     descend,
 )
-from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, tokenise
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, tokenise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ def key_lookup(delete: Delete) -> KeyLookup | None:
 
 
 def _split(tokens: Tokens) -> tuple[Tokens, Tokens, Tokens] | None:
-    """The columns on the left of IN, those that are selected, and what stands behind FROM."""
+    """The columns on the left of IN, those that are selected, and the tokens behind FROM."""
     words = [t.upper for t in tokens]
     if words.count("IN") != 1 or words.count("SELECT") != 1 or words.count("FROM") != 1:
         return None
@@ -118,20 +118,10 @@ def _columns(tokens: Tokens, known: Sequence[str], alias: str) -> tuple[str, ...
     """Names of known columns with commas between them, each perhaps behind ``alias`` and a dot."""
     by_name = {fold(name): name for name in known}
     found = []
-    for item in _listed(tokens):
+    for item in cut_at_commas(tokens):
         if len(item) == 3 and item[1].upper == "." and fold(item[0].text) == fold(alias):
             item = item[2:]
         if len(item) != 1 or not item[0].is_name or fold(item[0].text) not in by_name:
             return None
         found.append(by_name[fold(item[0].text)])
     return tuple(found) if found else None
-
-
-def _listed(tokens: Tokens) -> list[list[Token]]:
-    items: list[list[Token]] = [[]]
-    for token in tokens:
-        if token.upper == ",":
-            items.append([])
-        else:
-            items[-1].append(token)
-    return items

@@ -64,7 +64,7 @@ def line(node: lp.Node) -> str:
         case lp.Merge():
             return f"Merge as {node.alias}, source as {node.source_alias}, on the condition"
         case lp.Transaction():
-            how = f"statements in order{_repeated(node)}, consolidated{_looked_up(node)}"
+            how = f"statements in order{_repetition(node)}, consolidated{_lookups(node)}"
             return f"Transaction: {how}"
         case lp.TimesExtract():
             return f"TimesExtract: the times at which {_what_changes(node)}"
@@ -93,7 +93,7 @@ def _columns(columns: Sequence[Column]) -> str:
     return ", ".join(f"{c.name} {c.type}" for c in columns)
 
 
-def _repeated(node: lp.Transaction) -> str:
+def _repetition(node: lp.Transaction) -> str:
     if node.fixpoint:
         return f", repeated until nothing changes (at most {node.iterations} times)"
     if node.iterations > 1:
@@ -101,7 +101,7 @@ def _repeated(node: lp.Transaction) -> str:
     return ""
 
 
-def _looked_up(node: lp.Transaction) -> str:
+def _lookups(node: lp.Transaction) -> str:
     """Name the outputs whose rows are found by key when the change is small."""
     if node.iterations > 1:
         return ""

@@ -29,7 +29,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """What all leaves say: which object, what it is called here, and its columns."""
+    """A leaf: the object, its name here, and its columns."""
 
     object_id: str
     name: Name
@@ -45,7 +45,7 @@ class Get(Relation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertsInput(Relation):
-    """Exactly the rows inserted at T, with multiplicity, gone again at T + 1.
+    """Exactly the rows inserted at T, with multiplicity; at T + 1 they are retracted.
 
     With ``with_snapshot``, the whole contents on the very first run.
     """

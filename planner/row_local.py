@@ -33,7 +33,7 @@ _COMBINING = word_set(
     RECURSIVE TRANSFORM REDUCE MAP |> ->"""
 )
 _BY_ROW = SCALARS | CLOCKS | {"try_cast", "varchar"}
-# Words that may stand in front of a parenthesis and are no functions.
+# Words that a parenthesis may follow, and that are no functions.
 _BEFORE_PARENTHESIS = word_set(
     "SELECT WHERE AND OR NOT IN LIKE RLIKE BETWEEN CASE WHEN THEN ELSE AS IS FROM BY"
 )
@@ -59,7 +59,9 @@ def carry_time(transaction: Transaction) -> Transaction:
     To be used only where :func:`is_row_local` holds, with ``now()`` meaning that column.
     """
     statements = [
-        replace(s, query=_timed(s.query)) for s in transaction.statements if isinstance(s, Insert)
+        replace(s, query=_add_time(s.query))
+        for s in transaction.statements
+        if isinstance(s, Insert)
     ]
     return replace(transaction, statements=tuple(statements))
 
@@ -83,8 +85,8 @@ def _takes_rows_one_by_one(tokens: Tokens) -> bool:
         return False
     if not _COMBINING.isdisjoint(words) or _from(tokens) is None:
         return False
-    if _has_qualified_star(tokens):
-        return False
+    if any(b.upper == "*" and a.upper == "." for a, b in pairwise(tokens)):
+        return False  # t.* would have the column of the time as well
     calls = [
         t
         for t, following in pairwise(tokens)
@@ -97,25 +99,19 @@ def _from(tokens: Tokens) -> Token | None:
     return next((t for _, t in at_depth_0(tokens) if t.upper == "FROM"), None)
 
 
-def _has_qualified_star(tokens: Tokens) -> bool:
-    """Whether ``t.*`` stands for columns anywhere."""
-    return any(b.upper == "*" and a.upper == "." for a, b in pairwise(tokens))
-
-
-def _stars(tokens: Tokens) -> list[Token]:
-    """Find each ``*`` that by itself stands for all columns of the input."""
-    pairs = pairwise(tokens)
-    return [b for a, b in pairs if b.upper == "*" and a.upper in ("SELECT", ",", "(")]
-
-
-def _timed(query: Query) -> Query:
+def _add_time(query: Query) -> Query:
     (relation,) = query.relations
     assert isinstance(relation, InsertsInput)  # is_row_local() saw to it
     tokens = tokenise(query.sql.span)
     last = _from(tokens)
     assert last is not None
     columns = ", ".join(backtick_all(relation.columns))
-    edits = [Edit(span=star.span, text=columns) for star in _stars(tokens)]
+    # Each * that means all columns of the input.
+    edits = [
+        Edit(span=star.span, text=columns)
+        for before, star in pairwise(tokens)
+        if star.upper == "*" and before.upper in ("SELECT", ",", "(")
+    ]
     edits.append(Edit(span=replace(last.span, stop=last.start), text=f", {TIME} "))
     sql = replace(query.sql, edits=(*query.sql.edits, *edits))
     carried = replace(relation, columns=(*relation.columns, TIME))

@@ -1,23 +1,25 @@
 """Spark as the engine that computes rows; what each method does is said where its function is."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ctsql.planner.ivm import ChangePlan, Input, Naming, Query
-from ctsql.planner.lowering import Context, Proposal, Sources, lower_view, without_padding
+from ctsql.planner.ivm import ChangePlan, Input, Query
+from ctsql.planner.lowering import Context, Sources, lower_view, without_padding
 from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.runtime.delta.diff_writer import stage
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.multiset import net_change
+from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.spark.temp_views import TemporaryNames
 from ctsql.runtime.tasks.body import propose
+from ctsql.runtime.tasks.prepared_body import propose_from_few
 from ctsql.runtime.tasks.run_batching import stage_together
 from ctsql.runtime.views.change_plans import types_given
 from ctsql.runtime.views.refresh import fill_state, follow_changes
-from ctsql.runtime.warehouse.query_engine import Table
+from ctsql.runtime.warehouse.query_engine import Proposed, Table, TaskSources
 from ctsql.runtime.warehouse.replaced_views import table_schema
 
 
@@ -40,10 +42,14 @@ class SparkEngine:
         return Meter(self._session)
 
     def propose(
-        self, body: Transaction, sources: Sources, at: int, columns: Mapping[str, list[str]]
-    ) -> dict[str, Proposal]:
+        self, body: Transaction, sources: TaskSources, at: int, columns: Mapping[str, list[str]]
+    ) -> Mapping[str, Proposed]:
         """Nothing is computed yet, unless the body runs more than once."""
-        return propose(body, Context(self._session, sources, at, clock_at=at), columns)
+        found = propose_from_few(body, sources, at, self._session)
+        if found is not None:
+            return found
+        made = propose(body, Context(self._session, sources, at, clock_at=at), columns)
+        return {output: Proposed(one.inserts, one.victims) for output, one in made.items()}
 
     def view_rows(self, view: ViewWrite, sources: Sources, at: int) -> DataFrame:
         """Not computed yet."""
@@ -57,8 +63,24 @@ class SparkEngine:
 
     def run(self, query: Query, inputs: Mapping[Input, RowSet], names: TemporaryNames) -> RowSet:
         """Not computed yet; each input is a temporary view, and the query is a text over these."""
+        if inputs and all(rows.is_of_few for rows in inputs.values()):
+            return self._run_on_few(query, inputs)
         named = {
             use: names.known(rows) or names.of(rows, without_padding(rows.frame))
             for use, rows in inputs.items()
         }
-        return SparkRows(self._session.sql(query.sql(Naming.of(named))))
+        return SparkRows(self._session.sql(query.sql(named.__getitem__)))
+
+    def _run_on_few(self, query: Query, inputs: Mapping[Input, RowSet]) -> RowSet:
+        """The same where the driver holds all that is read: planned once for equal texts."""
+        numbered = {use: f"_{i}" for i, use in enumerate(inputs)}
+
+        def build(frames: Sequence[DataFrame]) -> DataFrame:
+            with TemporaryNames() as names:
+                named = {
+                    use: names.of(use, without_padding(frame))
+                    for use, frame in zip(inputs, frames, strict=True)
+                }
+                return self._session.sql(query.sql(named.__getitem__))
+
+        return derive(list(inputs.values()), build, query.sql(numbered.__getitem__))

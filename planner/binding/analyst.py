@@ -1,4 +1,4 @@
-"""The one question binding asks outside of itself: what Spark's analyser says."""
+"""The interface to Spark's analyzer, the only thing outside that binding depends on."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -88,7 +88,7 @@ class Binder:
         self.search_schema = search_schema
         self.analyst = analyst
         self.columns_of = columns_of
-        self.own: dict[Name, Item] = {}  # the outputs being defined, by what the definition says
+        self.own: dict[Name, Item] = {}  # the outputs being defined, by name in the definition
         self._stored = {r.name: r for r in reads}
         self.reads: dict[str, Reading] = {}
 
@@ -99,7 +99,7 @@ class Binder:
         name = qualify(ref, self.search_schema)
         stored = self._stored.get(name)
         if stored is not None:
-            return self.catalog.items[stored.object_id].checked()
+            return self.catalog.items[stored.object_id].check()
         item = self.catalog.get(name, span=ref.span)
         check_holds_rows(self.catalog, item, ref.span)
         return item
@@ -217,10 +217,10 @@ class Binder:
 
 
 def _diff_of(ref: st.RelationRef, columns: Sequence[str]) -> str:
-    """What the last column of ``changes(t)`` is called, where t has these columns.
+    """Return the name of the last column of ``changes(t)``, if t has these columns.
 
     Raises:
-        INVALID_STATEMENT: t has a column of that name, and no list says what each is called.
+        INVALID_STATEMENT: t has a column of that name, and no alias list renames the columns.
     """
     known = [fold(column) for column in columns]
     if DIFF_NAME not in known:

@@ -1,4 +1,4 @@
-"""Stored definitions as statements, and what to say of one that cannot be read.
+"""Stored definitions as statements, and the errors of those that cannot be read.
 
 A definition may be written by a newer version of ctsql, or damaged. Then the object it makes, and
 what depends on that, fails by its name; everything else goes on.
@@ -24,27 +24,25 @@ def definition_span(item: Item) -> Span:
 
 def definition_of(item: Item) -> Statement:
     """The statement that made an object; raises as :func:`parse` does."""
-    return _parsed(item.definition, str(item.name))
+    return _parse(definition_span(item))
 
 
-@lru_cache(maxsize=DEFINITIONS_CACHED_MAX)
-def _parsed(definition: str, name: str) -> Statement:
-    # Each change of the catalog binds all definitions again; reading them is most of that.
-    return parse(Source(definition, f"definition of {name}").whole())
+# Each change of the catalog binds all definitions again; reading them is most of that.
+_parse = lru_cache(maxsize=DEFINITIONS_CACHED_MAX)(parse)
 
 
 @contextmanager
 def reading_definition(item: Item) -> Iterator[None]:
-    """Inside, what is wrong with an object's definition is said of the object.
+    """Turn an error inside into one that names the object whose definition it is in.
 
     Raises:
-        STORED_DATA_INVALID: its definition is none that this version of ctsql can read.
+        STORED_DATA_INVALID: this version of ctsql cannot read its definition.
     """
     try:
         yield
     except CtsqlError as problem:
         if problem.condition == "STORED_DATA_INVALID":
-            raise  # of the object that it names: this one, or one that it reads
+            raise  # it names an object already: this one, or one that it reads
         raise error(
             "STORED_DATA_INVALID",
             what=f'the definition of {item.kind.value} "{item.name}"',

@@ -22,7 +22,7 @@ def bind_stored(item: Item, catalog: Catalog) -> Bound:
         STORED_DATA_INVALID: its definition, or that of an object it reads, cannot be read.
     """
     for output in catalog.outputs_of(item):
-        output.checked()
+        output.check()
     binder = Binder(catalog, item.search_schema, None, reads=item.reads)
     with reading_definition(item):
         match definition_of(item):

@@ -25,20 +25,20 @@ from ctsql.planner.syntax.statements.options import FIXPOINT, ITERATIONS_MAX
 
 
 def bind_task(
-    binder: Binder, statement: CreateContinualTask, own: Item, outputs: Sequence[Item] = ()
+    binder: Binder, statement: CreateContinualTask, own: Item, outputs: Sequence[Item]
 ) -> Bound:
-    """CREATE CONTINUAL TASK; ``own`` is the item as far as it is known.
-
-    With an analyst and columns it is a task that is there, under a definition to come.
+    """Bind CREATE CONTINUAL TASK.
 
     Args:
+        own: the task's item, as far as it is known. With an analyst and columns, the task exists
+            and this is a new definition of it.
         outputs: the items of OUTPUTS (...), as far as they are known, in the definition's order.
     """
     task_name = qualify(statement.target, binder.search_schema)
     declared = {task_name: statement.columns}
     written = [own]
     if statement.outputs:
-        declared = _declared_outputs(binder, statement, task_name)
+        declared = _read_outputs(binder, statement, task_name)
         written = list(outputs)
     binder.own = dict(zip(declared, written, strict=True))
     inputs = _inputs(binder, statement, own)
@@ -64,7 +64,9 @@ def bind_task(
             for o in written
             if statement.outputs
         ),
-        inputs=_followed([binder.relation(ref, roles) for ref in statement.inputs], transaction),
+        inputs=_find_changes(
+            [binder.relation(ref, roles) for ref in statement.inputs], transaction
+        ),
         times=None,
         transaction=transaction,
         snapshot=all(bool(o.value) for o in statement.options if o.name == "SNAPSHOT"),
@@ -79,7 +81,7 @@ def bind_task(
     return Bound(transform(plan), columns, tuple(binder.reads.values()))
 
 
-def _declared_outputs(
+def _read_outputs(
     binder: Binder, statement: CreateContinualTask, task_name: Name
 ) -> dict[Name, tuple[ColumnDef, ...]]:
     """The column lists of OUTPUTS (...), by what the definition calls each output."""
@@ -109,9 +111,9 @@ def _with_columns(
     if binder.analyst is None:
         return output
     if not output.columns:  # or else it exists: ALTER changes no column
-        columns = tuple(_declared(c) for c in given)
+        columns = tuple(_declare(c) for c in given)
         check_unique(columns, [c.span for c in given])
-        columns = columns or _inferred(binder, statement, roles)
+        columns = columns or _infer_columns(binder, statement, roles)
         check_storable(columns, statement.span)
         output = replace(output, columns=columns)
     binder.analyst.set_own(output.id, output.columns)
@@ -157,7 +159,7 @@ def _inputs(binder: Binder, statement: CreateContinualTask, own: Item) -> list[I
     return found
 
 
-def _followed(inputs: Sequence[Node], transaction: Transaction) -> tuple[Node, ...]:
+def _find_changes(inputs: Sequence[Node], transaction: Transaction) -> tuple[Node, ...]:
     """The changes that a task runs for: its inputs' inserts, and deletes where it reads deletes."""
     reads_deletes = {
         n.object_id
@@ -173,12 +175,12 @@ def _followed(inputs: Sequence[Node], transaction: Transaction) -> tuple[Node, .
     return tuple(found)
 
 
-def _inferred(
+def _infer_columns(
     binder: Binder, statement: CreateContinualTask, roles: dict[str, Role]
 ) -> tuple[Column, ...]:
-    """Without a column list: names and types of the first INSERT's query.
+    """The columns of a task without a column list: those of the first INSERT's query.
 
-    NOT NULL is not told from it: a later statement, or another body, may give NULL.
+    They are nullable: a later statement, or another body, may give NULL.
     """
     first = next((s for s in statement.body if isinstance(s, InsertStatement)), None)
     hint = f"Write them after the name: {statement.target.parts[-1]} (k INT, ...)."
@@ -203,7 +205,7 @@ def _inferred(
     return check_unique(columns, [first.query.span])
 
 
-def _declared(column: ColumnDef) -> Column:
+def _declare(column: ColumnDef) -> Column:
     assert column.type is not None  # the header grammar asks for one
     return Column(column.name, column.type, column.nullable, column.comment)
 

@@ -83,7 +83,7 @@ class BodyBinder:
         return lp.Assign(column=column.name, value=made)
 
     def _check_type(self, column: Column, given: str, span: Span, shown: str) -> None:
-        assert self.analyst is not None  # only asked of new definitions
+        assert self.analyst is not None  # only new definitions are checked
         if not self.analyst.assignable(given, column.type):
             raise error(
                 "TYPE_MISMATCH",

@@ -31,7 +31,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
-from ctsql.planner.desugar.task_forms import commented
+from ctsql.planner.desugar.task_forms import comment_above
 from ctsql.planner.syntax.ast import ColumnList, CreateFlow
 from ctsql.planner.syntax.tokens.token_reader import not_supported
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
@@ -62,8 +62,8 @@ def compile_flow(
     Raises:
         UNKNOWN_COLUMN, INVALID_STATEMENT: a clause names columns that cannot be meant.
     """
-    chosen = _chosen(flow.columns, columns)
-    keys = _named(flow.keys, flow.keys_span, columns)
+    chosen = _choose(flow.columns, columns)
+    keys = _find_columns(flow.keys, flow.keys_span, columns)
     kept = {fold(c.name) for c in chosen}
     for key in keys:
         if fold(key.name) not in kept:
@@ -78,15 +78,15 @@ def compile_flow(
     return form(flow, keys, chosen, sequence_type, columns).texts(view_name)
 
 
-def _named(names: Iterable[str], span: Span, columns: Sequence[Column]) -> list[Column]:
+def _find_columns(names: Iterable[str], span: Span, columns: Sequence[Column]) -> list[Column]:
     known = "The source has the columns"
     return [schemas.get(columns, name, span=span, known=known) for name in names]
 
 
-def _chosen(wanted: ColumnList | None, columns: Sequence[Column]) -> list[Column]:
+def _choose(wanted: ColumnList | None, columns: Sequence[Column]) -> list[Column]:
     if wanted is None:
         return list(columns)
-    named = _named(wanted.names, wanted.span, columns)
+    named = _find_columns(wanted.names, wanted.span, columns)
     return [c for c in columns if c not in named] if wanted.without else named
 
 
@@ -109,7 +109,7 @@ def on_one_line(expression: Span) -> str:
 
 
 def order_terms(column: str, kind: str) -> list[str]:
-    """Expressions that tell any two values of a type apart, and order them the same everywhere."""
+    """Expressions that differ for any two values of a type, and order them the same everywhere."""
     as_text = f"to_json(struct({column}))"
     if "map<" in kind or "variant" in kind:
         return [as_text]
@@ -144,7 +144,7 @@ class _Form:
         self.sequence_type = sequence_type
         self.source = flow.source.span.text
         self.state = flow.name.span.text
-        tracked = _chosen(flow.tracked, columns)
+        tracked = _choose(flow.tracked, columns)
         self.tracked = [c for c in self.values if c in tracked]
         self.names = [backtick(c.name) for c in chosen]
 
@@ -159,7 +159,7 @@ class _Form:
         return [f"{of}{SEQUENCE}", f"{of}{DELETED}", *self.value_terms(self.values, of)]
 
     def value_terms(self, columns: Iterable[Column], of: str = "") -> list[str]:
-        """Expressions that tell values of columns apart."""
+        """Expressions that differ for any two rows that differ in these columns."""
         return [t for c in columns for t in order_terms(of + backtick(c.name), c.type)]
 
     def events(self) -> str:
@@ -178,9 +178,9 @@ class _Form:
             f"coalesce({on_one_line(when)}, false) AS {DELETED} FROM {self.source})"
         )
 
-    def touched(self, one: str) -> str:
-        """The condition that a key has events at this T."""
-        return f"EXISTS (SELECT 1 FROM ({self.events()}) AS __e WHERE {self.by_key('__e', one)})"
+    def has_events(self) -> str:
+        """The condition that the key of ``__o`` has events at this T."""
+        return f"EXISTS (SELECT 1 FROM ({self.events()}) AS __e WHERE {self.by_key('__e', '__o')})"
 
     # ---- statements
 
@@ -194,8 +194,10 @@ class _Form:
     def view_query(self) -> tuple[list[str], str]:
         return self.names, f"NOT {DELETED}"
 
-    def replaced(self, rows: str, identity: Sequence[str], compared: Sequence[str]) -> list[str]:
-        """Rows that differ from the state's come in, and the ones they replace go.
+    def replace_rows(
+        self, rows: str, identity: Sequence[str], compared: Sequence[str]
+    ) -> list[str]:
+        """Statements that insert rows that differ from the state's and delete those they replace.
 
         Args:
             rows: a query of all that the state should hold for the keys with events.
@@ -206,7 +208,7 @@ class _Form:
         new = struct(t.format(of="__r.") for t in compared)
         return [
             f"INSERT INTO {self.state}\n    SELECT __r.*, now() AS {UPDATED} FROM (\n"
-            f"{_indented(rows, 8)}\n    ) AS __r\n    WHERE NOT EXISTS (\n"
+            f"{_indent(rows, 8)}\n    ) AS __r\n    WHERE NOT EXISTS (\n"
             f"        SELECT 1 FROM {self.state} AS __o\n"
             f"        WHERE {self.by_key('__o', '__r', *identity)}\n"
             f"        AND {same} <=> {new}\n    )",
@@ -218,7 +220,7 @@ class _Form:
     def texts(self, view_name: str) -> FlowTexts:
         quiet = "IF NOT EXISTS " if self.flow.if_not_exists else ""
         declared = [(backtick(c.name), c.type) for c in self.chosen] + self.state_columns()
-        made = _indented(commented(self.flow.span.text, ""), 4).rstrip()
+        made = _indent(comment_above(self.flow.span.text, ""), 4).rstrip()
         body = ";\n".join("    " + statement for statement in self.body())
         task = (
             f"CREATE CONTINUAL TASK {quiet}{self.state} (\n    "
@@ -245,13 +247,13 @@ class _Scd1(_Form):
         order = ", ".join(f"{term} DESC" for term in self.event_order())
         return [
             f"DELETE FROM {self.state} AS __o WHERE EXISTS (\n"
-            f"        SELECT 1 FROM (\n{_indented(events, 12)}\n        ) AS __e\n"
+            f"        SELECT 1 FROM (\n{_indent(events, 12)}\n        ) AS __e\n"
             f"        WHERE {self.by_key('__e', '__o')}\n        AND {later}\n    )",
             f"INSERT INTO {self.state}\n"
             f"    SELECT {', '.join(self.names)}, {SEQUENCE}, {DELETED} FROM (\n"
             f"        SELECT *, row_number() OVER (\n"
             f"            PARTITION BY {', '.join(self.keys)} ORDER BY {order}\n"
-            f"        ) AS __rank FROM (\n{_indented(events, 12)}\n        )\n    ) AS __e\n"
+            f"        ) AS __rank FROM (\n{_indent(events, 12)}\n        )\n    ) AS __e\n"
             f"    WHERE __rank = 1 AND NOT EXISTS (\n        SELECT 1 FROM {self.state} AS __o "
             f"WHERE {self.by_key('__o', '__e')}\n    )",
         ]
@@ -271,9 +273,9 @@ class _Scd1Partial(_Form):
         terms = ["{of}" + SEQUENCE, "{of}" + DELETED_AT]
         terms += self.value_terms(self.values, "{of}")
         terms += [f"{{of}}{SEQUENCES}.{backtick(c.name)}" for c in self.values]
-        return self.replaced(self._merged(), [], terms)
+        return self.replace_rows(self._merge(), [], terms)
 
-    def _merged(self) -> str:
+    def _merge(self) -> str:
         from_event, from_state, merged, shown, since = [], [], [], [], []
         for i, column in enumerate(self.values):
             name = backtick(column.name)
@@ -291,14 +293,14 @@ class _Scd1Partial(_Form):
             merged.append(f"max_by(__v{i}, __o{i}) AS __v{i}")
             alive = f"{DELETED_AT} IS NULL OR __v{i}.s > {DELETED_AT}"
             shown.append((name, f"IF({alive}, __v{i}.v, NULL) AS {name}"))
-            since.append(f"'{_escaped(column.name)}', IF({alive}, __v{i}.s, NULL)")
+            since.append(f"'{_escape(column.name)}', IF({alive}, __v{i}.s, NULL)")
         keys = ", ".join(self.keys)
         both = (
             f"SELECT {', '.join([keys, *from_event])}, IF({DELETED}, NULL, {SEQUENCE}) AS __up, "
             f"IF({DELETED}, {SEQUENCE}, NULL) AS __gone\n"
-            f"FROM (\n{_indented(self.events(), 4)}\n)\nUNION ALL\n"
+            f"FROM (\n{_indent(self.events(), 4)}\n)\nUNION ALL\n"
             f"SELECT {', '.join([keys, *from_state])}, {SEQUENCE}, {DELETED_AT}\n"
-            f"FROM {self.state} AS __o WHERE {self.touched('__o')}"
+            f"FROM {self.state} AS __o WHERE {self.has_events()}"
         )
         grouped = ", ".join(
             [keys, *merged, f"max(__up) AS {SEQUENCE}", f"max(__gone) AS {DELETED_AT}"]
@@ -311,7 +313,7 @@ class _Scd1Partial(_Form):
         columns.append(f"NOT ({alive}) AS {DELETED}")
         return (
             f"SELECT {', '.join(columns)} FROM (\n    SELECT {grouped} FROM (\n"
-            f"{_indented(both, 8)}\n    ) GROUP BY {keys}\n)"
+            f"{_indent(both, 8)}\n    ) GROUP BY {keys}\n)"
         )
 
 
@@ -342,23 +344,23 @@ class _Scd2(_Form):
                 for c in self.values
                 for t in order_terms(f"{{of}}{EVENT}.{backtick(c.name)}", c.type)
             ]
-        return self.replaced(self._versions(), [SEQUENCE], terms)
+        return self.replace_rows(self._versions(), [SEQUENCE], terms)
 
     def _versions(self) -> str:
         keys = ", ".join(self.keys)
         by_sequence = f"(PARTITION BY {keys} ORDER BY {SEQUENCE})"
         rows = self._events_of_keys()
         if self._partial:
-            rows = self._filled(rows)
+            rows = self._fill(rows)
         tracked = struct(["true", *self.value_terms(self.tracked)])
-        rows = _over(
+        rows = _add_columns(
             rows,
             f"NOT {DELETED} AND coalesce(lag({DELETED}) OVER {by_sequence}, true)"
             f" OR NOT {DELETED} AND NOT (lag({tracked}) OVER {by_sequence} <=> {tracked})"
             " AS __opens",
         )
-        rows = _over(rows, f"count_if(__opens OR {DELETED}) OVER {by_sequence} AS __version")
-        rows = _over(
+        rows = _add_columns(rows, f"count_if(__opens OR {DELETED}) OVER {by_sequence} AS __version")
+        rows = _add_columns(
             rows,
             f"min({SEQUENCE}) OVER (PARTITION BY {keys}, __version) AS __begin, "
             f"lead({SEQUENCE}) OVER {by_sequence} AS __next, "
@@ -372,7 +374,7 @@ class _Scd2(_Form):
             DELETED,
             *([EVENT] if self._partial else []),
         ]
-        return f"SELECT {', '.join(columns)} FROM (\n{_indented(rows, 4)}\n)"
+        return f"SELECT {', '.join(columns)} FROM (\n{_indent(rows, 4)}\n)"
 
     def _events_of_keys(self) -> str:
         """All events of the keys that have one at this T, the old ones from the state."""
@@ -381,18 +383,20 @@ class _Scd2(_Form):
         ]
         both = (
             f"{self.events()}\nUNION ALL\nSELECT {', '.join(held)}, {SEQUENCE}, {DELETED}\n"
-            f"FROM {self.state} AS __o WHERE {self.touched('__o')}"
+            f"FROM {self.state} AS __o WHERE {self.has_events()}"
         )
         order = ", ".join(f"{term} DESC" for term in self.event_order()[1:])
         keys = ", ".join([*self.keys, SEQUENCE])
-        ranked = _over(both, f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS __rank")
-        return f"SELECT * FROM (\n{_indented(ranked, 4)}\n) WHERE __rank = 1"
+        ranked = _add_columns(
+            both, f"row_number() OVER (PARTITION BY {keys} ORDER BY {order}) AS __rank"
+        )
+        return f"SELECT * FROM (\n{_indent(ranked, 4)}\n) WHERE __rank = 1"
 
-    def _filled(self, rows: str) -> str:
+    def _fill(self, rows: str) -> str:
         """NULLs take the value before them, not past a delete (O4); the event stays beside."""
         keys = ", ".join(self.keys)
-        raw = ", ".join(f"'{_escaped(c.name)}', {backtick(c.name)}" for c in self.values)
-        rows = _over(
+        raw = ", ".join(f"'{_escape(c.name)}', {backtick(c.name)}" for c in self.values)
+        rows = _add_columns(
             rows,
             f"named_struct({raw}) AS {EVENT}, count_if({DELETED}) OVER "
             f"(PARTITION BY {keys} ORDER BY {SEQUENCE}) AS __life",
@@ -402,16 +406,16 @@ class _Scd2(_Form):
             n if n in self.keys else f"last({n}, true) OVER {window} AS {n}" for n in self.names
         ]
         columns = ", ".join([*filled, SEQUENCE, DELETED, EVENT])
-        return f"SELECT {columns} FROM (\n{_indented(rows, 4)}\n)"
+        return f"SELECT {columns} FROM (\n{_indent(rows, 4)}\n)"
 
 
-def _over(rows: str, columns: str) -> str:
-    return f"SELECT *, {columns} FROM (\n{_indented(rows, 4)}\n)"
+def _add_columns(rows: str, columns: str) -> str:
+    return f"SELECT *, {columns} FROM (\n{_indent(rows, 4)}\n)"
 
 
-def _escaped(name: str) -> str:
+def _escape(name: str) -> str:
     return name.replace("\\", "\\\\").replace("'", "\\'")
 
 
-def _indented(text: str, blanks: int) -> str:
+def _indent(text: str, blanks: int) -> str:
     return "\n".join(" " * blanks + line if line else line for line in text.splitlines())

@@ -1,4 +1,4 @@
-"""The short forms of CREATE CONTINUAL TASK, and the tasks that they stand for.
+"""The short forms of CREATE CONTINUAL TASK, and the tasks that they are compiled to.
 
     FROM TRANSFORM t USING (q)   -->   ON INPUT t AS (INSERT INTO x q)
 
@@ -38,10 +38,10 @@ class TaskForm:
     options: str
 
 
-def commented(typed: str, compiled: str) -> str:
+def comment_above(typed: str, compiled: str) -> str:
     r"""The compiled text below its origin, as a comment.
 
-    >>> print(commented("CREATE FLOW f\n  AS ...", "CREATE ..."))
+    >>> print(comment_above("CREATE FLOW f\n  AS ...", "CREATE ..."))
     -- Made by:
     --   CREATE FLOW f
     --     AS ...
@@ -59,5 +59,5 @@ def compile_form(form: TaskForm) -> str:
             f"INSERT INTO {form.target} SELECT * FROM {form.source} WHERE ({form.inner});\n"
             f"DELETE FROM {form.target} AS {form.source_alias} WHERE ({form.inner}) IS NOT TRUE"
         )
-    made = commented(form.span.text, body)
+    made = comment_above(form.span.text, body)
     return f"CREATE CONTINUAL TASK {form.head} ON INPUT {form.source}{form.options} AS (\n{made}\n)"

@@ -10,6 +10,7 @@ from ctsql.planner.ivm.plan import (
     NoChangePlan as NoChangePlan,
     change_plan as change_plan,
 )
+from ctsql.planner.ivm.rules.counting import StatePlan as StatePlan
 from ctsql.planner.ivm.sql.queries import (
     ChangeTexts as ChangeTexts,
     KeyedTexts as KeyedTexts,
@@ -20,9 +21,10 @@ from ctsql.planner.ivm.sql.queries import (
 )
 from ctsql.planner.ivm.sql.spark import (
     Input as Input,
-    Naming as Naming,
+    Names as Names,
     StateUse as StateUse,
     StepUse as StepUse,
     TableUse as TableUse,
+    name_by as name_by,
 )
-from ctsql.planner.ivm.strategies.state_table import StateNeed as StateNeed, StatePlan as StatePlan
+from ctsql.planner.ivm.strategies.state_table import StateNeed as StateNeed

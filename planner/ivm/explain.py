@@ -4,7 +4,6 @@ No numbers of columns, nothing that differs between two runs: EXPLAIN prints it,
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
 from ctsql.planner.ivm.algebra import nodes as alg
@@ -12,7 +11,7 @@ from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.algebra.traversal import expressions, inputs, subqueries
 from ctsql.planner.ivm.plan import ChangePlan, NoChangePlan
 from ctsql.planner.ivm.rules.context import Applied
-from ctsql.planner.ivm.sql.spark import joined
+from ctsql.planner.ivm.sql.spark import join_texts
 
 Telling = Callable[[Reason], str]
 
@@ -23,12 +22,12 @@ def explain(
     """The plan, from the top, children indented by two.
 
     Args:
-        told: a reason with its place, for a person. headline: of a plan that there is.
+        told: prints a reason with its place. headline: the first line, for a plan that exists.
     """
     if isinstance(plan, NoChangePlan):
         return f"recompute and compare: {told(plan.reason)}"
     lines = [headline]
-    _walk(plan.query, 1, _Applied(plan.applied(), told), lines)
+    _walk(plan.query, 1, plan.applied(), told, lines)
     if plan.kept_state is not None:
         kept, need = plan.kept_state
         lines.append(f"state table, kept {need.value}: {', '.join(kept.columns)}")
@@ -37,26 +36,26 @@ def explain(
     return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True)
-class _Applied:
-    rules: Mapping[alg.Node, Applied]
-    told: Telling
-
-
-def _walk(node: alg.Node, depth: int, applied: _Applied, lines: list[str]) -> None:
-    found = applied.rules.get(node)
+def _walk(
+    node: alg.Node,
+    depth: int,
+    rules: Mapping[alg.Node, Applied],
+    told: Telling,
+    lines: list[str],
+) -> None:
+    found = rules.get(node)
     text = label(node)
     if found is not None:
         text += f"  [{found.rule}]"
         if found.note is not None:
-            text += f" {applied.told(found.note)}"
+            text += f" {told(found.note)}"
     lines.append("  " * depth + text)
     for child in inputs(node):
-        _walk(child, depth + 1, applied, lines)
+        _walk(child, depth + 1, rules, told, lines)
     for expr in expressions(node):
         for subquery in subqueries(expr):
             lines.append("  " * (depth + 1) + f"Subquery ({subquery.kind.value})")
-            _walk(subquery.node, depth + 2, applied, lines)
+            _walk(subquery.node, depth + 2, rules, told, lines)
 
 
 def label(node: alg.Node) -> str:
@@ -115,7 +114,7 @@ def _all(exprs: Sequence[alg.Expr]) -> str:
 
 def text_of(expr: alg.Expr) -> str:
     """An expression under the user's own names."""
-    return joined([_part(part) for part in expr.parts])
+    return join_texts([_part(part) for part in expr.parts])
 
 
 def _part(part: alg.Part) -> str:

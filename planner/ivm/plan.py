@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from ctsql.planner.ivm.algebra.nodes import (
     DIFF,
     Aggregate,
-    Col,
     Node,
     Scan,
 )
@@ -32,9 +31,10 @@ from ctsql.planner.ivm.rewrites.column_pruning import prune
 from ctsql.planner.ivm.rewrites.exactness import inexact
 from ctsql.planner.ivm.rules import change
 from ctsql.planner.ivm.rules.context import Applied, DeltaDerivation
-from ctsql.planner.ivm.rules.counting import State, initial, stored_groups
+from ctsql.planner.ivm.rules.counting import StatePlan, initial, stored_groups
 from ctsql.planner.ivm.sql.queries import (
     ChangeTexts,
+    FirstRowsTest,
     KeyedTexts,
     StateSteps,
     StepText,
@@ -42,10 +42,9 @@ from ctsql.planner.ivm.sql.queries import (
     TopTexts,
 )
 from ctsql.planner.ivm.strategies.add_to_groups import added_rows, can_add
-from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows, widened
+from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows, widen
 from ctsql.planner.ivm.strategies.state_table import (
     StateNeed,
-    StatePlan,
     chosen_groups,
     kept_state,
     state_tables,
@@ -172,14 +171,9 @@ class ChangePlan:
         if top is None or (self.inexact is None and None in top.places):
             return None  # the signed change knows the keys better
         changes = self._changes(changed)
-        doubtful = None
-        found = desired = None
-        if add and self.inexact is None:
-            found = added_rows(top, self.query, self.columns, changes)
-        if found is not None:
-            desired, doubtful = found
-        else:
-            desired = desired_rows(top, changes)
+        is_added = add and self.inexact is None
+        added = added_rows(top, self.query, self.columns, changes) if is_added else None
+        desired, doubtful = added or (desired_rows(top, changes), None)
         if desired is None:
             return None
         node, step, places = desired
@@ -208,16 +202,14 @@ class ChangePlan:
         return TopTexts(
             steps=_steps(changes),
             rows=self._final(node, signed=False),
-            candidates=_whole(step),
-            stored=_whole(stored),
-            limit=limit,
+            holds=FirstRowsTest(_whole(step), _whole(stored), limit),
         )
 
     def initial_state(self, number: int) -> Text:
         """The text that fills a state table from all rows."""
         node, state = self._aggregate(number)
         made = initial(node, state, _above(self.query))
-        return _text(made, made.columns, state.names)
+        return Text(node=made, columns=made.columns, names=state.columns)
 
     def of_state(self, number: int) -> Text:
         """The text of all rows of the view, from a state table that holds all groups."""
@@ -252,40 +244,26 @@ class ChangePlan:
     # ---- parts
 
     def _changes(self, changed: Collection[str], states: Collection[int] = ()) -> DeltaDerivation:
-        numbers = {n: s.number for n, s in self._aggregates() if s.number in states}
+        tables = state_tables(self.query)
+        numbers = {n: s.number for n, s in tables if s.number in states}
         return DeltaDerivation(changed, _above(self.query), change, numbers.get)
 
-    def _aggregates(self) -> list[tuple[Aggregate, State]]:
-        return state_tables(self.query)
-
-    def _aggregate(self, number: int) -> tuple[Aggregate, State]:
-        for node, state in self._aggregates():
-            if state.number == number:
-                return node, state
-        raise KeyError(number)
+    def _aggregate(self, number: int) -> tuple[Aggregate, StatePlan]:
+        return {s.number: (n, s) for n, s in state_tables(self.query)}[number]
 
     def _final(self, node: Node, *, signed: bool) -> Text:
         names = (*self.columns, DIFF.sql) if signed else self.columns
         columns = (*self.query.columns, DIFF) if signed else self.query.columns
-        return _text(node, columns, names)
-
-
-def _text(node: Node, cols: Sequence[Col], names: Sequence[str]) -> Text:
-    return Text(node=node, columns=tuple(cols), names=tuple(names))
+        return Text(node=node, columns=columns, names=names)
 
 
 def _whole(node: Node) -> Text:
-    return _text(node, node.columns, [c.sql for c in node.columns])
+    return Text(node=node, columns=node.columns, names=tuple(c.sql for c in node.columns))
 
 
 def _steps(changes: DeltaDerivation) -> tuple[StepText, ...]:
     return tuple(
-        StepText(
-            name=s.name,
-            role=s.role,
-            rows=_whole(s.node),
-            must_be_stored=s.must_be_stored,
-        )
+        StepText(name=s.name, role=s.role, rows=_whole(s.node), must_be_stored=s.must_be_stored)
         for s in changes.steps
     )
 
@@ -313,18 +291,17 @@ def change_plan(
         node, names = compile_query(sql, relations)
     except Refused as refusal:
         return NoChangePlan(refusal.reason)
-    node = widened(prune(node, node.columns), node)
+    node = widen(prune(node, node.columns), node)
     blocked = list(inexact(node))
     reason = None
     if blocked:
         top, limit = keyed_top(node), limit_top(node)
-        kept = [top.operator] if top is not None else []
-        kept += [limit] if limit is not None else []
+        kept = (None if top is None else top.operator, limit)
         refused = [why for below, why in blocked if below not in kept]
         if refused or len(blocked) > 1:
             return NoChangePlan((refused or [why for _, why in blocked])[0])
         reason = blocked[0][1]
-    states = tuple(StatePlan.of(n, s) for n, s in state_tables(node))
+    states = tuple(state for _, state in state_tables(node))
     shown = tuple(columns) or _unique(names)
     if len(shown) != len(node.columns):
         raise ValueError(f"{len(shown)} names for {len(node.columns)} columns")

@@ -1,7 +1,7 @@
 """From frozen plan nodes to lazy DataFrames; the only part of the planner that knows Spark."""
 
 from ctsql.planner.lowering.char_types import (
-    declared_as as declared_as,
+    declare_as as declare_as,
     declared_type as declared_type,
     fields_of as fields_of,
     is_padded as is_padded,
@@ -13,7 +13,7 @@ from ctsql.planner.lowering.context import (
     Found as Found,
     Sources as Sources,
 )
-from ctsql.planner.lowering.merge import assigned as assigned
+from ctsql.planner.lowering.merge import assigned_values as assigned_values
 from ctsql.planner.lowering.output_state import (
     OutputState as OutputState,
     View as View,
@@ -32,7 +32,7 @@ from ctsql.planner.lowering.transaction import (
     lower_transaction as lower_transaction,
 )
 from ctsql.planner.lowering.view import (
-    checked as checked,
+    cast_to_stored as cast_to_stored,
+    check_not_null as check_not_null,
     lower_view as lower_view,
-    stored_types as stored_types,
 )

@@ -1,4 +1,4 @@
-"""CHAR and VARCHAR: texts of which a column's metadata says how they are to be compared.
+"""CHAR and VARCHAR: texts whose comparison depends on the column's metadata.
 
 Spark has no values of these types. A column of CHAR(n) is one of texts whose metadata holds the
 type; where a table is read its values are padded to n characters, and where such a column itself is
@@ -58,7 +58,7 @@ def fields_of(columns: list[Column]) -> T.StructType:
     return T.StructType(made)
 
 
-def declared_as(rows: DataFrame, schema: T.StructType) -> DataFrame:
+def declare_as(rows: DataFrame, schema: T.StructType) -> DataFrame:
     """Rows under the metadata that a table's columns have."""
     tags = {f.name: f.metadata[TAG] for f in schema.fields if TAG in f.metadata}
     return _with_tags(rows, tags) if tags else rows

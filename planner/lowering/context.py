@@ -26,7 +26,7 @@ class Found:
 
 
 class Sent(Protocol):
-    """Text given to Spark that knows where its characters come from."""
+    """Text given to Spark, with the place in the user's text of each character."""
 
     @property
     def text(self) -> str:
@@ -60,9 +60,9 @@ class Sources(Protocol):
         """Return an output's rows with the columns that locate each; None when it is empty."""
 
     def stored_with_keys(self, lookup: KeyLookup, at: int) -> "Found | None":
-        """The stored rows that a lookup is after; a key that is NULL finds nothing.
+        """The stored rows with the keys of a lookup; a key that is NULL finds nothing.
 
-        None when that is better asked of Spark, over :meth:`stored`.
+        None if a scan of :meth:`stored` by Spark is better.
         """
 
 

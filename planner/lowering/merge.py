@@ -16,9 +16,10 @@ from pyspark.sql import DataFrame, Window, functions as F
 
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import ACTION, HELD, VALUE_
+from ctsql.catalog.schemas import plain_type
 from ctsql.planner.lowering.output_state import OutputState, View, union_all
 from ctsql.planner.lowering.queries import lower_query
-from ctsql.planner.lowering.store_assignment import as_stored, cast_type
+from ctsql.planner.lowering.store_assignment import as_stored
 from ctsql.planner.nodes import Merge, MergeClause, Query, SelfReference
 from ctsql.planner.syntax.ast import MergeAction, MergeWhen
 
@@ -35,15 +36,15 @@ def lower_merge(node: Merge, view: View, *, later: bool) -> OutputState:
     for rows in (stored, inserts):
         if rows is None:
             continue
-        for gone, made in lowering.changed(rows):
+        for gone, made in lowering.change(rows):
             fresh.append(made)
             if rows is stored:
                 victims = union_all(victims, gone.select(*backtick_all(rows.columns)))
     if stored is not None and later:
-        stored = lowering.kept(stored)
+        stored = lowering.keep(stored)
     if inserts is not None:
-        inserts = lowering.kept(inserts)
-    fresh += [lowering.inserted(i) for i in range(len(lowering.of(MergeWhen.NOT_MATCHED)))]
+        inserts = lowering.keep(inserts)
+    fresh += [lowering.insert(i) for i in range(len(lowering.of(MergeWhen.NOT_MATCHED)))]
     return OutputState(stored, union_all(inserts, *fresh), victims)
 
 
@@ -52,22 +53,22 @@ class _Lowering:
         self.node = node
         self.view = view
         source = node.source
-        self.source = lower_query(source, view.context, view.given(source.relations))
+        self.source = lower_query(source, view.context, view.output_frames(source.relations))
 
     def of(self, when: MergeWhen) -> list[MergeClause]:
         return [c for c in self.node.clauses if c.when is when]
 
     # ---- rows that are held
 
-    def changed(self, rows: DataFrame) -> list[tuple[DataFrame, DataFrame | None]]:
+    def change(self, rows: DataFrame) -> list[tuple[DataFrame, DataFrame | None]]:
         """Rows that clauses take away, each with what is proposed instead."""
         found = []
         matched = self.of(MergeWhen.MATCHED)
         if matched:
-            found.append(self._split(self._matched(rows, matched), matched))
+            found.append(self._split(self._match(rows, matched), matched))
         unmatched = self.of(MergeWhen.NOT_MATCHED_BY_SOURCE)
         if unmatched:
-            alone = self._joined(rows, "LEFT ANTI JOIN")
+            alone = self._join(rows, "LEFT ANTI JOIN")
             found.append(self._split(self._with_clause(alone, unmatched), unmatched))
         return found
 
@@ -81,10 +82,10 @@ class _Lowering:
         values = [as_stored(F.col(f"{VALUE_}{i}"), c) for i, c in enumerate(self.node.target)]
         return gone, gone.where(F.col(ACTION).isin(updates)).select(*values)
 
-    def _matched(self, rows: DataFrame, clauses: Sequence[MergeClause]) -> DataFrame:
+    def _match(self, rows: DataFrame, clauses: Sequence[MergeClause]) -> DataFrame:
         """Held rows with a match, with the number of the clause that applies and new values."""
         if _deletes_all(clauses):
-            found = self._joined(rows, "LEFT SEMI JOIN")
+            found = self._join(rows, "LEFT SEMI JOIN")
             return found.withColumn(ACTION, F.lit(1))
         places = [c for c in rows.columns if c not in {t.name for t in self.node.target}]
         if not places:
@@ -120,30 +121,30 @@ class _Lowering:
                 elif value.value is None:
                     values.append(["NULL"])
                 else:
-                    values.append(["CAST((", value.value, f") AS {cast_type(column)})"])
+                    values.append(["CAST((", value.value, f") AS {plain_type(column.type)})"])
             pieces += [", ", *_cases(clauses, values, otherwise=kept), f" AS {VALUE_}{i}"]
         return pieces
 
-    def kept(self, rows: DataFrame) -> DataFrame:
+    def keep(self, rows: DataFrame) -> DataFrame:
         """The held rows that no clause is about."""
         matched = self.of(MergeWhen.MATCHED)
         unmatched = self.of(MergeWhen.NOT_MATCHED_BY_SOURCE)
         if not matched and not unmatched:
             return rows
-        left = self._joined(rows, "LEFT ANTI JOIN", also=matched) if matched else rows
+        left = self._join(rows, "LEFT ANTI JOIN", also=matched) if matched else rows
         if not unmatched:
             return left
-        alone = self._joined(rows, "LEFT ANTI JOIN")
+        alone = self._join(rows, "LEFT ANTI JOIN")
         if any(c.condition is None for c in unmatched):
-            return self._joined(left, "LEFT SEMI JOIN")
+            return self._join(left, "LEFT SEMI JOIN")
         pieces: Pieces = [f"SELECT * FROM {{rows}} AS {self.node.alias} WHERE (FALSE"]
         for clause in unmatched:
-            pieces += [*_or(clause)]
+            pieces += _or(clause)
         pieces.append(") IS NOT TRUE")
         untouched = self.view.run(pieces, {"rows": alone})
-        return self._joined(left, "LEFT SEMI JOIN").unionAll(untouched)
+        return self._join(left, "LEFT SEMI JOIN").unionAll(untouched)
 
-    def _joined(
+    def _join(
         self, rows: DataFrame, join: str, also: Sequence[MergeClause] | None = None
     ) -> DataFrame:
         """Held rows by whether the condition holds, and (also) one of the clauses applies."""
@@ -162,7 +163,7 @@ class _Lowering:
 
     # ---- rows of the source
 
-    def inserted(self, number: int) -> DataFrame:
+    def insert(self, number: int) -> DataFrame:
         """The rows that the WHEN NOT MATCHED clause of this number inserts."""
         node, clauses = self.node, self.of(MergeWhen.NOT_MATCHED)
         clause = clauses[number]
@@ -191,7 +192,7 @@ class _Lowering:
         )
 
 
-def assigned(node: Merge, view: View) -> list[DataFrame]:
+def assigned_values(node: Merge, view: View) -> list[DataFrame]:
     """For each clause the values it assigns as they are written, for their types."""
     lowering = _Lowering(node, view)
     assert isinstance(node.of, SelfReference)  # the rules made it one

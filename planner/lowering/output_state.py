@@ -75,7 +75,7 @@ class View:
         """All rows of an output."""
         return self.others.get(own.object_id, self.held).contents(own, self.context)
 
-    def given(self, relations: Sequence[Node]) -> dict[int, DataFrame]:
+    def output_frames(self, relations: Sequence[Node]) -> dict[int, DataFrame]:
         """Rows for the places where an output is read."""
         return {
             i: self.contents(relation)
@@ -95,7 +95,9 @@ class View:
         with ExitStack() as stack:
             found: dict[RelationRef, str] = {}
             for query in queries:
-                frames = relation_frames(query.relations, self.context, self.given(query.relations))
+                frames = relation_frames(
+                    query.relations, self.context, self.output_frames(query.relations)
+                )
                 for ref, frame in zip(query.sql.relations, frames, strict=True):
                     if ref not in found:
                         found[ref] = stack.enter_context(temporary_view(frame))
@@ -113,13 +115,13 @@ class View:
             views = {k: stack.enter_context(temporary_view(f)) for k, f in (rows or {}).items()}
             texts: list[str | SqlText] = []
             for piece in pieces:
-                texts.append(piece.sql if isinstance(piece, Query) else _filled(piece, views))
+                texts.append(piece.sql if isinstance(piece, Query) else _fill(piece, views))
             if not any(isinstance(t, SqlText) for t in texts):
                 return self.context.session.sql("".join(t for t in texts if isinstance(t, str)))
             return run_pieces(texts, names, self.context)
 
 
-def _filled(text: str, views: dict[str, str]) -> str:
+def _fill(text: str, views: dict[str, str]) -> str:
     for name, view in views.items():
         text = text.replace("{" + name + "}", view)
     return text

@@ -8,7 +8,6 @@ import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import singledispatch
 
 from pyspark.sql import DataFrame
 
@@ -50,10 +49,25 @@ class Composed:
         return place
 
 
-@singledispatch
-def lower_relation(node: object, _context: Context) -> DataFrame:
+def lower_relation(node: lp.Node, context: Context) -> DataFrame:
     """The rows of a relation a query reads."""
-    raise TypeError(f"{type(node).__name__} is no relation of a query")
+    sources, at = context.sources, context.at
+    match node:
+        case lp.InsertsInput():
+            return _present(sources.inserts(node.object_id, at), node.columns)
+        case lp.DeletesInput():
+            return _present(sources.deletes(node.object_id, at), node.columns)
+        case lp.ChangesInput():
+            rows = sources.changes(node.object_id, at)
+            diff = rows[DIFF].alias(node.columns[-1])
+            present = _present(rows.drop(DIFF), node.columns[:-1])
+            return rows.select(*backtick_all(present.columns), diff)
+        case lp.NormalReference():
+            return _present(sources.contents(node.object_id, at), node.columns)
+        case lp.ViewReference():
+            return lower_query(node.query, context).toDF(*node.columns)
+        case _:
+            raise TypeError(f"{type(node).__name__} is no relation of a query")
 
 
 def _present(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
@@ -63,34 +77,6 @@ def _present(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """
     there = {fold(c) for c in rows.columns}
     return rows.select(*backtick_all([c for c in columns if fold(c) in there]))
-
-
-@lower_relation.register
-def _(node: lp.InsertsInput, context: Context) -> DataFrame:
-    return _present(context.sources.inserts(node.object_id, context.at), node.columns)
-
-
-@lower_relation.register
-def _(node: lp.DeletesInput, context: Context) -> DataFrame:
-    return _present(context.sources.deletes(node.object_id, context.at), node.columns)
-
-
-@lower_relation.register
-def _(node: lp.ChangesInput, context: Context) -> DataFrame:
-    rows = context.sources.changes(node.object_id, context.at)
-    diff = rows[DIFF].alias(node.columns[-1])
-    present = _present(rows.drop(DIFF), node.columns[:-1])
-    return rows.select(*backtick_all(present.columns), diff)
-
-
-@lower_relation.register
-def _(node: lp.NormalReference, context: Context) -> DataFrame:
-    return _present(context.sources.contents(node.object_id, context.at), node.columns)
-
-
-@lower_relation.register
-def _(node: lp.ViewReference, context: Context) -> DataFrame:
-    return lower_query(node.query, context).toDF(*node.columns)
 
 
 def lower_query(
@@ -107,7 +93,7 @@ def lower_query(
         parameters: SQL literals for the ``?`` of the text.
     """
     frames = relation_frames(query.relations, context, given)
-    with registered(query.sql, frames) as names:
+    with register_views(query.sql, frames) as names:
         return run_text(query.sql, names, context, parameters=parameters)
 
 
@@ -134,7 +120,7 @@ def temporary_view(frame: DataFrame) -> Iterator[str]:
 
 
 @contextmanager
-def registered(sql: SqlText, frames: Sequence[DataFrame]) -> Iterator[dict[RelationRef, str]]:
+def register_views(sql: SqlText, frames: Sequence[DataFrame]) -> Iterator[dict[RelationRef, str]]:
     """Temporary views for the relations of a text."""
     with ExitStack() as stack:
         yield {
@@ -153,7 +139,7 @@ def run_text(
     parameters: Sequence[str] = (),
 ) -> DataFrame:
     """Give Spark a text of the user's, with text of ours around it."""
-    rewritten = rewritten_text(sql, names, context, parameters)
+    rewritten = rewrite_text(sql, names, context, parameters)
     return _run(Composed((before, rewritten, after)), sql.span, names, context)
 
 
@@ -161,13 +147,13 @@ def run_pieces(
     pieces: Sequence[str | SqlText], names: dict[RelationRef, str], context: Context
 ) -> DataFrame:
     """Give Spark a statement made of texts of ours and of the user's, of which there is one."""
-    parts = tuple(p if isinstance(p, str) else rewritten_text(p, names, context) for p in pieces)
+    parts = tuple(p if isinstance(p, str) else rewrite_text(p, names, context) for p in pieces)
     spans = [p.span for p in pieces if isinstance(p, SqlText)]
     whole = Span(spans[0].source, min(s.start for s in spans), max(s.stop for s in spans))
     return _run(Composed(parts), whole, names, context)
 
 
-def rewritten_text(
+def rewrite_text(
     sql: SqlText, names: dict[RelationRef, str], context: Context, parameters: Sequence[str] = ()
 ) -> Rewritten:
     """A text of the user's with its relations and its clock calls replaced."""

@@ -5,7 +5,7 @@ from pyspark.sql import Column as SparkColumn, functions as F, types as T
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.lowering.char_types import metadata_of
 from ctsql.planner.lowering.context import Context
-from ctsql.planner.lowering.queries import rewritten_text
+from ctsql.planner.lowering.queries import rewrite_text
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.nodes import Query
 
@@ -21,10 +21,10 @@ _SPELLINGS = {
 }  # fmt: skip
 
 
-def _spelled(type_: str) -> str:
+def _spell(type_: str) -> str:
     """A type as Spark spells it: columns keep theirs as it was typed. Texts of a size are texts.
 
-    >>> _spelled("NUMERIC(12, 2)"), _spelled("Integer"), _spelled("VARCHAR(3)"), _spelled("decimal")
+    >>> _spell("NUMERIC(12, 2)"), _spell("Integer"), _spell("VARCHAR(3)"), _spell("decimal")
     ('decimal(12,2)', 'int', 'string', 'decimal(10,0)')
     """
     plain = plain_type(type_)
@@ -49,7 +49,7 @@ def may_store(given: str, stored: str) -> bool:
     >>> may_store("double", "int"), may_store("int", "string"), may_store("string", "int")
     (True, True, False)
     """
-    source, target = _head(_spelled(given)), _head(_spelled(stored))
+    source, target = _head(_spell(given)), _head(_spell(stored))
     if source == target or target == "string":
         return True
     if target in _PLAIN and (source in _PLAIN or source == "string"):
@@ -67,7 +67,7 @@ def is_exact(given: str, stored: str) -> bool:
     >>> is_exact("decimal(12,2)", "decimal(10,2)"), is_exact("decimal(12,4)", "decimal(10,2)")
     (True, False)
     """
-    given, stored = _spelled(given), _spelled(stored)
+    given, stored = _spell(given), _spell(stored)
     source, target = _head(given), _head(stored)
     if source == target == "decimal":
         return _places(given) <= _places(stored)
@@ -85,13 +85,14 @@ def as_stored(value: SparkColumn, column: Column) -> SparkColumn:
 
     One that does not fit is an error on the row.
     """
-    fitted = value.cast(cast_type(column))
-    if cast_type(column) != column.type:
-        fitted = _fitted(fitted, T.DataType.fromDDL(column.type), column)
+    plain = plain_type(column.type)
+    fitted = value.cast(plain)
+    if plain != column.type:
+        fitted = _fit(fitted, T.DataType.fromDDL(column.type), column)
     return fitted.alias(column.name, metadata=metadata_of(column.type))
 
 
-def _fitted(value: SparkColumn, kind: T.DataType, column: Column) -> SparkColumn:
+def _fit(value: SparkColumn, kind: T.DataType, column: Column) -> SparkColumn:
     """Texts within a value, checked and padded as the type says."""
     match kind:
         case T.CharType() | T.VarcharType():
@@ -103,25 +104,19 @@ def _fitted(value: SparkColumn, kind: T.DataType, column: Column) -> SparkColumn
             is_padded = isinstance(kind, T.CharType)
             return F.rpad(checked, kind.length, " ") if is_padded else checked
         case T.ArrayType():
-            return F.transform(value, lambda item: _fitted(item, kind.elementType, column))
+            return F.transform(value, lambda item: _fit(item, kind.elementType, column))
         case T.MapType():
-            keys = F.transform_keys(value, lambda key, _: _fitted(key, kind.keyType, column))
-            return F.transform_values(keys, lambda _, item: _fitted(item, kind.valueType, column))
+            keys = F.transform_keys(value, lambda key, _: _fit(key, kind.keyType, column))
+            return F.transform_values(keys, lambda _, item: _fit(item, kind.valueType, column))
         case T.StructType():
             parts = [
-                _fitted(value.getField(f.name), f.dataType, column).alias(f.name)
-                for f in kind.fields
+                _fit(value.getField(f.name), f.dataType, column).alias(f.name) for f in kind.fields
             ]
             return F.when(value.isNotNull(), F.struct(*parts))
         case _:
             return value
 
 
-def cast_type(column: Column) -> str:
-    """The type to which values of several clauses are cast before :func:`as_stored`."""
-    return plain_type(column.type)
-
-
 def value_text(value: Query, context: Context) -> str:
     """A value that reads no relation, as Spark is given it."""
-    return rewritten_text(value.sql, {}, context).text
+    return rewrite_text(value.sql, {}, context).text

@@ -11,7 +11,6 @@ reads the output's files n times at most.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import singledispatch
 
 from pyspark.sql import DataFrame, functions as F
 
@@ -56,16 +55,16 @@ def base(node: lp.Transaction, context: Context, *, by_key: bool = False) -> dic
             is a DELETE by key, whose victims are then there from the start.
     """
     looked = {n.object_id for s in node.statements for n in _looks(s)}
-    outputs = looked | {_written(s) for s in node.statements}
+    outputs = looked | {_output_of(s) for s in node.statements}
     held = {}
     for o in sorted(outputs):
-        found = _found_by_key(node, o, context) if by_key else None
+        found = _find_by_key(node, o, context) if by_key else None
         held[o] = found or OutputState(context.sources.stored(o) if o in looked else None)
     return held
 
 
-def _found_by_key(node: lp.Transaction, output: str, context: Context) -> OutputState | None:
-    """An output when a DELETE by key is all that looks at it, and its rows were found by key.
+def _find_by_key(node: lp.Transaction, output: str, context: Context) -> OutputState | None:
+    """The state of an output that only a DELETE by key reads, if its rows were found by key.
 
     They are victims from the start, as it does not matter what earlier statements proposed; no
     statement sees another stored row.
@@ -83,12 +82,12 @@ def lower_statements(
     """Return the outputs' state after the statements.
 
     Args:
-        held: what each holds before. keep: what is left of the stored rows is wanted; without it,
-            it is told only as far as the statements themselves need it.
+        held: what each holds before. keep: compute the stored rows that are left; else only those
+            that later statements read.
     """
     found = dict(held)
     for i, statement in enumerate(node.statements):
-        own = _written(statement)
+        own = _output_of(statement)
         behind = (n.object_id for s in node.statements[i + 1 :] for n in _looks(s))
         ctes = None if isinstance(statement, lp.Insert | lp.Merge) else statement.ctes
         view = View(found[own], context, ctes, found)
@@ -96,7 +95,7 @@ def lower_statements(
     return found
 
 
-def _written(statement: lp.Insert | lp.Delete | lp.Update | lp.Merge) -> str:
+def _output_of(statement: lp.Insert | lp.Delete | lp.Update | lp.Merge) -> str:
     """The id of the output that a statement writes."""
     if isinstance(statement, lp.Insert):
         return statement.object_id
@@ -109,69 +108,48 @@ def _looks(statement: lp.Node) -> list[lp.SelfReference]:
     return [n for n in lp.descend(statement) if isinstance(n, lp.SelfReference)]
 
 
-@singledispatch
-def _step(statement: object, _view: View, _later: bool) -> OutputState:
-    """The output after a statement; ``_later`` says whether stored rows are needed then."""
-    raise TypeError(f"{type(statement).__name__} is no statement of a body")
-
-
-@_step.register
-def _(statement: lp.Insert, view: View, _later: bool) -> OutputState:
+def _step(
+    statement: lp.Insert | lp.Delete | lp.Update | lp.Merge, view: View, later: bool
+) -> OutputState:
+    """The output after a statement; ``later``: whether stored rows are needed then."""
     held = view.held
-    inserts = union_all(held.inserts, _inserted(statement, view))
-    return OutputState(held.stored, inserts, held.victims)
-
-
-@_step.register
-def _(statement: lp.Delete, view: View, later: bool) -> OutputState:
-    held, where, alias = view.held, statement.where, statement.alias
-    victims = held.victims
-    if held.stored is not None:
-        victims = union_all(victims, _matching(view, held.stored, alias, where, keep=False))
-    if where is None:
-        return OutputState(None, None, victims)
-    stored, inserts = held.stored, held.inserts
-    if stored is not None and later:
-        stored = _matching(view, stored, alias, where, keep=True)
-    if inserts is not None:
-        inserts = _matching(view, inserts, alias, where, keep=True)
-    return OutputState(stored, inserts, victims)
-
-
-@_step.register
-def _(statement: lp.Update, view: View, later: bool) -> OutputState:
-    held, where, alias = view.held, statement.where, statement.alias
+    match statement:
+        case lp.Insert():
+            inserts = union_all(held.inserts, _insert(statement, view))
+            return OutputState(held.stored, inserts, held.victims)
+        case lp.Merge():
+            return lower_merge(statement, view, later=later)
+        case lp.Delete():
+            fresh = []
+        case lp.Update():
+            parts = (held.stored, held.inserts)
+            fresh = [_update(statement, view, part) for part in parts if part is not None]
+    where, alias = statement.where, statement.alias
     stored, inserts, victims = held.stored, held.inserts, held.victims
-    fresh = [_updated(statement, view, f) for f in (stored, inserts) if f is not None]
     if stored is not None:
-        victims = union_all(victims, _matching(view, stored, alias, where, keep=False))
+        victims = union_all(victims, _match(view, stored, alias, where, keep=False))
     if where is None:
         return OutputState(None, union_all(*fresh), victims)
     if stored is not None and later:
-        stored = _matching(view, stored, alias, where, keep=True)
+        stored = _match(view, stored, alias, where, keep=True)
     if inserts is not None:
-        inserts = _matching(view, inserts, alias, where, keep=True)
+        inserts = _match(view, inserts, alias, where, keep=True)
     return OutputState(stored, union_all(inserts, *fresh), victims)
-
-
-@_step.register
-def _(statement: lp.Merge, view: View, later: bool) -> OutputState:
-    return lower_merge(statement, view, later=later)
 
 
 def lower_inserts(node: lp.Transaction, context: Context, *carried: str) -> DataFrame:
     """Return what a body of INSERTs proposes, with further columns at the end of its queries."""
     view = View(OutputState(None), context)
     inserts = [s for s in node.statements if isinstance(s, lp.Insert)]
-    made = union_all(*(_inserted(s, view, carried) for s in inserts))
+    made = union_all(*(_insert(s, view, carried) for s in inserts))
     assert made is not None  # there is a statement
     return made
 
 
-def _inserted(statement: lp.Insert, view: View, carried: tuple[str, ...] = ()) -> DataFrame:
+def _insert(statement: lp.Insert, view: View, carried: tuple[str, ...] = ()) -> DataFrame:
     """The rows of an INSERT, under the output's columns and of their types."""
     query, context = statement.query, view.context
-    rows = lower_query(query, context, view.given(query.relations))
+    rows = lower_query(query, context, view.output_frames(query.relations))
     place = {name: i for i, name in enumerate(statement.into)}
     check_count(len(statement.into) + len(carried), rows, query)
     _check_types(statement, rows)
@@ -208,7 +186,7 @@ def _check_types(statement: lp.Insert, rows: DataFrame) -> None:
             )
 
 
-def _matching(
+def _match(
     view: View, rows: DataFrame, alias: str, where: lp.Query | None, *, keep: bool
 ) -> DataFrame:
     """The rows that a predicate matches, or (keep) those that it leaves.
@@ -221,7 +199,7 @@ def _matching(
     return view.run([f"SELECT * FROM {{rows}} AS {alias} WHERE (", where, after], {"rows": rows})
 
 
-def _updated(statement: lp.Update, view: View, rows: DataFrame) -> DataFrame:
+def _update(statement: lp.Update, view: View, rows: DataFrame) -> DataFrame:
     """The matched rows with their new values, under the output's columns."""
     pieces: list[str | lp.Query] = ["SELECT *"]
     for i, assign in enumerate(statement.assignments):

@@ -35,7 +35,7 @@ def lower_view(node: ViewWrite, context: Context) -> DataFrame:
                 detail="What it reads has other types than when the view was made.",
                 hint="Give it the new type: CREATE OR REPLACE MATERIALIZED VIEW",
             )
-    return checked(stored_types(rows, node), node)
+    return check_not_null(cast_to_stored(rows, node), node)
 
 
 def check_count(wanted: int, rows: DataFrame, query: Query) -> None:
@@ -53,7 +53,7 @@ def check_count(wanted: int, rows: DataFrame, query: Query) -> None:
         )
 
 
-def stored_types(rows: DataFrame, node: ViewWrite, more: Sequence[str] = ()) -> DataFrame:
+def cast_to_stored(rows: DataFrame, node: ViewWrite, more: Sequence[str] = ()) -> DataFrame:
     """Rows of the view's query under the stored names and types; ``more`` stand behind them."""
     stored = [(plain_type(c.type), metadata_of(c.type)) for c in node.columns]
     fields = rows.schema.fields[: len(stored)]
@@ -61,34 +61,27 @@ def stored_types(rows: DataFrame, node: ViewWrite, more: Sequence[str] = ()) -> 
         return rows.toDF(*(c.name for c in node.columns), *more)
     positional = rows.toDF(*(f"{COLUMN_}{i}" for i in range(len(node.columns))), *more)
     return positional.select(
-        *(_stored(F.col(f"{COLUMN_}{i}"), c) for i, c in enumerate(node.columns)),
+        *(_store(F.col(f"{COLUMN_}{i}"), c) for i, c in enumerate(node.columns)),
         *more,
     )
 
 
-def _stored(value: SparkColumn, column: Column) -> SparkColumn:
+def _store(value: SparkColumn, column: Column) -> SparkColumn:
     """A value of the query; one of a CHAR has its length already."""
     metadata = metadata_of(column.type)
     return value.cast(plain_type(column.type)).alias(column.name, metadata=metadata)
 
 
-def checked(rows: DataFrame, node: ViewWrite) -> DataFrame:
+def check_not_null(rows: DataFrame, node: ViewWrite) -> DataFrame:
     """Rows of the view, whose evaluation fails where the view asserts that it has no such row."""
     if not node.not_null:
         return rows
-    return rows.select(
-        *(
-            _asserted(F.col(backtick(c.name)), c, node).alias(c.name, metadata=metadata_of(c.type))
-            for c in node.columns
-        )
-    )
-
-
-def _asserted(value: SparkColumn, column: Column, node: ViewWrite) -> SparkColumn:
-    """A value of the view; NULL is an error where the view asserts that there is none."""
-    if column.name not in node.not_null:
-        return value
-    message = F.lit(f'column "{column.name}" of materialized view "{node.name}" is NULL')
-    return F.when(value.isNull(), F.raise_error(message).cast(plain_type(column.type))).otherwise(
-        value
-    )
+    chosen = []
+    for column in node.columns:
+        value = F.col(backtick(column.name))
+        if column.name in node.not_null:
+            message = F.lit(f'column "{column.name}" of materialized view "{node.name}" is NULL')
+            failure = F.raise_error(message).cast(plain_type(column.type))
+            value = F.when(value.isNull(), failure).otherwise(value)
+        chosen.append(value.alias(column.name, metadata=metadata_of(column.type)))
+    return rows.select(*chosen)

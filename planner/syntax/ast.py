@@ -35,7 +35,7 @@ class RelationRef:
         column_prefixes: spans of a schema written in front of a column (``s.t.c``): the ``s.``
             must be cut when the relation is replaced.
         change: which of its changes are read, or its contents by name; None for a bare name.
-        inner: in ``inserts(t)``, where the name stands.
+        inner: in ``inserts(t)``, the place of the name.
         names_columns: an alias with a list of columns follows, ``t AS a(x, y)``.
     """
 
@@ -526,7 +526,7 @@ class Maintain(Statement):
 
     Attributes:
         target: one object; None for the outputs and ctsql's own tables. everything: and the
-            tables that CREATE TABLE made. retain_ms: None when it is not said.
+            tables that CREATE TABLE made. retain_ms: None without RETAIN.
     """
 
     target: RelationRef | None = None
@@ -557,7 +557,7 @@ class Subscribe(Statement):
     Attributes:
         as_of: begin with the contents as of it. begin: begin with the changes at it (FROM).
         up_to: end before it. up_to_now: end where the statement finds the newest T.
-        reader: the name under which the position is kept. progress: tell times without change.
+        reader: the name under which the position is kept. progress: report times without a change.
     """
 
     target: RelationRef

@@ -50,7 +50,7 @@ def parse(span: Span) -> Statement:
 
     Raises:
         SYNTAX_ERROR: it cannot be read. INVALID_STATEMENT, INVALID_OPTION, INVALID_NAME,
-        INVALID_COLUMN_TYPE, DUPLICATE_COLUMN: a part of it cannot stand there. NOT_SUPPORTED,
+        INVALID_COLUMN_TYPE, DUPLICATE_COLUMN: a part of it is not allowed there. NOT_SUPPORTED,
         NOT_SUPPORTED_YET: it is known and refused by name.
     """
     statements = [tokens for tokens in split_tokens(tokenise(span)) if tokens]

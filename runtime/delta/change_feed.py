@@ -19,6 +19,7 @@ from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
 from ctsql.runtime.log.table_changes import Movement, added_files, numbered_files
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import copied, net
+from ctsql.runtime.rows.row_set import LocalRows
 
 
 @dataclass(frozen=True)
@@ -26,23 +27,20 @@ class InputChange:
     """The change of one input at one time.
 
     Attributes:
-        nothing: makes an empty table like the input.
-        added: the rows of a change that only inserts; otherwise None.
-        held: the same, if they are few and in the driver's JVM. values: the same, if they are in
-            this process.
-        changed: the net change, with ``DIFF``, if it does not only insert.
+        added: the rows of a change that only inserts; None for another one, and where they are few.
+        few: these, held by the driver.
+        changed: the net change of another one: rows with ``DIFF``.
+        nothing: gives a table like the input without rows.
     """
 
     nothing: Callable[[], DataFrame]
     added: DataFrame | None = None
-    held: DataFrame | None = None
-    values: pa.Table | None = None
+    few: LocalRows | None = None
     changed: DataFrame | None = None
 
     @cached_property
     def _columns(self) -> list[str]:
-        frame = self.added if self.added is not None else self.changed
-        frame = self.nothing() if frame is None else frame
+        frame = self._inserted if self.changed is None else self.changed
         return [c for c in frame.columns if c != DIFF]
 
     @property
@@ -50,6 +48,12 @@ class InputChange:
         """The rows inserted, with multiplicity."""
         if self.changed is not None:
             return copied(self.changed.where(F.col(DIFF) > 0), self._columns)
+        return self._inserted
+
+    @cached_property
+    def _inserted(self) -> DataFrame:
+        if self.few is not None:
+            return self.few.frame
         return self.nothing() if self.added is None else self.added
 
     @property
@@ -66,7 +70,7 @@ class InputChange:
         names = backtick_all(self._columns)
         changed = self.changed
         if changed is None:
-            rows = self.nothing() if self.added is None else self.added
+            rows = self._inserted
             changed = net(rows.select(*names, F.lit(1).alias(DIFF)), self._columns)
         return changed.select(*names, F.col(DIFF).cast("bigint").alias(DIFF))
 

@@ -35,6 +35,7 @@ from ctsql.runtime.rows.collect import few, unadaptive
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import copied, difference, net, with_places
 from ctsql.runtime.rows.multiset_local import cancel, keys
+from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow, is_comparable
 
@@ -54,6 +55,10 @@ def stage(
     if desired is None and stored is None:
         return False
     given = [row_set(rows) for rows in (desired, stored) if rows is not None]
+    if small and given[0].is_of_few and not given[0].is_local:
+        found = given[0].select(columns).collect()
+        small = not isinstance(found, Declined)
+        given[0] = given[0] if isinstance(found, Declined) else found
     schema = T.StructType([given[0].schema[c] for c in columns])
     held: list[LocalRows | Declined] = [rows.local for rows in given]
     if small and [rows.is_local for rows in given] == [False, True]:
@@ -67,11 +72,12 @@ def stage(
         parts = [_add_places(rows.arrow, columns) for rows in local]
         both = pa.concat_tables(parts, promote_options="default")  # NULL may be in one only
         return _stage_small(staging, both, schema, given[0].session)
-    wanted, there = (None if r is None else row_set(r).frame for r in (desired, stored))
+    wanted = None if desired is None else given[0].frame
+    there = None if stored is None else given[-1].frame
     if small:
-        found = _stage_few(staging, wanted, there, columns)
-        if not isinstance(found, Declined):
-            return found
+        done = _stage_few(staging, wanted, there, columns)
+        if not isinstance(done, Declined):
+            return done
     return _stage_large(staging, wanted, there, columns)
 
 
@@ -203,7 +209,7 @@ class Staged(Enum):
 
 def stage_signed(
     staging: Staging,
-    signed: DataFrame,
+    signed: RowSet,
     stored: StoredRows | None,
     columns: list[str],
     not_null: Collection[str],
@@ -215,10 +221,11 @@ def stage_signed(
         stored: the output's rows; None for none.
         not_null: columns in which inserted rows may not have NULL; otherwise nothing is staged.
     """
-    schema = T.StructType([signed.schema[c] for c in columns])
     with ExitStack() as stack:
         # Consolidated: each row of the change once, with its total diff.
-        change: RowSet = SparkRows(net(signed, schema.names)).keep(stack)
+        netted = derive([signed], lambda rows: net(rows[0], columns), ("net", tuple(columns)))
+        change = netted.keep(stack)
+        schema = T.StructType([change.schema[c] for c in columns])
         local = change.local
         if not isinstance(local, Declined) and fits_arrow(schema):
             done = _stage_signed_few(staging, local, stored, schema, not_null)

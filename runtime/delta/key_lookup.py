@@ -14,22 +14,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column as SparkColumn, DataFrame, functions as F, types as T
-from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql import DataFrame, functions as F, types as T
 
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, KEY_, ROW_COLUMN
-from ctsql.planner.lowering import Found, is_padded
+from ctsql.planner.lowering import is_padded
 from ctsql.runtime.delta.file_ranges import KeyRanges
 from ctsql.runtime.delta.local_scan import PLACES, find_deleted, local_rows, rows_with_deleted
 from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, TooMany
 from ctsql.runtime.delta.table import DeltaTable
-from ctsql.runtime.rows.arrow_exchange import at_hand, collect_arrow
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.rows.types import has_bitwise_equality, has_equality_in_files, has_read_bounds
 
 
@@ -38,47 +36,36 @@ class Keys:
     """The keys to look for: columns of few rows.
 
     Attributes:
-        rows: in the driver's JVM. columns: of each key, in order; one may occur twice.
-        values: the same rows, if this process has them.
+        columns: of each key, in order; one may be there twice.
     """
 
-    rows: DataFrame
+    rows: LocalRows
     columns: Sequence[str]
-    values: pa.Table | None = None
 
     @property
     def fields(self) -> list[T.StructField]:
         """The columns with their types."""
-        schema = self.rows.schema
-        return [schema[name] for name in self.columns]
+        return [self.rows.schema[name] for name in self.columns]
 
     @property
     def frame(self) -> DataFrame:
-        """The keys, with numbered column names."""
-        return self.rows.select(
-            *(F.col(backtick(n)).alias(_name(i)) for i, n in enumerate(self.columns))
-        )
+        """The keys, with the columns' places as their names."""
+        return place_columns(self.rows.plain_frame, self.columns)
 
-    def fetch(self, numbers: Sequence[int]) -> list[pa.ChunkedArray]:
-        """The values of the columns with some numbers.
+    def fetch(self, places: Sequence[int]) -> list[pa.ChunkedArray]:
+        """The columns at some places, each with its value in each key."""
+        return [self.rows.arrow.column(self.columns[i]) for i in places]
 
-        As days and bytes: Python's dates and texts cannot represent all of Spark's.
-        """
-        if self.values is not None:
-            return [self.values.column(self.columns[i]) for i in numbers]
-        kinds = [self.fields[i].dataType for i in numbers]
-        columns = [_fetchable(_name(i), kind) for i, kind in zip(numbers, kinds, strict=True)]
-        rows = self.frame.select(*columns).collect() if numbers else []
-        return [
-            pa.chunked_array([_array([row[n] for row in rows], kind)])
-            for n, kind in enumerate(kinds)
-        ]
+
+def place_columns(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Columns of rows, with their places as their names; one may be there twice."""
+    return rows.select(*(F.col(backtick(n)).alias(_name(i)) for i, n in enumerate(columns)))
 
 
 def find_with_keys(
     table: DeltaTable, version: int, columns: Sequence[str], keys: Keys
-) -> Found | Declined:
-    """The rows at a version whose columns equal, in order, those of a key.
+) -> LocalRows | Declined | None:
+    """The rows at a version whose columns equal, in order, those of a key; None for none.
 
     Declined if there are too many, or the types are not supported.
     """
@@ -92,7 +79,7 @@ def find_with_keys(
         ranges = KeyRanges(comparable_with_statistics(table.schema_at(version), values))
         files = [file for file in files if ranges.may_hold(file.statistics)]
     if not files:
-        return Found(None)
+        return None
     if len(values) == len(columns):
         try:
             rows = local_rows(table, files, version, [KeySet(values)])
@@ -102,11 +89,11 @@ def find_with_keys(
             pass  # Spark reads the files, or raises if they are damaged
         else:
             located = T.StructType([*table.schema_at(version), *PLACES])
-            return Found(at_hand(table.gateway.session, rows, located) if rows.num_rows else None)
+            return LocalRows(table.gateway.session, located, rows) if rows.num_rows else None
     equal = (F.col(backtick(c)) == F.col(_name(i)) for i, c in enumerate(columns))
     scanned = rows_with_deleted(table, files, version)
     found = few(scanned.join(F.broadcast(keys.frame), reduce(and_, equal), "left_semi"))
-    return found if isinstance(found, Declined) else Found(_alive(table, version, found))
+    return found if isinstance(found, Declined) else _alive(table, version, found)
 
 
 def comparable_with_statistics(
@@ -135,24 +122,8 @@ def _decode(values: pa.ChunkedArray) -> list[int | str | None] | None:
         return None
 
 
-def _fetchable(name: str, kind: T.DataType) -> SparkColumn:
-    """A column as it is collected: dates as days, texts as bytes."""
-    if isinstance(kind, T.DateType):
-        return F.unix_date(F.col(name)).alias(name)
-    return F.col(name).cast("binary").alias(name) if isinstance(kind, T.StringType) else F.col(name)
-
-
-def _array(values: list[Any], kind: T.DataType) -> pa.Array:
-    """The values of a column of :func:`_fetchable`."""
-    if isinstance(kind, T.DateType):
-        return pa.array(values, pa.int32()).cast(pa.date32())
-    if isinstance(kind, T.StringType):
-        return pa.array([None if v is None else bytes(v) for v in values], pa.binary())
-    return pa.array(values, to_arrow_type(kind))
-
-
-def _name(number: int) -> str:
-    return f"{KEY_}{number}"
+def _name(place: int) -> str:
+    return f"{KEY_}{place}"
 
 
 def _are_exact(table: DeltaTable, columns: Sequence[str], keys: Keys) -> bool:
@@ -166,15 +137,13 @@ def _are_exact(table: DeltaTable, columns: Sequence[str], keys: Keys) -> bool:
     )
 
 
-def _alive(table: DeltaTable, version: int, found: DataFrame) -> DataFrame | None:
-    """Drop deleted rows from few rows; None if none is left."""
-    stored = found.select(FILE_COLUMN, ROW_COLUMN).collect()
+def _alive(table: DeltaTable, version: int, found: DataFrame) -> LocalRows | None:
+    """Those of few rows that are not deleted; None for none."""
+    rows = LocalRows.of(found)
+    stored = rows.arrow.select([FILE_COLUMN, ROW_COLUMN]).to_pylist()
     places: dict[str, array[int]] = {}
-    for file, number in stored:
-        places.setdefault(file, array("Q")).append(number)
+    for one in stored:
+        places.setdefault(one[FILE_COLUMN], array("Q")).append(one[ROW_COLUMN])
     gone = find_deleted(table, version, places)
-    alive = [number not in gone[file] for file, number in stored]
-    if all(alive):
-        return found if alive else None
-    left = collect_arrow(found).filter(pa.array(alive))
-    return at_hand(found.sparkSession, left, found.schema) if left.num_rows else None
+    alive = [i for i, one in enumerate(stored) if one[ROW_COLUMN] not in gone[one[FILE_COLUMN]]]
+    return rows.take(alive) if alive else None

@@ -30,7 +30,7 @@ from pyspark.sql.types import StructType
 
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
-from ctsql.planner.lowering import declared_as
+from ctsql.planner.lowering import declare_as
 from ctsql.runtime.delta.table import DeltaTable, Gateway, domains_of
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log import clock
@@ -338,7 +338,7 @@ class MemoryTransaction(Transaction):
         """Compute rows and keep them, invisible until committed."""
         with translate_spark_errors():
             made = part(
-                declared_as(_check_not_null(row_set(rows).frame, self.table), self.table.schema)
+                declare_as(_check_not_null(row_set(rows).frame, self.table), self.table.schema)
             )
         if not made.rows_count:
             return []

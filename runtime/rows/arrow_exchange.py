@@ -32,6 +32,8 @@ class RowClasses:
         self.relation = spark.sql.catalyst.plans.logical.LocalRelation
         self.nothing = jvm.scala.Option.empty()
         self.frame_of = spark.sql.classic.Dataset.ofRows
+        types = getattr(getattr(spark.sql.catalyst.types, "DataTypeUtils$"), "MODULE$")
+        self.schema_of = types.fromAttributes
         self.converters = getattr(getattr(spark.sql.execution.arrow, "ArrowConverters$"), "MODULE$")
         self.file = jvm.java.io.FileOutputStream
         self.stream = jvm.java.io.DataOutputStream
@@ -54,11 +56,23 @@ def collect_arrow(rows: DataFrame) -> pa.Table:
     """The rows, computed now; without a job where the driver's JVM holds them."""
     classes = row_classes(rows.sparkSession)
     with translate_spark_errors():
-        found = classes.wrap(rows._jdf.queryExecution().executedPlan().executeCollect())
+        query = rows._jdf.queryExecution()
+        found = classes.wrap(query.executedPlan().executeCollect())
+        return arrow_of(rows.sparkSession, found, query.analyzed().output(), rows.schema)
+
+
+def arrow_of(session: SparkSession, found: Any, output: Any, schema: T.StructType) -> pa.Table:
+    """Rows that the JVM holds, as this process has them.
+
+    Args:
+        found: a sequence of Spark's own rows. output: their columns, the JVM's. schema: the same.
+    """
+    classes = row_classes(session)
+    with translate_spark_errors():
         if not found.size():
-            return to_arrow_schema(rows.schema, timezone="UTC").empty_table()
+            return to_arrow_schema(schema, timezone="UTC").empty_table()
         batches = classes.converters.toBatchWithSchemaIterator(
-            found.iterator(), rows._jdf.schema(), _UNBOUNDED, _UNBOUNDED, "UTC", False, False
+            found.iterator(), classes.schema_of(output), _UNBOUNDED, _UNBOUNDED, "UTC", False, False
         )
         with tempfile.NamedTemporaryFile(suffix=".arrow") as file:
             with closing(classes.stream(classes.file(file.name))) as stream:

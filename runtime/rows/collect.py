@@ -10,7 +10,9 @@ caller takes the way on which rows stay on the executors. What is kept is at mos
 A row's width is that of its texts and other columns without a fixed width, in bytes of UTF-8.
 """
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
@@ -25,6 +27,9 @@ from ctsql.runtime.spark.session import setting
 
 DRIVER_ROWS_MAX = 10_000
 DRIVER_ROW_BYTES_MAX = 8 * 1024
+TOO_MANY = Declined(f"more than {DRIVER_ROWS_MAX} rows")
+TOO_WIDE = Declined(f"a row has more than {DRIVER_ROW_BYTES_MAX} bytes")
+_Rows = TypeVar("_Rows")
 _TEXT = (T.StringType, T.CharType, T.VarcharType, T.BinaryType)
 _NESTED = (T.ArrayType, T.MapType, T.StructType, T.VariantType)
 
@@ -32,26 +37,31 @@ _NESTED = (T.ArrayType, T.MapType, T.StructType, T.VariantType)
 def few(rows: DataFrame) -> DataFrame | Declined:
     """The rows, computed now and held in the driver's JVM; declined when they are not few."""
     session = rows.sparkSession
-    asked = _guarded(rows)
+    asked = mark_wide(rows)
     if isinstance(asked, Declined):
         return asked
     with unadaptive(session):
-        try:
-            with translate_spark_errors():
-                held = _computed(asked.limit(DRIVER_ROWS_MAX + 1))
-        except CtsqlError as problem:
-            if "spark.driver.maxResultSize" in f"{problem.message} {problem.detail}":
-                return Declined("more bytes than spark.driver.maxResultSize")
-            raise
+        held = within_result_size(lambda: _compute(asked.limit(DRIVER_ROWS_MAX + 1)))
         if isinstance(held, Declined) or asked is rows:
             return held
         # Spark evaluates both on what it holds, without a job.
         if held.where(WIDE).isEmpty():
             return held.drop(WIDE)
-        return Declined(f"a row has more than {DRIVER_ROW_BYTES_MAX} bytes")
+        return TOO_WIDE
 
 
-def _computed(rows: DataFrame) -> DataFrame | Declined:
+def within_result_size(compute: Callable[[], _Rows]) -> _Rows | Declined:
+    """Rows computed now; declined where they are more bytes than Spark gives to the driver."""
+    try:
+        with translate_spark_errors():
+            return compute()
+    except CtsqlError as problem:
+        if "spark.driver.maxResultSize" in f"{problem.message} {problem.detail}":
+            return Declined("more bytes than spark.driver.maxResultSize")
+        raise
+
+
+def _compute(rows: DataFrame) -> DataFrame | Declined:
     """The rows as the driver's JVM holds them; declined for more than ``DRIVER_ROWS_MAX``.
 
     As Spark's own rows, in which a value is what it was: a row of Java's objects has no dates of
@@ -63,15 +73,18 @@ def _computed(rows: DataFrame) -> DataFrame | Declined:
     query = rows._jdf.queryExecution()
     found = classes.wrap(query.executedPlan().executeCollect())
     if found.size() > DRIVER_ROWS_MAX:
-        return Declined(f"more than {DRIVER_ROWS_MAX} rows")
+        return TOO_MANY
     relation = classes.relation(query.analyzed().output(), found, False, classes.nothing)
     # New columns, else a join with what the rows were made of had one column on both sides.
     made = classes.frame_of(session._jsparkSession, relation.newInstance())
     return DataFrame(made, session)
 
 
-def _guarded(rows: DataFrame) -> DataFrame | Declined:
-    """The rows with wide ones marked and emptied; declined when a width cannot be told."""
+def mark_wide(rows: DataFrame) -> DataFrame | Declined:
+    """The rows with wide ones emptied, and marked in a last column ``WIDE`` where any can be.
+
+    Declined when a width cannot be told.
+    """
     fields = rows.schema.fields
     known = (*_TEXT, *_NESTED)
     if not all(has_fixed_width(f.dataType) or isinstance(f.dataType, known) for f in fields):

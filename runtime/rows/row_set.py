@@ -7,7 +7,9 @@ it is first asked for. Whoever has a :class:`RowSet` need not know which of the 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -15,7 +17,13 @@ from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import KEY_
-from ctsql.runtime.rows.arrow_exchange import as_spark_has_it, at_hand, collect_arrow
+from ctsql.runtime.rows.arrow_exchange import (
+    arrow_of,
+    as_spark_has_it,
+    at_hand,
+    collect_arrow,
+    row_classes,
+)
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
 
@@ -74,6 +82,11 @@ class RowSet(ABC):
     def is_local(self) -> bool:
         """Does the driver hold them?"""
         return not isinstance(self.local, Declined)
+
+    @property
+    def is_of_few(self) -> bool:
+        """Does the driver hold them, or all that they are computed from?"""
+        return self.is_local
 
     def cast(self, schema: T.StructType) -> "RowSet":
         """The rows with their columns, in order, of a schema's types; not computed yet."""
@@ -156,6 +169,19 @@ class SparkRows(RowSet):
         return SparkRows(self._frame.where(F.col(backtick(column)) != 0))
 
 
+@dataclass(frozen=True, slots=True)
+class JvmRows:
+    """Rows as the JVM has them.
+
+    Attributes:
+        rows: a sequence of Spark's own rows; each may have more values at its end than there are
+            columns, which nobody reads. output: the columns.
+    """
+
+    rows: Any
+    output: Any
+
+
 class LocalRows(RowSet):
     """Few rows that the driver holds."""
 
@@ -165,14 +191,17 @@ class LocalRows(RowSet):
         schema: T.StructType,
         arrow: pa.Table | None = None,
         held: DataFrame | None = None,
+        in_jvm: JvmRows | None = None,
     ) -> None:
-        """Of an Arrow table, or of a DataFrame whose rows the driver's JVM holds."""
+        """Of an Arrow table, of a DataFrame whose rows the driver's JVM holds, or of these."""
         self.session = session
         self.schema = schema
         if arrow is not None:
             self.arrow = as_spark_has_it(arrow, schema)
         if held is not None:
             self.plain_frame = held
+        if in_jvm is not None:
+            self.in_jvm = in_jvm
 
     @staticmethod
     def of(held: DataFrame) -> "LocalRows":
@@ -182,12 +211,36 @@ class LocalRows(RowSet):
     @cached_property
     def arrow(self) -> pa.Table:
         """The rows for this process."""
-        return as_spark_has_it(collect_arrow(self.plain_frame), self.schema)
+        known: JvmRows | None = self.__dict__.get("in_jvm")
+        if known is None:
+            found = collect_arrow(self.plain_frame)
+        else:
+            found = arrow_of(self.session, known.rows, known.output, self.schema)
+        return as_spark_has_it(found, self.schema)
 
     @cached_property
     def plain_frame(self) -> DataFrame:
         """The rows for Spark, which reads them without a job."""
-        return at_hand(self.session, self.arrow, self.schema)
+        known: JvmRows | None = self.__dict__.get("in_jvm")
+        if known is None:
+            return at_hand(self.session, self.arrow, self.schema)
+        classes = row_classes(self.session)
+        relation = classes.relation(known.output, known.rows, False, classes.nothing)
+        # New columns, else a join with what the rows were made of had one column on both sides.
+        made = classes.frame_of(self.session._jsparkSession, relation.newInstance())
+        return DataFrame(made, self.session)
+
+    @cached_property
+    def in_jvm(self) -> JvmRows:
+        """The rows as the JVM has them."""
+        query = self.plain_frame._jdf.queryExecution()
+        rows = row_classes(self.session).wrap(query.executedPlan().executeCollect())
+        return JvmRows(rows, query.analyzed().output())
+
+    @cached_property
+    def signature(self) -> str:
+        """The columns, as a text that is equal exactly when they are."""
+        return self.schema.json()
 
     @property
     def frame(self) -> DataFrame:
@@ -199,6 +252,8 @@ class LocalRows(RowSet):
         """Are there none?"""
         if "arrow" in self.__dict__:
             return not self.arrow.num_rows
+        if "in_jvm" in self.__dict__:
+            return not self.in_jvm.rows.size()
         return self.plain_frame.isEmpty()
 
     @property

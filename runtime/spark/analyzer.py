@@ -14,7 +14,15 @@ from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column, plain_type
 from ctsql.planner.delete_by_key import KeyLookup
-from ctsql.planner.lowering import Context, OutputState, View, assigned, declared_type, lower_query
+from ctsql.planner.lowering import (
+    Context,
+    Found,
+    OutputState,
+    View,
+    assigned_values,
+    declared_type,
+    lower_query,
+)
 from ctsql.planner.lowering.char_types import metadata_of
 from ctsql.planner.lowering.queries import run_text
 from ctsql.planner.lowering.type_names import type_name
@@ -52,9 +60,9 @@ class EmptySources:
         """Nothing is stored."""
         return None
 
-    def stored_with_keys(self, lookup: KeyLookup, at: int) -> None:
+    def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found | None:
         """Nothing is looked up."""
-        return
+        return None
 
 
 def empty(session: SparkSession, columns: Sequence[Column]) -> DataFrame:
@@ -143,7 +151,7 @@ class SparkAnalyst:
         view = View(OutputState(None, empty(self._session, columns)), self._context, ctes)
         with translate_spark_errors():
             if isinstance(node, Merge):
-                frames = assigned(node, view)
+                frames = assigned_values(node, view)
                 return [tuple(type_name(f.dataType) for f in d.schema)[1:] for d in frames]
             pieces: list[str | Query] = ["SELECT 1"]
             for assign in node.assignments:

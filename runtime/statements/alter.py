@@ -117,7 +117,7 @@ class Alteration(OnNames):
 
         def renamed(current: Catalog) -> Catalog:
             check_free(current, name, new.span, quiet=False)
-            return current.renamed(current.items[item.id], name)
+            return current.rename(current.items[item.id], name)
 
         self.names.check_schema(name.schema, new.span)
         self.engine.catalog_store.change(renamed)

@@ -16,7 +16,7 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import quote
 from ctsql.planner.binding import Binder, qualify
 from ctsql.planner.lowering import Context
-from ctsql.planner.lowering.queries import registered, relation_frames, run_text
+from ctsql.planner.lowering.queries import register_views, relation_frames, run_text
 from ctsql.planner.rules import resolve_roles
 from ctsql.planner.syntax.ast import Dml, Edit, RelationRef, SqlText
 from ctsql.runtime.delta.locks import commit_lock
@@ -61,7 +61,7 @@ def run_on_table(
     with translate_spark_errors():
         context = Context(engine.session, StoredSources(engine.warehouse, copies=copies), at)
         frames = relation_frames(nodes, context)
-        with registered(edited, frames) as names:
+        with register_views(edited, frames) as names:
             return run_text(edited, names, context, parameters=parameters)
 
 

@@ -147,7 +147,7 @@ def status(engine: Engine) -> list[Status]:
 def status_of(engine: Engine, item: Item) -> Status:
     """The status of one output, as of the catalog and the timeline last looked at."""
     try:
-        item.checked()
+        item.check()
         return _status_of(engine, item)
     except CatalogError as problem:
         if problem.condition != "STORED_DATA_INVALID":

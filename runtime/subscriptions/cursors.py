@@ -80,7 +80,7 @@ class Readers:
             STORED_DATA_INVALID: its entry in the catalog cannot be read.
         """
         found = self.engine.catalog.subscriptions.get(fold(name))
-        return None if found is None else found.checked()
+        return None if found is None else found.check()
 
     def place(self, subscription: Subscription) -> StoredCursor:
         """A reader's stored position."""
@@ -114,7 +114,7 @@ class Readers:
 
         self.engine.catalog_store.change(with_reader)
         self.engine.refresh_catalog()
-        found = self.engine.catalog.subscriptions[fold(name)].checked()
+        found = self.engine.catalog.subscriptions[fold(name)].check()
         self.check(found, item, None)
         return found
 

@@ -18,10 +18,9 @@ from ctsql.planner.nodes import InsertsInput, TaskWrite
 from ctsql.runtime.delta.change_feed import InputChange, added_rows, few_added
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.table_changes import Movement, due_changes, rows_inserted
-from ctsql.runtime.rows.arrow_exchange import at_hand
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, unadaptive
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.row_set import persisted
+from ctsql.runtime.rows.row_set import LocalRows, persisted
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -161,8 +160,8 @@ class RunInputs:
                 values = few_added(warehouse.relations.table(item), movement)
                 if not isinstance(values, Declined):
                     schema = warehouse.relations.table(item).schema_at(movement.version)
-                    held = at_hand(warehouse.gateway.session, values, schema)
-                    return InputChange(nothing, held.coalesce(1), held, values)
+                    few = LocalRows(warehouse.gateway.session, schema, values)
+                    return InputChange(nothing, few=few)
             rows = added_rows(warehouse.relations.table(item), movement)
             if counted is None:
                 rows = self._persist(rows, stack)
@@ -178,7 +177,7 @@ class RunInputs:
         found = warehouse.queries.few(rows) if is_small else Declined("the log tells of more rows")
         if isinstance(found, Declined):
             return InputChange(nothing, rows)
-        return InputChange(nothing, found.coalesce(1), found)
+        return InputChange(nothing, few=LocalRows.of(found))
 
     def _persist(self, rows: DataFrame, stack: ExitStack) -> DataFrame:
         kept = stack.enter_context(persisted(rows))

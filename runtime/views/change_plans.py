@@ -31,7 +31,6 @@ from ctsql.planner.ivm import (
 from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.parse.query import Relation
 from ctsql.planner.lowering import Context, lower_query
-from ctsql.planner.lowering.store_assignment import cast_type
 from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite
 from ctsql.planner.syntax import Rewritten, rewrite
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
@@ -112,7 +111,7 @@ class Prepared:
         if self._types_given is None:
             return "ROUND_TRIP"
         # Values cast to another type than they were added up in need not add up to the same.
-        stored = tuple(cast_type(c) for c in self._view.columns)
+        stored = tuple(plain_type(c.type) for c in self._view.columns)
         return None if self._types_given == stored else "SCHEMA_CHANGED"
 
 

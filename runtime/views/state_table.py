@@ -32,7 +32,7 @@ from pyspark.sql import DataFrame, functions as F, types as T
 from ctsql.catalog.errors import EnvironmentProblem
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick
-from ctsql.planner.ivm import ChangePlan, Naming, StateNeed, StatePlan
+from ctsql.planner.ivm import ChangePlan, StateNeed, StatePlan, name_by
 from ctsql.planner.ivm.rules.counting import BOUND
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.runtime.delta.keyed_scan import StoredRows
@@ -154,7 +154,7 @@ class ViewState:
         kept = plan.kept_state
         if kept is None or self.warehouse.gateway.read_only:
             return None
-        text = plan.initial_state(kept[0].number).sql(Naming(table=lambda use: use.table))
+        text = plan.initial_state(kept[0].number).sql(name_by(lambda use: use.table))
         columns = [(name, c.name, c.type) for name, t in made.tables.items() for c in t.columns]
         told = f"{text}\n{kept[0].columns}\n{sorted(columns)}"
         self._digest = hashlib.sha256(told.encode()).hexdigest()[:16]

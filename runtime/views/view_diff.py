@@ -1,8 +1,12 @@
 """Stages the difference of what a view should hold and what it holds."""
 
+from collections.abc import Hashable
+
 from ctsql.catalog.reserved_columns import DIFF
-from ctsql.planner.lowering import checked, stored_types
+from ctsql.planner.lowering import cast_to_stored, check_not_null
+from ctsql.planner.nodes import ViewWrite
 from ctsql.runtime.delta.diff_writer import Staged as Signed, stage_signed
+from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import RowSet
 from ctsql.runtime.views.outcomes import Fallback, Staged
 from ctsql.runtime.views.refresh_context import RefreshContext
@@ -11,14 +15,18 @@ from ctsql.runtime.views.refresh_policy import Strategy
 
 def stage_difference(context: RefreshContext, wanted: RowSet, stored: RowSet | None) -> None:
     """Stage the difference of rows wanted and stored."""
-    desired = checked(stored_types(wanted.frame, context.view), context.view)
+    view = context.view
+    desired = derive(
+        [wanted], lambda rows: check_not_null(cast_to_stored(rows[0], view), view), _key(view)
+    )
     context.warehouse.queries.stage(context.staging, desired, stored, context.columns, small=True)
 
 
 def stage_delta(context: RefreshContext, signed: RowSet, strategy: Strategy) -> Staged | Fallback:
     """Stage the signed change of the view, found by a strategy."""
-    rows = stored_types(signed.frame, context.view, [DIFF])
-    not_null = context.view.not_null
+    view, not_null = context.view, context.view.not_null
+    key = ("signed", _key(view))
+    rows = derive([signed], lambda given: cast_to_stored(given[0], view, [DIFF]), key)
     done = stage_signed(context.staging, rows, context.stored, context.columns, not_null)
     match done:
         case Signed.ROWS_DIFFER:
@@ -28,3 +36,9 @@ def stage_delta(context: RefreshContext, signed: RowSet, strategy: Strategy) -> 
             return Fallback("TEXTS_FAILED", detail)
         case _:
             return Staged(strategy)
+
+
+def _key(view: ViewWrite) -> Hashable:
+    """All that a view's columns are stored by."""
+    columns = tuple((c.name, c.type) for c in view.columns)
+    return str(view.name), columns, tuple(sorted(view.not_null))

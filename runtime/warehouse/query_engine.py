@@ -13,14 +13,15 @@ from pyspark.sql import DataFrame
 
 from ctsql.catalog.items import Item
 from ctsql.catalog.schemas import Column
+from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.ivm import ChangePlan, Input, Query, StatePlan
-from ctsql.planner.lowering import Proposal, Sources
+from ctsql.planner.lowering import Sources
 from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.row_set import AnyRows, RowSet
+from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet
 from ctsql.runtime.spark.job_metrics import Meter
 from ctsql.runtime.spark.temp_views import TemporaryNames
 
@@ -42,6 +43,28 @@ class Table:
     def is_whole(self) -> bool:
         """Are all of them there?"""
         return len(self.columns) == len(self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """The rows that a body proposes for one output.
+
+    Attributes:
+        inserts: rows to insert. victims: stored rows to delete, with the columns that locate them.
+    """
+
+    inserts: AnyRows
+    victims: AnyRows
+
+
+class TaskSources(Sources, Protocol):
+    """The rows that one run of a task reads."""
+
+    def inserted(self, object_id: str) -> LocalRows | None:
+        """The rows inserted at T, where they are few and nothing else changed."""
+
+    def found_by_key(self, lookup: KeyLookup) -> LocalRows | Declined | None:
+        """What the output holds of the keys of a change, with the places; None for nothing."""
 
 
 class QueryEngine(Protocol):
@@ -68,9 +91,13 @@ class QueryEngine(Protocol):
         """Begin to count what is done."""
 
     def propose(
-        self, body: Transaction, sources: Sources, at: int, columns: Mapping[str, list[str]]
-    ) -> dict[str, Proposal]:
-        """What a body proposes at T, as :func:`ctsql.runtime.tasks.body.propose`."""
+        self, body: Transaction, sources: TaskSources, at: int, columns: Mapping[str, list[str]]
+    ) -> Mapping[str, Proposed]:
+        """What a body proposes at T, for each output that it writes.
+
+        Args:
+            columns: of each output, by its id.
+        """
 
     def stage_together(
         self,

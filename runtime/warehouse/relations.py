@@ -48,7 +48,7 @@ class Relations:
 
     def item(self, object_id: str) -> Item:
         """The object of an id; raises STORED_DATA_INVALID where the catalog cannot be read."""
-        return self.catalog.items[object_id].checked()
+        return self.catalog.items[object_id].check()
 
     def table(self, item: Item) -> DeltaTable:
         """The Delta table of an object that has one; of a task with outputs the first one's."""

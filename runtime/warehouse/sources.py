@@ -14,9 +14,10 @@ from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.lowering import EMPTY, Found
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput
 from ctsql.runtime.delta.change_feed import InputChange
-from ctsql.runtime.delta.key_lookup import Keys, find_with_keys
+from ctsql.runtime.delta.key_lookup import Keys, find_with_keys, place_columns
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.warehouse.replaced_views import check_known, is_before_columns, version_before
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -150,29 +151,44 @@ class StoredSources:
 
     def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found | None:
         """What the output holds of the keys of a change, if they are few."""
+        found = self.found_by_key(lookup)
+        if isinstance(found, Declined):
+            return None
+        return Found(None if found is None else found.plain_frame)
+
+    def inserted(self, object_id: str) -> LocalRows | None:
+        """The rows inserted at T, where they are few and nothing else changed."""
+        change = self.inputs.get(object_id)
+        return None if change is None else change.few
+
+    def found_by_key(self, lookup: KeyLookup) -> LocalRows | Declined | None:
+        """What the output holds of the keys of a change, with the places; None for nothing."""
         item, version = self.outputs.get(lookup.output.object_id, (None, None))
         if item is None or version is None or not self.are_small:
-            return None
+            return Declined("the change may be large, or there is nothing to look in")
         change = self.inputs[lookup.of.object_id]
         match lookup.of:
-            case InsertsInput() if change.held is not None:
-                rows = change.held
-            case InsertsInput():
-                rows = change.inserts
-            case DeletesInput():
-                rows = change.deletes
-            case ChangesInput():
-                rows = change.changes
-        if rows is change.held:
-            keys = Keys(rows, lookup.keys, change.values)
-        else:
-            few_keys = few(Keys(rows, lookup.keys).frame)
-            if isinstance(few_keys, Declined):
-                return None
-            keys = Keys(few_keys, few_keys.columns)
+            case InsertsInput() if change.few is not None:
+                keys = Keys(change.few, lookup.keys)
+            case InsertsInput() | DeletesInput() | ChangesInput():
+                rows = _changed_by(change, lookup.of)
+                few_keys = few(place_columns(rows, lookup.keys))
+                if isinstance(few_keys, Declined):
+                    return few_keys
+                keys = Keys(LocalRows.of(few_keys), few_keys.columns)
         table = self.warehouse.relations.table(item)
-        found = find_with_keys(table, version, lookup.columns, keys)
-        return None if isinstance(found, Declined) else found
+        return find_with_keys(table, version, lookup.columns, keys)
+
+
+def _changed_by(change: InputChange, node: InsertsInput | DeletesInput | ChangesInput) -> DataFrame:
+    """The rows of a change that a node reads."""
+    match node:
+        case InsertsInput():
+            return change.inserts
+        case DeletesInput():
+            return change.deletes
+        case ChangesInput():
+            return change.changes
 
 
 class ExplainedSources(StoredSources):

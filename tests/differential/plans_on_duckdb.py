@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column
-from ctsql.planner.ivm import ChangePlan, Naming, Query, StepText, TableUse, Text, change_plan
+from ctsql.planner.ivm import ChangePlan, Query, StepText, TableUse, Text, change_plan, name_by
 from ctsql.planner.ivm.plan import NoChangePlan
 from ctsql.planner.ivm.sql.queries import StateSteps
 
@@ -83,7 +83,7 @@ class Duck:
     def sql(self, query: Query) -> str:
         """A query of a plan, in Spark's SQL, over tables that are there."""
         tables = {use: self.version(use) for use in query.inputs if isinstance(use, TableUse)}
-        return query.sql(Naming(table=tables.__getitem__))
+        return query.sql(name_by(tables.__getitem__))
 
     def begin(self, name: str) -> None:
         """Remember a table's contents as the old version."""
@@ -168,7 +168,7 @@ class View:
     def keep_state(self) -> None:
         """Fill the state tables from what is there now, and use them from now on."""
         self.with_state = True
-        naming = Naming(table=lambda use: use.table)
+        naming = name_by(lambda use: use.table)
         for state in self.plan.states:
             text = translated(self.plan.initial_state(state.number).sql(naming))
             self.duck.connection.execute(f"CREATE TABLE __ct_state_{state.number} AS {text}")
@@ -177,7 +177,7 @@ class View:
 
     def keep_rows(self) -> None:
         """Put the stored rows where the plan's texts read the view."""
-        text = self.plan.normal().sql(Naming(table=lambda use: use.table))
+        text = self.plan.normal().sql(name_by(lambda use: use.table))
         self.duck.connection.execute(f"CREATE OR REPLACE TABLE __ct_view AS {translated(text)}")
 
     def refresh_first_rows(self, changed: Collection[str]) -> tuple[Counter[tuple[Any, ...]], bool]:

@@ -5,7 +5,7 @@ import random
 import duckdb
 import pytest
 
-from ctsql.planner.ivm import Naming, NoChangePlan, change_plan
+from ctsql.planner.ivm import NoChangePlan, change_plan, name_by
 from tests.differential.plans_on_duckdb import Counter, Duck, View, connect_plainly, frozen
 from tests.differential.random_sql import TABLES, Maker, rows
 
@@ -65,7 +65,7 @@ def check(number: int) -> bool:
         view.keep_rows()
         changed = _changed(duck, seed)
         wanted = duck.current(sql)
-        printed = duck.rows(plan.normal().sql(Naming(table=lambda use: use.table)))
+        printed = duck.rows(plan.normal().sql(name_by(lambda use: use.table)))
         assert Counter(frozen(row) for row in printed) == wanted, sql
         keyed = view.refresh_keyed(changed)
         assert keyed in (None, wanted), sql

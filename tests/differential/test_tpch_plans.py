@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ctsql.planner.ivm import Naming
+from ctsql.planner.ivm import name_by
 from tests.differential import tpch
 from tests.differential.plans_on_duckdb import Counter, Duck, View, frozen, translated
 
@@ -43,7 +43,7 @@ def test_stored_plus_change_is_recomputed(duck: Duck, views: dict[int, View], na
     changed = tpch.change(duck, len(name), ROUNDS[name])
     for number, view in views.items():
         wanted = duck.current(view.sql)
-        old = view.plan.normal().sql(Naming(table=lambda use: f"{use.table}__old"))
+        old = view.plan.normal().sql(name_by(lambda use: f"{use.table}__old"))
         duck.connection.execute("DROP TABLE IF EXISTS __ct_view")
         duck.connection.execute(f"CREATE TABLE __ct_view AS {translated(old)}")
         if view.plan.inexact is not None:
@@ -63,6 +63,6 @@ def test_stored_plus_change_is_recomputed(duck: Duck, views: dict[int, View], na
 def test_printed_queries_mean_the_same(duck: Duck, views: dict[int, View]) -> None:
     """The text printed from the nodes gives what the query gives."""
     for number, view in views.items():
-        text = view.plan.normal().sql(Naming(table=lambda use: use.table))
+        text = view.plan.normal().sql(name_by(lambda use: use.table))
         printed = Counter(frozen(row) for row in duck.rows(text))
         assert printed == duck.current(view.sql), f"query {number}"

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.schemas import plain_type
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.lowering import Proposal
-from ctsql.planner.lowering.store_assignment import cast_type
 from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.log.table_changes import Movement, tag
@@ -97,7 +97,7 @@ class ModelEngine:
         self, view: ViewWrite, plan: ChangePlan, tables: Mapping[str, Table]
     ) -> tuple[str, ...]:
         """Those that the view stores."""
-        return tuple(cast_type(c) for c in view.columns)
+        return tuple(plain_type(c.type) for c in view.columns)
 
     def follow(
         self,

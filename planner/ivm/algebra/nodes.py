@@ -35,7 +35,7 @@ class JoinKind(Enum):
 
 
 class SubqueryKind(Enum):
-    """Where a subquery stands in an expression."""
+    """How an expression uses a subquery."""
 
     EXISTS = "exists"
     IN = "in"
@@ -121,10 +121,10 @@ class AggregateCall:
 
     Attributes:
         function: its name in lower case.
-        exact: whether its result is the same for equal inputs, in whatever order they come.
+        exact: whether its result is the same for equal inputs in any order.
         over: for a window function, the columns it is partitioned by.
         order: for a window function, the columns it is ordered by; None if by an expression.
-        grouping: for grouping() and grouping_id(), the numbers of the keys asked about.
+        grouping: for grouping() and grouping_id(), the numbers of the keys in their arguments.
         argument: the one argument, if there is exactly one and nothing else (no DISTINCT).
         ties: whether the result depends on how rows that its ORDER BY ties are ordered.
     """
@@ -138,6 +138,11 @@ class AggregateCall:
     grouping: tuple[int, ...] | None = None
     argument: Expr | None = None
     ties: bool = False
+
+
+def count_rows(col: Col) -> AggregateCall:
+    """The call of count(*)."""
+    return AggregateCall(expr=Expr.of("count", "(", "*", ")"), col=col, function="count")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +160,7 @@ class Values:
     """Rows that read no table: VALUES, range(), or the one row of a SELECT without FROM.
 
     Attributes:
-        text: what stands in FROM, without an alias. is_function: a table function, not VALUES.
+        text: the relation in FROM, without an alias. is_function: a table function, not VALUES.
     """
 
     text: str
@@ -227,7 +232,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OuterOrSemiJoin:
-    """A join in which one side's rows stay, or go, for lack of a partner."""
+    """A join in which rows without a partner are kept, or in a semi or anti join select rows."""
 
     kind: JoinKind
     left: "Node"
@@ -274,7 +279,7 @@ class Generate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A grouping column: where it comes from, and what the result calls it."""
+    """A grouping column: the input's column and the result's."""
 
     source: Col
     col: Col

@@ -58,7 +58,7 @@ INEXACT = word_set("""
 ORDER_BOUND = word_set("""
     any_value first first_value lag last last_value lead nth_value ntile row_number
 """)
-"""Window functions that tell tied rows apart."""
+"""Window functions that give tied rows different values."""
 
 FLOATING = word_set("""
     acos acosh approx_percentile asin asinh atan atan2 atanh cbrt corr cos cosh cot covar_pop

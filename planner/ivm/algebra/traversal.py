@@ -1,72 +1,53 @@
 """Walks over plans: which columns, tables and subqueries are in them, and copies with changes."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ctsql.planner.ivm.algebra.nodes import (
-    Aggregate,
-    AggregateCall,
-    Col,
-    Expr,
-    Node,
-    Order,
-    Projection,
-    Scan,
-    Subquery,
-    UnionInput,
-    Version,
-)
+from ctsql.planner.ivm.algebra import nodes as alg
 
 
-def _values(thing: Any) -> Iterator[Any]:
-    """The parts of a node, an expression or a small record, tuples opened."""
+def _parts(thing: Any) -> Iterator[Any]:
+    """The parts of a node or a small record, those of tuples (and of tuples in these) singly."""
     for f in dataclasses.fields(thing):
         value = getattr(thing, f.name)
-        yield from value if isinstance(value, tuple) else (value,)
+        for part in value if isinstance(value, tuple) else (value,):
+            yield from part if isinstance(part, tuple) else (part,)
 
 
-def _flat(thing: Any) -> Iterator[Any]:
-    for value in _values(thing):
-        if isinstance(value, tuple):
-            yield from value
-        else:
-            yield value
-
-
-def inputs(node: Node) -> Iterator[Node]:
+def inputs(node: alg.Node) -> Iterator[alg.Node]:
     """The relations directly below; subqueries in expressions left out."""
-    for value in _flat(node):
-        if isinstance(value, Node):
+    for value in _parts(node):
+        if isinstance(value, alg.Node):
             yield value
-        elif isinstance(value, UnionInput):
+        elif isinstance(value, alg.UnionInput):
             yield value.node
 
 
-def expressions(node: Node) -> Iterator[Expr]:
+def expressions(node: alg.Node) -> Iterator[alg.Expr]:
     """The expressions of a node itself."""
-    for value in _flat(node):
-        if isinstance(value, Expr):
+    for value in _parts(node):
+        if isinstance(value, alg.Expr):
             yield value
-        elif isinstance(value, Projection | AggregateCall | Order):
+        elif isinstance(value, alg.Projection | alg.AggregateCall | alg.Order):
             yield value.expr
 
 
-def subqueries(expr: Expr) -> Iterator[Subquery]:
+def subqueries(expr: alg.Expr) -> Iterator[alg.Subquery]:
     """The subqueries of an expression, those inside them left out."""
     for part in expr.parts:
-        if isinstance(part, Subquery):
+        if isinstance(part, alg.Subquery):
             yield part
             if part.left is not None:
                 yield from subqueries(part.left)
 
 
-def has_subquery(node: Node) -> bool:
+def has_subquery(node: alg.Node) -> bool:
     """Whether an expression of the node itself has a subquery."""
-    return any(True for expr in expressions(node) for _ in subqueries(expr))
+    return any(any(subqueries(expr)) for expr in expressions(node))
 
 
-def descend(node: Node) -> Iterator[Node]:
+def descend(node: alg.Node) -> Iterator[alg.Node]:
     """The node, all below it, and all inside subqueries of its expressions."""
     yield node
     for child in inputs(node):
@@ -76,52 +57,49 @@ def descend(node: Node) -> Iterator[Node]:
             yield from descend(subquery.node)
 
 
-def tables(node: Node) -> frozenset[str]:
+def tables(node: alg.Node) -> frozenset[str]:
     """The base tables that a plan reads."""
-    return frozenset(n.table for n in descend(node) if isinstance(n, Scan))
+    return frozenset(n.table for n in descend(node) if isinstance(n, alg.Scan))
 
 
-def used(expr: Expr) -> frozenset[Col]:
+def columns_in(expr: alg.Expr) -> frozenset[alg.Col]:
     """The columns an expression uses, free ones of its subqueries included."""
-    found: set[Col] = set()
+    found: set[alg.Col] = set()
     for part in expr.parts:
-        if isinstance(part, Col):
+        if isinstance(part, alg.Col):
             found.add(part)
-        elif isinstance(part, Subquery):
+        elif isinstance(part, alg.Subquery):
             found |= free(part.node)
             if part.left is not None:
-                found |= used(part.left)
+                found |= columns_in(part.left)
     return frozenset(found)
 
 
-def _own_columns(node: Node) -> Iterator[Col]:
-    for value in _flat(node):
-        if isinstance(value, Col):
+def _own_columns(node: alg.Node) -> Iterator[alg.Col]:
+    for value in _parts(node):
+        if isinstance(value, alg.Col):
             yield value
-        elif dataclasses.is_dataclass(value) and not isinstance(value, Node | Expr):
-            for inner in _flat(value):
-                if isinstance(inner, Col):
+        elif dataclasses.is_dataclass(value) and not isinstance(value, alg.Node | alg.Expr):
+            for inner in _parts(value):
+                if isinstance(inner, alg.Col):
                     yield inner
-                elif isinstance(inner, Expr):
-                    yield from used(inner)
-        elif isinstance(value, Expr):
-            yield from used(value)
+                elif isinstance(inner, alg.Expr):
+                    yield from columns_in(inner)
+        elif isinstance(value, alg.Expr):
+            yield from columns_in(value)
 
 
-def free(node: Node) -> frozenset[Col]:
-    """The columns of relations around a subquery that its plan uses.
+def free(node: alg.Node) -> frozenset[alg.Col]:
+    """The columns that a subquery's plan uses of the relations around the subquery.
 
-    Numbers are unique within a plan, so what nothing below produces comes from around.
+    Numbers are unique within a plan, so a column that no node of the subquery produces is one.
     """
-    found: set[Col] = set()
-    made: set[Col] = set()
-    for below in _descend_inputs(node):
-        found.update(_own_columns(below))
-        made.update(below.columns)
-    return frozenset(found - made)
+    below = list(_descend_inputs(node))
+    found = {col for one in below for col in _own_columns(one)}
+    return frozenset(found.difference(*(one.columns for one in below)))
 
 
-def _descend_inputs(node: Node) -> Iterator[Node]:
+def _descend_inputs(node: alg.Node) -> Iterator[alg.Node]:
     yield node
     for child in inputs(node):
         yield from _descend_inputs(child)
@@ -130,12 +108,12 @@ def _descend_inputs(node: Node) -> Iterator[Node]:
 def rebuild(thing: Any, change: Callable[[Any], Any]) -> Any:
     """A copy with ``change`` applied to every node, column and expression, leaves first.
 
-    What nothing changes in comes back as the same object.
+    A part in which nothing changes is returned as the same object.
     """
     if isinstance(thing, tuple):
         made = tuple(rebuild(value, change) for value in thing)
         return made if any(a is not b for a, b in zip(made, thing, strict=True)) else thing
-    if isinstance(thing, Col):
+    if isinstance(thing, alg.Col):
         return change(thing)
     if not dataclasses.is_dataclass(thing) or isinstance(thing, type):
         return thing
@@ -151,49 +129,63 @@ def rebuild(thing: Any, change: Callable[[Any], Any]) -> Any:
     return change(dataclasses.replace(thing, **changed) if changed else thing)
 
 
-def substitute(thing: Any, columns: Mapping[Col, Col]) -> Any:
+def substitute(thing: Any, columns: Mapping[alg.Col, alg.Col]) -> Any:
     """A copy with columns replaced, in subqueries as well."""
-    return rebuild(thing, lambda x: columns.get(x, x) if isinstance(x, Col) else x)
+    return rebuild(thing, lambda x: columns.get(x, x) if isinstance(x, alg.Col) else x)
 
 
-def replace_nodes(query: Node, by: Mapping[Aggregate, Node]) -> Node:
+def replace_nodes(query: alg.Node, by: Mapping[alg.Aggregate, alg.Node]) -> alg.Node:
     """A copy with other nodes for some, in subqueries as well."""
-    made: Node = rebuild(query, lambda x: by.get(x, x) if isinstance(x, Aggregate) else x)
+    made: alg.Node = rebuild(query, lambda x: by.get(x, x) if isinstance(x, alg.Aggregate) else x)
     return made
 
 
-def at(node: Node, version: Version, only: Collection[str]) -> Node:
+def at(node: alg.Node, version: alg.Version, only: Collection[str]) -> alg.Node:
     """A relation as of another version of some of its tables."""
 
     def change(thing: Any) -> Any:
-        if isinstance(thing, Scan) and thing.table in only and thing.version is not version:
+        if isinstance(thing, alg.Scan) and thing.table in only and thing.version is not version:
             return dataclasses.replace(thing, version=version)
         return thing
 
-    made: Node = rebuild(node, change)
+    made: alg.Node = rebuild(node, change)
     return made
 
 
-def pass_through(columns: tuple[Col, ...]) -> tuple[Projection, ...]:
+def pass_through(columns: tuple[alg.Col, ...]) -> tuple[alg.Projection, ...]:
     """Items that pass columns on as they are."""
-    return tuple(Projection(Expr.of(col), col) for col in columns)
+    return tuple(alg.Projection(alg.Expr.of(col), col) for col in columns)
 
 
-def equality(expr: Expr) -> tuple[Col, Col] | None:
-    """The two columns, if the expression says that they are equal and nothing else."""
+def rename(node: alg.Node, columns: Iterable[alg.Col], made: Iterable[alg.Col]) -> alg.Project:
+    """The node's rows with some of its columns, each under another number."""
+    pairs = zip(columns, made, strict=True)
+    return alg.Project(
+        child=node, items=tuple(alg.Projection(alg.Expr.of(c), to) for c, to in pairs)
+    )
+
+
+def union_all(nodes: Sequence[alg.Node], columns: tuple[alg.Col, ...]) -> alg.UnionAll:
+    """The rows of all nodes; the columns of each fill the result's, in order."""
+    branches = tuple(alg.UnionInput(node=node, cols=node.columns) for node in nodes)
+    return alg.UnionAll(branches=branches, columns=columns)
+
+
+def equality(expr: alg.Expr) -> tuple[alg.Col, alg.Col] | None:
+    """The two columns, if the expression is nothing but an equality of columns."""
     parts = expr.parts
-    while len(parts) > 2 and parts[0] == "(" and parts[-1] == ")" and len(parts) == 5:
+    if len(parts) == 5 and parts[0] == "(" and parts[-1] == ")":
         parts = parts[1:-1]
     if len(parts) == 3 and parts[1] in ("=", "=="):
         left, _, right = parts
-        if isinstance(left, Col) and isinstance(right, Col):
+        if isinstance(left, alg.Col) and isinstance(right, alg.Col):
             return left, right
     return None
 
 
-def equal_classes(conditions: Sequence[Expr]) -> list[frozenset[Col]]:
+def equal_classes(conditions: Sequence[alg.Expr]) -> list[frozenset[alg.Col]]:
     """Columns that conditions of the form ``a = b`` make equal, class by class."""
-    classes: list[frozenset[Col]] = []
+    classes: list[frozenset[alg.Col]] = []
     for condition in conditions:
         pair = equality(condition)
         if pair is None:

@@ -5,11 +5,20 @@ clause begins, and a piece cut from the text means what the text means.
 Source: the rules ``query``, ``queryTerm``, ``querySpecification`` of Spark's SqlBaseParser.g4.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ctsql.planner.ivm.algebra.reasons import Refused
-from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, groups, span_of, words_are
+from ctsql.planner.syntax.tokens.tokenizer import (
+    Token,
+    Tokens,
+    at_depth_0,
+    closing,
+    cut_at_commas,
+    in_parentheses,
+    span_of,
+    upper_at,
+    words_are,
+)
 
 _CLAUSES = (
     ("FROM",),
@@ -79,9 +88,8 @@ class SetText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryText:
-    """A query with what stands around its body."""
+    """A query: its body and the clauses around it."""
 
-    tokens: Tokens
     ctes: tuple[CteText, ...]
     body: "BodyText"
     order: tuple[Tokens, ...]
@@ -90,19 +98,6 @@ class QueryText:
 
 
 BodyText = SelectText | ValuesText | TableText | SetText | QueryText
-
-
-def at_top(tokens: Tokens, start: int = 0) -> Iterator[int]:
-    """The indexes of tokens outside parentheses and brackets; these themselves left out."""
-    depth = 0
-    for index in range(start, len(tokens)):
-        symbol = tokens[index].upper
-        if symbol in ("(", "["):
-            depth += 1
-        elif symbol in (")", "]"):
-            depth -= 1
-        elif depth == 0:
-            yield index
 
 
 def starts_query(tokens: Tokens, index: int) -> bool:
@@ -134,10 +129,9 @@ def read_query(tokens: Tokens) -> QueryText:
             raise Refused("CLAUSE_UNSUPPORTED", span_of(segments[-1]))
     order = tail.get("ORDER BY", ())
     return QueryText(
-        tokens=tokens,
         ctes=ctes,
-        body=_folded(bodies, operators),
-        order=tuple(tuple(g) for g in groups(order, ",")) if order else (),
+        body=_fold_bodies(bodies, operators),
+        order=tuple(cut_at_commas(order)) if order else (),
         limit=tail.get("LIMIT", ()),
         offset=tail.get("OFFSET", ()),
     )
@@ -148,7 +142,7 @@ def _is_tail(name: str) -> bool:
 
 
 def _with(tokens: Tokens) -> tuple[Tokens, tuple[CteText, ...]]:
-    if words_are(tokens, 1, ("RECURSIVE",)):
+    if words_are(tokens, 1, "RECURSIVE"):
         raise Refused("RECURSIVE_QUERY", tokens[1].span)
     index = 1
     found = []
@@ -160,14 +154,14 @@ def _with(tokens: Tokens) -> tuple[Tokens, tuple[CteText, ...]]:
             stop = closing(tokens, index)
             columns = tuple(t.text for t in tokens[index + 1 : stop] if t.is_name)
             index = stop + 1
-        if words_are(tokens, index, ("AS",)):
+        if words_are(tokens, index, "AS"):
             index += 1
         stop = closing(tokens, index)
-        if not words_are(tokens, index, ("(",)) or stop >= len(tokens):
+        if not words_are(tokens, index, "(") or stop >= len(tokens):
             raise Refused("TEXT_NOT_READ", name.span)
         query = read_query(tokens[index + 1 : stop])
         found.append(CteText(name=name, columns=columns, query=query))
-        if not words_are(tokens, stop + 1, (",",)):
+        if not words_are(tokens, stop + 1, ","):
             return tokens[stop + 1 :], tuple(found)
         index = stop + 2
 
@@ -177,17 +171,16 @@ def _segments(tokens: Tokens) -> tuple[list[Tokens], list[tuple[str, bool]]]:
     found: list[Tokens] = []
     operators: list[tuple[str, bool]] = []
     begin = 0
-    for index in at_top(tokens):
-        token = tokens[index]
+    for index, token in at_depth_0(tokens, brackets=True):
         if token.upper not in _SET_OPERATORS or index <= begin:
             continue
-        if tokens[index - 1].upper in ("*", ".", "AS") or tokens[index - 1].upper in (",",):
+        if tokens[index - 1].upper in ("*", ".", "AS", ","):
             continue  # * EXCEPT (c), or a name
         behind = index + 1
-        is_all = words_are(tokens, behind, ("ALL",))
-        if is_all or words_are(tokens, behind, ("DISTINCT",)):
+        is_all = words_are(tokens, behind, "ALL")
+        if is_all or words_are(tokens, behind, "DISTINCT"):
             behind += 1
-        if words_are(tokens, behind, ("BY", "NAME")):
+        if words_are(tokens, behind, "BY", "NAME"):
             raise Refused("CLAUSE_UNSUPPORTED", token.span)
         found.append(tokens[begin:index])
         operators.append((_SET_OPERATORS[token.upper], is_all))
@@ -198,7 +191,7 @@ def _segments(tokens: Tokens) -> tuple[list[Tokens], list[tuple[str, bool]]]:
     return found, operators
 
 
-def _folded(bodies: list[BodyText], operators: list[tuple[str, bool]]) -> BodyText:
+def _fold_bodies(bodies: list[BodyText], operators: list[tuple[str, bool]]) -> BodyText:
     """INTERSECT binds tighter; all else from left to right."""
     terms = [bodies[0]]
     looser: list[tuple[str, bool]] = []
@@ -217,30 +210,30 @@ def _folded(bodies: list[BodyText], operators: list[tuple[str, bool]]) -> BodyTe
 def _clauses(tokens: Tokens) -> list[tuple[str, int, int]]:
     """Name, begin and end of each clause behind the select list."""
     marks: list[tuple[str, int]] = []
-    for index in at_top(tokens):
+    for index, _ in at_depth_0(tokens, brackets=True):
         for words in _CLAUSES:
-            if words_are(tokens, index, words) and _is_clause(tokens, index, words[0]):
+            if words_are(tokens, index, *words) and _is_clause(tokens, index, words[0]):
                 marks.append((" ".join(words), index))
     stops = [index for _, index in marks[1:]] + [len(tokens)] * bool(marks)
     return [(name, lo, hi) for (name, lo), hi in zip(marks, stops, strict=True)]
 
 
 def _is_clause(tokens: Tokens, index: int, word: str) -> bool:
-    before = tokens[index - 1].upper if index else ""
+    before = upper_at(tokens, index - 1)
     if before in (".", "AS") or (index and tokens[index].text.startswith("`")):
         return False
     if word == "FROM" and before == "DISTINCT" and tokens[index - 2].upper in ("IS", "NOT"):
         return False
     if word == "WINDOW":
-        return words_are(tokens, index + 2, ("AS", "("))
+        return words_are(tokens, index + 2, "AS", "(")
     return True
 
 
 def _windows(tokens: Tokens, clauses: list[tuple[str, int, int]]) -> dict[str, Tokens]:
     found: dict[str, Tokens] = {}
     for name, lo, hi in clauses:
-        for group in groups(tokens[lo + 1 : hi], ",") if name == "WINDOW" else ():
-            found[group[0].text.lower()] = tuple(group[3:-1])
+        for group in cut_at_commas(tokens[lo + 1 : hi]) if name == "WINDOW" else ():
+            found[group[0].text.lower()] = group[3:-1]
     return found
 
 
@@ -248,8 +241,9 @@ def _body(tokens: Tokens, windows: dict[str, Tokens]) -> BodyText:
     if not tokens:
         raise Refused("TEXT_NOT_READ")
     first = tokens[0].upper
-    if first == "(" and closing(tokens, 0) == len(tokens) - 1:
-        return read_query(tokens[1:-1])
+    inside = in_parentheses(tokens)
+    if inside is not None:
+        return read_query(inside)
     if first == "VALUES":
         return ValuesText(tokens=tokens)
     if first == "TABLE":
@@ -265,15 +259,15 @@ def _body(tokens: Tokens, windows: dict[str, Tokens]) -> BodyText:
         raise Refused("TEXT_NOT_READ", span_of(tokens))
     listed = tokens[1 : clauses[0][1] if clauses else len(tokens)]
     listed = _without_hint(listed)
-    is_distinct = words_are(listed, 0, ("DISTINCT",))
-    if is_distinct or words_are(listed, 0, ("ALL",)):
+    is_distinct = words_are(listed, 0, "DISTINCT")
+    if is_distinct or words_are(listed, 0, "ALL"):
         listed = listed[1:]
-    if words_are(listed, 0, ("ON", "(")) and is_distinct:
+    if words_are(listed, 0, "ON", "(") and is_distinct:
         raise Refused("CLAUSE_UNSUPPORTED", listed[0].span)
     return SelectText(
         tokens=tokens,
         is_distinct=is_distinct,
-        items=tuple(tuple(g) for g in groups(listed, ",")),
+        items=tuple(cut_at_commas(listed)),
         source=parts.get("FROM", ()),
         where=parts.get("WHERE", ()),
         group=parts.get("GROUP BY", ()),

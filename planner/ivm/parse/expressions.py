@@ -7,6 +7,7 @@ tree says where they stand), calls of aggregate and window functions, and subque
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import sqlglot
 from sqlglot import exp
@@ -27,11 +28,12 @@ from ctsql.planner.syntax.tokens.tokenizer import (
     plain_comments,
     span_of,
     tokenise,
+    upper_at,
     word_set,
     words_are,
 )
 
-# Words that stand in front of a parenthesis and are no function.
+# Words that a parenthesis may follow, and that are no functions.
 _NO_FUNCTION = word_set("""
     ALL AND ANY AS BETWEEN BY CASE CUBE DISTINCT ELSE ESCAPE EXISTS FILTER FROM GROUP GROUPING
     ILIKE IN INTERVAL IS LIKE NOT ON OR ORDER OVER PARTITION REGEXP RLIKE ROLLUP SELECT SETS
@@ -138,7 +140,7 @@ class Expressions:
         return self.build_piece(tokens, scope, calls)
 
     def build_piece(self, tokens: Tokens, scope: Scope, calls: Calls | None = None) -> Expr:
-        """A piece of an expression: what stands behind a function's name, say."""
+        """Build a part of an expression, for example the tokens behind a function's name."""
         calls = calls or Calls()
         parts: list[Part] = []
         index = 0
@@ -150,13 +152,13 @@ class Expressions:
         """The call of a generator, its arguments as expressions."""
         inside = tokens[2:-1]
         made = self.build_piece(inside, scope) if inside else Expr(())
-        return Expr((typed(tokens[0]), "(", *made.parts, ")"), span_of(tokens))
+        return Expr((tokens[0].span.text, "(", *made.parts, ")"), span_of(tokens))
 
     def _next(
         self, tokens: Tokens, index: int, scope: Scope, calls: Calls, parts: list[Part]
     ) -> int:
         token = tokens[index]
-        behind = tokens[index + 1].upper if index + 1 < len(tokens) else ""
+        behind = upper_at(tokens, index + 1)
         if token.upper == "(" and behind in _QUERY_WORDS:
             return self._subquery(tokens, index, scope, calls, parts)
         if token.kind in (Kind.WORD, Kind.QUOTED) and token.start in self.reading.columns:
@@ -164,12 +166,10 @@ class Expressions:
         if token.kind is Kind.WORD and behind == "(" and _is_call(tokens, index):
             return self._call(tokens, index, scope, calls, parts)
         if token.kind is Kind.WORD:
-            _check_word(token, tokens[index - 1].upper if index else "")
-        if token.is_name and self._hides_column(tokens, index, scope):
+            _check_word(token, upper_at(tokens, index - 1))
+        if token.upper == "?" or (token.is_name and self._hides_column(tokens, index, scope)):
             raise Refused("TEXT_NOT_READ", token.span)
-        if token.upper == "?":
-            raise Refused("TEXT_NOT_READ", token.span)
-        parts.append(typed(token))
+        parts.append(token.span.text)
         return index + 1
 
     def _subquery(
@@ -177,12 +177,10 @@ class Expressions:
     ) -> int:
         stop = closing(tokens, index)
         node = self.subquery(tokens[index + 1 : stop], scope)
-        before = tokens[index - 1].upper if index else ""
-        if before == "EXISTS":
-            parts.append(Subquery(node, SubqueryKind.EXISTS))
-            return stop + 1
+        before = upper_at(tokens, index - 1)
         if before != "IN":
-            parts.append(Subquery(node, SubqueryKind.SCALAR))
+            is_test = before == "EXISTS"
+            parts.append(Subquery(node, SubqueryKind.EXISTS if is_test else SubqueryKind.SCALAR))
             return stop + 1
         negated = index > 1 and tokens[index - 2].upper == "NOT"
         left = parts[: -2 if negated else -1]
@@ -199,7 +197,7 @@ class Expressions:
     def _column(self, tokens: Tokens, index: int, scope: Scope, parts: list[Part]) -> int:
         chain = [tokens[index]]
         stop = index + 1
-        while words_are(tokens, stop, (".",)) and stop + 1 < len(tokens):
+        while words_are(tokens, stop, ".") and stop + 1 < len(tokens):
             if not tokens[stop + 1].is_name:
                 break
             chain.append(tokens[stop + 1])
@@ -214,7 +212,7 @@ class Expressions:
         else:
             parts += ["(", *expr.parts, ")"]
         for name in chain[taken:]:
-            parts += [".", typed(name)]
+            parts += [".", name.span.text]
         return stop
 
     def _call(
@@ -228,56 +226,46 @@ class Expressions:
                 raise Refused("CLAUSE_UNSUPPORTED", span_of(call))
             parts.append(calls.window(call, over[0]))
             return over[1]
-        if name in spark_functions.AGGREGATES and not _is_quantifier(tokens, index):
+        is_quantifier = upper_at(tokens, index - 1) in ("LIKE", "ILIKE")
+        if name in spark_functions.AGGREGATES and not is_quantifier:
             if calls.aggregate is None:
                 raise Refused("KEY_NOT_MATCHED", span_of(call))
             parts.append(calls.aggregate(call))
             return stop
         check_function(tokens[index])
-        parts.append(typed(tokens[index]))
+        parts.append(tokens[index].span.text)
         return index + 1
 
     def _hides_column(self, tokens: Tokens, index: int, scope: Scope) -> bool:
         """A name that the tree has no column for, but that a relation here has.
 
-        It may be a unit, a type or the parameter of a lambda. That cannot be told for certain.
+        It may be a unit, a type or the parameter of a lambda: which one is not certain.
         """
         token = tokens[index]
-        before = tokens[index - 1].upper if index else ""
+        before = upper_at(tokens, index - 1)
         behind = tokens[index + 1] if index + 1 < len(tokens) else None
         if before in (".", "AS") or (behind is not None and behind.kind is Kind.STRING):
             return False
         return scope.own_column([token.text], token.span) is not None
 
 
-def typed(token: Token) -> str:
-    """A token as it stands in the text."""
-    return token.source.text[token.start : token.stop]
-
-
 def texts(tokens: Tokens) -> list[str]:
     """Tokens as :mod:`ctsql.planner.syntax.tokens.operators` reads them."""
-    return [typed(token) for token in tokens]
+    return [token.span.text for token in tokens]
 
 
 def _is_call(tokens: Tokens, index: int) -> bool:
     word = tokens[index].upper
-    before = tokens[index - 1].upper if index else ""
+    before = upper_at(tokens, index - 1)
     if before == ".":  # a method of nothing: Spark has none
         return False
     if word in ("GROUPING", "ANY", "SOME"):
         return word == "GROUPING" or before not in ("LIKE", "ILIKE")
-    if word in _NO_FUNCTION and not (word in ("EXISTS",) and not _query_follows(tokens, index + 1)):
+    if word == "EXISTS":
+        return upper_at(tokens, index + 2) not in _QUERY_WORDS
+    if word in _NO_FUNCTION:
         return False
     return not (word in _TYPES and before in ("AS", "<", ":", ","))
-
-
-def _query_follows(tokens: Tokens, index: int) -> bool:
-    return index + 1 < len(tokens) and tokens[index + 1].upper in _QUERY_WORDS
-
-
-def _is_quantifier(tokens: Tokens, index: int) -> bool:
-    return bool(index) and tokens[index - 1].upper in ("LIKE", "ILIKE")
 
 
 def call_end(
@@ -286,17 +274,15 @@ def call_end(
     """Find the end of the call at ``index``, and the tokens in its OVER with their end."""
     stop = closing(tokens, index + 1) + 1
     while stop < len(tokens):
-        if words_are(tokens, stop, ("FILTER", "(")):
+        if words_are(tokens, stop, "FILTER", "("):
             stop = closing(tokens, stop + 1) + 1
-        elif words_are(tokens, stop, ("WITHIN", "GROUP", "(")):
+        elif words_are(tokens, stop, "WITHIN", "GROUP", "("):
             stop = closing(tokens, stop + 2) + 1
-        elif tokens[stop].upper in ("IGNORE", "RESPECT") and words_are(
-            tokens, stop + 1, ("NULLS",)
-        ):
+        elif tokens[stop].upper in ("IGNORE", "RESPECT") and words_are(tokens, stop + 1, "NULLS"):
             stop += 2
         else:
             break
-    if not words_are(tokens, stop, ("OVER",)) or stop + 1 >= len(tokens):
+    if not words_are(tokens, stop, "OVER") or stop + 1 >= len(tokens):
         return stop, None
     if tokens[stop + 1].upper == "(":
         end = closing(tokens, stop + 1)
@@ -389,11 +375,8 @@ def type_of(expr: Expr) -> str:
     if is_floating(expr):
         return "double"
     columns = [part for part in expr.parts if isinstance(part, Col)]
-    calls = any(p == "(" and isinstance(q, str) and q.isidentifier() for q, p in _pairs(expr))
+    pairs = pairwise(expr.parts)
+    calls = any(p == "(" and isinstance(q, str) and q.isidentifier() for q, p in pairs)
     if columns and not calls and all(c.type.lower().startswith("decimal") for c in columns):
         return "decimal"
     return ""
-
-
-def _pairs(expr: Expr) -> Iterable[tuple[Part, Part]]:
-    return zip(expr.parts, expr.parts[1:], strict=False)

@@ -7,8 +7,16 @@ SqlBaseParser.g4.
 from dataclasses import dataclass
 
 from ctsql.planner.ivm.algebra.reasons import Refused
-from ctsql.planner.ivm.parse.clauses import QueryText, at_top, read_query, starts_query
-from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, span_of, words_are
+from ctsql.planner.ivm.parse.clauses import QueryText, read_query, starts_query
+from ctsql.planner.syntax.tokens.token_reader import Cursor
+from ctsql.planner.syntax.tokens.tokenizer import (
+    Token,
+    Tokens,
+    at_depth_0,
+    closing,
+    span_of,
+    upper_at,
+)
 
 _JOIN_WORDS = ("NATURAL", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "OUTER")
 _UNSUPPORTED = ("PIVOT", "UNPIVOT", "TABLESAMPLE", "MATCH_RECOGNIZE")
@@ -52,10 +60,10 @@ class JoinSource:
     kind: str
     left: "Source"
     right: "Source"
-    on: Tokens
-    using: tuple[Token, ...]
-    is_natural: bool
     span_tokens: Tokens
+    on: Tokens = ()
+    using: tuple[Token, ...] = ()
+    is_natural: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,115 +80,82 @@ class ViewSource:
 Source = TableSource | QuerySource | TextSource | JoinSource | ViewSource
 
 
-class _Reader:
-    def __init__(self, tokens: Tokens) -> None:
-        self.tokens = tokens
-        self.at = 0
-
-    def word(self, ahead: int = 0) -> str:
-        place = self.at + ahead
-        return self.tokens[place].upper if place < len(self.tokens) else ""
-
-    def accept(self, *words: str) -> bool:
-        if words_are(self.tokens, self.at, words):
-            self.at += len(words)
-            return True
-        return False
-
+class _Reader(Cursor):
     def refuse(self, code: str = "TEXT_NOT_READ") -> Refused:
-        rest = self.tokens[self.at : self.at + 1] or self.tokens[-1:]
+        rest = self.rest[:1] or self.tokens[-1:]
         return Refused(code, span_of(rest))
 
     def inside(self) -> Tokens:
         """The tokens in the parentheses that open here."""
-        stop = closing(self.tokens, self.at)
-        if self.word() != "(" or stop >= len(self.tokens):
+        stop = closing(self.tokens, self.position)
+        if self.upper() != "(" or stop >= len(self.tokens):
             raise self.refuse()
-        found = self.tokens[self.at + 1 : stop]
-        self.at = stop + 1
+        found = self.tokens[self.position + 1 : stop]
+        self.position = stop + 1
         return found
 
     def whole(self) -> Source:
-        source = self.relation()
-        while self.at < len(self.tokens):
+        source = self.joins()
+        while self.current is not None:
             if self.accept(","):
-                right = self.relation()
-                source = self._join("inner", source, right)
-            elif self.word() == "LATERAL" and self.word(1) == "VIEW":
+                right = self.joins()
+                source = JoinSource(kind="inner", left=source, right=right, span_tokens=self.tokens)
+            elif self.upper() == "LATERAL" and self.upper(1) == "VIEW":
                 source = self.view(source)
             else:
                 raise self.refuse("CLAUSE_UNSUPPORTED")
         return source
 
-    def _join(self, kind: str, left: Source, right: Source) -> JoinSource:
-        return JoinSource(
-            kind=kind,
-            left=left,
-            right=right,
-            on=(),
-            using=(),
-            is_natural=False,
-            span_tokens=self.tokens,
-        )
-
-    def relation(self) -> Source:
+    def joins(self) -> Source:
         source = self.primary()
-        while True:
-            kind = self.join_words()
-            if kind is None:
-                return source
-            is_natural, name = kind
+        while (found := self.join_words()) is not None:
+            is_natural, kind = found
             right = self.primary()
-            on: Tokens = ()
-            using: tuple[Token, ...] = ()
-            if self.accept("ON"):
-                on = self.condition()
-            elif self.accept("USING"):
-                using = tuple(t for t in self.inside() if t.is_name)
+            on = self.condition() if self.accept("ON") else ()
+            using = self.inside() if not on and self.accept("USING") else ()
             source = JoinSource(
-                kind=name,
+                kind=kind,
                 left=source,
                 right=right,
                 on=on,
-                using=using,
+                using=tuple(t for t in using if t.is_name),
                 is_natural=is_natural,
                 span_tokens=self.tokens,
             )
+        return source
 
     def join_words(self) -> tuple[bool, str] | None:
-        words = []
-        place = self.at
-        while place < len(self.tokens) and self.tokens[place].upper in _JOIN_WORDS:
-            words.append(self.tokens[place].upper)
-            place += 1
-        if place >= len(self.tokens) or self.tokens[place].upper != "JOIN":
+        count = 0
+        while self.upper(count) in _JOIN_WORDS:
+            count += 1
+        if self.upper(count) != "JOIN":
             return None
-        self.at = place + 1
+        words = [token.upper for token in self.rest[:count]]
+        self.position += count + 1
         kinds = [w.lower() for w in words if w in ("LEFT", "RIGHT", "FULL", "SEMI", "ANTI")]
         kind = kinds[-1] if kinds else "inner"
         return "NATURAL" in words, kind
 
     def condition(self) -> Tokens:
-        begin = self.at
-        for index in at_top(self.tokens, begin):
-            token, behind = self.tokens[index], self.tokens[index + 1 : index + 2]
-            is_call = bool(behind) and behind[0].upper == "("
+        begin = self.position
+        for index, token in at_depth_0(self.tokens, begin, brackets=True):
+            is_call = upper_at(self.tokens, index + 1) == "("
             ends = token.upper in (",", "JOIN", "LATERAL", *_UNSUPPORTED) or (
                 token.upper in _JOIN_WORDS and not is_call
             )
             if ends and index > begin and self.tokens[index - 1].upper != ".":
-                self.at = index
+                self.position = index
                 break
         else:
-            self.at = len(self.tokens)
-        if self.at == begin:
+            self.position = len(self.tokens)
+        if self.position == begin:
             raise self.refuse()
-        return self.tokens[begin : self.at]
+        return self.tokens[begin : self.position]
 
     def primary(self) -> Source:
         is_lateral = self.accept("LATERAL")
-        if self.word() == "(":
-            if starts_query(self.tokens, self.at) and self._is_query():
+        if self.upper() == "(":
+            if starts_query(self.tokens, self.position) and self._is_query():
                 query = read_query(self.inside())
                 alias, columns = self.alias()
                 return QuerySource(query=query, alias=alias, columns=columns, is_lateral=is_lateral)
@@ -189,85 +164,73 @@ class _Reader:
             if alias is not None or is_lateral:
                 raise self.refuse("CLAUSE_UNSUPPORTED")
             return inner
-        begin = self.at
-        if self.word() == "VALUES":
+        begin = self.position
+        if self.upper() == "VALUES":
             self._skip_values()
-            text = self.tokens[begin : self.at]
+            text = self.tokens[begin : self.position]
             alias, columns = self.alias()
             return TextSource(tokens=text, alias=alias, columns=columns)
-        if self.at >= len(self.tokens) or not self.tokens[self.at].is_name:
+        if not self.is_at_name:
             raise self.refuse()
-        self.at += 1
-        while self.word() == "." and self.at + 1 < len(self.tokens):
-            self.at += 2
-        if self.word() == "(":
+        self.position += 1
+        while self.upper() == "." and self.position + 1 < len(self.tokens):
+            self.position += 2
+        if self.upper() == "(":
             self.inside()
-            text = self.tokens[begin : self.at]
+            text = self.tokens[begin : self.position]
             alias, columns = self.alias()
             return TextSource(tokens=text, alias=alias, columns=columns, is_lateral=is_lateral)
-        if self.word() == "TABLESAMPLE":
+        if self.upper() == "TABLESAMPLE":
             raise self.refuse("SAMPLE")
-        name = self.tokens[begin : self.at]
+        name = self.tokens[begin : self.position]
         alias, columns = self.alias()
-        if self.word() == "TABLESAMPLE":
+        if self.upper() == "TABLESAMPLE":
             raise self.refuse("SAMPLE")
         return TableSource(name=name, alias=alias, columns=columns)
 
     def _is_query(self) -> bool:
         """``((SELECT 1) UNION (SELECT 2))`` is one; ``((SELECT 1) a JOIN b)`` is not."""
-        stop = closing(self.tokens, self.at)
-        inside = self.tokens[self.at + 1 : stop]
+        stop = closing(self.tokens, self.position)
+        inside = self.tokens[self.position + 1 : stop]
         if inside[0].upper != "(":
             return True
         first = closing(inside, 0)
-        behind = inside[first + 1].upper if first + 1 < len(inside) else ""
+        behind = upper_at(inside, first + 1)
         return behind in ("", "UNION", "INTERSECT", "EXCEPT", "MINUS", "ORDER", "LIMIT", "OFFSET")
 
     def _skip_values(self) -> None:
-        self.at += 1
-        depth = 0
-        while self.at < len(self.tokens):
-            symbol = self.word()
-            if depth == 0 and (symbol == "AS" or symbol in _NO_ALIAS):
+        for index, token in at_depth_0(self.tokens, self.position + 1):
+            is_alias = token.is_name and self.tokens[index - 1].upper in (")", "")
+            if is_alias or token.upper in ("AS", *_NO_ALIAS):
+                self.position = index
                 return
-            before = self.tokens[self.at - 1]
-            is_alias = self.tokens[self.at].is_name and (before.upper == ")" or not before.upper)
-            if depth == 0 and is_alias and before.upper != "VALUES":
-                return
-            depth += {"(": 1, ")": -1}.get(symbol, 0)
-            self.at += 1
+        self.position = len(self.tokens)
 
     def alias(self) -> tuple[str | None, tuple[str, ...]]:
         has_as = self.accept("AS")
-        if self.at >= len(self.tokens) or not self.tokens[self.at].is_name:
+        if not self.is_at_name or (not has_as and self.upper() in _NO_ALIAS):
             return None, ()
-        if not has_as and self.word() in _NO_ALIAS:
-            return None, ()
-        name = self.tokens[self.at].text
-        self.at += 1
+        name = self.take().text
         columns: tuple[str, ...] = ()
-        if self.word() == "(":
+        if self.upper() == "(":
             columns = tuple(t.text for t in self.inside() if t.is_name)
         return name, columns
 
     def view(self, child: Source) -> ViewSource:
         self.accept("LATERAL", "VIEW")
         is_outer = self.accept("OUTER")
-        begin = self.at
-        self.at += 1
+        begin = self.position
+        self.position += 1
         self.inside()
-        generator = self.tokens[begin : self.at]
+        generator = self.tokens[begin : self.position]
         alias: str | None = None
-        if self.at < len(self.tokens) and self.tokens[self.at].is_name and self.word() != "AS":
-            alias = self.tokens[self.at].text
-            self.at += 1
+        if self.is_at_name and self.upper() != "AS":
+            alias = self.take().text
         columns: list[str] = []
-        if self.accept("AS") or (self.at < len(self.tokens) and self.tokens[self.at].is_name):
-            columns.append(self.tokens[self.at].text)
-            self.at += 1
+        if self.accept("AS") or self.is_at_name:
+            columns.append(self.take().text)
             while self.accept(","):
-                columns.append(self.tokens[self.at].text)
-                self.at += 1
+                columns.append(self.take().text)
         return ViewSource(
             child=child,
             generator=generator,

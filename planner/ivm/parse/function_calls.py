@@ -1,6 +1,6 @@
 """Calls of aggregate and window functions: what of them a change rule must know."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ctsql.catalog.names import fold
@@ -8,17 +8,25 @@ from ctsql.planner.ivm.algebra import spark_functions
 from ctsql.planner.ivm.algebra.nodes import AggregateCall, Col, Expr, Order, Part
 from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.algebra.traversal import subqueries
-from ctsql.planner.ivm.parse.clauses import at_top
 from ctsql.planner.ivm.parse.expressions import (
     Calls,
     Expressions,
     call_end,
     is_floating,
+    texts,
     type_of,
-    typed,
 )
 from ctsql.planner.ivm.parse.scopes import Scope
-from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, groups, span_of, words_are
+from ctsql.planner.syntax.tokens.tokenizer import (
+    Token,
+    Tokens,
+    at_depth_0,
+    closing,
+    cut_at_commas,
+    span_of,
+    upper_at,
+    words_are,
+)
 
 _SAME_TYPE = ("min", "max", "first", "last", "any_value", "sum", "lag", "lead", "mode")
 
@@ -35,22 +43,22 @@ class WindowDraft:
 
 
 def aggregate_call(
-    tokens: Tokens, expressions: Expressions, scope: Scope, fresh: Sequence[Col]
+    tokens: Tokens, expressions: Expressions, scope: Scope, fresh: Col
 ) -> AggregateCall:
-    """The call of an aggregate function; ``fresh`` holds the column it becomes.
+    """The call of an aggregate function; ``fresh`` is the column it becomes.
 
     Raises:
         Refused: SUBQUERY_PLACE, or what is in an argument.
     """
     name = fold(tokens[0].text)
     inside = expressions.build_piece(tokens[1:], scope)
-    if any(True for _ in subqueries(inside)):
+    if any(subqueries(inside)):
         raise Refused("SUBQUERY_PLACE", span_of(tokens))
-    expr = Expr((typed(tokens[0]), *inside.parts), span_of(tokens))
+    expr = Expr((tokens[0].span.text, *inside.parts), span_of(tokens))
     argument = _argument(tokens, expressions, scope)
     return AggregateCall(
         expr=expr,
-        col=_typed_column(fresh[0], name, argument, expr),
+        col=_add_type(fresh, name, argument, expr),
         function=name,
         exact=is_exact(name, argument, expr),
         argument=argument,
@@ -60,7 +68,7 @@ def aggregate_call(
 def _argument(tokens: Tokens, expressions: Expressions, scope: Scope) -> Expr | None:
     inside = tokens[2:-1]
     alone = closing(tokens, 1) == len(tokens) - 1
-    if not alone or not inside or len(groups(inside, ",")) != 1:
+    if not alone or not inside or len(cut_at_commas(inside)) != 1:
         return None
     if inside[0].upper in ("*", "DISTINCT", "ALL"):
         return None
@@ -74,7 +82,7 @@ def is_exact(name: str, argument: Expr | None, whole: Expr) -> bool:
     return name not in spark_functions.SUMS or not is_floating(argument or whole)
 
 
-def _typed_column(col: Col, name: str, argument: Expr | None, whole: Expr) -> Col:
+def _add_type(col: Col, name: str, argument: Expr | None, whole: Expr) -> Col:
     if name in spark_functions.FLOATING:
         kind = "double"
     elif name in spark_functions.AVERAGES or name == "try_avg":
@@ -95,20 +103,21 @@ def window_draft(
     Raises:
         Refused: the window has a form that is not known here, or an argument's reason.
     """
-    inside = expressions.build_piece(tokens[1:], scope, Calls(aggregate=calls.aggregate))
-    call = Expr((typed(tokens[0]), *inside.parts), span_of(tokens))
+    calls = Calls(aggregate=calls.aggregate)
+    inside = expressions.build_piece(tokens[1:], scope, calls)
+    call = Expr((tokens[0].span.text, *inside.parts), span_of(tokens))
     sections = _sections(over)
     partition = tuple(
-        expressions.build(tuple(g), scope, Calls(aggregate=calls.aggregate))
-        for g in (groups(sections["PARTITION"], ",") if sections["PARTITION"] else ())
+        expressions.build(g, scope, calls)
+        for g in (cut_at_commas(sections["PARTITION"]) if sections["PARTITION"] else ())
     )
     order = tuple(
-        order_item(tuple(g), expressions, scope, Calls(aggregate=calls.aggregate))
-        for g in (groups(sections["ORDER"], ",") if sections["ORDER"] else ())
+        order_item(g, expressions, scope, calls)
+        for g in (cut_at_commas(sections["ORDER"]) if sections["ORDER"] else ())
     )
-    frame = tuple(typed(t) for t in sections["FRAME"])
+    frame = tuple(texts(sections["FRAME"]))
     everything = (call, *partition, *(o.expr for o in order))
-    if any(True for e in everything for _ in subqueries(e)):
+    if any(any(subqueries(e)) for e in everything):
         raise Refused("SUBQUERY_PLACE", span_of(tokens))
     return WindowDraft(fold(tokens[0].text), call, partition, order, frame)
 
@@ -116,9 +125,9 @@ def window_draft(
 def _sections(over: Tokens) -> dict[str, Tokens]:
     """Read OVER (...): the lists of PARTITION BY and ORDER BY, and the frame."""
     marks: list[tuple[str, int, int]] = []
-    for index in at_top(over):
-        word = over[index].upper
-        if word in ("PARTITION", "ORDER") and words_are(over, index + 1, ("BY",)):
+    for index, token in at_depth_0(over, brackets=True):
+        word = token.upper
+        if word in ("PARTITION", "ORDER") and words_are(over, index + 1, "BY"):
             marks.append((word, index, index + 2))
         elif word in ("ROWS", "RANGE"):
             marks.append(("FRAME", index, index))
@@ -140,7 +149,7 @@ def order_item(
         stop -= 2
     if stop > 1 and tokens[stop - 1].upper in ("ASC", "DESC"):
         stop -= 1
-    direction = " ".join(typed(t) for t in tokens[stop:])
+    direction = " ".join(texts(tokens[stop:]))
     return Order(expr=expressions.build(tokens[:stop], scope, calls), direction=direction)
 
 
@@ -149,15 +158,11 @@ def window_call(
 ) -> AggregateCall:
     """The window function, its partition given as columns."""
     parts: list[Part] = [*draft.call.parts, "OVER", "("]
-    if over:
-        parts += ["PARTITION", "BY"]
-        for index, col in enumerate(over):
-            parts += [",", col] if index else [col]
-    if order:
-        parts += ["ORDER", "BY"]
-        for index, item in enumerate(order):
-            parts += [",", *item.expr.parts] if index else [*item.expr.parts]
-            parts += item.direction.split()
+    for index, col in enumerate(over):
+        parts += [",", col] if index else ["PARTITION", "BY", col]
+    for index, item in enumerate(order):
+        parts += [","] if index else ["ORDER", "BY"]
+        parts += [*item.expr.parts, *item.direction.split()]
     parts += [*draft.frame, ")"]
     columns = [item.expr.column for item in order]
     has_rows = bool(draft.frame) and draft.frame[0].upper() == "ROWS"
@@ -167,7 +172,7 @@ def window_call(
     known = tuple(col for col in columns if col is not None)
     return AggregateCall(
         expr=Expr(tuple(parts), draft.call.span),
-        col=_typed_column(fresh, name, None, draft.call),
+        col=_add_type(fresh, name, None, draft.call),
         function=name,
         exact=exact,
         over=over,
@@ -178,21 +183,22 @@ def window_call(
 
 def has_calls(tokens: Tokens) -> bool:
     """Whether an aggregate is called outside subqueries, and not as a window function."""
-    for index in range(len(tokens) - 1):
-        token = tokens[index]
-        if tokens[index + 1].upper != "(" or fold(token.text) not in spark_functions.AGGREGATES:
-            continue
-        if call_end(tokens, index, {})[1] is None:
-            return True
-    return False
+    return any(
+        _is_aggregate(tokens, index) and call_end(tokens, index, {})[1] is None
+        for index in range(len(tokens))
+    )
+
+
+def _is_aggregate(tokens: Tokens, index: int) -> bool:
+    is_known = fold(tokens[index].text) in spark_functions.AGGREGATES
+    return is_known and upper_at(tokens, index + 1) == "("
 
 
 def outside_calls(tokens: Tokens) -> Iterator[Token]:
     """The tokens that are in no call of an aggregate."""
     index = 0
     while index < len(tokens):
-        behind = tokens[index + 1].upper if index + 1 < len(tokens) else ""
-        if behind == "(" and fold(tokens[index].text) in spark_functions.AGGREGATES:
+        if _is_aggregate(tokens, index):
             index = call_end(tokens, index, {})[0]
             continue
         yield tokens[index]

@@ -6,10 +6,19 @@ from dataclasses import dataclass, replace
 
 from ctsql.planner.ivm.algebra.nodes import Col, Expr, Part
 from ctsql.planner.ivm.algebra.reasons import Refused
-from ctsql.planner.ivm.algebra.traversal import substitute, used
-from ctsql.planner.ivm.parse.clauses import at_top
+from ctsql.planner.ivm.algebra.traversal import columns_in, substitute
 from ctsql.planner.syntax.tokens import operators
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, closing, groups, span_of, words_are
+from ctsql.planner.syntax.tokens.tokenizer import (
+    Kind,
+    Tokens,
+    at_depth_0,
+    closing,
+    cut_at_commas,
+    in_parentheses,
+    span_of,
+    upper_at,
+    words_are,
+)
 
 _SETS_MAX = 4096  # CUBE of 12 columns, which is also Spark's own bound
 
@@ -55,10 +64,12 @@ def read_grouping(
     several = False
     factors: list[list[tuple[int, ...]]] = []
     body, trailing = _trailing(tokens)
-    for group in groups(body, ","):
-        made = _sets(tuple(group), number)
+    for group in cut_at_commas(body):
+        made = _sets(group, number)
         if made is None:
-            factors.append([(number(_unwrapped(tuple(group))),)])
+            while (inside := in_parentheses(group)) is not None:
+                group = inside
+            factors.append([(number(group),)])
         else:
             several = True
             factors.append(made)
@@ -74,14 +85,8 @@ def read_grouping(
     return Grouping(tuple(keys), tuple(sets) if several else None)
 
 
-def _unwrapped(tokens: Tokens) -> Tokens:
-    while tokens and tokens[0].upper == "(" and closing(tokens, 0) == len(tokens) - 1:
-        tokens = tokens[1:-1]
-    return tokens
-
-
 def _bare(expr: Expr) -> Expr:
-    """Without the parentheses that an alias's expression comes in."""
+    """Remove the parentheses that were put around an alias's expression."""
     try:
         shape = operators.read(expr.parts)
     except operators.Unreadable:
@@ -93,12 +98,10 @@ def _bare(expr: Expr) -> Expr:
 
 def _trailing(tokens: Tokens) -> tuple[Tokens, Tokens]:
     """``a, b WITH ROLLUP`` and ``a, b GROUPING SETS (...)`` cut into the list and the rest."""
-    for index in at_top(tokens):
+    for index, _ in at_depth_0(tokens, brackets=True):
         behind_list = index > 0 and tokens[index - 1].upper != ","
-        with_word = words_are(tokens, index, ("WITH", "ROLLUP")) or words_are(
-            tokens, index, ("WITH", "CUBE")
-        )
-        if with_word or (behind_list and words_are(tokens, index, ("GROUPING", "SETS", "("))):
+        with_word = any(words_are(tokens, index, "WITH", word) for word in ("ROLLUP", "CUBE"))
+        if with_word or (behind_list and words_are(tokens, index, "GROUPING", "SETS", "(")):
             return tokens[:index], tokens[index:]
     return tokens, ()
 
@@ -117,13 +120,13 @@ def _trailing_sets(
 
 def _sets(tokens: Tokens, number: Callable[[Tokens], int]) -> list[tuple[int, ...]] | None:
     """The sets of ROLLUP(...), CUBE(...), GROUPING SETS (...); None for a plain expression."""
-    word = tokens[0].upper if tokens else ""
-    opening = 2 if words_are(tokens, 0, ("GROUPING", "SETS")) else 1
-    if word not in ("ROLLUP", "CUBE", "GROUPING") or not words_are(tokens, opening, ("(",)):
+    word = upper_at(tokens, 0)
+    opening = 2 if words_are(tokens, 0, "GROUPING", "SETS") else 1
+    if word not in ("ROLLUP", "CUBE", "GROUPING") or not words_are(tokens, opening, "("):
         return None
     if closing(tokens, opening) != len(tokens) - 1:
         return None
-    pieces = [tuple(g) for g in groups(tokens[opening + 1 : -1], ",")]
+    pieces = cut_at_commas(tokens[opening + 1 : -1])
     if word == "GROUPING":
         return [s for piece in pieces for s in _sets(piece, number) or [_member(piece, number)]]
     members = [_member(piece, number) for piece in pieces]
@@ -132,10 +135,10 @@ def _sets(tokens: Tokens, number: Callable[[Tokens], int]) -> list[tuple[int, ..
 
 def _member(tokens: Tokens, number: Callable[[Tokens], int]) -> tuple[int, ...]:
     """``a``, ``(a, b)`` or ``()``."""
-    if tokens and tokens[0].upper == "(" and closing(tokens, 0) == len(tokens) - 1:
-        inside = tokens[1:-1]
-        return tuple(number(tuple(g)) for g in groups(inside, ",")) if inside else ()
-    return (number(tokens),)
+    inside = in_parentheses(tokens)
+    if inside is None:
+        return (number(tokens),)
+    return tuple(number(g) for g in cut_at_commas(inside)) if inside else ()
 
 
 def _rollup(members: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
@@ -165,7 +168,7 @@ class Grouped:
         )
         self.rows = frozenset(rows)
 
-    def over(self, expr: Expr) -> Expr:
+    def rewrite(self, expr: Expr) -> Expr:
         """The expression over the groups.
 
         Raises:
@@ -173,14 +176,14 @@ class Grouped:
         """
         parts = expr.parts
         for key, col in self.longer:
-            parts = _replaced(parts, key.parts, col)
+            parts = _replace_key(parts, key.parts, col)
         made: Expr = substitute(replace(expr, parts=parts), self.columns)
-        if used(made) & self.rows:
+        if columns_in(made) & self.rows:
             raise Refused("KEY_NOT_MATCHED", expr.span)
         return made
 
 
-def _replaced(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tuple[Part, ...]:
+def _replace_key(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tuple[Part, ...]:
     """The parts with a column for every operand that is the key.
 
     Raises:

@@ -7,23 +7,9 @@ from dataclasses import dataclass
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
-from ctsql.planner.ivm.algebra.nodes import (
-    Col,
-    Distinct,
-    Expr,
-    Limit,
-    Node,
-    Order,
-    Project,
-    Projection,
-    Scan,
-    SetOperation,
-    UnionAll,
-    UnionInput,
-    Values,
-)
+from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Refused
-from ctsql.planner.ivm.algebra.traversal import pass_through
+from ctsql.planner.ivm.algebra.traversal import pass_through, union_all
 from ctsql.planner.ivm.parse.clauses import (
     BodyText,
     CteText,
@@ -34,7 +20,7 @@ from ctsql.planner.ivm.parse.clauses import (
     ValuesText,
     read_query,
 )
-from ctsql.planner.ivm.parse.expressions import Expressions, Reading, type_of, typed
+from ctsql.planner.ivm.parse.expressions import Expressions, Reading, texts, type_of
 from ctsql.planner.ivm.parse.from_clause import TableSource, TextSource
 from ctsql.planner.ivm.parse.from_relations import Relations
 from ctsql.planner.ivm.parse.function_calls import order_item
@@ -62,7 +48,7 @@ class Cte:
 
     text: CteText
     ctes: "Ctes"
-    compiled: tuple[Node, list[str]] | None = None
+    compiled: tuple[alg.Node, list[str]] | None = None
 
 
 Ctes = Mapping[str, Cte]
@@ -73,7 +59,7 @@ class Compiler:
 
     Args:
         reading: the text. relations: by name as typed, ``t`` or ``s.t``, folded.
-        numbers: where the numbers of columns come from; shared with the texts of plain views.
+        numbers: the numbers for new columns; shared with the texts of plain views.
     """
 
     def __init__(
@@ -85,18 +71,18 @@ class Compiler:
 
     # ---- what the parts of a query ask for
 
-    def fresh(self, name: str, kind: str = "") -> Col:
+    def fresh(self, name: str, kind: str = "") -> alg.Col:
         """A new column."""
-        return Col(next(self.numbers), name, kind)
+        return alg.Col(next(self.numbers), name, kind)
 
-    def one_row(self) -> Values:
+    def one_row(self) -> alg.Values:
         """The relation that a SELECT without FROM reads."""
-        return Values(text="VALUES (1)", columns=(self.fresh("one", "int"),))
+        return alg.Values(text="VALUES (1)", columns=(self.fresh("one", "int"),))
 
     def expressions(self, ctes: Ctes) -> Expressions:
         """A builder of expressions whose subqueries see these common table expressions."""
 
-        def subquery(tokens: Tokens, scope: Scope) -> Node:
+        def subquery(tokens: Tokens, scope: Scope) -> alg.Node:
             return self.query(read_query(tokens), scope, ctes)[0]
 
         return Expressions(self.reading, subquery)
@@ -105,7 +91,7 @@ class Compiler:
         """A builder of FROM clauses."""
         return Relations(self, self.expressions(ctes))
 
-    def relation(self, parts: Sequence[str], span: Span) -> tuple[Node, list[str]]:
+    def relation(self, parts: Sequence[str], span: Span) -> tuple[alg.Node, list[str]]:
         """A table or a plain view.
 
         Raises:
@@ -124,20 +110,22 @@ class Compiler:
             return node, list(found.columns)
         columns = tuple(self.fresh(c.name, c.type) for c in found)
         names = [c.name for c in found]
-        return Scan(table=name, names=tuple(names), columns=columns), names
+        return alg.Scan(table=name, names=tuple(names), columns=columns), names
 
-    def cte(self, entry: Cte) -> tuple[Node, list[str]]:
+    def cte(self, entry: Cte) -> tuple[alg.Node, list[str]]:
         """A common table expression under new column numbers."""
         if entry.compiled is None:
             node, names = self.query(entry.text.query, None, entry.ctes)
             entry.compiled = (node, list(entry.text.columns) or names)
         node, names = entry.compiled
-        items = tuple(Projection(Expr.of(c), self.fresh(c.name, c.type)) for c in node.columns)
-        return Project(child=node, items=items), names
+        items = tuple(
+            alg.Projection(alg.Expr.of(c), self.fresh(c.name, c.type)) for c in node.columns
+        )
+        return alg.Project(child=node, items=items), names
 
     # ---- queries
 
-    def query(self, text: QueryText, outer: Scope | None, ctes: Ctes) -> tuple[Node, list[str]]:
+    def query(self, text: QueryText, outer: Scope | None, ctes: Ctes) -> tuple[alg.Node, list[str]]:
         """A query's node and the names of its columns.
 
         Args:
@@ -158,39 +146,39 @@ class Compiler:
             selected = Selected(node, names, items, 0)
         node = selected.node
         if limited:
-            node = self._limited(text, selected)
+            node = self._limit(text, selected)
         if selected.hidden:
             kept = node.columns[: -selected.hidden]
-            node = Project(child=node, items=pass_through(kept))
+            node = alg.Project(child=node, items=pass_through(kept))
         return node, selected.names
 
-    def _limited(self, text: QueryText, selected: Selected) -> Node:
+    def _limit(self, text: QueryText, selected: Selected) -> alg.Node:
         if not text.order:
             raise Refused("LIMIT_WITHOUT_ORDER", span_of(text.limit or text.offset))
         constant = self.expressions({})
         for tokens in (text.limit, text.offset):
             if tokens:
                 constant.build(tokens, Scope())
-        return Limit(
+        return alg.Limit(
             child=selected.node,
             order=selected.order,
-            limit=" ".join(typed(t) for t in text.limit),
-            offset=" ".join(typed(t) for t in text.offset),
+            limit=" ".join(texts(text.limit)),
+            offset=" ".join(texts(text.offset)),
             span=span_of(text.limit or text.offset),
         )
 
-    def _order_of(self, tokens: Tokens, node: Node, names: Sequence[str]) -> Order:
+    def _order_of(self, tokens: Tokens, node: alg.Node, names: Sequence[str]) -> alg.Order:
         """ORDER BY of a set operation: by place, or over the result's columns."""
         if tokens[0].text.isdigit():
             place = int(tokens[0].text)
             if not 1 <= place <= len(names):
                 raise Refused("TEXT_NOT_READ", tokens[0].span)
             direction = " ".join(t.text for t in tokens[1:])
-            return Order(expr=Expr.of(node.columns[place - 1]), direction=direction)
+            return alg.Order(expr=alg.Expr.of(node.columns[place - 1]), direction=direction)
         named = Named(alias=(), columns=tuple(zip(names, node.columns, strict=True)))
         return order_item(tokens, self.expressions({}), Scope(sources=(named,)))
 
-    def body(self, text: BodyText, outer: Scope | None, ctes: Ctes) -> tuple[Node, list[str]]:
+    def body(self, text: BodyText, outer: Scope | None, ctes: Ctes) -> tuple[alg.Node, list[str]]:
         """A query's body: a SELECT, VALUES, a set operation, a query in parentheses."""
         match text:
             case QueryText():
@@ -204,36 +192,37 @@ class Compiler:
                 name = text.tokens[1:]
                 return self._source(TableSource(name=name, alias=None, columns=()), ctes)
             case SetText():
-                return self._set(text, outer, ctes)
+                return self._combine(text, outer, ctes)
 
-    def _source(self, source: TableSource | TextSource, ctes: Ctes) -> tuple[Node, list[str]]:
+    def _source(self, source: TableSource | TextSource, ctes: Ctes) -> tuple[alg.Node, list[str]]:
         found = self.relations(ctes).source(source, Scope(), ctes)
         return found.node, [name for name, _ in found.sources[0].columns]
 
-    def _set(self, text: SetText, outer: Scope | None, ctes: Ctes) -> tuple[Node, list[str]]:
+    def _combine(
+        self, text: SetText, outer: Scope | None, ctes: Ctes
+    ) -> tuple[alg.Node, list[str]]:
         left, names = self.body(text.left, outer, ctes)
         right, _ = self.body(text.right, outer, ctes)
         if len(left.columns) != len(right.columns):
             raise Refused("TEXT_NOT_READ")
         if text.operator != "union":
             operator = text.operator + (" all" if text.is_all else "")
-            return SetOperation(operator=operator, left=left, right=right), names
+            return alg.SetOperation(operator=operator, left=left, right=right), names
         columns = tuple(
             self.fresh(name, _wider(a, b))
             for name, a, b in zip(names, left.columns, right.columns, strict=True)
         )
-        branches = tuple(UnionInput(node=n, cols=n.columns) for n in (left, right))
-        union = UnionAll(branches=branches, columns=columns)
-        return (union if text.is_all else Distinct(child=union)), names
+        union = union_all([left, right], columns)
+        return (union if text.is_all else alg.Distinct(child=union)), names
 
 
-def _wider(a: Col, b: Col) -> str:
-    if "double" in (type_of(Expr.of(a)), type_of(Expr.of(b))):
+def _wider(a: alg.Col, b: alg.Col) -> str:
+    if "double" in (type_of(alg.Expr.of(a)), type_of(alg.Expr.of(b))):
         return "double"
     return a.type if a.type == b.type else ""
 
 
-def compile_query(sql: str, relations: Mapping[str, Relation]) -> tuple[Node, list[str]]:
+def compile_query(sql: str, relations: Mapping[str, Relation]) -> tuple[alg.Node, list[str]]:
     """A query's node, and the names of its columns.
 
     Raises:

@@ -100,7 +100,7 @@ class Scope:
         return replace(self, aliases=dict(aliases))
 
 
-def merged(
+def merge_sources(
     left: Sequence[Named], right: Sequence[Named], shared: Mapping[str, Col]
 ) -> tuple[Named, ...]:
     """The sources of a join with USING: the shared columns first and once."""

@@ -5,25 +5,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ctsql.catalog.names import fold
-from ctsql.planner.ivm.algebra.nodes import (
-    Aggregate,
-    AggregateCall,
-    Col,
-    Distinct,
-    Expr,
-    Key,
-    Node,
-    Order,
-    Project,
-    Projection,
-    Window,
-)
+from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.algebra.traversal import pass_through, subqueries
 from ctsql.planner.ivm.parse.clauses import SelectText
 from ctsql.planner.ivm.parse.expressions import Calls, conjuncts, type_of
 from ctsql.planner.ivm.parse.from_clause import read_source
-from ctsql.planner.ivm.parse.from_relations import filtered
+from ctsql.planner.ivm.parse.from_relations import filter_rows
 from ctsql.planner.ivm.parse.function_calls import (
     WindowDraft,
     aggregate_call,
@@ -35,7 +23,14 @@ from ctsql.planner.ivm.parse.function_calls import (
 )
 from ctsql.planner.ivm.parse.grouping import Grouped, read_grouping
 from ctsql.planner.ivm.parse.scopes import Scope
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, closing, groups, span_of
+from ctsql.planner.syntax.tokens.tokenizer import (
+    Kind,
+    Token,
+    Tokens,
+    closing,
+    cut_at_commas,
+    span_of,
+)
 
 if TYPE_CHECKING:  # the two compile each other's parts
     from ctsql.planner.ivm.parse.query import Compiler, Ctes
@@ -47,19 +42,19 @@ class _Output:
 
     name: str
     tokens: Tokens | None
-    expr: Expr
+    expr: alg.Expr
 
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A SELECT compiled; ``order`` stands over the node's columns, of which ``hidden`` come last.
+    """A compiled SELECT.
 
-    The hidden columns are computed for ORDER BY only.
+    ``order`` uses the node's columns, of which the last ``hidden`` ones are for ORDER BY only.
     """
 
-    node: Node
+    node: alg.Node
     names: list[str]
-    order: tuple[Order, ...]
+    order: tuple[alg.Order, ...]
     hidden: int
 
 
@@ -78,9 +73,9 @@ class Block:
         self.expressions = compiler.expressions(ctes)
         self.text = text
         self.ctes = ctes
-        self.aggregates: dict[Expr, AggregateCall] = {}
-        self.grouping_arguments: dict[Col, tuple[Expr, ...]] = {}
-        self.windows: dict[WindowDraft, Col] = {}
+        self.aggregates: dict[alg.Expr, alg.AggregateCall] = {}
+        self.grouping_arguments: dict[alg.Col, tuple[alg.Expr, ...]] = {}
+        self.windows: dict[WindowDraft, alg.Col] = {}
         self.scope = Scope(outer=outer)
         self.calls = Calls(self._aggregate, self._window, dict(text.windows))
 
@@ -98,22 +93,22 @@ class Block:
         ordered = [self._order(tokens, outputs, aliases) for tokens in order]
         exprs = [o.expr for o in outputs]
         if self.text.group or self.text.having or self.aggregates:
-            node, grouped = self._grouped(node, outputs, aliases)
-            exprs = [grouped.over(e) for e in exprs]
-            having = [grouped.over(e) for e in having]
-            qualify = [grouped.over(e) for e in qualify]
-            ordered = [replace(o, expr=grouped.over(o.expr)) for o in ordered]
+            node, grouped = self._group(node, outputs, aliases)
+            exprs = [grouped.rewrite(e) for e in exprs]
+            having = [grouped.rewrite(e) for e in having]
+            qualify = [grouped.rewrite(e) for e in qualify]
+            ordered = [replace(o, expr=grouped.rewrite(o.expr)) for o in ordered]
             self.windows = {self._draft_over(d, grouped): c for d, c in self.windows.items()}
-        node = filtered(node, having)
+        node = filter_rows(node, having)
         if self.windows:
-            node = self._windowed(node)
+            node = self._add_windows(node)
         if qualify:
-            node = filtered(node, qualify)
-        return self._projected(node, outputs, exprs, ordered)
+            node = filter_rows(node, qualify)
+        return self._project(node, outputs, exprs, ordered)
 
     # ---- rows
 
-    def _rows(self) -> Node:
+    def _rows(self) -> alg.Node:
         if self.text.source:
             source = read_source(self.text.source)
             found = self.compiler.relations(self.ctes).source(source, self.scope, self.ctes)
@@ -123,17 +118,17 @@ class Block:
             node = self.compiler.one_row()
         pieces = conjuncts(self.text.where) if self.text.where else []
         where = Calls(is_condition=True)
-        return filtered(node, [self.expressions.build(p, self.scope, where) for p in pieces])
+        return filter_rows(node, [self.expressions.build(p, self.scope, where) for p in pieces])
 
     # ---- the select list
 
     def _outputs(self) -> list[_Output]:
         found: list[_Output] = []
-        aliases: dict[str, Expr] = {}
+        aliases: dict[str, alg.Expr] = {}
         for tokens in self.text.items:
             star = self._star(tokens)
             if star is not None:
-                found += [_Output(name, None, Expr.of(col)) for name, col in star]
+                found += [_Output(name, None, alg.Expr.of(col)) for name, col in star]
                 continue
             name, value = self._alias(tokens)
             scope = self.scope.with_aliases(aliases)
@@ -154,7 +149,7 @@ class Block:
             return last.text, tokens
         return "", tokens
 
-    def _star(self, tokens: Tokens) -> list[tuple[str, Col]] | None:
+    def _star(self, tokens: Tokens) -> list[tuple[str, alg.Col]] | None:
         """Return the columns of ``*``, ``t.*`` and ``* EXCEPT (c)``; None for anything else."""
         place = next((i for i, t in enumerate(tokens) if t.upper == "*"), None)
         if place is None or (place and tokens[place - 1].upper != "."):
@@ -174,7 +169,7 @@ class Block:
             raise Refused("UNKNOWN_COLUMN", span_of(rest))
         return [(name, col) for name, col in found if fold(name) not in dropped]
 
-    def _conditions(self, tokens: Tokens, aliases: dict[str, Expr]) -> list[Expr]:
+    def _conditions(self, tokens: Tokens, aliases: dict[str, alg.Expr]) -> list[alg.Expr]:
         if not tokens:
             return []
         self._check_aliases(tokens, aliases)
@@ -182,7 +177,7 @@ class Block:
         calls = replace(self.calls, is_condition=True)
         return [self.expressions.build(p, scope, calls) for p in conjuncts(tokens)]
 
-    def _check_aliases(self, tokens: Tokens, aliases: dict[str, Expr]) -> None:
+    def _check_aliases(self, tokens: Tokens, aliases: dict[str, alg.Expr]) -> None:
         """A name that is a column and an alias of something else: which one, is not certain.
 
         The arguments of an aggregate are columns.
@@ -196,7 +191,9 @@ class Block:
     def _is_reference(self, token: Token) -> bool:
         return token.is_name and token.start in self.compiler.reading.columns
 
-    def _order(self, tokens: Tokens, outputs: Sequence[_Output], aliases: dict[str, Expr]) -> Order:
+    def _order(
+        self, tokens: Tokens, outputs: Sequence[_Output], aliases: dict[str, alg.Expr]
+    ) -> alg.Order:
         """An item of ORDER BY; the select list's names go before the columns in FROM."""
         first = tokens[0]
         scope = Scope(aliases=aliases, outer=self.scope)
@@ -205,13 +202,13 @@ class Block:
             if not 1 <= place <= len(outputs):
                 raise Refused("TEXT_NOT_READ", first.span)
             rest = " ".join(t.text for t in tokens[1:])
-            return Order(expr=outputs[place - 1].expr, direction=rest)
+            return alg.Order(expr=outputs[place - 1].expr, direction=rest)
         return order_item(tokens, self.expressions, scope, self.calls)
 
     # ---- groups
 
-    def _aggregate(self, tokens: Tokens) -> Col:
-        made = aggregate_call(tokens, self.expressions, self.scope, [self.compiler.fresh("")])
+    def _aggregate(self, tokens: Tokens) -> alg.Col:
+        made = aggregate_call(tokens, self.expressions, self.scope, self.compiler.fresh(""))
         known = self.aggregates.get(made.expr)
         if known is not None:
             return known.col
@@ -219,14 +216,14 @@ class Block:
         if made.function in ("grouping", "grouping_id"):
             inside = tokens[2:-1]
             self.grouping_arguments[made.col] = tuple(
-                self.expressions.build(tuple(g), self.scope)
-                for g in (groups(inside, ",") if inside else ())
+                self.expressions.build(g, self.scope)
+                for g in (cut_at_commas(inside) if inside else ())
             )
         return made.col
 
-    def _grouped(
-        self, node: Node, outputs: Sequence[_Output], aliases: dict[str, Expr]
-    ) -> tuple[Node, Grouped]:
+    def _group(
+        self, node: alg.Node, outputs: Sequence[_Output], aliases: dict[str, alg.Expr]
+    ) -> tuple[alg.Node, Grouped]:
         items = [None if o.tokens is not None and has_calls(o.tokens) else o.expr for o in outputs]
         scope = self.scope.with_aliases(aliases)
         grouping = (
@@ -235,31 +232,26 @@ class Block:
             else None
         )
         exprs = grouping.keys if grouping else ()
-        if any(True for e in exprs for _ in subqueries(e)):
+        if any(any(subqueries(e)) for e in exprs):
             raise Refused("SUBQUERY_PLACE", span_of(self.text.group))
         for expr in exprs:
             if "map<" in type_of(expr).lower():
                 raise Refused("GROUPED_BY_MAP", expr.span)
-        keys: dict[Expr, Key] = {}
-        computed: list[Projection] = []
+        keys: dict[alg.Expr, alg.Key] = {}
+        computed: list[alg.Projection] = []
         for expr in exprs:
             source = expr.column
             if source is None:
                 source = self.compiler.fresh("", type_of(expr))
-                computed.append(Projection(expr, source))
-            keys[expr] = Key(source=source, col=self.compiler.fresh(source.name, source.type))
+                computed.append(alg.Projection(expr, source))
+            keys[expr] = alg.Key(source=source, col=self.compiler.fresh(source.name, source.type))
         rows = node.columns
         if computed:
-            node = Project(child=node, items=(*pass_through(node.columns), *computed))
+            node = alg.Project(child=node, items=(*pass_through(node.columns), *computed))
         calls = tuple(self._with_grouping(call, list(keys)) for call in self.aggregates.values())
         if not keys and not calls:  # HAVING alone makes one group of all rows
-            count = AggregateCall(
-                expr=Expr.of("count", "(", "*", ")"),
-                col=self.compiler.fresh("count", "bigint"),
-                function="count",
-            )
-            calls = (count,)
-        made = Aggregate(
+            calls = (alg.count_rows(self.compiler.fresh("count", "bigint")),)
+        made = alg.Aggregate(
             child=node,
             keys=tuple(keys.values()),
             calls=calls,
@@ -267,7 +259,7 @@ class Block:
         )
         return made, Grouped({e: k.col for e, k in keys.items()}, rows)
 
-    def _with_grouping(self, call: AggregateCall, keys: list[Expr]) -> AggregateCall:
+    def _with_grouping(self, call: alg.AggregateCall, keys: list[alg.Expr]) -> alg.AggregateCall:
         """grouping(a) and grouping_id(a, b) with the numbers of the keys they ask about."""
         arguments = self.grouping_arguments.get(call.col)
         if arguments is None:
@@ -280,7 +272,7 @@ class Block:
 
     # ---- windows
 
-    def _window(self, tokens: Tokens, over: Tokens) -> Col:
+    def _window(self, tokens: Tokens, over: Tokens) -> alg.Col:
         draft = window_draft(tokens, over, self.expressions, self.scope, self.calls)
         if draft not in self.windows:
             self.windows[draft] = self.compiler.fresh(draft.function)
@@ -289,16 +281,16 @@ class Block:
     def _draft_over(self, draft: WindowDraft, grouped: Grouped) -> WindowDraft:
         return WindowDraft(
             draft.function,
-            grouped.over(draft.call),
-            tuple(grouped.over(e) for e in draft.partition),
-            tuple(replace(o, expr=grouped.over(o.expr)) for o in draft.order),
+            grouped.rewrite(draft.call),
+            tuple(grouped.rewrite(e) for e in draft.partition),
+            tuple(replace(o, expr=grouped.rewrite(o.expr)) for o in draft.order),
             draft.frame,
         )
 
-    def _windowed(self, node: Node) -> Node:
-        computed: dict[Expr, Col] = {}
+    def _add_windows(self, node: alg.Node) -> alg.Node:
+        computed: dict[alg.Expr, alg.Col] = {}
 
-        def column(expr: Expr) -> Col:
+        def column(expr: alg.Expr) -> alg.Col:
             if expr.column is not None:
                 return expr.column
             return computed.setdefault(expr, self.compiler.fresh("", type_of(expr)))
@@ -308,21 +300,21 @@ class Block:
             for draft, col in self.windows.items()
         )
         if computed:
-            items = tuple(Projection(expr, col) for expr, col in computed.items())
-            node = Project(child=node, items=(*pass_through(node.columns), *items))
-        return Window(child=node, calls=calls)
+            items = tuple(alg.Projection(expr, col) for expr, col in computed.items())
+            node = alg.Project(child=node, items=(*pass_through(node.columns), *items))
+        return alg.Window(child=node, calls=calls)
 
     # ---- the result
 
-    def _projected(
+    def _project(
         self,
-        node: Node,
+        node: alg.Node,
         outputs: Sequence[_Output],
-        exprs: Sequence[Expr],
-        ordered: Sequence[Order],
+        exprs: Sequence[alg.Expr],
+        ordered: Sequence[alg.Order],
     ) -> Selected:
         items = [
-            Projection(expr, self.compiler.fresh(output.name, type_of(expr)))
+            alg.Projection(expr, self.compiler.fresh(output.name, type_of(expr)))
             for output, expr in zip(outputs, exprs, strict=True)
         ]
         by_expr = {item.expr: item.col for item in reversed(items)}
@@ -334,10 +326,10 @@ class Block:
                     raise Refused("TEXT_NOT_READ", one.expr.span)
                 hidden += 1
                 col = self.compiler.fresh("", type_of(one.expr))
-                items.append(Projection(one.expr, col))
+                items.append(alg.Projection(one.expr, col))
                 by_expr[one.expr] = col
-            order.append(Order(expr=Expr.of(by_expr[one.expr]), direction=one.direction))
-        made: Node = Project(child=node, items=tuple(items))
+            order.append(alg.Order(expr=alg.Expr.of(by_expr[one.expr]), direction=one.direction))
+        made: alg.Node = alg.Project(child=node, items=tuple(items))
         if self.text.is_distinct:
-            made = Distinct(child=made)
+            made = alg.Distinct(child=made)
         return Selected(made, [o.name for o in outputs], tuple(order), hidden)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import free, used
+from ctsql.planner.ivm.algebra.traversal import columns_in, free
 
 
 def prune(node: alg.Node, wanted: Collection[alg.Col]) -> alg.Node:
@@ -43,7 +43,7 @@ def prune(node: alg.Node, wanted: Collection[alg.Col]) -> alg.Node:
             right = prune(node.right, need)
             return replace(node, left=prune(node.left, need | free(right)), right=right)
         case alg.Generate():
-            return replace(node, child=prune(node.child, need | used(node.generator)))
+            return replace(node, child=prune(node.child, need | columns_in(node.generator)))
         case alg.Aggregate():
             return _aggregate(node, need)
         case alg.Distinct():
@@ -75,7 +75,7 @@ def prune(node: alg.Node, wanted: Collection[alg.Col]) -> alg.Node:
 
 
 def _uses(exprs: Iterable[alg.Expr]) -> frozenset[alg.Col]:
-    return frozenset().union(*(used(expr) for expr in exprs))
+    return frozenset().union(*(columns_in(expr) for expr in exprs))
 
 
 def _aggregate(node: alg.Aggregate, need: frozenset[alg.Col]) -> alg.Aggregate:

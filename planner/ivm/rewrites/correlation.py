@@ -13,22 +13,8 @@ another changed relation would lose a change, so then nothing is known.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ctsql.planner.ivm.algebra.nodes import (
-    Aggregate,
-    Col,
-    Distinct,
-    Expr,
-    Filter,
-    Join,
-    Limit,
-    Node,
-    Project,
-    Step,
-    Subquery,
-    SubqueryKind,
-    Window,
-)
-from ctsql.planner.ivm.algebra.traversal import equality, free, subqueries, used
+from ctsql.planner.ivm.algebra import nodes as alg
+from ctsql.planner.ivm.algebra.traversal import columns_in, equality, free, subqueries
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import join_pairs, restrict
 
 
@@ -41,72 +27,72 @@ class Core:
         traced: for columns of the subquery's result, the node's column that they are.
     """
 
-    node: Node
-    pairs: tuple[tuple[Col, Col], ...]
-    traced: Mapping[Col, Col]
+    node: alg.Node
+    pairs: tuple[tuple[alg.Col, alg.Col], ...]
+    traced: Mapping[alg.Col, alg.Col]
 
 
-def correlation_core(node: Node) -> Core | None:
+def correlation_core(node: alg.Node) -> Core | None:
     """The core of a subquery's relation; None if nothing is known."""
     around = free(node)
     if not around:
         return Core(node, (), {col: col for col in node.columns})
     match node:
-        case Filter():
+        case alg.Filter():
             below = correlation_core(node.child)
             return None if below is None else _filter(node, below, around)
-        case Project():
+        case alg.Project():
             below = correlation_core(node.child)
-            if below is None or any(True for i in node.items for _ in subqueries(i.expr)):
+            if below is None or any(any(subqueries(i.expr)) for i in node.items):
                 return None
             plain = {i.col: i.expr.column for i in node.items}
             traced = {c: below.traced[s] for c, s in plain.items() if s in below.traced and s}
             return Core(below.node, below.pairs, traced)
-        case Aggregate():
+        case alg.Aggregate():
             below = correlation_core(node.child)
             if below is None:
                 return None
             sources = {k.col: k.source for k in node.keys}
             traced = {c: below.traced[s] for c, s in sources.items() if s in below.traced}
             return Core(below.node, below.pairs, traced)
-        case Distinct() | Window() | Limit():
+        case alg.Distinct() | alg.Window() | alg.Limit():
             return correlation_core(node.child)
-        case Join():
+        case alg.Join():
             return _join(node)
         case _:
             return None
 
 
-def _filter(node: Filter, below: Core, around: frozenset[Col]) -> Core | None:
+def _filter(node: alg.Filter, below: Core, around: frozenset[alg.Col]) -> Core | None:
     pairs = list(below.pairs)
-    kept: list[Expr] = []
+    kept: list[alg.Expr] = []
     for predicate in node.predicates:
-        columns = used(predicate)
+        columns = columns_in(predicate)
         if not columns & around and columns <= set(below.node.columns):
             kept.append(predicate)
             continue
-        if any(True for _ in subqueries(predicate)):
+        if any(subqueries(predicate)):
             return None
         equal = equality(predicate)
         for outer, inner in (equal, equal[::-1]) if equal else ():
             if outer in around and inner in below.traced:
                 pairs.append((outer, below.traced[inner]))
-    closed: Node = below.node
+    closed: alg.Node = below.node
     if kept:
-        closed = Filter(child=closed, predicates=tuple(kept))
+        closed = alg.Filter(child=closed, predicates=tuple(kept))
     return Core(closed, tuple(dict.fromkeys(pairs)), below.traced)
 
 
-def _join(node: Join) -> Core | None:
-    """The join of the cores, with the conditions that still can be told."""
+def _join(node: alg.Join) -> Core | None:
+    """The join of the cores, with the conditions whose columns the cores have."""
     cores = [correlation_core(child) for child in node.children]
     found = [c for c in cores if c is not None]
     if len(found) < len(cores):
         return None
     columns = {col for c in found for col in c.node.columns}
-    conditions = tuple(c for c in node.conditions if used(c) <= columns)
+    conditions = tuple(c for c in node.conditions if columns_in(c) <= columns)
     return Core(
-        Join(children=tuple(c.node for c in found), conditions=conditions),
+        alg.Join(children=tuple(c.node for c in found), conditions=conditions),
         tuple(pair for c in found for pair in c.pairs),
         {a: b for c in found for a, b in c.traced.items()},
     )
@@ -114,44 +100,48 @@ def _join(node: Join) -> Core | None:
 
 # ---- what rows around can see
 
-Keys = Callable[[Sequence[Col]], tuple[Step, tuple[Col, ...]]]
+Keys = Callable[[Sequence[alg.Col]], tuple[alg.Step, tuple[alg.Col, ...]]]
 """Gives the distinct values of some columns of the rows around, as a step and its columns."""
 
 
-def at_version(expr: Expr, version: Callable[[Subquery], Node]) -> Expr:
+def at_version(expr: alg.Expr, version: Callable[[alg.Subquery], alg.Node]) -> alg.Expr:
     """An expression whose subqueries have other relations."""
-    parts = tuple(replace(p, node=version(p)) if isinstance(p, Subquery) else p for p in expr.parts)
+    parts = tuple(
+        replace(p, node=version(p)) if isinstance(p, alg.Subquery) else p for p in expr.parts
+    )
     return replace(expr, parts=parts)
 
 
-def restrict_to_visible(subquery: Subquery, node: Node, around: Sequence[Col], keys: Keys) -> Node:
+def restrict_to_visible(
+    subquery: alg.Subquery, node: alg.Node, around: Sequence[alg.Col], keys: Keys
+) -> alg.Node:
     """A subquery's relation, reading only what some of the rows around can see of it.
 
     Its text tests the same again: this is for what reads the tables.
     """
-    made = _correlated(node, around, keys)
+    made = _restrict_correlated(node, around, keys)
     asked = subquery.left.column if subquery.left is not None else None
-    if subquery.kind is not SubqueryKind.IN or asked is None or asked not in around:
+    if subquery.kind is not alg.SubqueryKind.IN or asked is None or asked not in around:
         return made
-    return _hinted(made, [(node.columns[0], asked)], keys)
+    return _hint(made, [(node.columns[0], asked)], keys)
 
 
-def _correlated(node: Node, around: Sequence[Col], keys: Keys) -> Node:
+def _restrict_correlated(node: alg.Node, around: Sequence[alg.Col], keys: Keys) -> alg.Node:
     """A node, where an equality with a column around decides what of it is seen."""
     match node:
-        case Project() | Aggregate() | Distinct() | Window():
-            return replace(node, child=_correlated(node.child, around, keys))
-        case Filter():
-            below = _correlated(node.child, around, keys)
+        case alg.Project() | alg.Aggregate() | alg.Distinct() | alg.Window():
+            return replace(node, child=_restrict_correlated(node.child, around, keys))
+        case alg.Filter():
+            below = _restrict_correlated(node.child, around, keys)
             pairs = join_pairs(node.predicates, node.child.columns, around)
-            return replace(node, child=_hinted(below, pairs, keys))
-        case Join():
-            return _hinted(node, join_pairs(node.conditions, node.columns, around), keys)
+            return replace(node, child=_hint(below, pairs, keys))
+        case alg.Join():
+            return _hint(node, join_pairs(node.conditions, node.columns, around), keys)
         case _:
             return node
 
 
-def _hinted(node: Node, pairs: Sequence[tuple[Col, Col]], keys: Keys) -> Node:
+def _hint(node: alg.Node, pairs: Sequence[tuple[alg.Col, alg.Col]], keys: Keys) -> alg.Node:
     if not pairs:
         return node
     step, names = keys([outer for _, outer in pairs])

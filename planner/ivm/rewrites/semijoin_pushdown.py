@@ -1,6 +1,6 @@
-"""Restricts a relation to rows with certain keys, as near to the tables as that goes.
+"""Pushes a semi-join with a set of keys as close to the scans as possible.
 
-``restricted(R, S, pairs)`` gives the rows r of R for which S has a key that equals r's columns,
+``restrict(R, S, pairs)`` gives the rows r of R for which S has a key that equals r's columns,
 NULL equal to NULL. A row that is left out early could only have become rows that are left out
 late: through projections and filters because they work row by row; through a join because what it
 equates must equal the key too; through GROUP BY, DISTINCT, INTERSECT, EXCEPT and windows because
@@ -29,13 +29,13 @@ def restrict(node: alg.Node, keys: alg.Step, pairs: Pairs, *, is_hint: bool = Fa
     """
     if not pairs:
         return node
-    below, done = _pushed(node, keys, pairs, is_hint)
+    below, done = _push(node, keys, pairs, is_hint)
     if done == frozenset(pairs) or is_hint:
         return below
     return alg.SemiJoinRestriction(child=below, tests=(alg.KeyPredicate(keys=keys, pairs=pairs),))
 
 
-def _pushed(
+def _push(
     node: alg.Node, keys: alg.Step, pairs: Pairs, is_hint: bool
 ) -> tuple[alg.Node, frozenset[tuple[alg.Col, alg.Col]]]:
     """The node with the restriction inside it, and the pairs that then hold of its rows."""

@@ -26,22 +26,12 @@ def change(node: alg.Node, changes: DeltaDerivation) -> alg.Node | None:
     match node:
         case alg.Scan():
             return scan.change_scan(node, changes)
-        case alg.Filter():
-            rule = (
-                outer_join_and_subquery.change_filter
-                if has_subquery(node)
-                else linear.change_filter
-            )
-            return rule(node, changes)
-        case alg.Project():
-            make = (
-                outer_join_and_subquery.change_project
-                if has_subquery(node)
-                else linear.change_project
-            )
-            return make(node, changes)
-        case alg.Generate():
-            return linear.change_generate(node, changes)
+        case alg.Filter() if has_subquery(node):
+            return outer_join_and_subquery.change_filter(node, changes)
+        case alg.Project() if has_subquery(node):
+            return outer_join_and_subquery.change_project(node, changes)
+        case alg.Filter() | alg.Project() | alg.Generate():
+            return linear.change_linear(node, changes)
         case alg.UnionAll():
             return union_all.change_union_all(node, changes)
         case alg.Join():
@@ -50,18 +40,12 @@ def change(node: alg.Node, changes: DeltaDerivation) -> alg.Node | None:
             return outer_join_and_subquery.change_side_join(node, changes)
         case alg.LateralJoin():
             return outer_join_and_subquery.change_lateral(node, changes)
-        case alg.Aggregate():
-            if changes.state(node) is not None:
-                return counting.change_aggregate(node, changes)
-            return recompute_keys.change_aggregate(node, changes)
-        case alg.Distinct():
-            return recompute_keys.change_distinct(node, changes)
-        case alg.SetOperation():
-            return recompute_keys.change_set_operation(node, changes)
-        case alg.Window():
-            return recompute_keys.change_window(node, changes)
-        case alg.Limit():
-            return recompute_keys.change_limit(node, changes)
+        case alg.Aggregate() if changes.state(node) is not None:
+            return counting.change_aggregate(node, changes)
+        case alg.Aggregate(sets=sets) if sets is not None:
+            return recompute_keys.change_grouping_sets(node, changes)
+        case alg.Aggregate() | alg.Distinct() | alg.SetOperation() | alg.Window() | alg.Limit():
+            return recompute_keys.change_by_keys(node, changes)
         case alg.Values():
             return None
         case alg.Step() | alg.StoredGroups() | alg.SemiJoinRestriction() | alg.ConstantDiff():

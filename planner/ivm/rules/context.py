@@ -1,27 +1,12 @@
 """Shared by the change rules: the tables that changed, the steps so far, notes for EXPLAIN."""
 
-import dataclasses
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
-from ctsql.planner.ivm.algebra.nodes import (
-    DIFF,
-    Aggregate,
-    Col,
-    ConstantDiff,
-    Distinct,
-    Expr,
-    Node,
-    Project,
-    Projection,
-    Step,
-    UnionAll,
-    UnionInput,
-    Version,
-)
+from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Reason
-from ctsql.planner.ivm.algebra.traversal import at, tables
+from ctsql.planner.ivm.algebra.traversal import at, rename, tables, union_all
 
 
 class StepRole(Enum):
@@ -48,15 +33,14 @@ class PlannedStep:
 
     name: str
     role: StepRole
-    node: Node
+    node: alg.Node
     must_be_stored: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """A rule at work on an operator, for EXPLAIN."""
+    """The rule that an operator takes, for EXPLAIN."""
 
-    operator: Node
     rule: str
     note: Reason | None = None
 
@@ -79,29 +63,33 @@ class DeltaDerivation:
         self,
         changed: Collection[str],
         numbers: Iterator[int],
-        rule: Callable[[Node, "DeltaDerivation"], Node | None],
-        state: Callable[[Aggregate], int | None] = lambda _: None,
+        rule: Callable[[alg.Node, "DeltaDerivation"], alg.Node | None],
+        state: Callable[[alg.Aggregate], int | None],
     ) -> None:
         self.changed = frozenset(changed)
         self.numbers = numbers
         self.state = state
         self.steps: list[PlannedStep] = []
-        self.applied: dict[Node, Applied] = {}
-        self.groups: dict[int, tuple[Step, Step]] = {}
+        self.applied: dict[alg.Node, Applied] = {}
+        self.groups: dict[int, tuple[alg.Step, alg.Step]] = {}
         self.state_keys: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {}
         self._rule = rule
-        self._known: dict[Node, Node | None] = {}
-        self._steps: dict[tuple[StepRole, Node], Step] = {}
+        self._known: dict[alg.Node, alg.Node | None] = {}
+        self._steps: dict[tuple[StepRole, alg.Node], alg.Step] = {}
 
-    def fresh(self, name: str, kind: str = "") -> Col:
+    def fresh(self, name: str, kind: str = "") -> alg.Col:
         """A new column."""
-        return Col(next(self.numbers), name, kind)
+        return alg.Col(next(self.numbers), name, kind)
 
-    def touches(self, node: Node) -> bool:
+    def copy(self, col: alg.Col) -> alg.Col:
+        """A new column of the same name and type."""
+        return replace(col, number=next(self.numbers))
+
+    def touches(self, node: alg.Node) -> bool:
         """Whether the node reads a changed table."""
         return bool(tables(node) & self.changed)
 
-    def of(self, node: Node) -> Node | None:
+    def of(self, node: alg.Node) -> alg.Node | None:
         """The signed change of a node: its columns in some order, and the diff.
 
         Returns:
@@ -113,69 +101,57 @@ class DeltaDerivation:
             self._known[node] = self._rule(node, self)
         return self._known[node]
 
-    def old(self, node: Node) -> Node:
+    def old(self, node: alg.Node) -> alg.Node:
         """The node before the change; tables that did not change are read as they are."""
-        return at(node, Version.OLD, self.changed)
+        return at(node, alg.Version.OLD, self.changed)
 
-    def step(self, role: StepRole, node: Node, *, must_be_stored: bool = False) -> Step:
-        """The rows of a node as a step, computed once however often it is asked for."""
-        if isinstance(node, Step):
+    def step(self, role: StepRole, node: alg.Node, *, must_be_stored: bool = False) -> alg.Step:
+        """The rows of a node as a step; equal nodes with equal roles share one."""
+        if isinstance(node, alg.Step):
             return node
         known = self._steps.get((role, node))
         if known is None:
             name = f"{role.name.lower()}_{len(self.steps) + 1}"
-            known = self._steps[(role, node)] = Step(name=name, columns=node.columns)
+            known = self._steps[(role, node)] = alg.Step(name=name, columns=node.columns)
             self.steps.append(
                 PlannedStep(name=name, role=role, node=node, must_be_stored=must_be_stored)
             )
         elif must_be_stored:
             place = next(i for i, s in enumerate(self.steps) if s.name == known.name)
-            self.steps[place] = dataclasses.replace(self.steps[place], must_be_stored=True)
+            self.steps[place] = replace(self.steps[place], must_be_stored=True)
         return known
 
-    def keys(self, change: Node, columns: Sequence[Col]) -> tuple[Step, tuple[Col, ...]]:
+    def keys(
+        self, change: alg.Node, columns: Sequence[alg.Col]
+    ) -> tuple[alg.Step, tuple[alg.Col, ...]]:
         """The distinct values of some columns of a change, and what the step calls them."""
         return self.keys_of([(change, columns)])
 
     def keys_of(
-        self, changes: Sequence[tuple[Node, Sequence[Col]]]
-    ) -> tuple[Step, tuple[Col, ...]]:
+        self, changes: Sequence[tuple[alg.Node, Sequence[alg.Col]]]
+    ) -> tuple[alg.Step, tuple[alg.Col, ...]]:
         """The distinct values of some columns, of several changes together."""
-        made = tuple(Col(-1 - i, "key") for i in range(len(changes[0][1])))
-        branches = tuple(
-            UnionInput(
-                node=Project(
-                    child=change,
-                    items=tuple(Projection(Expr.of(c), k) for c, k in zip(cols, made, strict=True)),
-                ),
-                cols=made,
-            )
-            for change, cols in changes
-        )
-        rows = branches[0].node if len(branches) == 1 else UnionAll(branches=branches, columns=made)
-        return self.step(StepRole.KEYS, Distinct(child=rows)), made
+        made = tuple(alg.Col(-1 - i, "key") for i in range(len(changes[0][1])))
+        branches = [rename(change, cols, made) for change, cols in changes]
+        rows = branches[0] if len(branches) == 1 else union_all(branches, made)
+        return self.step(StepRole.KEYS, alg.Distinct(child=rows)), made
 
-    def note(self, operator: Node, rule: str, code: str | None = None) -> None:
+    def note(self, operator: alg.Node, rule: str, code: str | None = None) -> None:
         """Remember for EXPLAIN which rule an operator took, and why it reads more than it might."""
         note = None if code is None else Reason(code)
         if operator not in self.applied or note is not None:
-            self.applied[operator] = Applied(operator=operator, rule=rule, note=note)
+            self.applied[operator] = Applied(rule=rule, note=note)
 
 
-def signed_columns(columns: Sequence[Col]) -> tuple[Col, ...]:
-    """The columns, then the diff."""
-    return (*columns, DIFF)
-
-
-def sum_of_deltas(changes: Sequence[Node], columns: Sequence[Col]) -> Node | None:
+def sum_of_deltas(changes: Sequence[alg.Node], columns: Sequence[alg.Col]) -> alg.Node | None:
     """The sum of signed changes; None of none."""
     if not changes:
         return None
-    cols = signed_columns(columns)
-    branches = tuple(UnionInput(node=change, cols=cols) for change in changes)
-    return changes[0] if len(changes) == 1 else UnionAll(branches=branches, columns=cols)
+    cols = (*columns, alg.DIFF)
+    branches = tuple(alg.UnionInput(node=change, cols=cols) for change in changes)
+    return changes[0] if len(changes) == 1 else alg.UnionAll(branches=branches, columns=cols)
 
 
-def replacement_delta(new: Node, old: Node) -> tuple[Node, Node]:
+def replacement_delta(new: alg.Node, old: alg.Node) -> tuple[alg.Node, alg.Node]:
     """All rows of ``new`` added, all rows of ``old`` taken away."""
-    return ConstantDiff(child=new, diff=1), ConstantDiff(child=old, diff=-1)
+    return alg.ConstantDiff(child=new, diff=1), alg.ConstantDiff(child=old, diff=-1)

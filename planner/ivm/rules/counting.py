@@ -26,28 +26,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.schemas import decimal_size
-from ctsql.planner.ivm.algebra.nodes import (
-    DIFF,
-    Aggregate,
-    AggregateCall,
-    Col,
-    Expr,
-    Filter,
-    Generate,
-    JoinKind,
-    Key,
-    Node,
-    OuterOrSemiJoin,
-    Part,
-    Project,
-    Projection,
-    Step,
-    StoredGroups,
-    UnionAll,
-    UnionInput,
-)
+from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.spark_functions import AVERAGES
-from ctsql.planner.ivm.algebra.traversal import pass_through
+from ctsql.planner.ivm.algebra.traversal import pass_through, union_all
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
 from ctsql.planner.ivm.rules.context import (
     DeltaDerivation,
@@ -66,36 +47,40 @@ BOUND = 2**53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class StatePlan:
     """The state table of an aggregate.
 
     Attributes:
-        number: among the plan's states, from 1. names: of its columns: ``k1`` and so on for the
-            keys, ``n``, then for each argument ``x1`` and, if it is added up, ``s1``.
+        number: among the plan's states, from 1.
+        columns: their names: ``k1`` and so on for the keys, ``n``, then for each argument ``x1``
+            and, if it is added up, ``s1``; their types are those of the text that fills it.
+        key_columns: how many of them, from the first, are the group.
         arguments: the arguments, and whether each is added up or only counted.
-        bounded: the columns that must not be above :data:`BOUND`.
+        bounded: columns in which no value may be above :data:`BOUND`; where one is, averages cannot
+            be computed from the state.
     """
 
     number: int
-    names: tuple[str, ...]
-    arguments: tuple[tuple[Expr, bool], ...]
+    columns: tuple[str, ...]
+    key_columns: int
+    arguments: tuple[tuple[alg.Expr, bool], ...] = ()
     bounded: tuple[str, ...] = ()
 
-    def places(self, start: int) -> dict[Expr, tuple[int, int | None]]:
+    def places(self, start: int) -> dict[alg.Expr, tuple[int, int | None]]:
         """The positions of each argument's columns, if the first argument's are at ``start``."""
-        found: dict[Expr, tuple[int, int | None]] = {}
+        found: dict[alg.Expr, tuple[int, int | None]] = {}
         for argument, is_summed in self.arguments:
             found[argument] = (start, start + 1 if is_summed else None)
             start += 2 if is_summed else 1
         return found
 
 
-def state_of(node: Aggregate, number: int) -> State | None:
+def state_of(node: alg.Aggregate, number: int) -> StatePlan | None:
     """The state table that an aggregate can have; None if a function has none."""
-    if node.sets is not None or not all(_is_kept(call) for call in node.calls):
+    if node.sets is not None or not all(_has_state(call) for call in node.calls):
         return None
-    arguments: dict[Expr, bool] = {}
-    sizes: dict[Expr, None] = {}
+    arguments: dict[alg.Expr, bool] = {}
+    sizes: dict[alg.Expr, None] = {}
     for call in node.calls:
         if call.argument is not None:
             summed = call.function != "count"
@@ -109,20 +94,21 @@ def state_of(node: Aggregate, number: int) -> State | None:
         names += [f"x{index}", f"s{index}"] if is_summed else [f"x{index}"]
         if argument in sizes:
             bounded.append(f"s{index}")
-    return State(
+    return StatePlan(
         number=number,
-        names=tuple(names),
+        columns=tuple(names),
+        key_columns=len(node.keys),
         arguments=tuple(arguments.items()),
         bounded=tuple(bounded),
     )
 
 
-def _size(argument: Expr) -> Expr:
+def _size(argument: alg.Expr) -> alg.Expr:
     """|x|, of a type that holds that of every integer and adds up without overflow."""
-    return Expr.of("abs", "(", "CAST", "(", *argument.parts, "AS", "DECIMAL(20, 0)", ")", ")")
+    return alg.Expr.of("abs", "(", "CAST", "(", *argument.parts, "AS", "DECIMAL(20, 0)", ")", ")")
 
 
-def _is_kept(call: AggregateCall) -> bool:
+def _has_state(call: alg.AggregateCall) -> bool:
     if not call.exact or call.grouping is not None:
         return False
     if call.function == "count":
@@ -134,8 +120,8 @@ def _is_kept(call: AggregateCall) -> bool:
     return False
 
 
-def _average_type(argument: Expr) -> str | None:
-    """The type that Spark gives AVG of a column; None if it cannot be had exactly."""
+def _average_type(argument: alg.Expr) -> str | None:
+    """The type that Spark gives AVG of a column; None if the average cannot be computed exactly."""
     kind = argument.column.type.lower() if argument.column is not None else ""
     if kind in _INTEGERS:
         return "DOUBLE"
@@ -145,7 +131,7 @@ def _average_type(argument: Expr) -> str | None:
     return f"DECIMAL({size[0] + 4}, {size[1] + 4})"
 
 
-def initial(node: Aggregate, state: State, numbers: Iterator[int]) -> Aggregate:
+def initial(node: alg.Aggregate, state: StatePlan, numbers: Iterator[int]) -> alg.Aggregate:
     """The state's rows computed from all rows, its columns in the order of the state's names."""
     calls = [_call("count", ("*",), numbers)]
     for argument, is_summed in state.arguments:
@@ -153,13 +139,13 @@ def initial(node: Aggregate, state: State, numbers: Iterator[int]) -> Aggregate:
         if is_summed:
             calls.append(_call("sum", argument.parts, numbers))
     keys = tuple(replace(k, col=replace(k.col, number=next(numbers))) for k in node.keys)
-    return Aggregate(child=node.child, keys=keys, calls=tuple(calls))
+    return alg.Aggregate(child=node.child, keys=keys, calls=tuple(calls))
 
 
-def change_aggregate(node: Aggregate, changes: DeltaDerivation) -> Node | None:
+def change_aggregate(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None:
     """The change of GROUP BY, from its state.
 
-    The state's touched rows are replaced by those after the change, but for groups that are gone.
+    The touched groups after the change replace those before; a group without rows is left out.
     """
     found = _groups(node, changes)
     if found is None:
@@ -170,7 +156,7 @@ def change_aggregate(node: Aggregate, changes: DeltaDerivation) -> Node | None:
     return sum_of_deltas(replacement_delta(new, old), node.columns)
 
 
-def all_groups(node: Aggregate, changes: DeltaDerivation) -> Node | None:
+def all_groups(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None:
     """All rows of GROUP BY after the change, from its state; None if nothing changed."""
     found = _groups(node, changes)
     if found is None:
@@ -178,80 +164,80 @@ def all_groups(node: Aggregate, changes: DeltaDerivation) -> Node | None:
     changes.note(node, RULE)
     state, rows, _ = found
     if node.keys:
-        stored = _stored(state, changes)
+        stored = _scan_groups(state, changes)
         columns = stored.columns
-        keys, names = changes.keys(_changed(node, changes), [k.source for k in node.keys])
+        keys, names = changes.keys(_change_below(node, changes), [k.source for k in node.keys])
         equal = zip(columns, names, strict=False)
-        others = OuterOrSemiJoin(
-            kind=JoinKind.ANTI,
+        others = alg.OuterOrSemiJoin(
+            kind=alg.JoinKind.ANTI,
             left=stored,
             right=keys,
-            conditions=tuple(Expr.of(a, "<=>", b) for a, b in equal),
+            conditions=tuple(alg.Expr.of(a, "<=>", b) for a, b in equal),
         )
-        branches = (UnionInput(node=others, cols=columns), UnionInput(node=rows, cols=rows.columns))
-        made = tuple(changes.fresh(c.name) for c in columns)
-        rows = UnionAll(branches=branches, columns=made)
+        rows = union_all([others, rows], tuple(changes.fresh(c.name) for c in columns))
     return _result(node, state, rows)
 
 
-def stored_groups(node: Aggregate, changes: DeltaDerivation) -> Node | None:
+def stored_groups(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None:
     """All rows of GROUP BY as its state has them; None if it has none."""
     number = changes.state(node)
     state = None if number is None else state_of(node, number)
-    return None if state is None else _result(node, state, _stored(state, changes))
+    return None if state is None else _result(node, state, _scan_groups(state, changes))
 
 
-def _stored(state: State, changes: DeltaDerivation) -> StoredGroups:
-    columns = tuple(changes.fresh(name) for name in state.names)
-    return StoredGroups(number=state.number, names=state.names, columns=columns)
+def _scan_groups(state: StatePlan, changes: DeltaDerivation) -> alg.StoredGroups:
+    columns = tuple(changes.fresh(name) for name in state.columns)
+    return alg.StoredGroups(number=state.number, names=state.columns, columns=columns)
 
 
-def _changed(node: Aggregate, changes: DeltaDerivation) -> Step:
+def _change_below(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Step:
     """The change below an aggregate, which there is."""
     delta = changes.of(node.child)
-    assert delta is not None  # the caller looked
+    assert delta is not None  # the caller checked
     return changes.step(StepRole.CHANGE, delta)
 
 
-def _groups(node: Aggregate, changes: DeltaDerivation) -> tuple[State, Node, Node] | None:
+def _groups(
+    node: alg.Aggregate, changes: DeltaDerivation
+) -> tuple[StatePlan, alg.Node, alg.Node] | None:
     delta = changes.of(node.child)
     number = changes.state(node)
     state = None if number is None else state_of(node, number)
     if delta is None or state is None:
         return None
-    step = _changed(node, changes)
-    stored: Node = _stored(state, changes)
+    step = _change_below(node, changes)
+    stored: alg.Node = _scan_groups(state, changes)
     if node.keys:
         keys, names = changes.keys(step, [k.source for k in node.keys])
         pairs = tuple(zip(stored.columns, names, strict=False))
         stored = restrict(stored, keys, pairs)
-        wanted = tuple((n, key.sql) for n, key in zip(state.names, names, strict=False))
+        wanted = tuple((n, key.sql) for n, key in zip(state.columns, names, strict=False))
         changes.state_keys.setdefault(state.number, (keys.name, wanted))
     known = changes.groups.get(state.number)
     if known is None:
         before = changes.step(StepRole.STORED_GROUPS, stored)
-        merged = _merged(node, state, step, before, changes)
+        merged = _merge(node, state, step, before, changes)
         known = changes.groups[state.number] = (changes.step(StepRole.GROUPS, merged), before)
     return (state, *known)
 
 
 def change_groups(
-    node: Aggregate, state: State, delta: Node, changes: DeltaDerivation
-) -> Aggregate:
+    node: alg.Aggregate, state: StatePlan, delta: alg.Node, changes: DeltaDerivation
+) -> alg.Aggregate:
     """The change by group: keys, n, then of each argument n_x, and what is added and taken away.
 
     The last two are of summed arguments only, and NULL where no such row is.
     """
     unit = changes.fresh("unit", "int")
-    each_copy = ("explode", "(", "sequence", "(", "1", ",", "CAST", "(", "abs", "(", DIFF, ")")
-    each = Generate(
+    each_copy = ("explode", "(", "sequence", "(", "1", ",", "CAST", "(", "abs", "(", alg.DIFF, ")")
+    each = alg.Generate(
         child=delta,
-        generator=Expr.of(*each_copy, "AS", "INT", ")", ")", ")"),
+        generator=alg.Expr.of(*each_copy, "AS", "INT", ")", ")", ")"),
         is_outer=False,
         made=(changes.fresh("copy", "int"),),
     )
-    sign = Expr.of("CASE", "WHEN", DIFF, ">", "0", "THEN", "1", "ELSE", "-", "1", "END")
-    rows = Project(child=each, items=(*pass_through(delta.columns), Projection(sign, unit)))
+    sign = alg.Expr.of("CASE", "WHEN", alg.DIFF, ">", "0", "THEN", "1", "ELSE", "-", "1", "END")
+    rows = alg.Project(child=each, items=(*pass_through(delta.columns), alg.Projection(sign, unit)))
     calls = [_sum(changes, unit)]
     for argument, is_summed in state.arguments:
         value = ("(", *argument.parts, ")")
@@ -260,32 +246,34 @@ def change_groups(
         for sign_is in (">", "<") if is_summed else ():
             part = ("CASE", "WHEN", unit, sign_is, "0", "THEN", *value, "END")
             calls.append(_sum(changes, *part))
-    return Aggregate(child=rows, keys=_fresh_keys(node.keys, changes), calls=tuple(calls))
+    keys = tuple(replace(k, col=changes.copy(k.col)) for k in node.keys)
+    return alg.Aggregate(child=rows, keys=keys, calls=tuple(calls))
 
 
-def _merged(
-    node: Aggregate, state: State, delta: Node, stored: Node, changes: DeltaDerivation
-) -> Node:
+def _merge(
+    node: alg.Aggregate,
+    state: StatePlan,
+    delta: alg.Node,
+    stored: alg.Node,
+    changes: DeltaDerivation,
+) -> alg.Node:
     """The stored groups and the change's, added up: keys, n, then n_x and s of each argument."""
     change = change_groups(node, state, delta, changes)
-    mine = [Projection(Expr.of(c), changes.fresh("")) for c in stored.columns[: len(node.keys) + 1]]
+    mine = [
+        alg.Projection(alg.Expr.of(c), changes.fresh(""))
+        for c in stored.columns[: len(node.keys) + 1]
+    ]
     for count, total in state.places(len(node.keys) + 1).values():
-        mine.append(Projection(Expr.of(stored.columns[count]), changes.fresh("")))
+        mine.append(alg.Projection(alg.Expr.of(stored.columns[count]), changes.fresh("")))
         if total is not None:
-            mine.append(Projection(Expr.of(stored.columns[total]), changes.fresh("")))
-            mine.append(Projection(Expr.of("NULL"), changes.fresh("")))
-    before = Project(child=stored, items=tuple(mine))
-    both = UnionAll(
-        branches=(
-            UnionInput(node=change, cols=change.columns),
-            UnionInput(node=before, cols=before.columns),
-        ),
-        columns=tuple(changes.fresh("") for _ in before.columns),
-    )
-    return _added(state, both, len(node.keys), changes)
+            mine.append(alg.Projection(alg.Expr.of(stored.columns[total]), changes.fresh("")))
+            mine.append(alg.Projection(alg.Expr.of("NULL"), changes.fresh("")))
+    before = alg.Project(child=stored, items=tuple(mine))
+    both = union_all([change, before], tuple(changes.fresh("") for _ in before.columns))
+    return _add_up(state, both, len(node.keys), changes)
 
 
-def _added(state: State, both: UnionAll, at: int, changes: DeltaDerivation) -> Node:
+def _add_up(state: StatePlan, both: alg.UnionAll, at: int, changes: DeltaDerivation) -> alg.Node:
     """The sums over both; a sum is what was added less what was taken away."""
     waiting = iter(both.columns[at:])
     calls = [_sum(changes, next(waiting), default="0")]
@@ -293,62 +281,58 @@ def _added(state: State, both: UnionAll, at: int, changes: DeltaDerivation) -> N
         calls.append(_sum(changes, next(waiting), default="0"))
         if is_summed:
             plus, minus = next(waiting), next(waiting)
-            expr = Expr.of(
+            expr = alg.Expr.of(
                 *("coalesce", "(", "sum", "(", plus, ")", ",", "0", ")", "-"),
                 *("coalesce", "(", "sum", "(", minus, ")", ",", "0", ")"),
             )
-            calls.append(AggregateCall(expr=expr, col=changes.fresh("s"), function="sum"))
-    keys = tuple(Key(source=c, col=changes.fresh(c.name, c.type)) for c in both.columns[:at])
-    return Aggregate(child=both, keys=keys, calls=tuple(calls))
+            calls.append(alg.AggregateCall(expr=expr, col=changes.fresh("s"), function="sum"))
+    keys = tuple(alg.Key(source=c, col=changes.copy(c)) for c in both.columns[:at])
+    return alg.Aggregate(child=both, keys=keys, calls=tuple(calls))
 
 
-def _result(node: Aggregate, state: State, rows: Node) -> Node:
+def _result(node: alg.Aggregate, state: StatePlan, rows: alg.Node) -> alg.Node:
     columns = rows.columns
     at = len(node.keys)
     count = columns[at]
-    items = [Projection(Expr.of(c), k.col) for c, k in zip(columns[:at], node.keys, strict=True)]
+    items = [
+        alg.Projection(alg.Expr.of(c), k.col) for c, k in zip(columns[:at], node.keys, strict=True)
+    ]
     for call in node.calls:
         if call.argument is None:
-            items.append(Projection(Expr.of(count), call.col))
+            items.append(alg.Projection(alg.Expr.of(count), call.col))
             continue
         many, total = state.places(at + 1)[call.argument]
-        items.append(Projection(_value(call, columns[many], columns[total or many]), call.col))
+        items.append(alg.Projection(_value(call, columns[many], columns[total or many]), call.col))
     there = rows
     if node.keys:
-        there = Filter(child=rows, predicates=(Expr.of(count, ">", "0"),))
-    return Project(child=there, items=tuple(items))
+        there = alg.Filter(child=rows, predicates=(alg.Expr.of(count, ">", "0"),))
+    return alg.Project(child=there, items=tuple(items))
 
 
-def _value(call: AggregateCall, count: Col, total: Col) -> Expr:
+def _value(call: alg.AggregateCall, count: alg.Col, total: alg.Col) -> alg.Expr:
     if call.function == "count":
-        return Expr.of(count)
+        return alg.Expr.of(count)
     if call.function == "sum":
-        value: tuple[str | Col, ...] = (total,)
+        value: tuple[str | alg.Col, ...] = (total,)
     else:
         kind = _average_type(call.argument) if call.argument is not None else None
-        assert kind is not None  # state_of asked
+        assert kind is not None  # or state_of would have found no state
         if kind == "DOUBLE":
             value = ("CAST", "(", total, "AS", "DOUBLE", ")", "/", count)
         else:
             value = ("CAST", "(", total, "/", count, "AS", kind, ")")
-    return Expr.of("CASE", "WHEN", count, ">", "0", "THEN", *value, "END")
+    return alg.Expr.of("CASE", "WHEN", count, ">", "0", "THEN", *value, "END")
 
 
-def _call(name: str, inside: tuple[Part, ...], numbers: Iterator[int]) -> AggregateCall:
-    parts = (name, "(", *inside, ")")
-    return AggregateCall(
-        expr=Expr(parts),
-        col=Col(next(numbers), name),
-        function=name,
-    )
+def _call(name: str, inside: tuple[alg.Part, ...], numbers: Iterator[int]) -> alg.AggregateCall:
+    expr = alg.Expr.of(name, "(", *inside, ")")
+    return alg.AggregateCall(expr=expr, col=alg.Col(next(numbers), name), function=name)
 
 
-def _sum(changes: DeltaDerivation, *inside: Part, default: str | None = None) -> AggregateCall:
-    parts: tuple[Part, ...] = ("sum", "(", *inside, ")")
+def _sum(
+    changes: DeltaDerivation, *inside: alg.Part, default: str | None = None
+) -> alg.AggregateCall:
+    parts: tuple[alg.Part, ...] = ("sum", "(", *inside, ")")
     if default is not None:
         parts = ("coalesce", "(", *parts, ",", default, ")")
-    return AggregateCall(expr=Expr.of(*parts), col=changes.fresh("sum"), function="sum")
-
-
-def _fresh_keys(keys: tuple[Key, ...], changes: DeltaDerivation) -> tuple[Key, ...]:
-    return tuple(replace(k, col=changes.fresh(k.col.name, k.col.type)) for k in keys)
+    return alg.AggregateCall(expr=alg.Expr.of(*parts), col=changes.fresh("sum"), function="sum")

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.planner.ivm.algebra.nodes import Col, Expr, Filter, Join, Node, Project, Scan, Step
-from ctsql.planner.ivm.algebra.traversal import equal_classes, has_subquery, used
+from ctsql.planner.ivm.algebra.traversal import columns_in, equal_classes, has_subquery
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
 from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole, sum_of_deltas
 
@@ -37,14 +37,14 @@ def change_join(node: Join, changes: DeltaDerivation) -> Node | None:
                 operands.append(step)
                 continue
             whole = other if place < index else changes.old(other)
-            operands.append(_narrowed(whole, step, classes, changes))
-        children = _connected(operands, index, node.conditions)
+            operands.append(_narrow(whole, step, classes, changes))
+        children = _order_operands(operands, index, node.conditions)
         terms.append(replace(node, children=tuple(children)))
     changes.note(node, RULE)
     return sum_of_deltas(terms, node.columns)
 
 
-def _narrowed(
+def _narrow(
     other: Node, step: Step, classes: Sequence[frozenset[Col]], changes: DeltaDerivation
 ) -> Node:
     """An operand cut to what can join with the change.
@@ -77,11 +77,11 @@ def is_plain(node: Node) -> bool:
             return False
 
 
-def _connected(operands: Sequence[Node], first: int, conditions: Sequence[Expr]) -> list[Node]:
+def _order_operands(operands: Sequence[Node], first: int, conditions: Sequence[Expr]) -> list[Node]:
     """The operands in an order in which each, if it can, meets a condition with those before."""
     done = [operands[first]]
     waiting = [o for i, o in enumerate(operands) if i != first]
-    needs = [used(c) for c in conditions]
+    needs = [columns_in(c) for c in conditions]
     while waiting:
         seen = {col for o in done for col in o.columns}
 

@@ -4,7 +4,8 @@
 
 Each row of R gives its rows of the result whatever the other rows are, so the operator, with the
 diff carried along, is a homomorphism of signed multisets: op(A + B) = op(A) + op(B). This needs
-expressions that give the same for equal rows, which the reader sees to.
+expressions that give the same for equal rows, which the parser checks. LATERAL VIEW OUTER is linear
+too: whether an array is empty depends on its own row alone.
 Source: the linear operators of DBSP (Budiu et al., VLDB 2023, section 4).
 """
 
@@ -17,28 +18,12 @@ from ctsql.planner.ivm.rules.context import DeltaDerivation
 RULE = "linear"
 
 
-def change_filter(node: Filter, changes: DeltaDerivation) -> Node | None:
-    """The change of a filter without subqueries."""
+def change_linear(node: Filter | Project | Generate, changes: DeltaDerivation) -> Node | None:
+    """The change of a filter or a projection without subqueries, or of LATERAL VIEW [OUTER]."""
     below = changes.of(node.child)
     if below is None:
         return None
     changes.note(node, RULE)
-    return Filter(child=below, predicates=node.predicates)
-
-
-def change_project(node: Project, changes: DeltaDerivation) -> Node | None:
-    """The change of a projection without subqueries."""
-    below = changes.of(node.child)
-    if below is None:
-        return None
-    changes.note(node, RULE)
-    return Project(child=below, items=(*node.items, *pass_through((DIFF,))))
-
-
-def change_generate(node: Generate, changes: DeltaDerivation) -> Node | None:
-    """The change of LATERAL VIEW: OUTER too, as an empty array is the row's own matter."""
-    below = changes.of(node.child)
-    if below is None:
-        return None
-    changes.note(node, RULE)
+    if isinstance(node, Project):
+        return Project(child=below, items=(*node.items, *pass_through((DIFF,))))
     return replace(node, child=below)

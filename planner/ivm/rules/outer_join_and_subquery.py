@@ -23,24 +23,7 @@ Outerjoin Queries (SIGMOD Record 1998), without their auxiliary differences.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ctsql.planner.ivm.algebra.nodes import (
-    DIFF,
-    Expr,
-    Filter,
-    JoinKind,
-    KeyPredicate,
-    LateralJoin,
-    Node,
-    OuterOrSemiJoin,
-    Project,
-    Projection,
-    SemiJoinRestriction,
-    Step,
-    Subquery,
-    SubqueryKind,
-    UnionAll,
-    UnionInput,
-)
+from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.traversal import expressions, free, pass_through, subqueries
 from ctsql.planner.ivm.rewrites.correlation import at_version, correlation_core, restrict_to_visible
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import join_pairs, restrict
@@ -56,17 +39,17 @@ RULE = "affected left rows"
 # ---- joins
 
 
-def change_side_join(node: OuterOrSemiJoin, changes: DeltaDerivation) -> Node | None:
+def change_side_join(node: alg.OuterOrSemiJoin, changes: DeltaDerivation) -> alg.Node | None:
     """The change of an outer, semi or anti join."""
     changes.note(node, RULE)
-    if node.kind is JoinKind.FULL:
+    if node.kind is alg.JoinKind.FULL:
         return _change_full(node, changes)
-    if node.kind is JoinKind.RIGHT:
-        node = replace(node, kind=JoinKind.LEFT, left=node.right, right=node.left)
+    if node.kind is alg.JoinKind.RIGHT:
+        node = replace(node, kind=alg.JoinKind.LEFT, left=node.right, right=node.left)
     left, right = node.left, node.right
     pairs = join_pairs(node.conditions, left.columns, right.columns)
     ours, theirs = [a for a, _ in pairs], [b for _, b in pairs]
-    terms: list[Node] = []
+    terms: list[alg.Node] = []
     left_change = changes.of(left)
     if left_change is not None:
         step = changes.step(StepRole.CHANGE, left_change)
@@ -84,8 +67,8 @@ def change_side_join(node: OuterOrSemiJoin, changes: DeltaDerivation) -> Node | 
             cut = tuple(zip(theirs, names, strict=True))
         else:
             step = changes.step(StepRole.CHANGE, right_change)
-            affected = OuterOrSemiJoin(
-                kind=JoinKind.SEMI, left=old, right=step, conditions=node.conditions
+            affected = alg.OuterOrSemiJoin(
+                kind=alg.JoinKind.SEMI, left=old, right=step, conditions=node.conditions
             )
             keys, cut = step, ()
         rows = changes.step(StepRole.ROWS, affected)
@@ -95,27 +78,29 @@ def change_side_join(node: OuterOrSemiJoin, changes: DeltaDerivation) -> Node | 
     return sum_of_deltas(terms, node.columns)
 
 
-def _change_full(node: OuterOrSemiJoin, changes: DeltaDerivation) -> Node | None:
-    left = replace(node, kind=JoinKind.LEFT)
-    lonely = OuterOrSemiJoin(
-        kind=JoinKind.ANTI, left=node.right, right=node.left, conditions=node.conditions
+def _change_full(node: alg.OuterOrSemiJoin, changes: DeltaDerivation) -> alg.Node | None:
+    left = replace(node, kind=alg.JoinKind.LEFT)
+    lonely = alg.OuterOrSemiJoin(
+        kind=alg.JoinKind.ANTI, left=node.right, right=node.left, conditions=node.conditions
     )
     first, second = changes.of(left), changes.of(lonely)
-    found: list[UnionInput] = []
-    columns = (*node.columns, DIFF)
+    found: list[alg.UnionInput] = []
+    columns = (*node.columns, alg.DIFF)
     if first is not None:
-        found.append(UnionInput(node=first, cols=columns))
+        found.append(alg.UnionInput(node=first, cols=columns))
     if second is not None:
-        fresh = {c: changes.fresh(c.name, c.type) for c in node.left.columns}
-        items = [Projection(Expr.of("NULL"), fresh[c]) for c in node.left.columns]
-        padded = Project(child=second, items=(*items, *pass_through((*node.right.columns, DIFF))))
-        found.append(UnionInput(node=padded, cols=padded.columns))
-    return UnionAll(branches=tuple(found), columns=columns) if found else None
+        fresh = {c: changes.copy(c) for c in node.left.columns}
+        items = [alg.Projection(alg.Expr.of("NULL"), fresh[c]) for c in node.left.columns]
+        padded = alg.Project(
+            child=second, items=(*items, *pass_through((*node.right.columns, alg.DIFF)))
+        )
+        found.append(alg.UnionInput(node=padded, cols=padded.columns))
+    return alg.UnionAll(branches=tuple(found), columns=columns) if found else None
 
 
-def change_lateral(node: LateralJoin, changes: DeltaDerivation) -> Node | None:
+def change_lateral(node: alg.LateralJoin, changes: DeltaDerivation) -> alg.Node | None:
     """The change of a join with LATERAL (subquery)."""
-    inner = Subquery(node.right, SubqueryKind.NULL_AWARE_IN)
+    inner = alg.Subquery(node.right, alg.SubqueryKind.NULL_AWARE_IN)
     changes.note(node, RULE)
     return _change(
         node.left,
@@ -129,66 +114,70 @@ def change_lateral(node: LateralJoin, changes: DeltaDerivation) -> Node | None:
 # ---- subqueries in expressions
 
 
-def change_filter(node: Filter, changes: DeltaDerivation) -> Node | None:
+def change_filter(node: alg.Filter, changes: DeltaDerivation) -> alg.Node | None:
     """The change of a filter whose predicates have subqueries."""
     changes.note(node, RULE)
 
-    def rebuild(rows: Node, version: Callable[[Subquery], Node]) -> Node:
+    def rebuild(rows: alg.Node, version: Callable[[alg.Subquery], alg.Node]) -> alg.Node:
         predicates = tuple(at_version(p, version) for p in node.predicates)
-        return Filter(child=rows, predicates=predicates)
+        return alg.Filter(child=rows, predicates=predicates)
 
     return _change(node.child, _inner(node), rebuild, node, changes)
 
 
-def change_project(node: Project, changes: DeltaDerivation) -> Node | None:
+def change_project(node: alg.Project, changes: DeltaDerivation) -> alg.Node | None:
     """The change of a projection with subqueries."""
     changes.note(node, RULE)
 
-    def rebuild(rows: Node, version: Callable[[Subquery], Node]) -> Node:
-        items = tuple(Projection(at_version(i.expr, version), i.col) for i in node.items)
-        diff = pass_through((DIFF,)) if DIFF in rows.columns else ()
-        return Project(child=rows, items=(*items, *diff))
+    def rebuild(rows: alg.Node, version: Callable[[alg.Subquery], alg.Node]) -> alg.Node:
+        items = tuple(alg.Projection(at_version(i.expr, version), i.col) for i in node.items)
+        diff = pass_through((alg.DIFF,)) if alg.DIFF in rows.columns else ()
+        return alg.Project(child=rows, items=(*items, *diff))
 
     return _change(node.child, _inner(node), rebuild, node, changes)
 
 
-def _inner(node: Node) -> list[Subquery]:
+def _inner(node: alg.Node) -> list[alg.Subquery]:
     return [s for expr in expressions(node) for s in subqueries(expr)]
 
 
 def _change(
-    left: Node,
-    inner: Sequence[Subquery],
-    rebuild: Callable[[Node, Callable[[Subquery], Node]], Node],
-    node: Node,
+    left: alg.Node,
+    inner: Sequence[alg.Subquery],
+    rebuild: Callable[[alg.Node, Callable[[alg.Subquery], alg.Node]], alg.Node],
+    node: alg.Node,
     changes: DeltaDerivation,
-) -> Node | None:
-    terms: list[Node] = []
+) -> alg.Node | None:
+    terms: list[alg.Node] = []
     left_change = changes.of(left)
     if left_change is not None:
         step = changes.step(StepRole.CHANGE, left_change, must_be_stored=True)
-        terms.append(rebuild(step, lambda s: _seen(s, s.node, step, changes)))
+        terms.append(rebuild(step, lambda s: _restrict(s, s.node, step, changes)))
     changed = [s for s in inner if changes.touches(s.node)]
     if changed:
-        affected = _affected(changes.old(left), changed, node, changes)
+        affected = _find_affected(changes.old(left), changed, node, changes)
         rows = changes.step(StepRole.ROWS, affected, must_be_stored=True)
-        new = rebuild(rows, lambda s: _seen(s, s.node, rows, changes))
-        old = rebuild(rows, lambda s: _seen(s, changes.old(s.node), rows, changes))
+        new = rebuild(rows, lambda s: _restrict(s, s.node, rows, changes))
+        old = rebuild(rows, lambda s: _restrict(s, changes.old(s.node), rows, changes))
         terms += replacement_delta(new, old)
     return sum_of_deltas(terms, node.columns)
 
 
-def _seen(subquery: Subquery, node: Node, rows: Step, changes: DeltaDerivation) -> Node:
+def _restrict(
+    subquery: alg.Subquery, node: alg.Node, rows: alg.Step, changes: DeltaDerivation
+) -> alg.Node:
     """A subquery's relation, reading only what some of these left rows can see of it."""
     return restrict_to_visible(
         subquery, node, rows.columns, lambda columns: changes.keys(rows, columns)
     )
 
 
-def _affected(left: Node, inner: Sequence[Subquery], node: Node, changes: DeltaDerivation) -> Node:
+def _find_affected(
+    left: alg.Node, inner: Sequence[alg.Subquery], node: alg.Node, changes: DeltaDerivation
+) -> alg.Node:
     """The old left rows that can see a change in one of the subqueries."""
-    tests: list[KeyPredicate] = []
-    guards: list[Expr] = []
+    tests: list[alg.KeyPredicate] = []
+    guards: list[alg.Expr] = []
     for subquery in inner:
         test = _test(left, subquery, changes)
         guard = _guard(subquery, changes) if test is None else None
@@ -204,13 +193,15 @@ def _affected(left: Node, inner: Sequence[Subquery], node: Node, changes: DeltaD
         return left
     if guards:
         parts = [part for guard in guards for part in ("OR", *guard.parts)]
-        return Filter(child=left, predicates=(Expr(tuple(parts[1:])),))
+        return alg.Filter(child=left, predicates=(alg.Expr(tuple(parts[1:])),))
     if len(tests) == 1 and not tests[0].null_matches:
         return restrict(left, tests[0].keys, tests[0].pairs)
-    return SemiJoinRestriction(child=left, tests=tuple(tests))
+    return alg.SemiJoinRestriction(child=left, tests=tuple(tests))
 
 
-def _test(left: Node, subquery: Subquery, changes: DeltaDerivation) -> KeyPredicate | None:
+def _test(
+    left: alg.Node, subquery: alg.Subquery, changes: DeltaDerivation
+) -> alg.KeyPredicate | None:
     """The test by keys, if the subquery's rows are found by equalities with left columns."""
     found = correlation_core(subquery.node)
     if found is None:
@@ -218,7 +209,7 @@ def _test(left: Node, subquery: Subquery, changes: DeltaDerivation) -> KeyPredic
     pairs = [(a, b) for a, b in found.pairs if a in left.columns]
     asked = subquery.left.column if subquery.left is not None else None
     given = found.traced.get(subquery.node.columns[0]) if subquery.node.columns else None
-    is_in = subquery.kind in (SubqueryKind.IN, SubqueryKind.NULL_AWARE_IN)
+    is_in = subquery.kind in (alg.SubqueryKind.IN, alg.SubqueryKind.NULL_AWARE_IN)
     by_value = is_in and asked in left.columns and given is not None
     if by_value and asked is not None and given is not None:
         pairs.append((asked, given))
@@ -227,21 +218,21 @@ def _test(left: Node, subquery: Subquery, changes: DeltaDerivation) -> KeyPredic
         return None
     pairs = list(dict(pairs).items())
     keys, names = changes.keys(delta, [b for _, b in pairs])
-    return KeyPredicate(
+    return alg.KeyPredicate(
         keys=keys,
         pairs=tuple((a, name) for (a, _), name in zip(pairs, names, strict=True)),
-        null_matches=by_value and subquery.kind is SubqueryKind.NULL_AWARE_IN,
+        null_matches=by_value and subquery.kind is alg.SubqueryKind.NULL_AWARE_IN,
     )
 
 
-def _guard(subquery: Subquery, changes: DeltaDerivation) -> Expr | None:
+def _guard(subquery: alg.Subquery, changes: DeltaDerivation) -> alg.Expr | None:
     """Whether the value of an uncorrelated subquery changed."""
     if free(subquery.node):
         return None
     old = replace(subquery, node=changes.old(subquery.node), left=None)
     new = replace(subquery, left=None)
-    if subquery.kind is SubqueryKind.SCALAR:
-        return Expr.of("NOT", "(", old, "<=>", new, ")")
-    if subquery.kind is SubqueryKind.EXISTS:
-        return Expr.of("(", "(", "EXISTS", old, ")", "<>", "(", "EXISTS", new, ")", ")")
+    if subquery.kind is alg.SubqueryKind.SCALAR:
+        return alg.Expr.of("NOT", "(", old, "<=>", new, ")")
+    if subquery.kind is alg.SubqueryKind.EXISTS:
+        return alg.Expr.of("(", "(", "EXISTS", old, ")", "<>", "(", "EXISTS", new, ")", ")")
     return None

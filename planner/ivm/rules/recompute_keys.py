@@ -16,26 +16,11 @@ Source: Palpanas et al., Incremental Maintenance for Non-Distributive Aggregate 
 2002); Snowflake's dynamic tables recompute changed groups and partitions likewise.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ctsql.planner.ivm.algebra.nodes import (
-    Aggregate,
-    AggregateCall,
-    Col,
-    Distinct,
-    Expr,
-    Filter,
-    Limit,
-    Node,
-    Project,
-    Projection,
-    SetOperation,
-    Step,
-    UnionAll,
-    UnionInput,
-    Window,
-)
+from ctsql.planner.ivm.algebra import nodes as alg
+from ctsql.planner.ivm.algebra.traversal import union_all
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
 from ctsql.planner.ivm.rules.context import DeltaDerivation, replacement_delta, sum_of_deltas
 
@@ -43,50 +28,67 @@ RULE = "affected keys"
 NO_KEY = "whole, before and after"
 
 
-def change_aggregate(node: Aggregate, changes: DeltaDerivation) -> Node | None:
-    """The change of GROUP BY, by recomputing the affected groups."""
-    if node.sets is not None:
-        changes.note(node, "sum over the grouping sets")
-        return changes.of(by_sets(node, changes))
-    keys = tuple(k.source for k in node.keys)
-    changes.note(node, RULE if keys else NO_KEY, None if keys else "GLOBAL_AGGREGATE")
-    return _change([node.child], [keys], lambda below: replace(node, child=below[0]), changes)
+Keyed = alg.Aggregate | alg.Distinct | alg.SetOperation | alg.Window
+"""Operators that can be computed key by key."""
+
+_WITHOUT_KEY = {
+    alg.Aggregate: "GLOBAL_AGGREGATE",
+    alg.Window: "WINDOW_WITHOUT_PARTITION",
+    alg.Limit: "LIMIT_FROM_ALL_ROWS",
+}
 
 
-def change_distinct(node: Distinct, changes: DeltaDerivation) -> Node | None:
-    """The change of DISTINCT."""
-    changes.note(node, RULE)
-    child = node.child
-    return _change([child], [child.columns], lambda below: Distinct(child=below[0]), changes)
+def change_grouping_sets(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None:
+    """The change of GROUPING SETS, ROLLUP and CUBE."""
+    changes.note(node, "sum over the grouping sets")
+    return changes.of(_by_sets(node, changes))
 
 
-def change_set_operation(node: SetOperation, changes: DeltaDerivation) -> Node | None:
-    """The change of INTERSECT [ALL] and EXCEPT [ALL]."""
-    changes.note(node, RULE)
-    return _change(
-        [node.left, node.right],
-        [node.left.columns, node.right.columns],
-        lambda below: replace(node, left=below[0], right=below[1]),
-        changes,
-    )
+def change_by_keys(node: Keyed | alg.Limit, changes: DeltaDerivation) -> alg.Node | None:
+    """The change of an operator, by recomputing it for the affected keys.
+
+    That the order of a LIMIT is total has been checked.
+    """
+    children, keys = inputs_and_keys(node)
+    before = [changes.old(child) for child in children]
+    if keys[0]:
+        changes.note(node, RULE)
+        found = affected_keys(children, keys, changes)
+        if found is None:
+            return None
+        children = restrict_all(children, keys, *found)
+        before = restrict_all(before, keys, *found)
+    else:
+        changes.note(node, NO_KEY, _WITHOUT_KEY[type(node)])
+    delta = replacement_delta(replace_inputs(node, children), replace_inputs(node, before))
+    return sum_of_deltas(delta, node.columns)
 
 
-def change_window(node: Window, changes: DeltaDerivation) -> Node | None:
-    """The change of window functions."""
-    keys = node.keys
-    changes.note(node, RULE if keys else NO_KEY, None if keys else "WINDOW_WITHOUT_PARTITION")
-    return _change([node.child], [keys], lambda below: replace(node, child=below[0]), changes)
+def inputs_and_keys(node: Keyed | alg.Limit) -> tuple[list[alg.Node], list[Sequence[alg.Col]]]:
+    """The inputs of an operator, and the key columns of each."""
+    match node:
+        case alg.Aggregate():
+            return [node.child], [[k.source for k in node.keys]]
+        case alg.Window():
+            return [node.child], [node.keys]
+        case alg.Distinct():
+            return [node.child], [node.child.columns]
+        case alg.SetOperation():
+            return [node.left, node.right], [node.left.columns, node.right.columns]
+        case alg.Limit():
+            return [node.child], [()]
 
 
-def change_limit(node: Limit, changes: DeltaDerivation) -> Node | None:
-    """The change of ORDER BY .. LIMIT; that the order is total has been checked."""
-    changes.note(node, NO_KEY, "LIMIT_FROM_ALL_ROWS")
-    return _change([node.child], [()], lambda below: replace(node, child=below[0]), changes)
+def replace_inputs(node: Keyed | alg.Limit, inputs: Sequence[alg.Node]) -> alg.Node:
+    """The operator over other inputs."""
+    if isinstance(node, alg.SetOperation):
+        return replace(node, left=inputs[0], right=inputs[1])
+    return replace(node, child=inputs[0])
 
 
 def affected_keys(
-    children: Sequence[Node], keys: Sequence[Sequence[Col]], changes: DeltaDerivation
-) -> tuple[Step, tuple[Col, ...]] | None:
+    children: Sequence[alg.Node], keys: Sequence[Sequence[alg.Col]], changes: DeltaDerivation
+) -> tuple[alg.Step, tuple[alg.Col, ...]] | None:
     """The keys that the children's changes touch; None if nothing changed."""
     found = [
         (delta, cols)
@@ -97,8 +99,11 @@ def affected_keys(
 
 
 def restrict_all(
-    children: Sequence[Node], keys: Sequence[Sequence[Col]], step: Step, names: Sequence[Col]
-) -> list[Node]:
+    children: Sequence[alg.Node],
+    keys: Sequence[Sequence[alg.Col]],
+    step: alg.Step,
+    names: Sequence[alg.Col],
+) -> list[alg.Node]:
     """The children restricted to the keys."""
     return [
         restrict(child, step, tuple(zip(cols, names, strict=True)))
@@ -106,85 +111,58 @@ def restrict_all(
     ]
 
 
-def _change(
-    children: Sequence[Node],
-    keys: Sequence[Sequence[Col]],
-    rebuild: Callable[[Sequence[Node]], Node],
-    changes: DeltaDerivation,
-) -> Node | None:
-    before = [changes.old(child) for child in children]
-    if not keys[0]:
-        new, old = rebuild(children), rebuild(before)
-        return sum_of_deltas(replacement_delta(new, old), new.columns)
-    found = affected_keys(children, keys, changes)
-    if found is None:
-        return None
-    new = rebuild(restrict_all(children, keys, *found))
-    old = rebuild(restrict_all(before, keys, *found))
-    return sum_of_deltas(replacement_delta(new, old), new.columns)
-
-
-def by_sets(node: Aggregate, changes: DeltaDerivation) -> UnionAll:
+def _by_sets(node: alg.Aggregate, changes: DeltaDerivation) -> alg.UnionAll:
     """GROUPING SETS as a UNION ALL of plain groupings, in the columns of the original.
 
     Of several sets, the one without columns gives no row for no input in Spark, while a
     GROUP BY without columns gives one.
     """
     sets = node.sets or ()
-    branches = tuple(
-        UnionInput(node=branch, cols=branch.columns)
-        for branch in (_one_set(node, one, len(sets) == 1, changes) for one in sets)
-    )
-    return UnionAll(branches=branches, columns=node.columns)
+    branches = [_one_set(node, one, len(sets) == 1, changes) for one in sets]
+    return union_all(branches, node.columns)
 
 
 def _one_set(
-    node: Aggregate, chosen: Sequence[int], is_only: bool, changes: DeltaDerivation
-) -> Node:
-    keys = tuple(
-        replace(node.keys[i], col=changes.fresh(node.keys[i].col.name, node.keys[i].col.type))
-        for i in sorted(set(chosen))
-    )
-    kept = dict(zip(sorted(set(chosen)), keys, strict=True))
-    calls: list[AggregateCall] = []
-    items: list[Projection] = []
+    node: alg.Aggregate, chosen: Sequence[int], is_only: bool, changes: DeltaDerivation
+) -> alg.Node:
+    numbers = sorted(set(chosen))
+    keys = tuple(replace(node.keys[i], col=changes.copy(node.keys[i].col)) for i in numbers)
+    kept = dict(zip(numbers, keys, strict=True))
+    calls: list[alg.AggregateCall] = []
+    items: list[alg.Projection] = []
     for index, key in enumerate(node.keys):
         if index in kept:
-            items.append(
-                Projection(Expr.of(kept[index].col), changes.fresh(key.col.name, key.col.type))
-            )
+            items.append(alg.Projection(alg.Expr.of(kept[index].col), changes.copy(key.col)))
             continue
-        # A NULL of the key's own type: the type is Spark's matter.
-        text = Expr.of("any_value", "(", key.source, ")", "FILTER", "(", "WHERE", "false", ")")
-        null = AggregateCall(
+        # A NULL whose type Spark derives from the key.
+        text = alg.Expr.of("any_value", "(", key.source, ")", "FILTER", "(", "WHERE", "false", ")")
+        null = alg.AggregateCall(
             expr=text, col=changes.fresh("null", key.col.type), function="any_value"
         )
         calls.append(null)
-        items.append(Projection(Expr.of(null.col), changes.fresh(key.col.name, key.col.type)))
+        items.append(alg.Projection(alg.Expr.of(null.col), changes.copy(key.col)))
     for call in node.calls:
-        col = changes.fresh(call.col.name, call.col.type)
+        col = changes.copy(call.col)
         if call.grouping is None:
-            made = replace(call, col=changes.fresh(call.col.name, call.col.type))
+            made = replace(call, col=changes.copy(call.col))
             calls.append(made)
-            items.append(Projection(Expr.of(made.col), col))
+            items.append(alg.Projection(alg.Expr.of(made.col), col))
         else:
-            items.append(Projection(_grouping_value(call, kept), col))
-    count = AggregateCall(
-        expr=Expr.of("count", "(", "*", ")"), col=changes.fresh("count", "bigint"), function="count"
-    )
+            items.append(alg.Projection(_grouping_value(call, kept), col))
+    count = alg.count_rows(changes.fresh("count", "bigint"))
     total = not keys and not is_only
     if total or (not keys and not calls):
         calls.append(count)
-    grouped: Node = Aggregate(child=node.child, keys=keys, calls=tuple(calls))
+    grouped: alg.Node = alg.Aggregate(child=node.child, keys=keys, calls=tuple(calls))
     if total:
-        grouped = Filter(child=grouped, predicates=(Expr.of(count.col, ">", "0"),))
-    return Project(child=grouped, items=tuple(items))
+        grouped = alg.Filter(child=grouped, predicates=(alg.Expr.of(count.col, ">", "0"),))
+    return alg.Project(child=grouped, items=tuple(items))
 
 
-def _grouping_value(call: AggregateCall, kept: Collection[int]) -> Expr:
+def _grouping_value(call: alg.AggregateCall, kept: Collection[int]) -> alg.Expr:
     """grouping(a) is 1 where a is not in the set; grouping_id puts such bits side by side."""
     value = 0
     for index in call.grouping or ():
         value = value * 2 + (index not in kept)
     kind = "TINYINT" if call.function == "grouping" else "BIGINT"
-    return Expr.of("CAST", "(", str(value), "AS", kind, ")")
+    return alg.Expr.of("CAST", "(", str(value), "AS", kind, ")")

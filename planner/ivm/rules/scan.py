@@ -1,4 +1,4 @@
-"""A table: its change is what the table's log says, consolidated.
+"""A table: its change is that in the table's log, consolidated.
 
 VALUES and range() read no table, so they have no change.
 """

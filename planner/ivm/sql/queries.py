@@ -12,7 +12,7 @@ from ctsql.catalog.names import backtick
 from ctsql.planner.ivm.algebra.nodes import Col, Limit, Node, Scan, SemiJoinRestriction, Step
 from ctsql.planner.ivm.algebra.traversal import descend
 from ctsql.planner.ivm.rules.context import StepRole
-from ctsql.planner.ivm.sql.spark import Input, Naming, Printer, inputs_of
+from ctsql.planner.ivm.sql.spark import Input, Names, Printer, inputs_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +32,9 @@ class Text:
         """What it reads."""
         return inputs_of(self.sql)
 
-    def sql(self, naming: Naming) -> str:
+    def sql(self, name: Names) -> str:
         """The query in Spark's SQL."""
-        text = Printer(naming).query(self.node)
+        text = Printer(name).query(self.node)
         if self.columns == self.node.columns and self.names == tuple(c.sql for c in self.columns):
             return text
         listed = ", ".join(
@@ -66,8 +66,8 @@ class StateSteps:
 
     Attributes:
         before: the step with the stored rows that change. after: the one with what they become;
-            where there are keys, a group whose ``n`` is 0 is gone.
-        keys: the step whose rows say which groups these are; None where there is one group.
+            if there are keys, a group whose ``n`` is 0 no longer exists.
+        keys: the step with the keys of these groups; None if there is one group.
         pairs: a column of the state table and the step's; equal in all of these, NULL to NULL.
     """
 
@@ -83,9 +83,8 @@ class ChangeTexts:
 
     Attributes:
         steps: to be run in order. rows: the view's columns and ``__ct_diff``; equal rows may come
-            several times with diffs that cancel. Without ``__ct_diff`` where it is the first rows
-            that are chosen again. states: by number, how each state table in use
-            changes.
+            several times with diffs that cancel. Without ``__ct_diff`` if all rows of the view
+            are computed again. states: by number, how each state table in use changes.
     """
 
     steps: tuple[StepText, ...]
@@ -114,12 +113,13 @@ class KeyedTexts:
 
 @dataclass(frozen=True, slots=True)
 class FirstRowsTest:
-    """One row with one boolean: are the first rows right that were chosen from some candidates?
+    """One row with one boolean: whether the first rows of the candidates are those of the query.
 
-    If not, rows that nobody kept have moved up, and the query must be run.
+    If not, rows that were not stored have moved up, and the query must be run.
 
     Attributes:
-        stored: the rows that the view holds. limit: what chooses.
+        candidates: the rows to choose from. stored: those that the view holds.
+        limit: what chooses.
     """
 
     candidates: Text
@@ -131,14 +131,14 @@ class FirstRowsTest:
         """What it reads."""
         return inputs_of(self.sql)
 
-    def sql(self, naming: Naming) -> str:
+    def sql(self, name: Names) -> str:
         """The query in Spark's SQL."""
-        printer = Printer(naming)
+        printer = Printer(name)
         order = ", ".join(f"{printer.expr(o.expr)} {o.direction}".strip() for o in self.limit.order)
         ranked = (
             f"SELECT __ct_new, rank() OVER (ORDER BY {order}) AS __ct_rank FROM ("
-            f"SELECT *, 1 AS __ct_new FROM ({self.candidates.sql(naming)}) UNION ALL "
-            f"SELECT *, 0 AS __ct_new FROM ({self.stored.sql(naming)}))"
+            f"SELECT *, 1 AS __ct_new FROM ({self.candidates.sql(name)}) UNION ALL "
+            f"SELECT *, 0 AS __ct_new FROM ({self.stored.sql(name)}))"
         )
         worst = (
             "SELECT *, max(CASE WHEN __ct_new = 0 THEN __ct_rank END) OVER () AS __ct_worst "
@@ -160,20 +160,12 @@ class TopTexts:
     """The first rows, chosen from those the view holds and the change.
 
     Attributes:
-        rows: all rows that the view should hold. candidates: those to choose from. stored: those
-            that the view holds. limit: what chooses.
+        rows: all rows that the view should hold. holds: whether they are right.
     """
 
     steps: tuple[StepText, ...]
     rows: Text
-    candidates: Text
-    stored: Text
-    limit: Limit
-
-    @property
-    def holds(self) -> FirstRowsTest:
-        """Are ``rows`` right?"""
-        return FirstRowsTest(self.candidates, self.stored, self.limit)
+    holds: FirstRowsTest
 
 
 def step_uses(texts: Iterable[Text]) -> Counter[str]:
@@ -189,7 +181,7 @@ def step_uses(texts: Iterable[Text]) -> Counter[str]:
 
 
 def key_steps(texts: Iterable[Text]) -> set[str]:
-    """The steps whose rows say what is wanted of a table."""
+    """The steps whose rows select the rows that are read of a table."""
     return {
         test.keys.name
         for text in texts

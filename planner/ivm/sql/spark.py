@@ -4,14 +4,15 @@ Columns are printed under their numbers, so every name in the text is unique and
 qualifier. Names of relations are given: printing looks nothing up.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import assert_never
 
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import used
+from ctsql.planner.ivm.algebra.traversal import columns_in
 from ctsql.planner.syntax.tokens.tokenizer import word_set
 
 NOTHING = f"1 AS {PREFIX}none"
@@ -57,60 +58,48 @@ Input = TableUse | StepUse | StateUse
 """What a query reads, at one place."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Naming:
-    """What relations are called in a text.
-
-    Attributes:
-        table: a table at one place where it is read; see :class:`TableUse`.
-        step: a step, by its name. state: a state table, by its number. view: the view.
-    """
-
-    table: Callable[[TableUse], str]
-    step: Callable[[str], str] = backtick
-    state: Callable[[int], str] = "__ct_state_{}".format
-    view: Callable[[], str] = "__ct_view".format
-
-    @staticmethod
-    def of(names: Mapping[Input, str]) -> "Naming":
-        """The names of all that a query reads."""
-        return Naming(
-            table=lambda use: names[use],
-            step=lambda name: names[StepUse(name)],
-            state=lambda number: names[StateUse(number)],
-            view=lambda: names[StateUse(alg.VIEW)],
-        )
+Names = Callable[[Input], str]
+"""The name of what a query reads, at each place where it is read."""
 
 
-def inputs_of(printed: Callable[[Naming], str]) -> tuple[Input, ...]:
+def name_by(table: Callable[[TableUse], str]) -> Names:
+    """Names of tables by a function; a step, a state table and the view have fixed names."""
+
+    def name(use: Input) -> str:
+        match use:
+            case TableUse():
+                return table(use)
+            case StepUse():
+                return backtick(use.name)
+            case StateUse():
+                return "__ct_view" if use.number == alg.VIEW else f"__ct_state_{use.number}"
+
+    return name
+
+
+def inputs_of(printed: Callable[[Names], str]) -> tuple[Input, ...]:
     """What a query reads, in the order in which its text names it."""
     found: dict[Input, None] = {}
 
-    def noted(use: Input) -> str:
+    def note(use: Input) -> str:
         found[use] = None
         return ""
 
-    naming = Naming(
-        table=noted,
-        step=lambda name: noted(StepUse(name)),
-        state=lambda number: noted(StateUse(number)),
-        view=lambda: noted(StateUse(alg.VIEW)),
-    )
-    printed(naming)
+    printed(note)
     return tuple(found)
 
 
 class Printer:
     """Prints nodes with the names given."""
 
-    def __init__(self, naming: Naming) -> None:
-        self.naming = naming
+    def __init__(self, name: Names) -> None:
+        self.name = name
 
     # ---- expressions
 
     def expr(self, expr: alg.Expr) -> str:
         """An expression's text."""
-        return joined([self._part(part) for part in expr.parts])
+        return join_texts([self._part(part) for part in expr.parts])
 
     def _part(self, part: alg.Part) -> str:
         match part:
@@ -120,6 +109,9 @@ class Printer:
                 return part.sql
             case alg.Subquery():
                 return f"({self.query(part.node)})"
+
+    def _computed(self, items: Sequence[alg.Projection | alg.AggregateCall]) -> list[str]:
+        return [f"{self.expr(item.expr)} AS {item.col.sql}" for item in items]
 
     def _conditions(self, conditions: Sequence[alg.Expr]) -> str:
         if len(conditions) == 1:
@@ -136,15 +128,9 @@ class Printer:
             case alg.Values():
                 return self._rows(node)
             case alg.Step():
-                return f"SELECT {columns(node.columns)} FROM {self.naming.step(node.name)}"
+                return f"SELECT {columns(node.columns)} FROM {self.name(StepUse(node.name))}"
             case alg.StoredGroups():
-                listed = [
-                    f"{backtick(n)} AS {c.sql}"
-                    for n, c in zip(node.names, node.columns, strict=True)
-                ]
-                is_view = node.number == alg.VIEW
-                name = self.naming.view() if is_view else self.naming.state(node.number)
-                return f"SELECT {_list(listed)} FROM {name}"
+                return _read(node, self.name(StateUse(node.number)))
             case alg.Filter():
                 where = self._conditions(node.predicates)
                 return f"{self._all(node.child)} WHERE {where}"
@@ -174,8 +160,7 @@ class Printer:
             case alg.UnionAll():
                 return self._union(node)
             case alg.Window():
-                listed = [c.sql for c in node.child.columns]
-                listed += [f"{self.expr(c.expr)} AS {c.col.sql}" for c in node.calls]
+                listed = [c.sql for c in node.child.columns] + self._computed(node.calls)
                 return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
             case alg.Limit():
                 return self._limit(node)
@@ -204,8 +189,7 @@ class Printer:
             # Without one of its calls it would be no aggregate any more, but all rows.
             is_flat = is_flat and any(call.col in parts for call in below.calls)
         if not is_flat or any(isinstance(part, alg.Subquery) for part in parts):
-            listed = [f"{self.expr(i.expr)} AS {i.col.sql}" for i in node.items]
-            return f"SELECT {_list(listed)} FROM {self._from(node.child)}"
+            return f"SELECT {_list(self._computed(node.items))} FROM {self._from(node.child)}"
         assert isinstance(below, alg.Aggregate)
         texts = {k.col: k.source.sql for k in below.keys}
         texts |= {c.col: f"({self.expr(c.expr)})" for c in below.calls}
@@ -215,8 +199,8 @@ class Printer:
                 texts.get(p, p.sql) if isinstance(p, alg.Col) else self._part(p)
                 for p in item.expr.parts
             ]
-            listed.append(f"{joined(found)} AS {item.col.sql}")
-        return f"SELECT {_list(listed)} {self._grouped(below)}"
+            listed.append(f"{join_texts(found)} AS {item.col.sql}")
+        return f"SELECT {_list(listed)} {self._from_groups(below)}"
 
     def _lateral(self, node: alg.LateralJoin) -> str:
         kind = "LEFT JOIN" if node.is_left else "JOIN"
@@ -229,11 +213,7 @@ class Printer:
         )
 
     def _scan(self, node: alg.Scan, tests: Sequence[alg.KeyPredicate]) -> str:
-        name = self.naming.table(_table_use(node, tests))
-        listed = [
-            f"{backtick(n)} AS {c.sql}" for c, n in zip(node.columns, node.names, strict=True)
-        ]
-        return f"SELECT {_list(listed)} FROM {name}"
+        return _read(node, self.name(_table_use(node, tests)))
 
     def _from(self, node: alg.Node) -> str:
         return f"({self.query(node)})"
@@ -249,16 +229,16 @@ class Printer:
         return f"SELECT {made} FROM ({node.text}) AS {PREFIX}v({names})"
 
     def _join(self, node: alg.Join) -> str:
-        """Each condition stands at the first join where all its columns are there.
+        """Each condition is put at the first join that has all its columns.
 
-        One with columns of a query around this one stands in WHERE: Spark takes it out of there.
+        One with columns of a query around this one is put into WHERE, where Spark decorrelates it.
         """
         text = f"{self._from(node.children[0])} {PREFIX}k0"
         seen = set(node.children[0].columns)
         waiting = list(node.conditions)
         for index, child in enumerate(node.children[1:], 1):
             seen |= set(child.columns)
-            ready = [c for c in waiting if used(c) <= seen]
+            ready = [c for c in waiting if columns_in(c) <= seen]
             waiting = [c for c in waiting if c not in ready]
             side = f"{self._from(child)} {PREFIX}k{index}"
             if ready:
@@ -277,11 +257,11 @@ class Printer:
         )
 
     def _aggregate(self, node: alg.Aggregate) -> str:
-        listed = [f"{k.source.sql} AS {k.col.sql}" for k in node.keys]
-        listed += [f"{self.expr(c.expr)} AS {c.col.sql}" for c in node.calls]
-        return f"SELECT {_list(listed)} {self._grouped(node)}"
+        keys = [f"{k.source.sql} AS {k.col.sql}" for k in node.keys]
+        listed = _list(keys + self._computed(node.calls))
+        return f"SELECT {listed} {self._from_groups(node)}"
 
-    def _grouped(self, node: alg.Aggregate) -> str:
+    def _from_groups(self, node: alg.Aggregate) -> str:
         text = f"FROM {self._from(node.child)}"
         if node.sets is not None:
             sets = [
@@ -295,14 +275,12 @@ class Printer:
     def _union(self, node: alg.UnionAll) -> str:
         texts = []
         for branch in node.branches:
-            listed = [
-                a.sql if a == b else f"{a.sql} AS {b.sql}"
-                for a, b in zip(branch.cols, node.columns, strict=True)
-            ]
             if branch.cols == node.columns == branch.node.columns:
                 texts.append(self.query(branch.node))
-            else:
-                texts.append(f"SELECT {_list(listed)} FROM {self._from(branch.node)}")
+                continue
+            pairs = zip(branch.cols, node.columns, strict=True)
+            listed = [a.sql if a == b else f"{a.sql} AS {b.sql}" for a, b in pairs]
+            texts.append(f"SELECT {_list(listed)} FROM {self._from(branch.node)}")
         return f"SELECT {columns(node.columns)} FROM ({' UNION ALL '.join(texts)})"
 
     def _limit(self, node: alg.Limit) -> str:
@@ -313,16 +291,22 @@ class Printer:
         return f"SELECT {columns(node.columns)} FROM ({inner})"
 
     def _test(self, test: alg.KeyPredicate) -> str:
-        """Is there an equal key? NULL equals NULL here: groups have such keys."""
+        """Whether there is an equal key. NULL equals NULL, as groups have such keys."""
         pairs = []
         for mine, key in test.pairs:
             equal = f"{key.sql} <=> {mine.sql}"
             if test.null_matches:
                 equal = f"({equal} OR {key.sql} IS NULL OR {mine.sql} IS NULL)"
             pairs.append(equal)
-        step = self.naming.step(test.keys.name)
+        step = self.name(StepUse(test.keys.name))
         where = f" WHERE {' AND '.join(pairs)}" if pairs else ""
         return f"EXISTS (SELECT 1 FROM {step}{where})"
+
+
+def _read(node: alg.Scan | alg.StoredGroups, name: str) -> str:
+    """A relation's columns, from their own names to those in the text."""
+    pairs = zip(node.names, node.columns, strict=True)
+    return f"SELECT {_list([f'{backtick(n)} AS {c.sql}' for n, c in pairs])} FROM {name}"
 
 
 def _table_use(node: alg.Scan, tests: Sequence[alg.KeyPredicate]) -> TableUse:
@@ -337,24 +321,22 @@ def _table_use(node: alg.Scan, tests: Sequence[alg.KeyPredicate]) -> TableUse:
     return TableUse(node.table, node.version, read, keys)
 
 
-def joined(texts: Sequence[str]) -> str:
-    """Tokens with spaces where a reader expects them."""
-    made = ""
-    for index, text in enumerate(texts):
-        before = texts[index - 1] if index else ""
-        tight = (
-            not index
-            or text in _TIGHT_BEFORE
-            or before in _TIGHT_BEHIND
-            or (text == "(" and before.isidentifier() and before.upper() not in _SPACED)
-        )
-        made += text if tight else " " + text
-    return made
-
-
 _SPACED = word_set("""
     GROUP FILTER IN AND OR NOT OVER THEN ELSE WHEN AS BY LIKE BETWEEN
 """)
+
+
+def join_texts(texts: Sequence[str]) -> str:
+    """Tokens with spaces where a reader expects them."""
+    made = "".join(texts[:1])
+    for before, text in pairwise(texts):
+        is_tight = (
+            text in _TIGHT_BEFORE
+            or before in _TIGHT_BEHIND
+            or (text == "(" and before.isidentifier() and before.upper() not in _SPACED)
+        )
+        made += text if is_tight else " " + text
+    return made
 
 
 def columns(cols: Sequence[alg.Col]) -> str:

@@ -18,53 +18,35 @@ The other groups are recomputed from all their rows. A sum of floating-point num
 to: the order of addition counts.
 """
 
-from ctsql.planner.ivm.algebra.nodes import (
-    VIEW,
-    Aggregate,
-    AggregateCall,
-    Col,
-    Distinct,
-    Expr,
-    Filter,
-    JoinKind,
-    Node,
-    OuterOrSemiJoin,
-    Part,
-    Project,
-    Projection,
-    Step,
-    StoredGroups,
-    UnionAll,
-    UnionInput,
-)
-from ctsql.planner.ivm.algebra.traversal import pass_through
+from ctsql.planner.ivm.algebra import nodes as alg
+from ctsql.planner.ivm.algebra.traversal import pass_through, rename, union_all
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
 from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole
-from ctsql.planner.ivm.rules.counting import State, change_groups, state_of
-from ctsql.planner.ivm.strategies.stored_view import KeyedTop, place_of
+from ctsql.planner.ivm.rules.counting import StatePlan, change_groups, state_of
+from ctsql.planner.ivm.strategies.stored_view import KeyedTop, place_of, put_above
 
 _ADDED = ("count", "sum")
 
-Desired = tuple[Node, Step, tuple[tuple[int, Col], ...]]
+Desired = tuple[alg.Node, alg.Step, tuple[tuple[int, alg.Col], ...]]
 
 
-def can_add(top: KeyedTop, query: Node) -> bool:
-    """Can groups of the view be added to?"""
+def can_add(top: KeyedTop, query: alg.Node) -> bool:
+    """Whether a change can be added to groups of the view."""
     return _places_shown(top, query) is not None
 
 
-def shows_counts(node: Aggregate) -> bool:
-    """Are rows, and the values under every sum, counted among an aggregate's calls?
+def shows_counts(node: alg.Aggregate) -> bool:
+    """Whether an aggregate counts its rows, and the values under every sum.
 
-    Then no group that the view shows is ever in doubt.
+    Then every group that the view shows is certain.
     """
     counted = {call.argument for call in node.calls if call.function == "count"}
     return None in counted and counted >= {call.argument for call in node.calls}
 
 
 def added_rows(
-    top: KeyedTop, query: Node, names: tuple[str, ...], changes: DeltaDerivation
-) -> tuple[Desired, Node] | None:
+    top: KeyedTop, query: alg.Node, names: tuple[str, ...], changes: DeltaDerivation
+) -> tuple[Desired, alg.Node] | None:
     """The rows that the view should hold for the touched groups.
 
     Args:
@@ -75,7 +57,7 @@ def added_rows(
         not certain; None if nothing changed, or groups cannot be added to.
     """
     node, shown = top.operator, _places_shown(top, query)
-    if shown is None or not isinstance(node, Aggregate):
+    if shown is None or not isinstance(node, alg.Aggregate):
         return None
     state, delta = state_of(node, 1), changes.of(node.child)
     if state is None or delta is None:
@@ -83,48 +65,42 @@ def added_rows(
     step = changes.step(StepRole.CHANGE, delta)
     keys, key_names = changes.keys(step, [k.source for k in node.keys])
     change = change_groups(node, state, step, changes)
-    stored = StoredGroups(
-        number=VIEW,
+    stored = alg.StoredGroups(
+        number=alg.VIEW,
         names=tuple(names[place] for place in shown),
         columns=tuple(changes.fresh(names[place]) for place in shown),
     )
     there = changes.fresh("there", "int")
-    marked = Project(
+    marked = alg.Project(
         child=restrict(stored, keys, tuple(zip(stored.columns, key_names, strict=False))),
-        items=(*pass_through(stored.columns), Projection(Expr.of("1"), there)),
+        items=(*pass_through(stored.columns), alg.Projection(alg.Expr.of("1"), there)),
     )
     equal = zip(change.columns, stored.columns[: len(node.keys)], strict=False)
-    both = OuterOrSemiJoin(
-        kind=JoinKind.LEFT,
+    both = alg.OuterOrSemiJoin(
+        kind=alg.JoinKind.LEFT,
         left=change,
         right=marked,
-        conditions=tuple(Expr.of(a, "<=>", b) for a, b in equal),
+        conditions=tuple(alg.Expr.of(a, "<=>", b) for a, b in equal),
     )
     groups = _Groups(node, state, change, stored, there)
     flag = changes.fresh("doubtful", "int")
-    flagged = Project(
-        child=both, items=(*pass_through(both.columns), Projection(groups.is_doubtful(), flag))
+    flagged = alg.Project(
+        child=both, items=(*pass_through(both.columns), alg.Projection(groups.is_doubtful(), flag))
     )
     rows = changes.step(StepRole.ROWS, flagged, must_be_stored=True)
-    doubtful = Filter(child=rows, predicates=(Expr.of(flag, "=", "1"),))
-    found = _together(groups, rows, flag, doubtful, changes)
-    for one in reversed(top.above):
-        found = _over(one, found)
+    doubtful = alg.Filter(child=rows, predicates=(alg.Expr.of(flag, "=", "1"),))
+    found = _combine(groups, rows, flag, doubtful, changes)
+    found = put_above(top.above, found)
     places = [place for place in top.places if place is not None]
     return (found, keys, tuple(zip(places, key_names, strict=True))), doubtful
 
 
-def _over(one: Node, below: Node) -> Node:
-    assert isinstance(one, Project)  # _shown asked
-    return Project(child=below, items=one.items)
-
-
-def _places_shown(top: KeyedTop, query: Node) -> tuple[int, ...] | None:
+def _places_shown(top: KeyedTop, query: alg.Node) -> tuple[int, ...] | None:
     """Where the view shows the keys and the calls; None if it does not show them all."""
     node = top.operator
-    if not isinstance(node, Aggregate) or not node.keys or state_of(node, 1) is None:
+    if not isinstance(node, alg.Aggregate) or not node.keys or state_of(node, 1) is None:
         return None
-    if any(isinstance(one, Filter) for one in top.above):
+    if any(isinstance(one, alg.Filter) for one in top.above):
         return None  # a group that is not stored may be there all the same
     if any(call.function not in _ADDED for call in node.calls):
         return None
@@ -136,31 +112,38 @@ class _Groups:
     """The touched groups: the change of each, and what was stored."""
 
     def __init__(
-        self, node: Aggregate, state: State, change: Aggregate, stored: StoredGroups, there: Col
+        self,
+        node: alg.Aggregate,
+        state: StatePlan,
+        change: alg.Aggregate,
+        stored: alg.StoredGroups,
+        there: alg.Col,
     ) -> None:
         at = len(node.keys)
         self.node = node
         self.there = there
         self.keys = change.columns[:at]
         self.rows = change.columns[at]
-        self.parts: dict[Expr, tuple[Col, ...]] = {}
+        self.parts: dict[alg.Expr, tuple[alg.Col, ...]] = {}
         waiting = iter(change.columns[at + 1 :])
         for argument, is_summed in state.arguments:
             self.parts[argument] = tuple(next(waiting) for _ in range(3 if is_summed else 1))
         self.stored = dict(zip(node.calls, stored.columns[at:], strict=True))
 
-    def _stored_count(self, argument: Expr | None) -> Col | None:
+    def _stored_count(self, argument: alg.Expr | None) -> alg.Col | None:
         """The stored COUNT of an argument (None: of rows), if the view shows it."""
         return next(
             (c for k, c in self.stored.items() if k.function == "count" and k.argument == argument),
             None,
         )
 
-    def is_doubtful(self) -> Expr:
+    def is_doubtful(self) -> alg.Expr:
         """1 where the group has to be recomputed, else 0."""
-        there: tuple[Part, ...] = (self.there, "IS", "NOT", "NULL", "AND")
-        cases: list[tuple[Part, ...]] = [(self.there, "IS", "NULL", "AND", self.rows, "<=", "0")]
-        counted: list[tuple[Expr | None, Col]] = [(None, self.rows)]
+        there: tuple[alg.Part, ...] = (self.there, "IS", "NOT", "NULL", "AND")
+        cases: list[tuple[alg.Part, ...]] = [
+            (self.there, "IS", "NULL", "AND", self.rows, "<=", "0")
+        ]
+        counted: list[tuple[alg.Expr | None, alg.Col]] = [(None, self.rows)]
         counted += [(argument, parts[0]) for argument, parts in self.parts.items()]
         for argument, change in counted:
             known = self._stored_count(argument)
@@ -168,64 +151,58 @@ class _Groups:
                 cases.append((*there, change, "<", "0"))
             else:
                 cases.append((*there, known, "+", change, "<", "0"))
-        parts: list[Part] = ["CASE"]
+        parts: list[alg.Part] = ["CASE"]
         for case in cases:
             parts += ["WHEN", *case, "THEN", "1"]
-        return Expr.of(*parts, "ELSE", "0", "END")
+        return alg.Expr.of(*parts, "ELSE", "0", "END")
 
-    def _count(self, argument: Expr | None, change: Col) -> tuple[Part, ...] | None:
+    def _count(self, argument: alg.Expr | None, change: alg.Col) -> tuple[alg.Part, ...] | None:
         known = self._stored_count(argument)
         return None if known is None else ("coalesce", "(", known, ",", "0", ")", "+", change)
 
-    def values(self) -> list[Projection]:
+    def values(self) -> list[alg.Projection]:
         """The keys and calls of a certain group."""
         items = [
-            Projection(Expr.of(c), k.col) for c, k in zip(self.keys, self.node.keys, strict=True)
+            alg.Projection(alg.Expr.of(c), k.col)
+            for c, k in zip(self.keys, self.node.keys, strict=True)
         ]
-        return items + [Projection(self._value(call), call.col) for call in self.node.calls]
+        return items + [alg.Projection(self._value(call), call.col) for call in self.node.calls]
 
-    def _value(self, call: AggregateCall) -> Expr:
+    def _value(self, call: alg.AggregateCall) -> alg.Expr:
         if call.argument is None:
-            return Expr.of(*(self._count(None, self.rows) or ()))
+            return alg.Expr.of(*(self._count(None, self.rows) or ()))
         many, *moved = self.parts[call.argument]
         count = self._count(call.argument, many)
         if call.function == "count":
-            return Expr.of(*(count or ()))
+            return alg.Expr.of(*(count or ()))
         plus, minus = moved
         was = self.stored[call]
-        total: tuple[Part, ...] = (
+        total: tuple[alg.Part, ...] = (
             *("coalesce", "(", was, ",", "0", ")", "+", "coalesce", "(", plus, ",", "0", ")"),
             *("-", "coalesce", "(", minus, ",", "0", ")"),
         )
         if count is not None:
-            return Expr.of("CASE", "WHEN", *count, ">", "0", "THEN", *total, "END")
+            return alg.Expr.of("CASE", "WHEN", *count, ">", "0", "THEN", *total, "END")
         some = (was, "IS", "NOT", "NULL", "OR", many, ">", "0")
-        return Expr.of("CASE", "WHEN", *some, "THEN", *total, "END")
+        return alg.Expr.of("CASE", "WHEN", *some, "THEN", *total, "END")
 
-    def remains(self) -> tuple[Expr, ...]:
-        """Is a certain group still there? Where that is not counted, it is."""
+    def remains(self) -> tuple[alg.Expr, ...]:
+        """The test whether a certain group still has rows; none if rows are not counted."""
         count = self._count(None, self.rows)
-        return () if count is None else (Expr.of(*count, ">", "0"),)
+        return () if count is None else (alg.Expr.of(*count, ">", "0"),)
 
 
-def _together(
-    groups: _Groups, rows: Step, flag: Col, doubtful: Node, changes: DeltaDerivation
-) -> Node:
+def _combine(
+    groups: _Groups, rows: alg.Step, flag: alg.Col, doubtful: alg.Node, changes: DeltaDerivation
+) -> alg.Node:
     """The certain groups by addition, the doubtful ones from all their rows."""
     node = groups.node
-    certain = Filter(child=rows, predicates=(Expr.of(flag, "=", "0"), *groups.remains()))
-    added = Project(child=certain, items=tuple(groups.values()))
+    certain = alg.Filter(child=rows, predicates=(alg.Expr.of(flag, "=", "0"), *groups.remains()))
+    added = alg.Project(child=certain, items=tuple(groups.values()))
     names = tuple(changes.fresh("key") for _ in node.keys)
-    listed = tuple(Projection(Expr.of(c), n) for c, n in zip(groups.keys, names, strict=True))
-    step = changes.step(StepRole.KEYS, Distinct(child=Project(child=doubtful, items=listed)))
+    step = changes.step(StepRole.KEYS, alg.Distinct(child=rename(doubtful, groups.keys, names)))
     pairs = tuple((k.source, n) for k, n in zip(node.keys, names, strict=True))
-    again = Aggregate(
+    again = alg.Aggregate(
         child=restrict(node.child, step, pairs), keys=node.keys, calls=node.calls, sets=None
     )
-    return UnionAll(
-        branches=(
-            UnionInput(node=added, cols=node.columns),
-            UnionInput(node=again, cols=node.columns),
-        ),
-        columns=node.columns,
-    )
+    return union_all([added, again], node.columns)

@@ -13,10 +13,8 @@ from typing import Any
 from ctsql.planner.ivm.algebra.nodes import (
     Aggregate,
     Col,
-    Expr,
     Node,
     Project,
-    Projection,
     Scan,
     SubqueryKind,
 )
@@ -27,6 +25,7 @@ from ctsql.planner.ivm.algebra.traversal import (
     inputs,
     pass_through,
     rebuild,
+    rename,
     replace_nodes,
     subqueries,
     tables,
@@ -47,13 +46,13 @@ def compared_groups(query: Node) -> tuple[Aggregate, ...]:
     alike: dict[Node, list[Aggregate]] = {}
     for below in descend(query):
         if isinstance(below, Aggregate) and tables(below) and not free(below):
-            alike.setdefault(_numbered_anew(below), []).append(below)
+            alike.setdefault(_renumber(below), []).append(below)
     for read in alike.values():
         places = dict.fromkeys(read)
         if (
             len(read) > 1
             and state_of(read[0], 1) is not None
-            and not places.keys().isdisjoint(_read_as_a_whole(query))
+            and not places.keys().isdisjoint(_nodes_read_whole(query))
             and tables(read[0]).isdisjoint(_tables_elsewhere(query, places))
         ):
             return tuple(places)
@@ -76,14 +75,14 @@ def compared_rows(query: Node, changes: DeltaDerivation) -> Node | None:
     if rows is None:
         raise ValueError("the groups have no state table")
     step = changes.step(StepRole.ALL_GROUPS, rows)
-    made = {place: _from(step, place.columns) for place in places}
+    made = {place: rename(step, step.columns, place.columns) for place in places}
     for place in places:
         changes.note(place, RULE)
     changes.note(query, _TOP_RULE)
     return replace_nodes(query, made)
 
 
-def widened(query: Node, whole: Node) -> Node:
+def widen(query: Node, whole: Node) -> Node:
     """A query whose groups have the same columns wherever they are compared.
 
     Args:
@@ -106,13 +105,7 @@ def widened(query: Node, whole: Node) -> Node:
     return found if compared_groups(found) else query
 
 
-def _from(step: Node, columns: tuple[Col, ...]) -> Project:
-    """The rows of a step, its columns called otherwise."""
-    pairs = zip(step.columns, columns, strict=True)
-    return Project(child=step, items=tuple(Projection(Expr.of(mine), col) for mine, col in pairs))
-
-
-def _numbered_anew(node: Node) -> Node:
+def _renumber(node: Node) -> Node:
     """Equal for nodes that differ in the numbers of their columns only."""
     known: dict[Col, Col] = {}
 
@@ -123,7 +116,7 @@ def _numbered_anew(node: Node) -> Node:
     return made
 
 
-def _read_as_a_whole(query: Node) -> Iterator[Node]:
+def _nodes_read_whole(query: Node) -> Iterator[Node]:
     """All nodes in scalar subqueries that use nothing around them."""
     for below in descend(query):
         for expr in expressions(below):

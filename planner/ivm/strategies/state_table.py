@@ -12,16 +12,16 @@ A view that shows all that a state table would say needs none: the change is add
 SUM, but not all the counts, needs one only where rows go; one that does not show them always does.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
-from ctsql.planner.ivm.algebra.nodes import Aggregate, Filter, Node, Project
-from ctsql.planner.ivm.algebra.traversal import descend, free, has_subquery, tables
+from ctsql.planner.ivm.algebra.nodes import Aggregate, Node
+from ctsql.planner.ivm.algebra.traversal import descend, free, tables
 from ctsql.planner.ivm.rules.context import DeltaDerivation
-from ctsql.planner.ivm.rules.counting import State, all_groups, state_of
+from ctsql.planner.ivm.rules.counting import StatePlan, all_groups, state_of
 from ctsql.planner.ivm.strategies.add_to_groups import can_add, shows_counts
 from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows
-from ctsql.planner.ivm.strategies.stored_view import keyed_top, limit_top
+from ctsql.planner.ivm.strategies.stored_view import below_filters, keyed_top, limit_top, put_above
 
 
 class StateNeed(Enum):
@@ -31,37 +31,9 @@ class StateNeed(Enum):
     ROWS_GO = "once rows have gone"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatePlan:
-    """A state table that the plan can use.
-
-    Attributes:
-        number: its number. columns: their names; their types are those of ``initial``'s text.
-        key_columns: how many of them, from the first, are the group.
-        bounded: columns in which no value may be above
-            :data:`~ctsql.planner.ivm.rules.counting.BOUND`; where one is, the state says
-            nothing of the averages.
-    """
-
-    number: int
-    columns: tuple[str, ...]
-    key_columns: int
-    bounded: tuple[str, ...] = ()
-
-    @staticmethod
-    def of(node: Aggregate, state: State) -> "StatePlan":
-        """That of an aggregate."""
-        return StatePlan(
-            number=state.number,
-            columns=state.names,
-            key_columns=len(node.keys),
-            bounded=state.bounded,
-        )
-
-
-def state_tables(node: Node) -> list[tuple[Aggregate, State]]:
+def state_tables(node: Node) -> list[tuple[Aggregate, StatePlan]]:
     """The aggregates of a plan that can have a state table, in order, with it."""
-    found: dict[Aggregate, State] = {}
+    found: dict[Aggregate, StatePlan] = {}
     for below in descend(node):
         is_closed = isinstance(below, Aggregate) and tables(below) and not free(below)
         if isinstance(below, Aggregate) and is_closed and below not in found:
@@ -77,31 +49,22 @@ def kept_state(query: Node) -> tuple[StatePlan, StateNeed] | None:
     The caller knows that every operator is exact.
     """
     limit = limit_top(query)
-    operator, _ = grouped(query if limit is None else limit.child)
+    operator, _ = below_filters(query if limit is None else limit.child)
     found = dict(state_tables(query))
     compared = compared_groups(query)
     if compared:
-        return StatePlan.of(compared[0], found[compared[0]]), StateNeed.ALWAYS
+        return found[compared[0]], StateNeed.ALWAYS
     if not isinstance(operator, Aggregate) or operator not in found:
         return None
     if limit is not None:
-        return StatePlan.of(operator, found[operator]), StateNeed.ALWAYS
+        return found[operator], StateNeed.ALWAYS
     top = keyed_top(query)
     need = StateNeed.ALWAYS
     if top is not None and can_add(top, query):
         if shows_counts(operator):
             return None
         need = StateNeed.ROWS_GO
-    return StatePlan.of(operator, found[operator]), need
-
-
-def grouped(node: Node) -> tuple[Node, list[Filter | Project]]:
-    """What is below filters and projections, and these, from the top."""
-    above: list[Filter | Project] = []
-    while isinstance(node, Filter | Project) and not has_subquery(node):
-        above.append(node)
-        node = node.child
-    return node, above
+    return found[operator], need
 
 
 def chosen_groups(query: Node, changes: DeltaDerivation) -> Node | None:
@@ -115,10 +78,8 @@ def chosen_groups(query: Node, changes: DeltaDerivation) -> Node | None:
     limit = limit_top(query)
     if limit is None:
         return None
-    operator, above = grouped(limit.child)
+    operator, above = below_filters(limit.child)
     found = all_groups(operator, changes) if isinstance(operator, Aggregate) else None
     if found is None:
         return None
-    for one in reversed(above):
-        found = replace(one, child=found)
-    return replace(limit, child=found)
+    return replace(limit, child=put_above(above, found))

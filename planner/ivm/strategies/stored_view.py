@@ -17,31 +17,16 @@ held all there were.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ctsql.planner.ivm.algebra.nodes import (
-    DIFF,
-    VIEW,
-    Aggregate,
-    AggregateCall,
-    Col,
-    ConstantDiff,
-    Distinct,
-    Expr,
-    Filter,
-    Generate,
-    Key,
-    Limit,
-    Node,
-    Project,
-    SetOperation,
-    Step,
-    StoredGroups,
-    UnionAll,
-    UnionInput,
-    Window,
-)
-from ctsql.planner.ivm.algebra.traversal import has_subquery, pass_through
+from ctsql.planner.ivm.algebra import nodes as alg
+from ctsql.planner.ivm.algebra.traversal import has_subquery, pass_through, union_all
 from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole
-from ctsql.planner.ivm.rules.recompute_keys import affected_keys, restrict_all
+from ctsql.planner.ivm.rules.recompute_keys import (
+    Keyed,
+    affected_keys,
+    inputs_and_keys,
+    replace_inputs,
+    restrict_all,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,39 +38,51 @@ class KeyedTop:
             of its keys, which of the view's columns it is; None if none.
     """
 
-    operator: Node
-    above: tuple[Filter | Project, ...]
+    operator: Keyed
+    above: tuple[alg.Filter | alg.Project, ...]
     places: tuple[int | None, ...]
 
 
-def keyed_top(node: Node) -> KeyedTop | None:
+def below_filters(node: alg.Node) -> tuple[alg.Node, tuple[alg.Filter | alg.Project, ...]]:
+    """The node below filters and projections without subqueries, and these, from the top."""
+    above: list[alg.Filter | alg.Project] = []
+    while isinstance(node, alg.Filter | alg.Project) and not has_subquery(node):
+        above.append(node)
+        node = node.child
+    return node, tuple(above)
+
+
+def put_above(above: Sequence[alg.Filter | alg.Project], node: alg.Node) -> alg.Node:
+    """The node with filters and projections above it again."""
+    for one in reversed(above):
+        node = replace(one, child=node)
+    return node
+
+
+def keyed_top(node: alg.Node) -> KeyedTop | None:
     """The topmost operator, if it is local to keys of which the view shows any."""
-    above: list[Filter | Project] = []
-    operator = node
-    while isinstance(operator, Filter | Project) and not has_subquery(operator):
-        above.append(operator)
-        operator = operator.child
-    shown: Sequence[Col]
+    operator, above = below_filters(node)
+    shown: Sequence[alg.Col]
     match operator:
-        case Aggregate(sets=None):
+        case alg.Aggregate(sets=None):
             shown = tuple(k.col for k in operator.keys)
-        case Window():
+        case alg.Window():
             shown = operator.keys
-        case Distinct() | SetOperation():
+        case alg.Distinct() | alg.SetOperation():
             shown = operator.columns
         case _:
             return None
     places = tuple(place_of(col, above, node) for col in shown)
     if all(place is None for place in places):
         return None
-    return KeyedTop(operator, tuple(above), places)
+    return KeyedTop(operator, above, places)
 
 
-def place_of(col: Col, above: Sequence[Filter | Project], top: Node) -> int | None:
+def place_of(col: alg.Col, above: Sequence[alg.Filter | alg.Project], top: alg.Node) -> int | None:
     """Which column of the view an operator's column is, through what is above; None if none."""
-    here: Col | None = col
+    here: alg.Col | None = col
     for node in reversed(above):
-        if isinstance(node, Project):
+        if isinstance(node, alg.Project):
             here = next((i.col for i in node.items if i.expr.column == here), None)
         if here is None:
             return None
@@ -94,7 +91,7 @@ def place_of(col: Col, above: Sequence[Filter | Project], top: Node) -> int | No
 
 def desired_rows(
     top: KeyedTop, changes: DeltaDerivation
-) -> tuple[Node, Step, tuple[tuple[int, Col], ...]] | None:
+) -> tuple[alg.Node, alg.Step, tuple[tuple[int, alg.Col], ...]] | None:
     """The rows that the view should hold for the affected keys.
 
     Returns:
@@ -102,60 +99,34 @@ def desired_rows(
         the step. None if nothing changed.
     """
     kept = [i for i, place in enumerate(top.places) if place is not None]
-    children, keys = _inputs(top.operator)
+    children, keys = inputs_and_keys(top.operator)
     chosen = [[cols[i] for i in kept] for cols in keys]
     found = affected_keys(children, chosen, changes)
     if found is None:
         return None
     step, names = found
-    node = _over(top.operator, restrict_all(children, chosen, step, names))
-    for one in reversed(top.above):
-        node = replace(one, child=node)
+    operator = replace_inputs(top.operator, restrict_all(children, chosen, step, names))
+    node = put_above(top.above, operator)
     places = [place for place in top.places if place is not None]
     return node, step, tuple(zip(places, names, strict=True))
-
-
-def _inputs(operator: Node) -> tuple[list[Node], list[Sequence[Col]]]:
-    match operator:
-        case Aggregate():
-            return [operator.child], [[k.source for k in operator.keys]]
-        case Window():
-            return [operator.child], [operator.keys]
-        case Distinct():
-            return [operator.child], [operator.child.columns]
-        case SetOperation():
-            sides: list[Node] = [operator.left, operator.right]
-            return sides, [operator.left.columns, operator.right.columns]
-        case _:
-            raise TypeError(type(operator).__name__)
-
-
-def _over(operator: Node, below: Sequence[Node]) -> Node:
-    match operator:
-        case SetOperation():
-            return replace(operator, left=below[0], right=below[1])
-        case Aggregate() | Window() | Distinct():
-            return replace(operator, child=below[0])
-        case _:
-            raise TypeError(type(operator).__name__)
 
 
 # ---- the first rows
 
 
-def limit_top(node: Node) -> Limit | None:
+def limit_top(node: alg.Node) -> alg.Limit | None:
     """A topmost LIMIT that can be kept from the view's rows: no offset, its order shown."""
     columns = set(node.columns)
-    while isinstance(node, Project) and all(i.expr.column == i.col for i in node.items):
+    while isinstance(node, alg.Project) and all(i.expr.column == i.col for i in node.items):
         node = node.child
-    if not isinstance(node, Limit) or node.offset:
+    if not isinstance(node, alg.Limit) or node.offset:
         return None
     return node if all(o.expr.column in columns for o in node.order) else None
 
 
 def first_rows(
-    node: Node, limit: Limit, names: Sequence[str], changes: DeltaDerivation
-) -> tuple[Node, Step, StoredGroups] | None:
+    node: alg.Node, limit: alg.Limit, names: Sequence[str], changes: DeltaDerivation
+) -> tuple[alg.Node, alg.Step, alg.StoredGroups] | None:
     """The rows to choose from: the view's, and the change of what LIMIT chose from.
 
     Returns:
@@ -165,26 +136,23 @@ def first_rows(
     if delta is None:
         return None
     columns = node.columns
-    stored = StoredGroups(number=VIEW, names=tuple(names), columns=columns)
-    signed = (*columns, DIFF)
-    both = UnionAll(
-        branches=(
-            UnionInput(node=ConstantDiff(child=stored, diff=1), cols=signed),
-            UnionInput(node=Project(child=delta, items=pass_through(signed)), cols=signed),
-        ),
-        columns=signed,
-    )
+    stored = alg.StoredGroups(number=alg.VIEW, names=tuple(names), columns=columns)
+    signed = (*columns, alg.DIFF)
+    change = alg.Project(child=delta, items=pass_through(signed))
+    both = union_all([alg.ConstantDiff(child=stored, diff=1), change], signed)
     copies = changes.fresh("copies", "bigint")
-    total = AggregateCall(expr=Expr.of("sum", "(", DIFF, ")"), col=copies, function="sum")
-    keys = tuple(Key(source=c, col=c) for c in columns)
-    grouped = Aggregate(child=both, keys=keys, calls=(total,))
-    there = Filter(child=grouped, predicates=(Expr.of(copies, ">", "0"),))
+    total = alg.AggregateCall(
+        expr=alg.Expr.of("sum", "(", alg.DIFF, ")"), col=copies, function="sum"
+    )
+    keys = tuple(alg.Key(source=c, col=c) for c in columns)
+    grouped = alg.Aggregate(child=both, keys=keys, calls=(total,))
+    there = alg.Filter(child=grouped, predicates=(alg.Expr.of(copies, ">", "0"),))
     repeat = ("sequence", "(", "1", ",", "CAST", "(", copies, "AS", "INT", ")", ")")
-    each = Generate(
+    each = alg.Generate(
         child=there,
-        generator=Expr.of("explode", "(", *repeat, ")"),
+        generator=alg.Expr.of("explode", "(", *repeat, ")"),
         is_outer=False,
         made=(changes.fresh("copy", "int"),),
     )
-    step = changes.step(StepRole.CANDIDATES, Project(child=each, items=pass_through(columns)))
+    step = changes.step(StepRole.CANDIDATES, alg.Project(child=each, items=pass_through(columns)))
     return replace(limit, child=step), step, stored

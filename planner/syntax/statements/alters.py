@@ -5,7 +5,7 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import read_body
 from ctsql.planner.syntax.statements.options import TASK_OPTIONS, task_options, unknown_option
 from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, groups, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, span_of
 
 FIXED_OPTIONS = ("SNAPSHOT", "COALESCE")
 """Options that say how a task begins, and at which Ts it runs: changes may wait for the next."""
@@ -17,7 +17,7 @@ def read_alter_task(cursor: Cursor, target: st.RelationRef) -> st.Statement | No
     Raises:
         SYNTAX_ERROR, INVALID_OPTION and what a body raises.
     """
-    span = span_of(cursor.tokens)
+    span = cursor.span
     if cursor.upper() in ("RETRY", "SKIP"):
         skip = cursor.take().upper == "SKIP"
         cursor.end()
@@ -52,7 +52,7 @@ def _inside(cursor: Cursor) -> Tokens:
 
 def _names(tokens: Tokens) -> tuple[str, ...]:
     found = []
-    for group in groups(tokens, ","):
+    for group in cut_at_commas(tokens):
         name = " ".join(token.upper for token in group)
         if name not in TASK_OPTIONS:
             raise unknown_option(span_of(group or tokens), name, TASK_OPTIONS)

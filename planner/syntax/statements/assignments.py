@@ -9,19 +9,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Assignment, SqlText
 from ctsql.planner.syntax.tokens.sqltext import analyse, without
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, at_depth_0, span_of
-
-
-def comma_groups(tokens: Tokens) -> list[list[Token]]:
-    """The tokens cut at commas outside of parentheses; ``<`` is a comparison here."""
-    found: list[list[Token]] = [[]]
-    commas = {i for i, t in at_depth_0(tokens) if t.upper == ","}
-    for index, token in enumerate(tokens):
-        if index in commas:
-            found.append([])
-        else:
-            found[-1].append(token)
-    return found
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, span_of
 
 
 def read_assignments(
@@ -30,7 +18,7 @@ def read_assignments(
     """Read a list of assignments.
 
     Args:
-        tokens: what stands behind SET. qualifiers: names that may stand in front of a column.
+        tokens: those behind SET. qualifiers: names that may qualify a column.
         known: names of common table expressions around the statement.
 
     Raises:
@@ -38,14 +26,14 @@ def read_assignments(
         NOT_SUPPORTED_YET: a field of a column is set.
     """
     found: list[Assignment] = []
-    for group in comma_groups(tokens):
+    for group in cut_at_commas(tokens):
         if not group:
             raise syntax_error(tokens[0].span, "an assignment is missing after SET")
         found.append(_assignment(Cursor(group, of="assignment"), qualifiers, known))
-    return checked(found)
+    return check_unique(found)
 
 
-def checked(assignments: list[Assignment]) -> tuple[Assignment, ...]:
+def check_unique(assignments: list[Assignment]) -> tuple[Assignment, ...]:
     """The assignments, no column among them twice (DUPLICATE_COLUMN)."""
     seen: set[str] = set()
     for assignment in assignments:
@@ -55,7 +43,7 @@ def checked(assignments: list[Assignment]) -> tuple[Assignment, ...]:
     return tuple(assignments)
 
 
-def assigned_without(
+def cut_from_assignments(
     assignments: Sequence[Assignment], cuts: Sequence[Span]
 ) -> tuple[Assignment, ...]:
     """The assignments without the schemas that are written in front of columns."""
@@ -63,7 +51,7 @@ def assigned_without(
 
 
 def _assignment(cursor: Cursor, qualifiers: tuple[str, ...], known: frozenset[str]) -> Assignment:
-    parts = cursor.dotted("a column")
+    parts = cursor.dotted_name("a column")
     if len(parts) > 1 and fold(parts[-2].text) not in {fold(q) for q in qualifiers}:
         what = "setting a field of a column"
         raise not_yet(span_of(parts), what, "Set the whole column: SET s = named_struct(...)")

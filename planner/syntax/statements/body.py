@@ -6,16 +6,22 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.assignments import (
-    assigned_without,
-    comma_groups,
+    cut_from_assignments,
     read_assignments,
 )
 from ctsql.planner.syntax.statements.columns import read_columns
 from ctsql.planner.syntax.statements.merges import read_merge
 from ctsql.planner.syntax.tokens.split import split_tokens
-from ctsql.planner.syntax.tokens.sqltext import analyse, targeted, without
+from ctsql.planner.syntax.tokens.sqltext import analyse, mark_target, without
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, closing, span_of
+from ctsql.planner.syntax.tokens.tokenizer import (
+    Tokens,
+    at_depth_0,
+    closing,
+    cut_at_commas,
+    in_parentheses,
+    span_of,
+)
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE")
 _VERBS = ("INSERT", "DELETE", "UPDATE", "MERGE")
@@ -31,7 +37,7 @@ def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement,
 
     Raises:
         SYNTAX_ERROR, INVALID_STATEMENT: it does not have the form, is empty, or holds a
-            statement that may not stand there. NOT_SUPPORTED_YET: one of later.
+            statement that is not allowed there. NOT_SUPPORTED_YET: it holds one of a later version.
     """
     example = f"Type: AS (INSERT INTO {name} SELECT ...)"
     if not tokens or tokens[0].upper != "(":
@@ -40,8 +46,7 @@ def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement,
         raise syntax_error(where, f'found {found}, expected "("', hint=example)
     stop = closing(tokens, 0)
     if stop + 1 < len(tokens):
-        cursor = Cursor(tokens)
-        cursor.position = stop + 1
+        cursor = Cursor(tokens, start=stop + 1)
         hint = "Options stand in front of AS." if cursor.at("WITH") else ""
         cursor.end(hint)
     statements = [group for group in split_tokens(tokens[1:stop]) if group]
@@ -83,7 +88,7 @@ def _statement(tokens: Tokens, name: str) -> st.BodyStatement:
         case "MERGE":
             return read_merge(tokens)
         case _:
-            raise _misplaced(cursor, span, name)
+            raise _misplacement(cursor, span, name)
 
 
 def _behind_with(tokens: Tokens, verb: int) -> st.DeleteStatement | st.UpdateStatement:
@@ -100,7 +105,7 @@ def _behind_with(tokens: Tokens, verb: int) -> st.DeleteStatement | st.UpdateSta
     return dataclasses.replace(made, ctes=ctes)
 
 
-def _misplaced(cursor: Cursor, span: Span, name: str) -> CtsqlError:
+def _misplacement(cursor: Cursor, span: Span, name: str) -> CtsqlError:
     first = cursor.upper() or cursor.here.text
     hint = f"Type: INSERT INTO {name} SELECT ..." if first in QUERY_WORDS else ""
     return error(
@@ -113,16 +118,14 @@ def _misplaced(cursor: Cursor, span: Span, name: str) -> CtsqlError:
 
 
 def _insert(tokens: Tokens, verb: int) -> st.InsertStatement:
-    """Read an INSERT; ``verb`` is where the word stands, behind a WITH clause."""
-    cursor = Cursor(tokens)
-    cursor.position = verb
+    """Read an INSERT; ``verb`` is the index of the word, behind a WITH clause."""
+    cursor = Cursor(tokens, start=verb)
     cursor.expect("INSERT", "INTO")
     cursor.accept("TABLE")
     target = cursor.relation("the table to write")
     for words in (("BY", "NAME"), ("PARTITION",), ("REPLACE",)):
         if cursor.at(*words):
-            what = f"{' '.join(words)} in a continual task"
-            raise not_yet(cursor.here, what)
+            raise not_yet(cursor.here, f"{' '.join(words)} in a continual task")
     columns: tuple[st.ColumnDef, ...] = ()
     if cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
         place = cursor.here
@@ -145,14 +148,13 @@ def _insert(tokens: Tokens, verb: int) -> st.InsertStatement:
 
 
 def _default_places(tokens: Tokens) -> tuple[tuple[int, Span], ...]:
-    """The words DEFAULT that stand alone for a value in VALUES, with their column's place."""
+    """The values in VALUES that are the word DEFAULT, each with its column's index."""
     if tokens[0].upper != "VALUES":
         return ()
     found: list[tuple[int, Span]] = []
-    for row in comma_groups(tokens[1:]):
-        if not row or row[0].upper != "(" or closing(row, 0) != len(row) - 1:
-            continue
-        for place, value in enumerate(comma_groups(row[1:-1])):
+    for row in cut_at_commas(tokens[1:]):
+        values = in_parentheses(row)
+        for place, value in enumerate(cut_at_commas(values) if values else ()):
             if len(value) == 1 and value[0].upper == "DEFAULT":
                 found.append((place, value[0].span))
     return tuple(found)
@@ -161,15 +163,20 @@ def _default_places(tokens: Tokens) -> tuple[tuple[int, Span], ...]:
 def _delete(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> st.DeleteStatement:
     cursor.expect("DELETE", "FROM")
     target = cursor.relation("the table to delete from", aliased=False)
-    alias = None
-    explicit = cursor.accept("AS")
-    if cursor.current is not None and (explicit or not cursor.at("WHERE")):
-        alias = cursor.name('"WHERE"').text
+    alias = _alias(cursor, "WHERE")
     if cursor.current is not None and not cursor.at("WHERE"):
         cursor.fail('"WHERE"', known=["WHERE"])
-    target = targeted(target, cursor.tokens, aliased=alias is not None)
+    target = mark_target(target, cursor.tokens, aliased=alias is not None)
     where = _where(cursor, target, known)
     return st.DeleteStatement(span=span, target=target, alias=alias, where=where)
+
+
+def _alias(cursor: Cursor, following: str) -> str | None:
+    """The alias in front of a word; None where that word or the end comes at once."""
+    has_as = cursor.accept("AS")
+    if cursor.current is None or (not has_as and cursor.at(following)):
+        return None
+    return cursor.name(f'"{following}"').text
 
 
 def _where(cursor: Cursor, target: st.RelationRef, known: frozenset[str]) -> st.SqlText | None:
@@ -184,11 +191,8 @@ def _where(cursor: Cursor, target: st.RelationRef, known: frozenset[str]) -> st.
 def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> st.UpdateStatement:
     cursor.expect("UPDATE")
     target = cursor.relation("the table to update", aliased=False)
-    alias = None
-    explicit = cursor.accept("AS")
-    if cursor.current is not None and (explicit or not cursor.at("SET")):
-        alias = cursor.name('"SET"').text
-    target = targeted(target, cursor.tokens, aliased=alias is not None)
+    alias = _alias(cursor, "SET")
+    target = mark_target(target, cursor.tokens, aliased=alias is not None)
     cursor.expect("SET")
     rest = cursor.rest
     stop = next((i for i, t in at_depth_0(rest) if t.upper == "WHERE"), len(rest))
@@ -199,7 +203,7 @@ def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> 
     return st.UpdateStatement(
         span=span,
         target=target,
-        assignments=assigned_without(assignments, target.column_prefixes),
+        assignments=cut_from_assignments(assignments, target.column_prefixes),
         alias=alias,
         where=_where(cursor, target, known),
     )

@@ -15,7 +15,7 @@ from ctsql.planner.syntax.tokens.tokenizer import (
     Token,
     Tokens,
     at_depth_0,
-    groups,
+    cut_at_commas,
     span_of,
     word_set,
     words_are,
@@ -38,7 +38,7 @@ def read_columns(
     """Read a column list.
 
     Args:
-        tokens: what stands between its parentheses.
+        tokens: those between its parentheses.
         place: where to point when it is empty.
         typed: whether each column has a type. defaults: whether it may have a DEFAULT.
 
@@ -48,7 +48,7 @@ def read_columns(
     """
     columns: list[ColumnDef] = []
     seen: set[str] = set()
-    for group in groups(tokens, ",", are_columns=True):
+    for group in cut_at_commas(tokens, are_columns=True):
         if not group:
             before = tokens[0].span if tokens else place
             raise syntax_error(before, "a column is missing in the list")
@@ -63,7 +63,7 @@ def read_columns(
 def type_edits(columns: Tokens) -> list[Edit]:
     """Spark's spelling for the Postgres types in a list of columns with types."""
     edits: list[Edit] = []
-    for group in groups(columns, ",", are_columns=True):
+    for group in cut_at_commas(columns, are_columns=True):
         edits.extend(spark_types(_type_tokens(group, 1)))
     return edits
 
@@ -103,7 +103,7 @@ def _column(cursor: Cursor, *, typed: bool, defaults: bool) -> ColumnDef:
 def _default(cursor: Cursor) -> SqlText:
     """The value behind DEFAULT; it ends where NOT NULL or COMMENT begins, or the column."""
     rest = cursor.rest
-    ends = (i for i, _ in at_depth_0(rest) if words_are(rest, i, ("NOT", "NULL")))
+    ends = (i for i, _ in at_depth_0(rest) if words_are(rest, i, "NOT", "NULL"))
     comments = (i for i, t in at_depth_0(rest) if i and t.upper == "COMMENT")
     stop = min((*(i for i in ends if rest[i - 1].upper != "IS"), *comments), default=len(rest))
     if stop == 0:

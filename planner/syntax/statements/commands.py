@@ -11,7 +11,6 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.alters import read_alter_task
 from ctsql.planner.syntax.statements.subscriptions import (
     read_drop_subscription,
-    read_show_subscriptions,
     read_subscribe,
 )
 from ctsql.planner.syntax.tokens.token_reader import (
@@ -56,7 +55,7 @@ def _drop(cursor: Cursor) -> st.Statement:
         raise not_supported(cursor.here, "PURGE", hint="Leave the word out.")
     cursor.end()
     return st.DropObject(
-        span=span_of(cursor.tokens), kind=kind, target=target, if_exists=if_exists, cascade=cascade
+        span=cursor.span, kind=kind, target=target, if_exists=if_exists, cascade=cascade
     )
 
 
@@ -70,10 +69,6 @@ def _kind(cursor: Cursor) -> ObjectKind:
 def _alter(cursor: Cursor) -> st.Statement:
     kind = _kind(cursor)
     target = cursor.relation("the name of what to alter")
-    if cursor.accept("RENAME", "TO"):
-        new = cursor.relation("the new name")
-        cursor.end()
-        return st.RenameObject(span=span_of(cursor.tokens), kind=kind, target=target, new=new)
     if cursor.at("APPLY", "REPLACEMENT"):
         raise not_yet(cursor.here, "APPLY REPLACEMENT")
     if cursor.at("RENAME", "COLUMN"):
@@ -86,7 +81,9 @@ def _alter(cursor: Cursor) -> st.Statement:
         hint = f"Known is: ALTER {kind.keyword} {target.span.text} RENAME TO <name>"
         raise not_yet(cursor.here, f"ALTER {kind.keyword} ... {cursor.upper()}", hint)
     cursor.expect("RENAME", "TO")
-    raise cursor.failure("RENAME TO")
+    new = cursor.relation("the new name")
+    cursor.end()
+    return st.RenameObject(span=cursor.span, kind=kind, target=target, new=new)
 
 
 def _comment(cursor: Cursor) -> st.Statement:
@@ -94,7 +91,7 @@ def _comment(cursor: Cursor) -> st.Statement:
     column = None
     if cursor.accept("COLUMN"):
         kind = None
-        parts = cursor.dotted("relation.column")
+        parts = cursor.dotted_name("relation.column")
         if len(parts) == 1:
             cursor.fail('"." and the column\'s name')
         column = parts[-1].text
@@ -109,12 +106,12 @@ def _comment(cursor: Cursor) -> st.Statement:
     if not cursor.accept("NULL"):
         comment = cursor.string("the comment in quotes, or NULL").text
     cursor.end()
-    span = span_of(cursor.tokens)
+    span = cursor.span
     return st.CommentOn(span=span, kind=kind, target=target, comment=comment, column=column)
 
 
 def _show(cursor: Cursor) -> st.Statement:
-    span = span_of(cursor.tokens)
+    span = cursor.span
     if cursor.accept("CREATE"):
         kind = cursor.kind() if len(cursor.rest) > 1 and cursor.upper(1) != "." else None
         target = cursor.relation("the name of what to show")
@@ -123,7 +120,8 @@ def _show(cursor: Cursor) -> st.Statement:
     if cursor.accept("COLUMNS"):
         return _show_columns(cursor, span)
     if cursor.accept("SUBSCRIPTIONS"):
-        return read_show_subscriptions(cursor)
+        cursor.end()
+        return st.ShowSubscriptions(span=span)
     for words, what in _LISTS.items():
         if cursor.accept(*words):
             return _show_list(cursor, span, what)
@@ -134,9 +132,8 @@ def _show(cursor: Cursor) -> st.Statement:
         shown = None if cursor.current is None else cursor.relation("the name of a stored object")
         cursor.end()
         return st.ShowRetention(span=span, target=shown)
-    for refused in _SHOW_REFUSED:
-        if cursor.at(refused):
-            raise not_supported(cursor.here, f"SHOW {refused}")
+    if cursor.upper() in _SHOW_REFUSED:
+        raise not_supported(cursor.here, f"SHOW {cursor.upper()}")
     if cursor.at("ALL") and len(cursor.rest) == 1:
         return st.ShowSetting(span=span, name=None)
     if cursor.upper() in ("MATERIALIZED", "CONTINUAL"):
@@ -144,10 +141,6 @@ def _show(cursor: Cursor) -> st.Statement:
         cursor.expect("VIEWS" if view else "TASKS")
     if cursor.current is None:
         cursor.fail("TABLES, VIEWS, MATERIALIZED VIEWS, CONTINUAL TASKS, SCHEMAS or a setting")
-    return _setting_name(cursor, span)
-
-
-def _setting_name(cursor: Cursor, span: Span) -> st.ShowSetting:
     name, name_span = _setting(cursor.rest)
     return st.ShowSetting(span=span, name=name, name_span=name_span)
 
@@ -182,34 +175,33 @@ def _like(cursor: Cursor) -> str | None:
 
 
 def _describe(cursor: Cursor) -> st.Statement:
-    span = span_of(cursor.tokens)
+    span = cursor.span
     if cursor.upper() in ("HISTORY", "DETAIL", "FUNCTION") and len(cursor.rest) > 1:
         raise not_supported(cursor.here, f"DESCRIBE {cursor.upper()}")
     if cursor.upper() in ("SELECT", "WITH", "VALUES", "QUERY") and len(cursor.rest) > 1:
         raise not_yet(cursor.here, "DESCRIBE of a query")
-    extended = _extended(cursor)
+    extended = _accept_extended(cursor)
     kind = cursor.kind() if len(cursor.rest) > 1 and cursor.upper(1) != "." else None
-    extended = extended or _extended(cursor)
+    extended = extended or _accept_extended(cursor)
     target = cursor.relation("the name of what to describe")
     cursor.end()
     return st.Describe(span=span, target=target, kind=kind, extended=extended)
 
 
-def _extended(cursor: Cursor) -> bool:
+def _accept_extended(cursor: Cursor) -> bool:
     if len(cursor.rest) < 2 or cursor.upper(1) == ".":
         return False
     return cursor.accept("EXTENDED") or cursor.accept("FORMATTED")
 
 
 def _refresh(cursor: Cursor) -> st.Statement:
-    if cursor.at("TABLE") or not cursor.at("MATERIALIZED"):
-        hint = "Type: REFRESH MATERIALIZED VIEW <name>"
-        cursor.fail("MATERIALIZED VIEW", hint=hint)
+    if not cursor.at("MATERIALIZED"):
+        cursor.fail("MATERIALIZED VIEW", hint="Type: REFRESH MATERIALIZED VIEW <name>")
     cursor.expect("MATERIALIZED", "VIEW")
     target = cursor.relation("the view's name")
     full = cursor.accept("FULL")
     cursor.end()
-    return st.RefreshView(span=span_of(cursor.tokens), target=target, full=full)
+    return st.RefreshView(span=cursor.span, target=target, full=full)
 
 
 def _verify(cursor: Cursor) -> st.Statement:
@@ -217,17 +209,17 @@ def _verify(cursor: Cursor) -> st.Statement:
     target = cursor.relation("the view's name")
     repair = cursor.accept("REPAIR")
     cursor.end()
-    return st.VerifyView(span=span_of(cursor.tokens), target=target, repair=repair)
+    return st.VerifyView(span=cursor.span, target=target, repair=repair)
 
 
 def _maintain(cursor: Cursor) -> st.Statement:
-    span = span_of(cursor.tokens)
+    span = cursor.span
     everything = cursor.at("ALL") and cursor.upper(1) != "." and cursor.accept("ALL")
     target = None
     named = cursor.current is not None and not (cursor.at("RETAIN") or cursor.at("DRY", "RUN"))
     if named and not everything:
         target = cursor.relation("ALL, a name, RETAIN or DRY RUN")
-    retain_ms = _retained(cursor) if cursor.accept("RETAIN") else None
+    retain_ms = _read_retention(cursor) if cursor.accept("RETAIN") else None
     dry_run = cursor.accept("DRY", "RUN")
     cursor.end(hint="Type: MAINTAIN [ALL | name] [RETAIN 'interval'] [DRY RUN]")
     return st.Maintain(
@@ -235,7 +227,7 @@ def _maintain(cursor: Cursor) -> st.Statement:
     )
 
 
-def _retained(cursor: Cursor) -> int:
+def _read_retention(cursor: Cursor) -> int:
     token = cursor.string("an interval in quotes", hint="Type for example: RETAIN '7 days'")
     length = parse_interval(token.text)
     if isinstance(length, str):
@@ -259,15 +251,11 @@ def _setting(tokens: Tokens) -> tuple[str, Span]:
 
 
 def _set(cursor: Cursor) -> st.Statement:
-    span = span_of(cursor.tokens)
+    span = cursor.span
     if cursor.current is None:
         return st.ShowSetting(span=span, name=None)
-    if cursor.upper() in ("VAR", "VARIABLE", "CATALOG", "ROLE") and cursor.upper(1) not in (
-        "",
-        "=",
-        "TO",
-        ".",
-    ):
+    is_named = cursor.upper(1) in ("", "=", "TO", ".")
+    if cursor.upper() in ("VAR", "VARIABLE", "CATALOG", "ROLE") and not is_named:
         raise not_supported(cursor.here, f"SET {cursor.upper()}")
     if cursor.at("TIME", "ZONE") and len(cursor.rest) > 2:
         cut, value = 2, cursor.rest[2:]
@@ -294,7 +282,7 @@ def _set(cursor: Cursor) -> st.Statement:
 
 
 def _reset(cursor: Cursor) -> st.Statement:
-    span = span_of(cursor.tokens)
+    span = cursor.span
     if cursor.current is None or (cursor.at("ALL") and len(cursor.rest) == 1):
         return st.ResetSetting(span=span, name=None)
     name, name_span = _setting(cursor.rest)
@@ -308,25 +296,20 @@ def _use(cursor: Cursor) -> st.Statement:
         cursor.take()
     name = cursor.name("a schema")
     if cursor.at("."):
-        parts = cursor.tokens[1:]
-        raise error(
-            "INVALID_NAME",
-            span=span_of(parts),
-            name=span_of(parts).text,
-            detail="A schema's name has one part.",
-        )
+        span = span_of(cursor.tokens[1:])
+        detail = "A schema's name has one part."
+        raise error("INVALID_NAME", span=span, name=span.text, detail=detail)
     cursor.end()
-    return st.UseSchema(span=span_of(cursor.tokens), name=name.text, name_span=name.span)
+    return st.UseSchema(span=cursor.span, name=name.text, name_span=name.span)
 
 
 def named_object(cursor: Cursor) -> tuple[ObjectKind, st.RelationRef] | None:
     """``MATERIALIZED VIEW name`` and its like, if that and nothing else comes next."""
     start = cursor.position
     kind = cursor.kind()
-    if kind in (None, ObjectKind.TABLE):  # TABLE t is a query
+    if kind is None or kind is ObjectKind.TABLE:  # TABLE t is a query
         cursor.position = start
         return None
-    assert kind is not None
     target = cursor.relation("a name")
     cursor.end()
     return kind, target
@@ -346,7 +329,7 @@ def _transact(cursor: Cursor) -> st.Statement:
             cursor.here, f"BEGIN {cursor.upper()}", why="A transaction reads one snapshot."
         )
     cursor.end()
-    return st.Transact(span=span_of(cursor.tokens), verb=st.TransactionVerb(word))
+    return st.Transact(span=cursor.span, verb=st.TransactionVerb(word))
 
 
 COMMANDS: dict[str, Callable[[Cursor], st.Statement]] = {

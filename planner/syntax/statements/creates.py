@@ -8,10 +8,10 @@ from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
 from ctsql.planner.syntax.statements.columns import read_columns, type_edits
 from ctsql.planner.syntax.statements.header import read_header
 from ctsql.planner.syntax.statements.options import task_options, view_options
-from ctsql.planner.syntax.statements.short_forms import compiled, read_flow, read_task_form
+from ctsql.planner.syntax.statements.short_forms import compile_to_tokens, read_flow, read_task_form
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, end_of, span_of
 
 _KNOWN = (
     "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE", "OR", "TEMPORARY",
@@ -52,7 +52,7 @@ def read_create(tokens: Tokens) -> st.Statement:
         return _materialized_view(tokens, or_replace=or_replace)
     if cursor.at("CONTINUAL", "TASK"):
         form = None if or_replace else read_task_form(tokens)
-        return _task(tokens if form is None else compiled(form))
+        return _task(tokens if form is None else compile_to_tokens(form))
     if cursor.accept("TABLE"):
         if or_replace:
             place = span_of(tokens[:4])
@@ -61,13 +61,13 @@ def read_create(tokens: Tokens) -> st.Statement:
         return _table(cursor)
     if cursor.accept("VIEW"):
         return _view(cursor, or_replace=or_replace)
-    if not or_replace and word in ("SCHEMA", "DATABASE", "NAMESPACE"):
-        cursor.take()
-        return _schema(cursor)
     if word in ("MATERIALIZED", "CONTINUAL"):
         cursor.take()
         cursor.expect("VIEW" if word == "MATERIALIZED" else "TASK")
-    raise cursor.failure(_EXPECTED, known=_KNOWN)
+    if or_replace or word not in ("SCHEMA", "DATABASE", "NAMESPACE"):
+        cursor.fail(_EXPECTED, known=_KNOWN)
+    cursor.take()
+    return _schema(cursor)
 
 
 def _schema(cursor: Cursor) -> st.CreateSchema:
@@ -77,7 +77,7 @@ def _schema(cursor: Cursor) -> st.CreateSchema:
         raise not_yet(cursor.here, f"{cursor.upper()} of a schema")
     cursor.end()
     return st.CreateSchema(
-        span=span_of(cursor.tokens),
+        span=cursor.span,
         name=name.text,
         name_span=name.span,
         if_not_exists=if_not_exists,
@@ -93,7 +93,7 @@ class _TableClauses:
         self.columns_span = cursor.here
         self.location: Token | None = None
         self.comment: str | None = None
-        self.layout: Span | None = None  # the first clause that says how to store the table
+        self.layout: Span | None = None  # the first clause about how to store the table
         self._seen: set[str] = set()
 
     def read(self) -> None:
@@ -138,7 +138,7 @@ def _table(cursor: Cursor) -> st.CreateTable:
     target = cursor.relation("the table's name")
     clauses = _TableClauses(cursor)
     clauses.read()
-    span = span_of(cursor.tokens)
+    span = cursor.span
     edits: list[st.Edit] = []
     if clauses.columns is not None:
         read_columns(clauses.columns, clauses.columns_span, typed=True)
@@ -184,7 +184,7 @@ def _view(cursor: Cursor, *, or_replace: bool) -> st.CreateView:
         raise not_yet(cursor.here, f"CREATE VIEW ... {cursor.upper()}")
     cursor.expect("AS")
     return st.CreateView(
-        span=span_of(cursor.tokens),
+        span=cursor.span,
         target=target,
         query=_query(cursor),
         columns=columns,
@@ -202,8 +202,7 @@ def _query(cursor: Cursor) -> st.SqlText:
 
 def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterializedView:
     header = read_header(tokens, task=False)
-    cursor = Cursor(tokens)
-    cursor.position = header.stop
+    cursor = Cursor(tokens, start=header.stop)
     columns: tuple[st.ColumnDef, ...] = ()
     if header.columns is not None:
         columns = read_columns(header.columns, header.target.span, typed=False)
@@ -235,13 +234,11 @@ def _task(tokens: Tokens) -> st.CreateContinualTask:
     )
     written = (outputs[0].target if outputs else header.target).span.text
     options = task_options(header.options)
-    last = tokens[-1]
-    end = Span(last.source, last.stop, last.stop)
     return st.CreateContinualTask(
         span=span_of(tokens),
         target=header.target,
         inputs=header.inputs,
-        body=read_body(tokens[header.stop :], end, written),
+        body=read_body(tokens[header.stop :], end_of(tokens), written),
         body_span=span_of(tokens[header.stop :]),
         as_span=tokens[header.stop - 1].span,
         options_span=header.options_span,

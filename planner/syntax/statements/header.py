@@ -16,7 +16,16 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import RelationRef
 from ctsql.planner.syntax.tokens.token_reader import found_text, not_yet, relation_ref, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, at_depth_0, span_of, word_set
+from ctsql.planner.syntax.tokens.tokenizer import (
+    Kind,
+    Token,
+    Tokens,
+    at_depth_0,
+    end_of,
+    span_of,
+    word_set,
+    words_are,
+)
 
 _KEYWORDS = word_set("""
     CREATE OR REPLACE CONTINUAL TASK MATERIALIZED VIEW IF NOT EXISTS ON INPUT OUTPUTS AS WITH
@@ -121,29 +130,19 @@ def _header(tree: Tree[LarkToken], tokens: Tokens, stop: int) -> Header:
             parts.setdefault(str(child.data), []).append(child)
         elif child.type == "REPLACE":
             replace = _token(child, tokens)
-    inputs = [
-        _name(name, tokens)
-        for clause in parts.get("input", [])
-        for name in clause.children
-        if isinstance(name, Tree)
-    ]
+    inputs = (name for clause in parts.get("input", []) for name in clause.children)
+    outputs = (made for clause in parts.get("outputs", []) for made in clause.children)
+    options = parts.get("options", [])
     comment = parts["comment"][0].children[1] if "comment" in parts else None
     return Header(
         target=_name(parts["name"][0], tokens),
         replace=replace,
         if_not_exists="if_not_exists" in parts,
         columns=_between(parts["columns"][0], tokens) if "columns" in parts else None,
-        options=tuple(_between(clause, tokens) for clause in parts.get("options", [])),
-        options_span=next(
-            (span_of(_leaves(clause, tokens)) for clause in parts.get("options", [])), None
-        ),
-        inputs=tuple(inputs),
-        outputs=tuple(
-            _output(made, tokens)
-            for clause in parts.get("outputs", [])
-            for made in clause.children
-            if isinstance(made, Tree)
-        ),
+        options=tuple(_between(clause, tokens) for clause in options),
+        options_span=span_of(_leaves(options[0], tokens)) if options else None,
+        inputs=tuple(_name(name, tokens) for name in inputs if isinstance(name, Tree)),
+        outputs=tuple(_output(made, tokens) for made in outputs if isinstance(made, Tree)),
         comment=_token(comment, tokens).text if isinstance(comment, LarkToken) else None,
         stop=stop,
     )
@@ -179,10 +178,9 @@ def _refuse(
     tokens: Tokens, index: int, accepted: set[str], *, task: bool, cause: Exception | None
 ) -> NoReturn:
     found = tokens[index] if index < len(tokens) else None
-    last = tokens[-1].span
-    place = found.span if found else last.part(last.stop - last.start, last.stop - last.start)
+    place = found.span if found else end_of(tokens)
     for words, what in _LATER.items():
-        if tuple(t.upper for t in tokens[index : index + len(words)]) == words:
+        if words_are(tokens, index, *words):
             hint = "Put it in WITH (...)." if words == ("REFRESH",) else ""
             raise not_yet(place, what, hint)
     if found is not None and found.upper == "WITH" and tokens[index - 1].upper == ")":
@@ -206,8 +204,8 @@ def _refuse(
 
 
 def _target_text(tokens: Tokens) -> str:
-    """The name being created, as typed, as far as it can be told from a broken header."""
+    """The name being created, as typed, as far as a broken header shows it."""
     index = next((i + 1 for i, t in enumerate(tokens) if t.upper in ("TASK", "VIEW")), len(tokens))
-    if [t.upper for t in tokens[index : index + 3]] == ["IF", "NOT", "EXISTS"]:
+    if words_are(tokens, index, "IF", "NOT", "EXISTS"):
         index += 3
     return tokens[index].span.text if index < len(tokens) and tokens[index].is_name else "<name>"

@@ -9,15 +9,14 @@ from ctsql.catalog.reserved_columns import SOURCE
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.assignments import (
-    assigned_without,
-    checked,
-    comma_groups,
+    check_unique,
+    cut_from_assignments,
     read_assignments,
     read_value,
 )
-from ctsql.planner.syntax.tokens.sqltext import analyse, targeted, with_prefixes, without
+from ctsql.planner.syntax.tokens.sqltext import analyse, mark_target, with_prefixes, without
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, cut_at_commas, end_of, span_of
 
 _CLAUSES = "WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE"
 _ALLOWED = {
@@ -31,15 +30,14 @@ def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
     """Read a MERGE.
 
     Args:
-        tokens: the whole statement. verb: where the word stands, behind a WITH clause, whose
+        tokens: the whole statement. verb: the index of MERGE, behind a WITH clause, whose
             names the source may use.
 
     Raises:
         SYNTAX_ERROR: it does not have the form. INVALID_STATEMENT: a clause can never apply.
         DUPLICATE_COLUMN: a column is set twice. NOT_SUPPORTED_YET: schema evolution.
     """
-    cursor = Cursor(tokens)
-    cursor.position = verb
+    cursor = Cursor(tokens, start=verb)
     cursor.expect("MERGE")
     if cursor.at("WITH", "SCHEMA", "EVOLUTION"):
         raise not_yet(cursor.here, "WITH SCHEMA EVOLUTION", "A task's columns do not change.")
@@ -48,7 +46,7 @@ def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
     alias = None
     if cursor.accept("AS") or not cursor.at("USING"):
         alias = cursor.name('"USING"').text
-    target = targeted(target, tokens, aliased=alias is not None)
+    target = mark_target(target, tokens, aliased=alias is not None)
     cursor.expect("USING")
     source, source_alias, prefixes = _source(cursor, verb)
     cursor.expect("ON")
@@ -58,9 +56,8 @@ def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
     if not on:
         cursor.fail("a condition")
     if not starts:
-        last = tokens[-1]
-        end = Span(last.source, last.stop, last.stop)
-        raise syntax_error(end, f"found the end of the statement, expected {_CLAUSES}")
+        message = f"found the end of the statement, expected {_CLAUSES}"
+        raise syntax_error(end_of(tokens), message)
     names = (alias or target.parts[-1],)
     cuts = (*target.column_prefixes, *prefixes)
     bounds = [*starts, len(rest)]
@@ -203,13 +200,13 @@ def _insert(cursor: Cursor, names: tuple[str, ...]) -> tuple[st.Assignment, ...]
             name = inner.name("a name after the dot")
         inner.end()
         found.append(st.Assignment(column=name.text, span=name.span, value=read_value(value)))
-    return checked(found)
+    return check_unique(found)
 
 
 def _group(cursor: Cursor, what: str) -> list[Tokens]:
     if not cursor.at("("):
         cursor.fail(what)
-    return list(comma_groups(cursor.group()))
+    return cut_at_commas(cursor.group())
 
 
 def _check_reachable(clauses: tuple[st.WhenClause, ...]) -> None:
@@ -233,5 +230,5 @@ def _cut_clause(clause: st.WhenClause, cuts: tuple[Span, ...]) -> st.WhenClause:
     return dataclasses.replace(
         clause,
         condition=without(clause.condition, cuts) if clause.condition else None,
-        assignments=assigned_without(clause.assignments, cuts),
+        assignments=cut_from_assignments(clause.assignments, cuts),
     )

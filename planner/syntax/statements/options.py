@@ -9,7 +9,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Option
 from ctsql.planner.syntax.statements.refreshes import POLICY, refresh_option
 from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, groups, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, cut_at_commas, span_of
 
 TASK_OPTIONS = ("SNAPSHOT", "ON ERROR", "ITERATIONS", "TRIM EVERY", "COALESCE")
 INTERVAL_MS_MIN = 1_000
@@ -26,7 +26,6 @@ _VIEW_KNOWN = (
     POLICY,
     NOT_NULL,
 )
-_BOOLEANS = {"TRUE": True, "FALSE": False}
 
 
 def task_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
@@ -92,14 +91,13 @@ def _not_null(group: Tokens) -> list[Option]:
     return [Option(name=NOT_NULL, value=n.text, span=span, value_span=n.span) for n in names]
 
 
-def _all_groups(clauses: Iterable[Tokens]) -> list[list[Token]]:
-    found: list[list[Token]] = []
+def _all_groups(clauses: Iterable[Tokens]) -> list[Tokens]:
+    found: list[Tokens] = []
     for clause in clauses:
-        made = groups(clause, ",")
-        for group in made:
-            if not group and clause:
+        for group in cut_at_commas(clause) if clause else ():
+            if not group:
                 raise syntax_error(clause[0].span, "an option is missing in WITH (...)")
-        found.extend(group for group in made if group)
+            found.append(group)
     return found
 
 
@@ -142,7 +140,7 @@ def _iterations(cursor: Cursor, name: str) -> int | str:
     if cursor.current is None:
         cursor.fail("a number or FIXPOINT")
     value = cursor.take()
-    if value.kind is Kind.WORD and value.upper == "FIXPOINT":
+    if value.upper == "FIXPOINT":
         return FIXPOINT
     made = int(value.text) if value.kind is Kind.NUMBER and value.text.isdigit() else 0
     if not 1 <= made <= ITERATIONS_MAX:
@@ -155,10 +153,9 @@ def _boolean(cursor: Cursor, name: str) -> bool:
     if cursor.current is None:
         cursor.fail("true or false")
     value = cursor.take()
-    literal = _BOOLEANS.get(value.text.upper()) if value.kind is Kind.WORD else None
-    if literal is None:
+    if value.upper not in ("TRUE", "FALSE"):
         raise bad_option(value.span, name, "It takes true or false.")
-    return literal
+    return value.upper == "TRUE"
 
 
 def _on_error(cursor: Cursor, name: str) -> str:

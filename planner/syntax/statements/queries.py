@@ -2,12 +2,18 @@
 
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Dml, Instant, RelationRef, Select
-from ctsql.planner.syntax.tokens.sqltext import analyse, targeted
+from ctsql.planner.syntax.tokens.sqltext import TIME_TRAVEL, analyse, mark_target
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, at_depth_0, span_of
+from ctsql.planner.syntax.tokens.tokenizer import (
+    Kind,
+    Tokens,
+    at_depth_0,
+    span_of,
+    upper_at,
+    words_are,
+)
 
 DML_VERBS = ("INSERT", "UPDATE", "DELETE", "MERGE")
-_TIME_TRAVEL = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
 # What may follow a column that was given the alias "of".
 _BEHIND_ALIAS = (
     ",", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT",
@@ -19,7 +25,7 @@ _AS_OF_HINT = "AS OF takes milliseconds since 1970 or a timestamp in quotes."
 def read_query(tokens: Tokens) -> Select | Dml:
     """Read a query, or a DML statement that begins with WITH."""
     for index, token in at_depth_0(tokens):
-        behind_cte = index > 0 and tokens[index - 1].upper == ")"
+        behind_cte = upper_at(tokens, index - 1) == ")"
         if tokens[0].upper == "WITH" and token.upper in DML_VERBS and behind_cte:
             return read_dml(tokens, start=index)
     place = _as_of(tokens)
@@ -29,8 +35,7 @@ def read_query(tokens: Tokens) -> Select | Dml:
     text = analyse(span_of(query), form="query", tokens=query)
     if place is None:
         return Select(span=span_of(tokens), query=text)
-    cursor = Cursor(tokens)
-    cursor.position = place + 2
+    cursor = Cursor(tokens, start=place + 2)
     time = read_instant(cursor, _AS_OF_HINT)
     if cursor.current is not None:
         cursor.fail("the end of the statement", hint="AS OF stands last.")
@@ -39,9 +44,9 @@ def read_query(tokens: Tokens) -> Select | Dml:
 
 def _is_as_of(tokens: Tokens, index: int) -> bool:
     """AS OF with a time behind it, not an alias and not Spark's own clause."""
-    if [t.upper for t in tokens[index : index + 2]] != ["AS", "OF"]:
+    if not words_are(tokens, index, "AS", "OF"):
         return False
-    if index and tokens[index - 1].upper in _TIME_TRAVEL:
+    if upper_at(tokens, index - 1) in TIME_TRAVEL:
         return False
     behind = tokens[index + 2] if index + 2 < len(tokens) else None
     return behind is not None and behind.upper not in (*_BEHIND_ALIAS, ")")
@@ -72,10 +77,9 @@ def read_dml(tokens: Tokens, *, start: int = 0) -> Dml:
 
     Args:
         tokens: the whole statement.
-        start: where the verb stands, behind a WITH clause.
+        start: the index of the verb, behind a WITH clause.
     """
-    cursor = Cursor(tokens)
-    cursor.position = start
+    cursor = Cursor(tokens, start=start)
     verb = cursor.take().upper
     match verb:
         case "INSERT":
@@ -91,7 +95,7 @@ def read_dml(tokens: Tokens, *, start: int = 0) -> Dml:
             cursor.expect("INTO")
             target = cursor.relation("the table to merge into", aliased=False)
     if verb != "INSERT":
-        target = _aliased(cursor, target, tokens)
+        target = _mark_alias(cursor, target, tokens)
     text = analyse(span_of(tokens), form="statement", tokens=tokens, targets=[target])
     return Dml(span=span_of(tokens), verb=verb, target=target, text=text)
 
@@ -108,11 +112,6 @@ def _insert_target(cursor: Cursor) -> RelationRef:
     return target
 
 
-def _aliased(cursor: Cursor, target: RelationRef, tokens: Tokens) -> RelationRef:
-    following: Token | None = cursor.current
-    has_alias = (
-        following is not None
-        and following.is_name
-        and following.upper not in ("SET", "WHERE", "USING")
-    )
-    return targeted(target, tokens, aliased=has_alias)
+def _mark_alias(cursor: Cursor, target: RelationRef, tokens: Tokens) -> RelationRef:
+    has_alias = cursor.is_at_name and cursor.upper() not in ("SET", "WHERE", "USING")
+    return mark_target(target, tokens, aliased=has_alias)

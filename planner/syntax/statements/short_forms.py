@@ -12,8 +12,6 @@ their clauses may stand in any order here. What is known there and refused here 
 name: APPLY AS TRUNCATE WHEN, ONCE, SYSTEM SEQUENCE BY, SCD TYPE BITEMPORAL.
 """
 
-from collections.abc import Callable
-
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Source, Span
@@ -45,7 +43,7 @@ def read_task_form(tokens: Tokens) -> TaskForm | None:
     cursor.expect("CREATE", "CONTINUAL", "TASK")
     begin = cursor.here.start
     cursor.if_not_exists()
-    if cursor.current is None or not cursor.current.is_name:
+    if not cursor.is_at_name:
         return None
     target = cursor.relation("the task's name")
     if cursor.at("("):
@@ -73,7 +71,7 @@ def read_task_form(tokens: Tokens) -> TaskForm | None:
     )
 
 
-def compiled(form: TaskForm) -> Tokens:
+def compile_to_tokens(form: TaskForm) -> Tokens:
     """The tokens of the form's continual task; errors show that statement's text."""
     return tokenise(Source(compile_form(form), f"{form.span.source.name} (compiled)").whole())
 
@@ -147,50 +145,36 @@ class _FlowClauses:
         self.tracked: ColumnList | None = None
         self.scd_type = 1
         self._seen: set[str] = set()
-        self._readers: dict[str, Callable[[], None]] = {
-            "KEYS": self._keys,
-            "IGNORE NULL UPDATES": self._ignore,
-            "APPLY AS DELETE WHEN": self._delete,
-            "SEQUENCE BY": self._sequence,
-            "COLUMNS": self._columns,
-            "STORED AS": self._stored,
-            "TRACK HISTORY ON": self._track,
-        }
 
     def clause(self) -> None:
         cursor = self.cursor
         here = cursor.here
-        words = next((w for w in _CLAUSES if cursor.at(*w)), None)
+        words = next((w for w in _CLAUSES if cursor.accept(*w)), None)
         if words is None:
-            raise cursor.failure("a clause of AUTO CDC", known=[w[0] for w in _CLAUSES])
+            cursor.fail("a clause of AUTO CDC", known=[w[0] for w in _CLAUSES])
         name = " ".join(words)
-        if name not in self._readers:
-            raise not_yet(here, name)
         if name in self._seen:
             raise syntax_error(here, f"{name} is given twice")
         self._seen.add(name)
-        cursor.position += len(words)
-        self._readers[name]()
+        match name:
+            case "KEYS":
+                self.keys = tuple(_names(cursor))
+            case "IGNORE NULL UPDATES":
+                self.ignore_nulls = True
+            case "APPLY AS DELETE WHEN":
+                self.delete_when = self._expression("a condition")
+            case "SEQUENCE BY":
+                self.sequence = self._expression("an expression")
+            case "COLUMNS":
+                self.columns = self._column_list()
+            case "STORED AS":
+                self._read_type()
+            case "TRACK HISTORY ON":
+                self.tracked = self._column_list()
+            case _:
+                raise not_yet(here, name)
 
-    def _keys(self) -> None:
-        self.keys = tuple(_names(self.cursor))
-
-    def _ignore(self) -> None:
-        self.ignore_nulls = True
-
-    def _delete(self) -> None:
-        self.delete_when = self._expression("a condition")
-
-    def _sequence(self) -> None:
-        self.sequence = self._expression("an expression")
-
-    def _columns(self) -> None:
-        self.columns = self._list()
-
-    def _track(self) -> None:
-        self.tracked = self._list()
-
-    def _stored(self) -> None:
+    def _read_type(self) -> None:
         cursor = self.cursor
         cursor.expect("SCD")
         if cursor.at("TYPE", "BITEMPORAL") or cursor.at("BITEMPORAL"):
@@ -201,7 +185,7 @@ class _FlowClauses:
             cursor.fail("1 or 2")
         self.scd_type = int(cursor.take().text)
 
-    def _list(self) -> ColumnList:
+    def _column_list(self) -> ColumnList:
         """``(a, b)``, ``a, b`` or ``* EXCEPT (a, b)``."""
         cursor = self.cursor
         begin = cursor.here.start
@@ -242,7 +226,7 @@ class _FlowClauses:
                 detail="With SCD type 1 no history is kept.",
             )
         return CreateFlow(
-            span=span_of(cursor.tokens),
+            span=cursor.span,
             name=name,
             target=target,
             source=source,

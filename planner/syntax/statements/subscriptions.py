@@ -1,4 +1,4 @@
-"""Reads SUBSCRIBE, SHOW SUBSCRIPTIONS and DROP SUBSCRIPTION.
+"""Reads SUBSCRIBE and DROP SUBSCRIPTION.
 
     SUBSCRIBE [TO] name [AS OF t | FROM t] [UP TO t | UP TO NOW] [AS 'reader']
               [WITH (PROGRESS = true)]
@@ -7,17 +7,11 @@ The clauses behind the name may stand in any order, each once.
 """
 
 from ctsql.catalog.errors import error
-from ctsql.planner.syntax.ast import (
-    DropSubscription,
-    Instant,
-    ShowSubscriptions,
-    Subscribe,
-)
+from ctsql.planner.syntax.ast import DropSubscription, Instant, Subscribe
 from ctsql.planner.syntax.statements.queries import read_instant
 from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Kind, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Kind
 
-_BOOLEANS = {"TRUE": True, "FALSE": False}
 _CLAUSES = ("AS", "FROM", "UP", "WITH")
 _TIME_HINT = "A time is milliseconds since 1970 or a timestamp in quotes."
 
@@ -55,7 +49,7 @@ def read_subscribe(cursor: Cursor) -> Subscribe:
     if reader is not None and not reader.strip():
         raise error("INVALID_NAME", span=reader_span, name=reader, detail="It is empty.")
     return Subscribe(
-        span=span_of(cursor.tokens),
+        span=cursor.span,
         target=target,
         as_of=found.get("AS OF"),
         begin=found.get("FROM"),
@@ -68,10 +62,11 @@ def read_subscribe(cursor: Cursor) -> Subscribe:
 
 
 def _clause(cursor: Cursor) -> str:
-    for words in (("AS", "OF"), ("AS",), ("FROM",), ("UP", "TO"), ("WITH",)):
-        if cursor.accept(*words):
-            return " ".join(words)
-    raise cursor.failure("AS OF, FROM, UP TO, AS, WITH or the end", known=_CLAUSES)
+    clauses = (("AS", "OF"), ("AS",), ("FROM",), ("UP", "TO"), ("WITH",))
+    words = next((w for w in clauses if cursor.accept(*w)), None)
+    if words is None:
+        cursor.fail("AS OF, FROM, UP TO, AS, WITH or the end", known=_CLAUSES)
+    return " ".join(words)
 
 
 def _options(cursor: Cursor) -> bool:
@@ -79,14 +74,11 @@ def _options(cursor: Cursor) -> bool:
     cursor.expect("(", "PROGRESS")
     value = True
     if cursor.accept("="):
-        token = cursor.current
-        literal = _BOOLEANS.get(token.upper) if token is not None else None
-        if literal is None:
+        if cursor.upper() not in ("TRUE", "FALSE"):
             value_text = cursor.here.text or "nothing"
             detail = "It takes true or false."
             raise bad_option(cursor.here, "PROGRESS", detail, value=value_text)
-        cursor.take()
-        value = literal
+        value = cursor.take().upper == "TRUE"
     cursor.expect(")")
     return value
 
@@ -100,11 +92,5 @@ def read_drop_subscription(cursor: Cursor) -> DropSubscription:
     cursor.take()
     cursor.end()
     return DropSubscription(
-        span=span_of(cursor.tokens), name=token.text, name_span=token.span, if_exists=if_exists
+        span=cursor.span, name=token.text, name_span=token.span, if_exists=if_exists
     )
-
-
-def read_show_subscriptions(cursor: Cursor) -> ShowSubscriptions:
-    """Read what follows SHOW SUBSCRIPTIONS: nothing."""
-    cursor.end()
-    return ShowSubscriptions(span=span_of(cursor.tokens))

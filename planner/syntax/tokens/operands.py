@@ -6,7 +6,7 @@ What :mod:`ctsql.planner.syntax.tokens.operators` reads expressions with.
 import re
 from collections.abc import Sequence
 
-from ctsql.planner.syntax.tokens.tokenizer import word_set
+from ctsql.planner.syntax.tokens.tokenizer import GENERIC_TYPES, word_set
 
 # Words that Spark takes for names where nothing else fits; here they are none.
 _NO_NAMES = word_set("""
@@ -118,7 +118,7 @@ class PieceReader:
         if not self.is_name():
             raise self.unreadable()
         self.at += 1
-        if word in ("ARRAY", "MAP", "STRUCT"):
+        if word in GENERIC_TYPES:
             if self.text() == "<>":
                 self.at += 1
                 return

@@ -119,7 +119,7 @@ class _Reader(PieceReader):
         left = self.value()
         begin = self.at
         if self.accept("IS"):
-            return self.tested(start, left)
+            return self.after_is(start, left)
         self.accept("NOT")
         word = self.word()
         if word not in ("BETWEEN", "IN", "LIKE", "ILIKE", "RLIKE", "REGEXP"):
@@ -134,10 +134,10 @@ class _Reader(PieceReader):
                 self.expect(AND)
                 operands.append(self.value())
             case "IN":
-                operands += self.listed()
+                operands += self.in_list()
             case "LIKE" | "ILIKE" if self.word() in ("ANY", "SOME", "ALL") and self.text(1) == "(":
                 self.at += 1
-                operands += self.listed()
+                operands += self.in_list()
             case _:
                 operands.append(self.value())
                 if word in ("LIKE", "ILIKE") and self.accept("ESCAPE"):
@@ -146,7 +146,7 @@ class _Reader(PieceReader):
                     self.at += 1
         return Shape(word, start, self.at, tuple(operands))
 
-    def tested(self, start: int, left: Shape) -> Shape:
+    def after_is(self, start: int, left: Shape) -> Shape:
         self.accept("NOT")
         if self.accept("DISTINCT", "FROM"):
             right = self.value()
@@ -156,7 +156,7 @@ class _Reader(PieceReader):
         self.at += 1
         return Shape("IS", start, self.at, (left,))
 
-    def listed(self) -> list[Shape]:
+    def in_list(self) -> list[Shape]:
         """``(a, b)``, or a query in parentheses."""
         if self.is_operand():
             self.at += 1
@@ -171,7 +171,7 @@ class _Reader(PieceReader):
     def value(self, level: int = 0) -> Shape:
         start = self.at
         if level == len(_LEVELS):
-            return self.signed()
+            return self.unary()
         left = self.value(level + 1)
         while self.word() in _LEVELS[level]:
             operator = self.word()
@@ -180,14 +180,14 @@ class _Reader(PieceReader):
             left = Shape(operator, start, self.at, (left, right))
         return left
 
-    def signed(self) -> Shape:
+    def unary(self) -> Shape:
         """A sign in front of a number is a part of the number, so it binds tighter than ``::``."""
         start = self.at
         if self.text() not in _PREFIXES or (self.text() == "-" and NUMBER.fullmatch(self.text(1))):
             return self.primary()
         operator = self.text()
         self.at += 1
-        inner = self.signed()
+        inner = self.unary()
         return Shape(operator, start, self.at, (inner,))
 
     def primary(self) -> Shape:
@@ -227,31 +227,26 @@ class _Reader(PieceReader):
         return not is_text and (self.is_name(1) or self.text(1) == "[")
 
     def base(self) -> Shape:
-        """An operand without what stands behind it."""
+        """An operand without the suffixes behind it."""
         start, text, word = self.at, self.text(), self.word()
         if self.is_operand() or text in ("*", "?"):
-            self.at += 1
-            return Shape("", start, self.at)
+            return self.leaf(1)
         if text == "(":
             return self.parenthesis()
         if text == "-" or NUMBER.fullmatch(text):
-            self.at += 2 if text == "-" else 1
-            return Shape("", start, self.at)
+            return self.leaf(2 if text == "-" else 1)
         if STRING.match(text):
             while STRING.match(self.text()):
                 self.at += 1
             return Shape("", start, self.at)
         if word in _TYPED and text and STRING.match(self.text(1)) and self.interval_stop() is None:
-            self.at += 2
-            return Shape("", start, self.at)
+            return self.leaf(2)
         if word == "CASE" and self.text(1) not in (".", ",", ")"):
             return self.case()
         if word == "INTERVAL" and (stop := self.interval_stop()) is not None:
-            self.at = stop
-            return Shape("", start, self.at)
+            return self.leaf(stop - start)
         if self.text(1) == "->" and self.is_name():
-            self.at += 2
-            return Shape("->", start, *self.end(self.expression()))
+            return self.function(2)
         if self.text(1) == "(" and (self.is_name() or word in _FUNCTIONS_TOO):
             return self.call()
         if not self.is_name():
@@ -259,8 +254,17 @@ class _Reader(PieceReader):
         self.at += 1
         return self.name(start)
 
-    def end(self, *inside: Shape) -> tuple[int, tuple[Shape, ...]]:
-        return self.at, inside
+    def leaf(self, count: int) -> Shape:
+        """Read an operand of so many pieces."""
+        self.at += count
+        return Shape("", self.at - count, self.at)
+
+    def function(self, count: int) -> Shape:
+        """Read a lambda function, whose body begins after so many pieces."""
+        start = self.at
+        self.at += count
+        body = self.expression()
+        return Shape("->", start, self.at, (body,))
 
     def name(self, start: int) -> Shape:
         """A name; ``s.f(...)`` is a call of a function in a schema, ``t.*`` all of a relation."""
@@ -281,8 +285,7 @@ class _Reader(PieceReader):
         while self.is_name(ahead) and self.text(ahead + 1) == ",":
             ahead += 2
         if self.is_name(ahead) and self.text(ahead + 1) == ")" and self.text(ahead + 2) == "->":
-            self.at += ahead + 3
-            return Shape("->", start, *self.end(self.expression()))
+            return self.function(ahead + 3)
         inside = self.try_items(self.item)
         if inside is None:
             return Shape("", start, self.at)

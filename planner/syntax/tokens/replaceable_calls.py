@@ -5,11 +5,16 @@ Postgres spellings of types. Tokens are enough for these, and they cannot misrea
 does not know yet.
 """
 
-from collections.abc import Iterator
-
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ClockCall, ClockKind, Edit, FunctionRef
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, closing, word_set
+from ctsql.planner.syntax.tokens.tokenizer import (
+    GENERIC_TYPES,
+    Kind,
+    Tokens,
+    closing,
+    upper_at,
+    word_set,
+)
 
 CLOCKS = {
     "NOW": ClockKind.TIMESTAMP,
@@ -28,7 +33,7 @@ NONDETERMINISTIC = word_set("""
 """Functions whose result depends on more than the data, which are forbidden."""
 _BARE = {"CURRENT_TIMESTAMP", "CURRENT_DATE", "LOCALTIMESTAMP", "CURRENT_USER", "SESSION_USER",
          "CURRENT_TIME"}  # fmt: skip
-"""Those that may stand without parentheses."""
+"""Those that may be called without parentheses."""
 
 # Where the two differ in meaning, the wider one: a STRING of Spark has no length, as TEXT has none.
 POSTGRES_TYPES = {
@@ -46,20 +51,19 @@ POSTGRES_TYPES = {
 
 def clocks(tokens: Tokens) -> tuple[ClockCall, ...]:
     """The calls that read the clock, in order."""
-    return tuple(_clocks(tokens))
-
-
-def _clocks(tokens: Tokens) -> Iterator[ClockCall]:
+    found = []
     for index, token in enumerate(tokens):
         if token.upper not in CLOCKS or _is_no_call(tokens, index):
             continue
         kind = CLOCKS[token.upper]
-        if _upper(tokens, index + 1) == "(":
-            if _upper(tokens, index + 2) == ")":
+        if upper_at(tokens, index + 1) == "(":
+            if upper_at(tokens, index + 2) == ")":
                 stop = tokens[index + 2].stop
-                yield ClockCall(kind=kind, span=Span(token.source, token.start, stop))
-        elif token.upper in _BARE and _upper(tokens, index + 1) != ".":
-            yield ClockCall(kind=kind, span=token.span)
+                span = Span(token.source, token.start, stop)
+                found.append(ClockCall(kind=kind, span=span))
+        elif token.upper in _BARE and upper_at(tokens, index + 1) != ".":
+            found.append(ClockCall(kind=kind, span=token.span))
+    return tuple(found)
 
 
 def nondeterministic(tokens: Tokens) -> tuple[FunctionRef, ...]:
@@ -68,8 +72,8 @@ def nondeterministic(tokens: Tokens) -> tuple[FunctionRef, ...]:
     for index, token in enumerate(tokens):
         if _is_no_call(tokens, index):
             continue
-        called = _upper(tokens, index + 1) == "("
-        bare = token.upper in _BARE and _upper(tokens, index + 1) != "."
+        called = upper_at(tokens, index + 1) == "("
+        bare = token.upper in _BARE and upper_at(tokens, index + 1) != "."
         if token.upper == "TABLESAMPLE" and called:
             found.append(FunctionRef(name="TABLESAMPLE", span=token.span))
         elif token.upper in NONDETERMINISTIC and (called or bare):
@@ -87,7 +91,7 @@ def type_edits(tokens: Tokens) -> tuple[Edit, ...]:
     edits: dict[int, Edit] = {}
     for index, token in enumerate(tokens):
         found: list[Edit] = []
-        if token.upper in ("CAST", "TRY_CAST") and _upper(tokens, index + 1) == "(":
+        if token.upper in ("CAST", "TRY_CAST") and upper_at(tokens, index + 1) == "(":
             stop = closing(tokens, index + 1)
             begin = _cast_type(tokens, index + 2, stop)
             found = spark_types(tokens[begin:stop])
@@ -102,7 +106,7 @@ def spark_types(tokens: Tokens) -> list[Edit]:
     edits = []
     angles: list[bool] = []  # for each open angle bracket: is it a struct's?
     for index, token in enumerate(tokens):
-        before = tokens[index - 1].upper if index else ""
+        before = upper_at(tokens, index - 1)
         if token.upper == "<":
             angles.append(before == "STRUCT")
         elif token.upper in (">", ">>", ">>>"):
@@ -121,7 +125,7 @@ def spark_types(tokens: Tokens) -> list[Edit]:
 
 def _spelling(tokens: Tokens, index: int) -> str | None:
     token = tokens[index]
-    if token.upper == "VARCHAR" and _upper(tokens, index + 1) != "(":
+    if token.upper == "VARCHAR" and upper_at(tokens, index + 1) != "(":
         return "STRING"
     return POSTGRES_TYPES.get(token.upper)
 
@@ -139,12 +143,12 @@ def _cast_type(tokens: Tokens, start: int, stop: int) -> int:
 def _type_stop(tokens: Tokens, start: int) -> int:
     """The index behind the type that follows ``::``."""
     stop = min(start + 1, len(tokens))
-    if _upper(tokens, start) == "DOUBLE" and _upper(tokens, stop) == "PRECISION":
+    if upper_at(tokens, start) == "DOUBLE" and upper_at(tokens, stop) == "PRECISION":
         return stop + 1
-    if _upper(tokens, stop) == "(":
+    if upper_at(tokens, stop) == "(":
         return closing(tokens, stop) + 1
-    generic = _upper(tokens, start) in ("ARRAY", "MAP", "STRUCT")
-    if generic and _upper(tokens, stop) == "<":
+    generic = upper_at(tokens, start) in GENERIC_TYPES
+    if generic and upper_at(tokens, stop) == "<":
         depth = 0
         for index in range(stop, len(tokens)):
             symbol = tokens[index].upper
@@ -157,8 +161,4 @@ def _type_stop(tokens: Tokens, start: int) -> int:
 
 def _is_no_call(tokens: Tokens, index: int) -> bool:
     """Whether a word is a part of a name, or an alias."""
-    return index > 0 and tokens[index - 1].upper in (".", "AS")
-
-
-def _upper(tokens: Tokens, index: int) -> str:
-    return tokens[index].upper if index < len(tokens) else ""
+    return upper_at(tokens, index - 1) in (".", "AS")

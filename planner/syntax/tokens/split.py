@@ -6,7 +6,7 @@ parentheses, so they end nothing here. Comments, strings and quoted names may ho
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of, tokenise, unclosed
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, find_unclosed, span_of, tokenise
 
 
 def split(source: Source) -> list[Span]:
@@ -56,7 +56,7 @@ def is_complete(text: str) -> bool:
     A text with a mistake that no further line can mend is complete too, so that the mistake is
     shown instead of waited out.
     """
-    if unclosed(text) is not None:
+    if find_unclosed(text) is not None:
         return False
     try:
         tokens = tokenise(Source(text).whole())

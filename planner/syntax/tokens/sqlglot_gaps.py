@@ -8,11 +8,18 @@ tests/unit/planner/syntax/test_sqltext.py.
 
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Edit
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, closing, words_are
+from ctsql.planner.syntax.tokens.tokenizer import (
+    GENERIC_TYPES,
+    Kind,
+    Token,
+    Tokens,
+    closing,
+    upper_at,
+    words_are,
+)
 
 # What a query may follow, so that TABLE there begins one.
 _QUERY_MAY_FOLLOW = ("(", "UNION", "EXCEPT", "INTERSECT", "MINUS", "ALL", "DISTINCT", "AS", ")")
-_GENERICS = ("ARRAY", "MAP", "STRUCT")
 _OPERAND_ENDS = (Kind.WORD, Kind.QUOTED)
 _KEYWORDS = (
     "SELECT", "WHERE", "AND", "OR", "NOT", "BY", "HAVING", "ON", "WHEN", "THEN", "ELSE", "CASE",
@@ -44,7 +51,7 @@ def gaps(tokens: Tokens) -> list[Edit]:
     edits: list[Edit] = []
     types = 0
     for index, token in enumerate(tokens):
-        if token.upper == "<" and index and tokens[index - 1].upper in _GENERICS:
+        if token.upper == "<" and upper_at(tokens, index - 1) in GENERIC_TYPES:
             types += 1
         elif token.upper in (">", ">>", ">>>") and types:
             types = max(types - len(token.upper), 0)
@@ -59,9 +66,9 @@ def gaps(tokens: Tokens) -> list[Edit]:
             edits.append(Edit(span=token.span, text=">>"))
         elif token.upper == "|>":
             edits.extend(_pipe(tokens, index))
-        elif token.upper == "MAX" and words_are(tokens, index, ("MAX", "RECURSION", "LEVEL")):
+        elif token.upper == "MAX" and words_are(tokens, index, "MAX", "RECURSION", "LEVEL"):
             edits.append(_blank(token, tokens[min(index + 3, len(tokens) - 1)]))
-        elif words_are(tokens, index, ("WITH", "SCHEMA", "EVOLUTION")):
+        elif words_are(tokens, index, "WITH", "SCHEMA", "EVOLUTION"):
             edits.append(_blank(token, tokens[index + 2]))
     return edits
 
@@ -111,9 +118,10 @@ def _path(tokens: Tokens, index: int) -> list[Edit]:
 
 def _pipe(tokens: Tokens, index: int) -> list[Edit]:
     """Operators of a pipe that sqlglot lacks become a SELECT of the same expressions."""
-    if index + 1 < len(tokens) and tokens[index + 1].upper == "LIMIT":
+    word = upper_at(tokens, index + 1)
+    if word == "LIMIT":
         return [Edit(span=tokens[index + 1].span, text="WHERE")]
-    if index + 1 < len(tokens) and tokens[index + 1].upper in ("SET", "RENAME", "EXTEND", "DROP"):
+    if word in ("SET", "RENAME", "EXTEND", "DROP"):
         return [Edit(span=tokens[index + 1].span, text="SELECT")]
     return []
 

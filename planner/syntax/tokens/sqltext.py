@@ -38,12 +38,12 @@ from ctsql.planner.syntax.tokens.tokenizer import (
 
 Form = Literal["query", "predicate", "statement", "ctes"]
 
-_TIME_TRAVEL = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
+TIME_TRAVEL = ("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME")
 _CHANGES = {kind.name: kind for kind in ChangeKind}
 _HIDING = ("IDENTIFIER", "STREAM")
 _AS_OF_HINT = "Type SELECT ... AS OF <time> at the end of the query: all is read as of that time."
 
-# What sqlglot lets out besides its own errors, on text it half knows (LIMIT in a pipe, say).
+# What sqlglot raises besides its own errors, on text it knows in part (LIMIT in a pipe, say).
 _CRASHES = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 
@@ -119,8 +119,8 @@ def with_prefixes(relations: Iterable[RelationRef], tokens: Tokens) -> list[Rela
     return found
 
 
-def targeted(target: RelationRef, tokens: Tokens, *, aliased: bool) -> RelationRef:
-    """A statement's target with the places where its schema stands in front of a column."""
+def mark_target(target: RelationRef, tokens: Tokens, *, aliased: bool) -> RelationRef:
+    """A statement's target, with the places where its schema qualifies a column."""
     return with_prefixes([dataclasses.replace(target, aliased=aliased)], tokens)[0]
 
 
@@ -150,12 +150,12 @@ def _chains(tokens: Tokens) -> Iterator[list[Token]]:
 
 def _refuse_time_travel(tokens: Tokens) -> None:
     for index, token in enumerate(tokens[:-1]):
-        if token.upper in _TIME_TRAVEL and words_are(tokens, index + 1, ("AS", "OF")):
+        if token.upper in TIME_TRAVEL and words_are(tokens, index + 1, "AS", "OF"):
             span = Span(token.source, token.start, tokens[index + 2].stop)
             what = "reading one relation at another time"
             raise not_supported(span, what, hint=_AS_OF_HINT)
         behind = tokens[index + 2] if index + 2 < len(tokens) else None
-        if behind is None or not words_are(tokens, index, ("AS", "OF")):
+        if behind is None or not words_are(tokens, index, "AS", "OF"):
             continue
         if behind.kind in (Kind.NUMBER, Kind.STRING) or behind.upper == "TIMESTAMP":
             span = Span(token.source, token.start, behind.stop)
@@ -304,7 +304,8 @@ def _reference(
     operand = before == ["TABLE", "("] or before[-1:] == ["TABLE"]
     aliased = bool(table.alias) or operand
     edits: list[Edit] = []
-    if not aliased and following is not None and following.upper == "TABLESAMPLE":
+    is_sampled = [t.upper for t in tokens[behind : behind + 2]] == ["TABLESAMPLE", "("]
+    if not aliased and is_sampled:
         # Spark wants the alias behind the sample clause.
         stop = closing(tokens, behind) + 1
         if stop < len(tokens) and tokens[stop].upper == "REPEATABLE":
@@ -346,7 +347,7 @@ def _refuse_hidden_relation(tokens: Tokens, index: int) -> None:
 
 
 def _is_cte(table: exp.Table) -> bool:
-    """Whether a name means a common table expression that is visible where it stands."""
+    """Whether a name means a common table expression that is visible there."""
     if table.args.get("db"):
         return False
     name = table.name.lower()

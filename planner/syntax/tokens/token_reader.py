@@ -1,4 +1,4 @@
-"""Reads a statement token by token, and says what it found and what it expected."""
+"""Reads a statement token by token; its errors have what was found and what was expected."""
 
 from collections.abc import Iterable
 from typing import NoReturn
@@ -8,7 +8,16 @@ from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax.ast import RelationRef
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, closing, span_of
+from ctsql.planner.syntax.tokens.tokenizer import (
+    Kind,
+    Token,
+    Tokens,
+    closing,
+    end_of,
+    span_of,
+    upper_at,
+    words_are,
+)
 
 MAX_NAME_PARTS = 2
 
@@ -24,10 +33,10 @@ _KINDS: dict[tuple[str, ...], ObjectKind] = {
 
 
 def syntax_error(
-    span: Span, message: str, *, detail: str = "", hint: str = "", cause: Exception | None = None
+    span: Span, message: str, *, hint: str = "", cause: Exception | None = None
 ) -> CtsqlError:
     """A SYNTAX_ERROR at a place; the caller raises it."""
-    return error("SYNTAX_ERROR", span=span, cause=cause, message=message, detail=detail, hint=hint)
+    return error("SYNTAX_ERROR", span=span, cause=cause, message=message, hint=hint)
 
 
 def bad_option(
@@ -55,15 +64,14 @@ def not_supported(span: Span, what: str, *, why: str = "", hint: str = "") -> Ct
 class Cursor:
     """A place in the tokens of one statement."""
 
-    def __init__(self, tokens: Tokens, *, of: str = "statement") -> None:
-        """Stand before the first of ``tokens``, of which there must be one.
+    def __init__(self, tokens: Tokens, *, start: int = 0, of: str = "statement") -> None:
+        """Begin at an index of ``tokens``, of which there must be one.
 
         Args:
-            tokens: all there is to read.
             of: what they are, for "the end of the ..." in messages.
         """
         self.tokens = tokens
-        self.position = 0
+        self.position = start
         self._end = f"the end of the {of}"
 
     @property
@@ -72,9 +80,19 @@ class Cursor:
         return self.tokens[0].source
 
     @property
+    def span(self) -> Span:
+        """All the tokens, those read included."""
+        return span_of(self.tokens)
+
+    @property
     def current(self) -> Token | None:
         """The next token, or None at the end."""
         return self.tokens[self.position] if self.position < len(self.tokens) else None
+
+    @property
+    def is_at_name(self) -> bool:
+        """Whether an identifier comes next."""
+        return self.current is not None and self.current.is_name
 
     @property
     def rest(self) -> Tokens:
@@ -86,16 +104,15 @@ class Cursor:
         """The next token's span; at the end, the empty span behind the last token."""
         if self.current is not None:
             return self.current.span
-        return Span(self.source, self.tokens[-1].stop, self.tokens[-1].stop)
+        return end_of(self.tokens)
 
     def upper(self, ahead: int = 0) -> str:
         """Return the token so many ahead as keywords are compared; empty at the end."""
-        index = self.position + ahead
-        return self.tokens[index].upper if index < len(self.tokens) else ""
+        return upper_at(self.tokens, self.position + ahead)
 
     def at(self, *words: str) -> bool:
         """Whether these words come next."""
-        return all(self.upper(ahead) == word for ahead, word in enumerate(words))
+        return words_are(self.tokens, self.position, *words)
 
     def accept(self, *words: str) -> bool:
         """Read these words if they come next, all or none."""
@@ -125,7 +142,7 @@ class Cursor:
 
     def name(self, what: str) -> Token:
         """Read one identifier."""
-        if self.current is None or not self.current.is_name:
+        if not self.is_at_name:
             self.fail(what)
         return self.take()
 
@@ -136,9 +153,9 @@ class Cursor:
             what: for the message when there is none.
             aliased: False where an alias must be added when the name is replaced.
         """
-        return relation_ref(self.dotted(what), aliased=aliased)
+        return relation_ref(self.dotted_name(what), aliased=aliased)
 
-    def dotted(self, what: str) -> list[Token]:
+    def dotted_name(self, what: str) -> list[Token]:
         """Read identifiers with dots between them."""
         parts = [self.name(what)]
         while self.accept("."):
@@ -146,7 +163,7 @@ class Cursor:
         return parts
 
     def group(self, what: str = "") -> Tokens:
-        """Read a group in parentheses; return what stands between them.
+        """Read a group in parentheses; return the tokens between them.
 
         Args:
             what: for the message when there is none.
@@ -177,20 +194,16 @@ class Cursor:
             self.fail(self._end, hint=hint)
 
     def fail(self, expected: str, *, hint: str = "", known: Iterable[str] = ()) -> NoReturn:
-        """Raise what :meth:`failure` makes."""
-        raise self.failure(expected, hint=hint, known=known)
-
-    def failure(self, expected: str, *, hint: str = "", known: Iterable[str] = ()) -> CtsqlError:
-        """A SYNTAX_ERROR at the next token; the caller raises it.
+        """Raise a SYNTAX_ERROR at the next token.
 
         Args:
-            expected: what should stand here.
+            expected: what is allowed here.
             hint: what to type.
             known: words the found one may be a slip of; used when there is no other hint.
         """
         found = self._end if self.current is None else found_text(self.current)
         near = did_you_mean(self.upper(), known) if self.upper() else ""
-        return syntax_error(self.here, f"found {found}, expected {expected}", hint=hint or near)
+        raise syntax_error(self.here, f"found {found}, expected {expected}", hint=hint or near)
 
 
 def found_text(token: Token | None) -> str:
@@ -201,7 +214,7 @@ def found_text(token: Token | None) -> str:
     return f'"{typed}"' if len(typed) <= 40 else f'"{typed[:37]}..."'
 
 
-def relation_ref(parts: Tokens, *, aliased: bool, prefixes: tuple[Span, ...] = ()) -> RelationRef:
+def relation_ref(parts: Tokens, *, aliased: bool) -> RelationRef:
     """The relation whose identifiers these are.
 
     Raises:
@@ -216,4 +229,4 @@ def relation_ref(parts: Tokens, *, aliased: bool, prefixes: tuple[Span, ...] = (
             detail="A name has at most two parts: schema.name",
         )
     names = tuple(part.text for part in parts)
-    return RelationRef(parts=names, span=span, aliased=aliased, column_prefixes=prefixes)
+    return RelationRef(parts=names, span=span, aliased=aliased)

@@ -1,4 +1,4 @@
-"""Cuts SQL text into tokens with sqlglot's Spark tokenizer, and keeps where each one stands.
+"""Cuts SQL text into tokens with sqlglot's Spark tokenizer, and keeps the place of each one.
 
 Everything that ctsql reads itself it reads from these tokens, so that comments, quotes and
 escapes are understood in one way only. sqlglot's own tokens are evened out here:
@@ -92,7 +92,7 @@ _PIECE = re.compile(
 )
 _LINE_COMMENT = re.compile(r"--(?:\\\n|[^\r\n])*")
 _OPERATORS = ("<<", ">>", ">>>", "!<", "!>")
-_GENERICS = ("ARRAY", "MAP", "STRUCT")
+GENERIC_TYPES = ("ARRAY", "MAP", "STRUCT")
 _BAD_HEX = re.compile(r"\b[xX](?:'[^']*'|\"[^\"]*\")|\b0x[0-9a-z]*", re.IGNORECASE)
 
 
@@ -106,9 +106,9 @@ def tokenise(span: Span) -> tuple[Token, ...]:
     if text.startswith("\ufeff"):  # a byte order mark is no part of the first word
         text = " " + text[1:]
     try:
-        return tuple(_joined(_kept_together(_named(_spark_tokens(text, span)))))
+        return tuple(_join_strings(_join_operators(_join_names(_spark_tokens(text, span)))))
     except TokenError as cause:
-        place = unclosed(text)
+        place = find_unclosed(text)
         if place is not None:
             offset, what = place
             raise error(
@@ -127,7 +127,7 @@ def tokenise(span: Span) -> tuple[Token, ...]:
         ) from cause
 
 
-def unclosed(text: str) -> tuple[int, str] | None:
+def find_unclosed(text: str) -> tuple[int, str] | None:
     """Find a string, a quoted name or a comment that is never closed, and its kind."""
     comments: list[int] = []
     position = 0
@@ -147,7 +147,7 @@ def unclosed(text: str) -> tuple[int, str] | None:
 
 
 def plain_comments(text: str) -> str:
-    """The text for sqlglot: to Spark, a line comment that ends in a backslash goes on."""
+    """The text for sqlglot: to Spark, a backslash at its end continues a line comment."""
     if "\\\n" not in text:
         return text
     made, position, depth = "", 0, 0
@@ -167,22 +167,22 @@ def plain_comments(text: str) -> str:
     return made + text[position:]
 
 
-def _named(tokens: Iterable[Token]) -> Iterator[Token]:
+def _join_names(tokens: Iterable[Token]) -> Iterator[Token]:
     """A name may begin with a digit."""
-    return _merged(
+    return _join_touching(
         tokens,
         lambda a, b: a.kind is Kind.NUMBER and a.text.isdigit() and b.kind is Kind.WORD,
         Kind.WORD,
     )
 
 
-def _kept_together(tokens: Iterable[Token]) -> Iterator[Token]:
+def _join_operators(tokens: Iterable[Token]) -> Iterator[Token]:
     """Operators of several signs, and numbers that begin with a dot."""
-    whole = _merged(tokens, lambda a, b: a.upper + b.upper in _OPERATORS, Kind.SYMBOL)
-    return _merged(whole, lambda a, b: a.upper == "." and b.kind is Kind.NUMBER, Kind.NUMBER)
+    whole = _join_touching(tokens, lambda a, b: a.upper + b.upper in _OPERATORS, Kind.SYMBOL)
+    return _join_touching(whole, lambda a, b: a.upper == "." and b.kind is Kind.NUMBER, Kind.NUMBER)
 
 
-def _merged(
+def _join_touching(
     tokens: Iterable[Token], belong: Callable[[Token, Token], bool], kind: Kind
 ) -> Iterator[Token]:
     """The tokens, those that touch each other and belong together as one."""
@@ -200,7 +200,7 @@ def _merged(
         yield last
 
 
-def _joined(tokens: Iterable[Token]) -> Iterator[Token]:
+def _join_strings(tokens: Iterable[Token]) -> Iterator[Token]:
     """Strings that follow each other are one string; a doubled quote inside one is a quote."""
     last: Token | None = None
     for token in tokens:
@@ -222,7 +222,7 @@ def _spark_tokens(text: str, span: Span) -> Iterator[Token]:
     stop_before = 0
     for raw, offset in _raw(text):
         start, stop = raw.start + offset, raw.end + 1 + offset
-        if start < stop_before:  # a part of the token before, 1L say
+        if start < stop_before:  # a part of the token before, as in 1L
             continue
         stop_before = stop
         typed = text[start:stop]
@@ -292,46 +292,61 @@ def closing(tokens: Tokens, opening: int) -> int:
     return len(tokens)
 
 
-def at_depth_0(tokens: Tokens) -> Iterator[tuple[int, Token]]:
-    """The tokens outside every parenthesis, with their indexes; parentheses left out."""
+def in_parentheses(tokens: Tokens) -> Tokens | None:
+    """The tokens inside the parentheses that hold all of them; None if there is no such pair."""
+    is_whole = upper_at(tokens, 0) == "(" and closing(tokens, 0) == len(tokens) - 1
+    return tokens[1:-1] if is_whole else None
+
+
+def at_depth_0(
+    tokens: Tokens, start: int = 0, *, brackets: bool = False
+) -> Iterator[tuple[int, Token]]:
+    """The tokens outside parentheses (and brackets), with their indexes; these left out."""
+    steps = {"(": 1, ")": -1} | ({"[": 1, "]": -1} if brackets else {})
     depth = 0
-    for index, token in enumerate(tokens):
-        if token.upper == "(":
-            depth += 1
-        elif token.upper == ")":
-            depth -= 1
-        elif depth == 0:
-            yield index, token
+    for index in range(start, len(tokens)):
+        step = steps.get(tokens[index].upper, 0)
+        depth += step
+        if step == 0 and depth == 0:
+            yield index, tokens[index]
 
 
-def groups(tokens: Tokens, separator: str, *, are_columns: bool = False) -> list[list[Token]]:
-    """The tokens cut at a separator that stands outside parentheses, brackets and types.
+def cut_at_commas(tokens: Tokens, *, are_columns: bool = False) -> list[Tokens]:
+    """Cut tokens at the commas outside parentheses, brackets and types.
 
     Args:
         are_columns: they are names with types; else expressions, where a type stands behind
             ``::`` and another ``<`` compares.
 
     Returns:
-        at least one group; a group between two separators can be empty.
+        at least one group; a group between two commas can be empty.
     """
-    found: list[list[Token]] = [[]]
-    depth = angles = 0
+    found: list[Tokens] = []
+    begin = depth = angles = 0
     for index, token in enumerate(tokens):
         symbol = token.upper
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(symbol, 0)
-        if symbol == "<" and index and tokens[index - 1].upper in _GENERICS:
-            before = tokens[index - 2].upper if index > 1 else ""
+        if symbol == "<" and upper_at(tokens, index - 1) in GENERIC_TYPES:
+            before = upper_at(tokens, index - 2)
             angles += are_columns or angles > 0 or before in ("::", "AS")
         elif angles and set(symbol) == {">"}:
             angles = max(angles - len(symbol), 0)
-        if symbol == separator and depth == 0 and angles == 0:
-            found.append([])
-        else:
-            found[-1].append(token)
-    return found
+        if symbol == "," and depth == 0 and angles == 0:
+            found.append(tokens[begin:index])
+            begin = index + 1
+    return [*found, tokens[begin:]]
 
 
-def words_are(tokens: Tokens, index: int, words: Iterable[str]) -> bool:
-    """Whether these words stand at an index."""
-    wanted = tuple(words)
-    return tuple(t.upper for t in tokens[index : index + len(wanted)]) == wanted
+def upper_at(tokens: Tokens, index: int) -> str:
+    """The token at an index as keywords are compared; empty before the first and at the end."""
+    return tokens[index].upper if 0 <= index < len(tokens) else ""
+
+
+def words_are(tokens: Tokens, index: int, *words: str) -> bool:
+    """Whether these words begin at an index."""
+    return all(upper_at(tokens, index + i) == word for i, word in enumerate(words))
+
+
+def end_of(tokens: Tokens) -> Span:
+    """The empty span behind the last token."""
+    return Span(tokens[-1].source, tokens[-1].stop, tokens[-1].stop)

@@ -27,7 +27,7 @@ def refresh(context: RefreshContext) -> Outcome:
     if texts is None or stored is None:
         return NotApplicable()
     runner.state_rows = rows = stored.all
-    runner.run(texts.steps, [texts.rows, texts.candidates])
+    runner.run(texts.steps, [texts.rows, texts.holds.candidates])
     (row,) = runner.rows(texts.holds).frame.collect()
     if not row["holds"]:
         return Fallback("ROWS_MOVED_UP")

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from ctsql.api import Connection
 from ctsql.catalog.schemas import Column
-from ctsql.planner.ivm import ChangePlan, Naming, change_plan
+from ctsql.planner.ivm import ChangePlan, change_plan, name_by
 from tests.spark.planner.random_conditions import Conditions
 from tests.spark.planner.spark_texts import COLUMNS, ITEMS, QUERIES, ROWS
 
@@ -50,9 +50,7 @@ def again(rows: DataFrame, query: str, names: Sequence[str]) -> str | None:
         for name in ("v", "w")
     }
     plan = change_plan(query, tables, names)
-    return (
-        plan.normal().sql(Naming(table=lambda u: u.table)) if isinstance(plan, ChangePlan) else None
-    )
+    return plan.normal().sql(name_by(lambda u: u.table)) if isinstance(plan, ChangePlan) else None
 
 
 def bag(frame: DataFrame) -> Counter[Any]:
@@ -115,7 +113,7 @@ def check_conditions(spark: SparkSession, number: int) -> int:
             continue  # a subquery that Spark does not take
         plan = change_plan(query, CONDITIONED, ["k", "n", "r"])
         assert isinstance(plan, ChangePlan), query
-        printed = spark.sql(plan.normal().sql(Naming(table=lambda use: use.table)))
+        printed = spark.sql(plan.normal().sql(name_by(lambda use: use.table)))
         for side, rows in (("printed", printed), ("query", frame)):
             told = [F.lit(len(queries)).alias("q"), F.lit(side).alias("side"), "*"]
             asked.append(rows.select(*told))

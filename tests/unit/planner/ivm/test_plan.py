@@ -9,12 +9,13 @@ from ctsql.planner.ivm import (
     ChangePlan,
     ChangeTexts,
     KeyedTexts,
-    Naming,
+    Names,
     PlainView,
     StateUse,
     StepUse,
     TableUse,
     change_plan,
+    name_by,
 )
 from ctsql.planner.ivm.algebra.nodes import VIEW, Version
 from ctsql.planner.ivm.rules.context import StepRole
@@ -25,13 +26,13 @@ TABLES = {
     "u": (Column("k", "int"), Column("w", "int")),
     "s.x": (Column("k", "int"), Column("odd `name`", "int")),
 }
-NAMING = Naming(table=lambda use: f"{use.table.replace('.', '_')}__{use.version.value}")
+NAMES = name_by(lambda use: f"{use.table.replace('.', '_')}__{use.version.value}")
 
 
-def printed(texts: ChangeTexts | KeyedTexts | None, naming: Naming = NAMING) -> str:
+def printed(texts: ChangeTexts | KeyedTexts | None, names: Names = NAMES) -> str:
     """All texts in Spark's SQL."""
     assert texts is not None
-    return "\n".join([*(s.rows.sql(naming) for s in texts.steps), texts.rows.sql(naming)])
+    return "\n".join([*(s.rows.sql(names) for s in texts.steps), texts.rows.sql(names)])
 
 
 def test_only_columns_that_matter_are_read() -> None:
@@ -50,7 +51,7 @@ def test_terms_of_unchanged_tables_are_cut() -> None:
     both, one = plan.signed(["t", "u"]), plan.signed(["t"])
     assert both is not None
     assert one is not None
-    assert (both.rows.sql(NAMING).count("JOIN"), one.rows.sql(NAMING).count("JOIN")) == (2, 1)
+    assert (both.rows.sql(NAMES).count("JOIN"), one.rows.sql(NAMES).count("JOIN")) == (2, 1)
     assert "u__old" in printed(both)
     assert "u__old" not in printed(one)
     assert plan.signed([]) is None
@@ -68,7 +69,7 @@ def test_scans_know_the_keys_that_matter() -> None:
     plan = planned("SELECT k, sum(v) AS n FROM t GROUP BY k", TABLES)
     texts = plan.signed(["t"])
     assert texts is not None
-    printed(texts, Naming(table=table))
+    printed(texts, name_by(table))
     keys = [s.name for s in texts.steps if s.role is StepRole.KEYS]
     found = {u.version: u.keys for u in uses}  # type: ignore[attr-defined]
     assert found[Version.NEW] == found[Version.OLD] == ((keys[0], (("k", "__ct_key1"),)),)
@@ -94,7 +95,7 @@ def test_subqueries_know_the_rows_around_them(condition: str, columns: list[str]
         return "x"
 
     plan = planned(f"SELECT k, v FROM t WHERE {condition}", TABLES)
-    printed(plan.signed(["t"]), Naming(table=table))
+    printed(plan.signed(["t"]), name_by(table))
     (inside,) = (use for use in uses if use.table == "u")
     assert [mine for _, pairs in inside.keys for mine, _ in pairs] == columns
 
@@ -106,8 +107,8 @@ def test_keys_lead_to_columns_of_the_view() -> None:
     texts = plan.keyed(["t"])
     assert texts is not None
     assert texts.pairs == (("key", "__ct_key1"),)
-    assert texts.rows.sql(NAMING).startswith("SELECT __ct_")
-    assert "AS `many`" in texts.rows.sql(NAMING)
+    assert texts.rows.sql(NAMES).startswith("SELECT __ct_")
+    assert "AS `many`" in texts.rows.sql(NAMES)
     with pytest.raises(ValueError, match="2 columns"):
         change_plan("SELECT count(*), k FROM t GROUP BY k", TABLES, ["many"])
 
@@ -124,14 +125,14 @@ def test_a_plain_view_is_read_in_place() -> None:
 def test_odd_names_are_quoted() -> None:
     """Two-part names, backticks and case."""
     plan = planned("SELECT X.`ODD ``name``` FROM S.x WHERE s.X.k = 1", TABLES)
-    assert "`odd ``name```" in plan.normal().sql(NAMING)
+    assert "`odd ``name```" in plan.normal().sql(NAMES)
 
 
 def test_expressions_keep_the_users_text() -> None:
     """Nothing of an expression is printed anew: neither literals nor functions nor casts."""
     written = "percentile_cont(0.5) WITHIN GROUP (ORDER BY v)"
     plan = planned(f"SELECT k, {written} AS p, 1L AS l, k::string AS s FROM t GROUP BY k", TABLES)
-    text = plan.normal().sql(NAMING)
+    text = plan.normal().sql(NAMES)
     for piece in ("percentile_cont(0.5) WITHIN GROUP (ORDER BY", "1L AS", ":: string"):
         assert piece in text
 
@@ -165,11 +166,11 @@ def test_a_text_says_what_it_reads_before_it_is_printed() -> None:
     for text in every:
         names = {use: f"relation_{i}" for i, use in enumerate(text.inputs)}
         kinds |= set(map(type, names))
-        found = text.sql(Naming.of(names))
+        found = text.sql(names.__getitem__)
         assert all(re.search(rf"\b{name}\b", found) for name in names.values()), found
         for use in names:
             less = {other: name for other, name in names.items() if other != use}
             with pytest.raises(KeyError):
-                text.sql(Naming.of(less))
+                text.sql(less.__getitem__)
     assert kinds == {TableUse, StepUse, StateUse}
     assert StateUse(VIEW) in {use for text in every for use in text.inputs}

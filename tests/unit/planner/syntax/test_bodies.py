@@ -45,10 +45,11 @@ def test_several_inputs_and_change_relations() -> None:
 
 
 def test_update_forms() -> None:
-    """Aliases, DEFAULT, comparisons and commas in values, the target's schema in front."""
+    """Aliases, DEFAULT, comparisons, commas in values and types, the target's schema in front."""
     task = _parse(
         "CREATE CONTINUAL TASK s.t ON INPUT a AS (UPDATE s.t x SET x.k = 1 < 2, v = DEFAULT;"
-        " UPDATE s.t SET v = coalesce(s.t.v, 1), k = CASE WHEN k > 1 THEN 2 END WHERE s.t.k < 3)"
+        " UPDATE s.t SET m = s::MAP<INT, INT>, v = coalesce(s.t.v, 1),"
+        " k = CASE WHEN k > 1 THEN 2 END WHERE s.t.k < 3)"
     )
     assert isinstance(task, CreateContinualTask)
     first, second = task.body
@@ -59,7 +60,7 @@ def test_update_forms() -> None:
         ("v", None),
     ]
     assert (first.alias, first.where) == ("x", None)
-    assert [a.column for a in second.assignments] == ["v", "k"]
+    assert [a.column for a in second.assignments] == ["m", "v", "k"]
     assert second.where is not None
     assert [e.span.text for e in second.where.edits] == ["s."]
 

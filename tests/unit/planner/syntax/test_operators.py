@@ -5,7 +5,7 @@ them.
 import pytest
 
 from ctsql.catalog.spans import Source
-from ctsql.planner.ivm.parse.expressions import conjuncts, texts, typed
+from ctsql.planner.ivm.parse.expressions import conjuncts, texts
 from ctsql.planner.syntax.tokens import operators
 from ctsql.planner.syntax.tokens.operators import Unreadable
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, tokenise
@@ -96,6 +96,6 @@ def test_parentheses_change_nothing_that_has_them() -> None:
 )
 def test_conjuncts(text: str, pieces: list[str] | None) -> None:
     """A condition is cut at the ANDs that are at its top, and at no other."""
-    found = [" ".join(map(typed, piece)) for piece in conjuncts(tokens(text))]
+    found = [" ".join(texts(piece)) for piece in conjuncts(tokens(text))]
     wanted = pieces or ["NOT (a AND b)", "CASE WHEN c AND d THEN e END"]
     assert [plain(f) for f in found] == [plain(w) for w in wanted]

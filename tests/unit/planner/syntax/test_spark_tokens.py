@@ -3,7 +3,7 @@
 import pytest
 
 from ctsql.catalog.spans import Source
-from ctsql.planner.syntax.tokens.tokenizer import Tokens, groups, plain_comments, tokenise
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, plain_comments, tokenise
 
 
 def tokens(text: str) -> Tokens:
@@ -25,7 +25,7 @@ def tokens(text: str) -> Tokens:
 )
 def test_lists_are_cut_at_commas(text: str, count: int) -> None:
     """A comparison opens nothing; a type does."""
-    assert len(groups(tokens(text), ",")) == count
+    assert len(cut_at_commas(tokens(text))) == count
 
 
 def test_tokens_are_those_of_spark() -> None:

@@ -124,6 +124,7 @@ def test_relations(marked: str) -> None:
         ("SELECT s.t.a, s.t.*, S.T.b.c, x.y FROM s.t", "SELECT t.a, t.*, T.b.c, x.y FROM R AS `t`"),
         ("SELECT s.t.a FROM s.t AS s", "SELECT s.t.a FROM R AS s"),
         ("SELECT * FROM t TABLESAMPLE (5 ROWS)", "SELECT * FROM R TABLESAMPLE (5 ROWS) AS `t`"),
+        ("SELECT * FROM t TABLESAMPLE", "SELECT * FROM R AS `t` TABLESAMPLE"),
         ("SELECT * FROM t TABLESAMPLE (5 ROWS) x", "SELECT * FROM R TABLESAMPLE (5 ROWS) x"),
         (
             "SELECT a::int8, b::text[0], CAST(c AS array<float8>), try_cast(d AS varchar), text",

@@ -7,7 +7,7 @@ has the rule one expects, so that nothing falls back without a word.
 import pytest
 
 from ctsql.catalog.schemas import Column
-from ctsql.planner.ivm import Naming, TableUse
+from ctsql.planner.ivm import TableUse, name_by
 from ctsql.planner.ivm.algebra.nodes import Expr
 from ctsql.planner.ivm.explain import explain
 from ctsql.planner.ivm.sql.spark import Printer
@@ -278,7 +278,7 @@ def test_a_certain_group_reads_no_table() -> None:
 
     texts = planned(ADDED["rows counted"], TABLES).keyed(["t"])
     assert texts is not None
-    assert [t.sql(Naming(table=table)) for t in (*(s.rows for s in texts.steps), texts.rows)]
+    assert [t.sql(name_by(table)) for t in (*(s.rows for s in texts.steps), texts.rows)]
     wide = {use.version.value: use.keys for use in uses}
     (keys,) = wide["new"]
     assert keys[0] != texts.keys  # not by all touched keys, but by the doubtful ones

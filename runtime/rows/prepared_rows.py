@@ -1,0 +1,377 @@
+"""Few rows that Spark computes from few rows, by a plan that is made once.
+
+Between two refreshes, or two runs of a task, the queries over what the driver holds are the same
+and only the rows differ. Parsing, analyzing, optimizing and planning such a query takes longer
+than to run it. So its physical plan is kept, and its leaves are replaced by the rows of the day:
+
+    recipe (how Spark makes the rows, and of what)  -- second use -->  plan over empty leaves
+    plan, with LocalTableScan(rows) for each leaf   -- each use   -->  rows
+
+What may depend on the rows is kept out of the plan: a leaf is an RDD, of which Spark's optimizer
+knows neither the number of rows nor that there are none. A plan is kept only
+
+P1: under the settings that it was made with, all of them, which are compared at each use;
+P2: if the query gives the same for the same rows (no clock, no random numbers, no function or
+    variable that can be defined anew);
+P3: if all its rows come from our leaves and from constants: no subquery, no exchange that is used
+    twice, as such a part would keep the rows it was made with.
+
+Anything else is planned each time. (tests/spark/rows/test_prepared_rows.py)
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import accumulate
+from typing import Any
+
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession, types as T
+
+from ctsql.catalog.reserved_columns import WIDE
+from ctsql.runtime.rows.arrow_exchange import arrow_of, as_spark_has_it, row_classes
+from ctsql.runtime.rows.collect import (
+    DRIVER_ROWS_MAX,
+    TOO_MANY,
+    TOO_WIDE,
+    few,
+    mark_wide,
+    within_result_size,
+)
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import JvmRows, LocalRows, RowSet, SparkRows, persisted
+from ctsql.runtime.rows.types import fits_arrow
+from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.session import active, setting
+
+PLANS_MAX = 1_000
+"""Plans, and recipes that were seen once, of one session; the oldest ones go."""
+_FEW_ROWS = {
+    # Its stages cost more than they save.
+    "spark.sql.adaptive.enabled": "false",
+    # A broadcast is a job of its own; both sides are one partition.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    # A plan that is kept has no part that stands for another (P3).
+    "spark.sql.exchange.reuse": "false",
+}
+_CHANGEABLE = ("CURRENT_LIKE", "PYTHON_UDF", "SCALA_UDF", "VARIABLE_REFERENCE")
+"""Kinds of expressions whose value is not that of their arguments (P2)."""
+_LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
+_LEAF = "RDDScanExec"
+_CONSTANTS = ("LocalTableScanExec", "OneRowRelationExec", "EmptyRelationExec")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How rows are made of others.
+
+    Attributes:
+        key: says all that ``build`` does, so that equal keys mean equal plans.
+        leaves: what it is made of. build: makes the DataFrame, of one for each leaf.
+    """
+
+    key: Hashable
+    leaves: tuple[LocalRows, ...]
+    build: Callable[[Sequence[DataFrame]], DataFrame]
+
+
+def derive(
+    inputs: Sequence[RowSet], build: Callable[[Sequence[DataFrame]], DataFrame], key: Hashable
+) -> RowSet:
+    """The rows that Spark makes of others; not computed yet.
+
+    Args:
+        inputs: of one session; at least one. key: says all that ``build`` does.
+    """
+    recipes = [r for r in map(_recipe, inputs) if r is not None]
+    if len(recipes) < len(inputs):
+        return SparkRows(build([rows.frame for rows in inputs]))
+    ends = list(accumulate((len(r.leaves) for r in recipes), initial=0))
+
+    def whole(frames: Sequence[DataFrame]) -> DataFrame:
+        parts = zip(recipes, ends, ends[1:], strict=False)
+        return build([recipe.build(frames[i:j]) for recipe, i, j in parts])
+
+    leaves = tuple(leaf for r in recipes for leaf in r.leaves)
+    return PreparedRows(Recipe((key, tuple(r.key for r in recipes)), leaves, whole))
+
+
+def _recipe(rows: RowSet) -> Recipe | None:
+    if isinstance(rows, PreparedRows):
+        return rows.recipe if rows.is_open else _leaf_recipe(rows.collect())
+    return _leaf_recipe(rows.local)
+
+
+def _leaf_recipe(rows: LocalRows | Declined) -> Recipe | None:
+    return None if isinstance(rows, Declined) else Recipe(None, (rows,), lambda frames: frames[0])
+
+
+class PreparedRows(RowSet):
+    """Rows that Spark computes when they are read, of few rows that the driver holds."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.session = recipe.leaves[0].session
+        self._found: LocalRows | Declined | None = None
+
+    @property
+    def is_of_few(self) -> bool:
+        """The driver holds what they are computed from; unless they turned out to be many."""
+        return not isinstance(self._found, Declined)
+
+    @property
+    def is_open(self) -> bool:
+        """Are they not computed yet, or not to be held?"""
+        return not isinstance(self._found, LocalRows)
+
+    @cached_property
+    def schema(self) -> T.StructType:  # type: ignore[override]
+        """Their columns."""
+        if isinstance(self._found, LocalRows):
+            return self._found.schema
+        known = prepared_plans(self.session).known(self.recipe)
+        return self.frame.schema if known is None else known.schema
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The rows for Spark."""
+        if isinstance(self._found, LocalRows):
+            return self._found.frame
+        return self.recipe.build([leaf.frame for leaf in self.recipe.leaves])
+
+    @property
+    def plain_frame(self) -> DataFrame:
+        """The rows for Spark; computed now, if they are few."""
+        found = self.collect()
+        return self.frame if isinstance(found, Declined) else found.plain_frame
+
+    @property
+    def is_empty(self) -> bool:
+        """Are there none? They are computed."""
+        found = self.collect()
+        return self.frame.isEmpty() if isinstance(found, Declined) else found.is_empty
+
+    @property
+    def local(self) -> LocalRows | Declined:
+        """Held once they have been computed."""
+        return Declined("the rows are not computed yet") if self._found is None else self._found
+
+    def collect(self) -> LocalRows | Declined:
+        """The rows held by the driver, computed at the first call."""
+        if self._found is None:
+            self._found = prepared_plans(self.session).collect(self.recipe)
+        return self._found
+
+    def keep(self, stack: ExitStack) -> RowSet:
+        """Collected if they are few, else persisted."""
+        found = self.collect()
+        if isinstance(found, Declined):
+            return SparkRows(stack.enter_context(persisted(self.frame)))
+        return found
+
+    def select(self, names: Sequence[str], called: Sequence[str] | None = None) -> RowSet:
+        """Some columns, maybe under other names."""
+        key = ("select", tuple(names), None if called is None else tuple(called))
+        return derive([self], lambda frames: SparkRows(frames[0]).select(names, called).frame, key)
+
+    def where_nonzero(self, column: str) -> RowSet:
+        """The rows that do not have 0 in a column."""
+        key = ("where_nonzero", column)
+        return derive([self], lambda frames: SparkRows(frames[0]).where_nonzero(column).frame, key)
+
+    def cast(self, schema: T.StructType) -> RowSet:
+        """The rows with their columns, in order, of a schema's types."""
+        key = ("cast", schema.json())
+        return derive([self], lambda frames: SparkRows(frames[0]).cast(schema).frame, key)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A physical plan over empty leaves.
+
+    Attributes:
+        root: the plan. leaves: the node to replace, its columns, and the place of its rows among
+            the recipe's leaves. output: the columns of what it gives, as the JVM has them.
+        schema: the same. is_marked: is there ``WIDE`` behind them?
+        settings: those that it was made under.
+    """
+
+    root: Any
+    leaves: tuple[tuple[Any, Any, int], ...]
+    output: Any
+    schema: T.StructType
+    is_marked: bool
+    settings: Any
+
+
+_SEEN = Declined("it was used once")
+
+
+class PreparedPlans:
+    """The plans of one session."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._plans: OrderedDict[Hashable, Plan | Declined] = OrderedDict()
+        self._lock = threading.Lock()
+        state = session._jsparkSession.sessionState()
+        self._settings = state.conf().settings()
+        jvm: Any = session._jvm
+        spark = jvm.org.apache.spark
+        self._copy_of = jvm.java.util.HashMap
+        self._empty_map = getattr(
+            getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$"
+        ).empty()
+        self._local_scan = spark.sql.execution.LocalTableScanExec
+        self._leaf = spark.sql.execution.LogicalRDD
+        self._patterns = [
+            getattr(spark.sql.catalyst.trees.TreePattern, name)() for name in _CHANGEABLE
+        ]
+        # Nothing is planned on how many partitions a leaf has: that depends on its rows.
+        self._partitioning = spark.sql.catalyst.plans.physical.UnknownPartitioning(0)
+        self._no_order = getattr(getattr(jvm.scala.collection.immutable, "Nil$"), "MODULE$")
+
+    def known(self, recipe: Recipe) -> Plan | None:
+        """The plan that is kept of a recipe."""
+        found = self._plans.get(_key(recipe))
+        return found if isinstance(found, Plan) else None
+
+    def collect(self, recipe: Recipe) -> LocalRows | Declined:
+        """The rows, computed now; declined when they are not few."""
+        key = _key(recipe)
+        with self._lock:
+            known = self._plans.get(key)
+            self._plans[key] = known or _SEEN
+            self._plans.move_to_end(key)
+            if len(self._plans) > PLANS_MAX:
+                self._plans.popitem(last=False)
+        if known is None:
+            return self._plan_and_run(recipe)
+        with active(self._session), translate_spark_errors():
+            if isinstance(known, Plan) and not self._settings_now().equals(known.settings):
+                known = _SEEN
+            if known is _SEEN:
+                known = self._plans[key] = self._prepare(recipe)
+            if isinstance(known, Plan):
+                return self._run(known, recipe.leaves)
+        return self._plan_and_run(recipe)
+
+    def _settings_now(self) -> Any:
+        """All settings of the session, but what Delta notes there of each commit."""
+        copied = self._copy_of(self._settings)
+        copied.remove(_LAST_COMMIT)
+        return copied
+
+    def _plan_and_run(self, recipe: Recipe) -> LocalRows | Declined:
+        with self._for_few_rows():
+            found = few(recipe.build([leaf.frame for leaf in recipe.leaves]))
+        return found if isinstance(found, Declined) else LocalRows.of(found)
+
+    @contextmanager
+    def _for_few_rows(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for name, value in _FEW_ROWS.items():
+                stack.enter_context(setting(self._session, name, value))
+            yield
+
+    def _prepare(self, recipe: Recipe) -> Plan | Declined:
+        """The plan of a recipe over leaves without rows; declined where P2 or P3 do not hold."""
+        settings = self._settings_now()
+        empty = [self._empty(leaf) for leaf in recipe.leaves]
+        with self._for_few_rows():
+            rows = recipe.build([frame for frame, _ in empty])
+            query = rows._jdf.queryExecution().analyzed()
+            if not query.deterministic() or any(map(query.containsPattern, self._patterns)):
+                return Declined("the query may give other rows for the same rows")
+            asked = mark_wide(rows)
+            if isinstance(asked, Declined):
+                return asked
+            if asked is not rows and not fits_arrow(rows.schema):
+                return Declined("Arrow does not hold values of these types")
+            root = asked.limit(DRIVER_ROWS_MAX + 1)._jdf.queryExecution().executedPlan()
+        places = {number: place for place, (_, number) in enumerate(empty)}
+        leaves = _leaves(root, places)
+        if isinstance(leaves, Declined):
+            return leaves
+        return Plan(
+            root=root,
+            leaves=tuple(leaves),
+            output=query.output(),
+            schema=rows.schema,
+            is_marked=asked is not rows,
+            settings=settings,
+        )
+
+    def _empty(self, leaf: LocalRows) -> tuple[DataFrame, int]:
+        """A DataFrame like some rows, and the number of the RDD that stands for these."""
+        session, classes = self._session, row_classes(self._session)
+        rdd = session.sparkContext._jsc.emptyRDD().rdd()
+        relation = self._leaf(
+            leaf.in_jvm.output,
+            rdd,
+            self._partitioning,
+            self._no_order,
+            False,
+            classes.nothing,
+            session._jsparkSession,
+            classes.nothing,
+            classes.nothing,
+        )
+        made = classes.frame_of(session._jsparkSession, relation.newInstance())
+        # In one task, as LocalRows.frame is.
+        return DataFrame(made, session).coalesce(1), rdd.id()
+
+    def _run(self, plan: Plan, leaves: Sequence[LocalRows]) -> LocalRows | Declined:
+        classes, to_put = row_classes(self._session), self._empty_map
+        for node, output, place in plan.leaves:
+            scan = self._local_scan(output, leaves[place].in_jvm.rows, classes.nothing)
+            to_put = to_put.updated(node, scan)
+        root = plan.root.transform(to_put)
+        found = within_result_size(lambda: classes.wrap(root.executeCollect()))
+        if isinstance(found, Declined):
+            return found
+        if found.size() > DRIVER_ROWS_MAX:
+            return TOO_MANY
+        rows = LocalRows(self._session, plan.schema, in_jvm=JvmRows(found, plan.output))
+        if not plan.is_marked:
+            return rows
+        output, fields = root.output(), [*plan.schema.fields, T.StructField(WIDE, T.BooleanType())]
+        marked = arrow_of(self._session, found, output, T.StructType(fields))
+        if pc.any(marked.column(WIDE)).as_py():
+            return TOO_WIDE
+        rows.arrow = as_spark_has_it(marked.drop_columns([WIDE]), plan.schema)
+        return rows
+
+
+def _key(recipe: Recipe) -> Hashable:
+    return recipe.key, tuple(leaf.signature for leaf in recipe.leaves)
+
+
+def _leaves(root: Any, places: Mapping[int, int]) -> list[tuple[Any, Any, int]] | Declined:
+    """The nodes of a plan that are to be replaced, with their columns and places (P3).
+
+    Args:
+        places: of the leaves, by the numbers of their RDDs.
+    """
+    if not root.subqueriesAll().isEmpty():
+        return Declined("the plan has a subquery")
+    found: list[tuple[Any, Any, int]] = []
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        children, kind = node.children(), str(node.getClass().getSimpleName())
+        if kind == _LEAF and node.rdd().id() in places:
+            found.append((node, node.output(), places[node.rdd().id()]))
+        elif not children.size() and kind not in _CONSTANTS:
+            return Declined(f"the plan reads a {kind}")
+        waiting += [children.apply(i) for i in range(children.size())]
+    return found
+
+
+@lru_cache(maxsize=16)
+def prepared_plans(session: SparkSession) -> PreparedPlans:
+    """The plans of a session."""
+    return PreparedPlans(session)

@@ -1,0 +1,105 @@
+"""A body whose plan is kept: what it proposes from few rows that its inputs inserted.
+
+The usual small run: each input appended few rows, which the driver holds; the body reads nothing
+else, and all that it takes away is found by key. Then only the rows differ from run to run, and
+what is inserted has one plan (:mod:`ctsql.runtime.rows.prepared_rows`). Other bodies, and bodies
+that read the clock, are lowered at each run.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ctsql.planner.delete_by_key import KeyLookup, sole_lookup
+from ctsql.planner.lowering import Context, Found, lower_transaction
+from ctsql.planner.nodes import (
+    Delete,
+    Insert,
+    InsertsInput,
+    Query,
+    Relation,
+    SelfReference,
+    Transaction,
+    descend,
+)
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.prepared_rows import derive
+from ctsql.runtime.rows.row_set import LocalRows, RowSet
+from ctsql.runtime.spark.analyzer import EmptySources
+from ctsql.runtime.warehouse.query_engine import Proposed, TaskSources
+
+
+class _Inserted(EmptySources):
+    """Inputs that only insert; of outputs, nothing that a statement would still look at."""
+
+    def __init__(self, session: SparkSession, rows: Mapping[str, DataFrame]) -> None:
+        super().__init__(session, lambda _: ())
+        self._rows = rows
+
+    def inserts(self, object_id: str, at: int) -> DataFrame:
+        return self._rows[object_id]
+
+    def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found:
+        return Found(None)  # what it finds goes, and is looked up by itself
+
+
+def propose_from_few(
+    body: Transaction, sources: TaskSources, at: int, session: SparkSession
+) -> dict[str, Proposed] | None:
+    """What the body proposes for each output; None where it is not such a body or run."""
+    read = _read(body)
+    if read is None:
+        return None
+    held: dict[str, LocalRows] = {}
+    for object_id in read:
+        rows = sources.inserted(object_id)
+        if rows is None:
+            return None
+        held[object_id] = rows
+    made = {}
+    for output in sorted(_outputs(body)):
+        lookup = sole_lookup(body, output)
+        victims = None if lookup is None else sources.found_by_key(lookup)
+        if isinstance(victims, Declined):
+            return None
+        made[output] = Proposed(_inserts(body, output, held, at, session), victims)
+    return made
+
+
+def _inserts(
+    body: Transaction, output: str, held: Mapping[str, LocalRows], at: int, session: SparkSession
+) -> RowSet | None:
+    if not any(isinstance(s, Insert) and s.object_id == output for s in body.statements):
+        return None
+
+    def build(frames: Sequence[DataFrame]) -> DataFrame:
+        sources = _Inserted(session, dict(zip(held, frames, strict=True)))
+        rows = lower_transaction(body, Context(session, sources, at, clock_at=at))[output].inserts
+        assert rows is not None  # there is an INSERT
+        return rows
+
+    return derive(list(held.values()), build, ("body", body, output))
+
+
+def _read(body: Transaction) -> list[str] | None:
+    """The inputs that a body reads the inserts of, if it reads nothing else and no clock."""
+    found: dict[str, None] = {}
+    if body.iterations != 1 or not all(isinstance(s, Insert | Delete) for s in body.statements):
+        return None
+    for node in descend(body):
+        match node:
+            case InsertsInput(object_id=object_id):
+                found[object_id] = None
+            case SelfReference(object_id=object_id):
+                if sole_lookup(body, object_id) is None:
+                    return None
+            case Relation():
+                return None
+            case Query(sql=sql) if sql.clocks:
+                return None
+    return list(found) or None
+
+
+def _outputs(body: Transaction) -> set[str]:
+    inserted = {s.object_id for s in body.statements if isinstance(s, Insert)}
+    return inserted | {n.object_id for n in descend(body) if isinstance(n, SelfReference)}

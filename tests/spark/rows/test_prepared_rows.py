@@ -1,0 +1,168 @@
+"""A plan that is kept gives, for other rows, what Spark gives when it plans anew."""
+
+from collections.abc import Sequence
+
+import pytest
+from pyspark.sql import DataFrame
+
+from ctsql.api import Connection
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.prepared_rows import PreparedRows, derive, prepared_plans
+from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
+from ctsql.runtime.spark.session import setting
+
+pytestmark = pytest.mark.spark
+
+ROWS = """
+    SELECT id AS k, id % 3 AS g, CAST(id % 5 AS STRING) AS s, CAST(id AS DECIMAL(20, 2)) AS d,
+        CASE WHEN id % 4 = 0 THEN NULL WHEN id % 4 = 1 THEN DOUBLE('NaN') ELSE -0.0D END AS f,
+        DATE'1582-10-08' - CAST(id AS INT) AS day, TIMESTAMP'2024-01-01 12:00:00' AS instant,
+        MAP(id, CAST(NULL AS STRING)) AS map, ARRAY(id, NULL) AS list,
+        NAMED_STRUCT('x', id, 'y', NULL) AS pair
+    FROM range({first}, {end})
+"""
+QUERIES = {
+    "columns": "SELECT * FROM {a}",
+    "filter": "SELECT k, upper(s) AS s FROM {a} WHERE k > 2 AND f IS NOT NULL",
+    "no rows left": "SELECT k FROM {a} WHERE k < 0",
+    "a constant column": "SELECT 1 AS one, 'x' AS x FROM {a}",
+    "groups": "SELECT g, sum(d) AS s, count(*) AS n, max(f) AS f FROM {a} GROUP BY g",
+    "one group": "SELECT count(*) AS n, sum(k) AS s, avg(d) AS a FROM {a}",
+    "distinct": "SELECT DISTINCT s, f FROM {a}",
+    "inner join": "SELECT a.k, b.s FROM {a} AS a JOIN {b} AS b ON a.k = b.k",
+    "null-safe join": "SELECT k, b.f AS f FROM {a} AS a JOIN {b} AS b USING (k) WHERE a.f <=> b.f",
+    "outer join": "SELECT a.k, b.k AS other FROM {a} AS a FULL JOIN {b} AS b ON a.k = b.k + 2",
+    "join without equality": "SELECT a.k, b.k AS o FROM {a} AS a LEFT JOIN {b} AS b ON a.k < b.k",
+    "cross join": "SELECT a.k, b.k AS other FROM {a} AS a CROSS JOIN {b} AS b",
+    "of itself": "SELECT a.k, b.s FROM {a} AS a JOIN {a} AS b ON a.g = b.k",
+    "semi join": "SELECT k FROM {a} AS a LEFT SEMI JOIN {b} AS b ON a.k = b.g",
+    "anti join": "SELECT k FROM {a} AS a LEFT ANTI JOIN {b} AS b ON a.k = b.g",
+    "union": "SELECT k, s FROM {a} UNION ALL SELECT k, s FROM {b}",
+    "groups of a union": "SELECT g, sum(k) AS s FROM "
+    "(SELECT g, k FROM {a} UNION ALL SELECT g, -k FROM {b} UNION ALL VALUES (7L, 8L)) GROUP BY g",
+    "except": "SELECT g FROM {a} EXCEPT SELECT k FROM {b}",
+    "intersect all": "SELECT g FROM {a} INTERSECT ALL SELECT k FROM {b}",
+    "window": "SELECT k, row_number() OVER (PARTITION BY g ORDER BY k) AS n, "
+    "sum(d) OVER (ORDER BY k) AS s FROM {a}",
+    "first rows": "SELECT k, s FROM {a} ORDER BY s DESC, k LIMIT 2",
+    "explode": "SELECT k, e FROM {a} LATERAL VIEW explode(list) AS e",
+    "grouping sets": "SELECT g, s, count(*) AS n FROM {a} GROUP BY GROUPING SETS ((g, s), (g), ())",
+    "wide types": "SELECT map, list, pair, instant, day FROM {a}",
+}
+SPANS = ((0, 6), (3, 9), (0, 0), (5, 6), (1, 40))
+"""Which rows are there, one after the other; one range is empty."""
+NOT_KEPT = {
+    "random numbers": "SELECT k, rand() AS r FROM {a}",
+    "the clock": "SELECT k, current_timestamp() AS t FROM {a}",
+    "a subquery": "SELECT k, (SELECT max(k) FROM {a}) AS m FROM {a}",
+    "a function of the user's": "SELECT twice(k) AS k FROM {a}",
+}
+
+
+def local(con: Connection, rows: str) -> LocalRows:
+    """The rows of a query, held by the driver."""
+    found = SparkRows(con.spark.sql(rows)).collect()
+    assert isinstance(found, LocalRows)
+    return found
+
+
+def query(con: Connection, text: str, inputs: dict[str, RowSet]) -> RowSet:
+    """The rows of a text over inputs."""
+
+    def build(frames: Sequence[DataFrame]) -> DataFrame:
+        for name, frame in zip(inputs, frames, strict=True):
+            frame.createOrReplaceTempView(f"test_{name}")
+        return con.spark.sql(text.format(**{name: f"test_{name}" for name in inputs}))
+
+    return derive(list(inputs.values()), build, text)
+
+
+def is_planned(rows: RowSet) -> bool:
+    """Is a plan kept for them?"""
+    assert isinstance(rows, PreparedRows)
+    return prepared_plans(rows.session).known(rows.recipe) is not None
+
+
+def told(rows: DataFrame) -> list[str]:
+    """The rows as texts, in any order."""
+    return sorted(map(repr, rows.selectExpr("to_json(struct(*)) AS t").collect()))
+
+
+@pytest.mark.parametrize("text", QUERIES.values(), ids=QUERIES)
+def test_kept_plans_give_what_spark_gives(con: Connection, text: str) -> None:
+    """Whatever rows there are, and none; the plan is kept from the second use on."""
+    for turn, (first, end) in enumerate(SPANS):
+        inputs: dict[str, RowSet] = {
+            "a": local(con, ROWS.format(first=first, end=end)),
+            "b": local(con, ROWS.format(first=2, end=end)),
+        }
+        made = query(con, text, inputs)
+        found = made.collect()
+        assert isinstance(found, LocalRows)
+        assert is_planned(made) == (turn > 0)
+        for name, rows in inputs.items():
+            rows.frame.createOrReplaceTempView(f"plain_{name}")
+        anew = con.spark.sql(text.format(a="plain_a", b="plain_b"))
+        assert told(found.plain_frame) == told(anew)
+        assert repr(found.arrow.to_pylist()) == repr(found.plain_frame.toArrow().to_pylist())
+        assert found.schema.simpleString() == anew.schema.simpleString()
+
+
+def test_steps_over_steps(con: Connection) -> None:
+    """Rows that are computed, and those that are not yet, are inputs of the next query."""
+    for first, end in SPANS:
+        rows = local(con, ROWS.format(first=first, end=end))
+        computed = query(con, "SELECT k, s, g FROM {a}", {"a": rows}).keep(None)  # type: ignore[arg-type]
+        lazy = query(con, "SELECT g, max(s) AS m FROM {a} GROUP BY g", {"a": computed})
+        both = query(
+            con, "SELECT a.k, b.m FROM {a} AS a JOIN {b} AS b USING (g)", {"a": computed, "b": lazy}
+        ).select(["m", "k"], ["x", "y"])
+        found = both.collect()
+        assert isinstance(found, LocalRows)
+        largest: dict[int, str] = {}
+        for n in range(first, end):
+            largest[n % 3] = max(largest.get(n % 3, ""), str(n % 5))
+        wanted = sorted((largest[n % 3], n) for n in range(first, end))
+        assert sorted((r["x"], r["y"]) for r in found.arrow.to_pylist()) == wanted
+
+
+def test_other_settings_are_another_plan(con: Connection) -> None:
+    """A time zone is read when a query is planned."""
+    text = "SELECT CAST(instant AS STRING) AS t FROM {a}"
+    rows = local(con, ROWS.format(first=0, end=1))
+
+    def now() -> list[object]:
+        found = query(con, text, {"a": rows}).collect()
+        assert isinstance(found, LocalRows)
+        return found.arrow.column("t").to_pylist()
+
+    assert [now() for _ in range(3)] == [["2024-01-01 12:00:00"]] * 3
+    with setting(con.spark, "spark.sql.session.timeZone", "Asia/Tokyo"):
+        assert [now() for _ in range(3)] == [["2024-01-01 21:00:00"]] * 3
+    assert now() == ["2024-01-01 12:00:00"]
+
+
+@pytest.mark.parametrize("text", NOT_KEPT.values(), ids=NOT_KEPT)
+def test_what_changes_is_planned_each_time(con: Connection, text: str) -> None:
+    """The same rows need not give the same."""
+    con.spark.udf.register("twice", lambda k: 2 * k, "bigint")
+    rows = local(con, ROWS.format(first=0, end=3))
+    for _ in range(3):
+        made = query(con, text, {"a": rows})
+        assert isinstance(made.collect(), LocalRows)
+        assert not is_planned(made)
+
+
+def test_rows_that_are_not_few(con: Connection) -> None:
+    """Too many, and too wide ones, are Spark's; the next ones may be few again."""
+    many = "SELECT a.k FROM {a} AS a CROSS JOIN {b} AS b"
+    wide = "SELECT k, repeat('x', CAST(k AS INT) * 100) AS s FROM {a}"
+    for end, is_few in ((3, True), (4, True), (150, False), (3, True)):
+        rows = local(con, ROWS.format(first=0, end=end))
+        for text, inputs in ((many, {"a": rows, "b": rows}), (wide, {"a": rows})):
+            made = query(con, text, inputs)  # type: ignore[arg-type]
+            assert isinstance(made.collect(), LocalRows) == is_few
+            assert isinstance(made.collect(), Declined) != is_few
+            assert made.frame.count() == (end**2 if text == many else end)
+    assert DRIVER_ROWS_MAX < 150**2

@@ -1,0 +1,78 @@
+"""A task that runs again and again over few rows keeps the plan of what it inserts."""
+
+import pytest
+
+from ctsql.api import Connection
+from ctsql.runtime.tasks import prepared_body
+
+pytestmark = pytest.mark.spark
+
+FEED = ("(1, 10), (2, 20)", "(1, 11), (3, 5), (3, 6)", "(2, 7), (9, NULL)", "(3, 1)", "(3, 7)")
+BODIES = {
+    "upsert": (
+        "DELETE FROM o WHERE k IN (SELECT k FROM feed);"
+        "INSERT INTO o SELECT k, max(v) FROM feed GROUP BY k;",
+        [(1, 11), (2, 7), (3, 7), (9, None)],
+    ),
+    "what is inserted is deleted": (
+        "INSERT INTO o SELECT k, max(v) FROM feed GROUP BY k;"
+        "DELETE FROM o WHERE k IN (SELECT k FROM feed);",
+        [],
+    ),
+    "filter": (
+        "INSERT INTO o SELECT k, v FROM feed WHERE v > 6;",
+        [(1, 10), (1, 11), (2, 7), (2, 20), (3, 7)],
+    ),
+    "twice": (
+        "INSERT INTO o SELECT k, v FROM feed WHERE k = 1; INSERT INTO o SELECT k, -v FROM feed;",
+        [
+            *[(1, -11), (1, -10), (1, 10), (1, 11), (2, -20), (2, -7)],
+            *[(3, -7), (3, -6), (3, -5), (3, -1), (9, None)],
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "rows"), BODIES.values(), ids=BODIES)
+def test_outputs(con: Connection, body: str, rows: list[tuple[object, ...]]) -> None:
+    """The rows of each run are its own, whichever the plan was made with."""
+    con.execute("CREATE TABLE feed (k BIGINT, v BIGINT)")
+    con.execute(f"CREATE CONTINUAL TASK o (k BIGINT, v BIGINT) ON INPUT feed AS ({body})")
+    for values in FEED:
+        con.execute(f"INSERT INTO feed VALUES {values}")
+        found = con.execute("SELECT * FROM o ORDER BY k, v NULLS LAST").fetchall()
+    assert found == rows
+
+
+def test_next_runs_plan_nothing(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the second run on the body is not lowered."""
+    lowered = []
+    lower = prepared_body.lower_transaction
+    monkeypatch.setattr(
+        prepared_body, "lower_transaction", lambda *given: lowered.append(given) or lower(*given)
+    )
+    con.execute("CREATE TABLE feed (k BIGINT, v BIGINT)")
+    con.execute(
+        f"CREATE CONTINUAL TASK o (k BIGINT, v BIGINT) ON INPUT feed AS ({BODIES['upsert'][0]})"
+    )
+    counts = []
+    for values in FEED:
+        con.execute(f"INSERT INTO feed VALUES {values}")
+        con.execute("SELECT * FROM o").fetchall()
+        counts.append(len(lowered))
+    assert counts[0] > 0
+    assert counts[1:] == [counts[1]] * (len(FEED) - 1)
+
+
+def test_the_clock_is_not_kept(con: Connection) -> None:
+    """A body that reads the clock has another T at each run."""
+    con.execute("CREATE TABLE feed (k BIGINT, v BIGINT)")
+    con.execute(
+        "CREATE CONTINUAL TASK o (k BIGINT, at TIMESTAMP) ON INPUT feed AS "
+        "(INSERT INTO o SELECT k, now() FROM feed)"
+    )
+    for values in FEED:
+        con.execute(f"INSERT INTO feed VALUES {values}")
+        con.execute("SELECT * FROM o").fetchall()
+    ((count,),) = con.execute("SELECT count(DISTINCT at) FROM o").fetchall()
+    assert count == len(FEED)
