@@ -436,14 +436,14 @@ def _open_subscription(
     from ctsql.runtime.service.backoff import INTERVAL_SECONDS
     from ctsql.runtime.statements.name_resolution import Namespace
     from ctsql.runtime.statements.subscribe import open_feed
-    from ctsql.runtime.subscriptions.feed import as_told
+    from ctsql.runtime.subscriptions.feed import use_stored
 
     names = Namespace(engine, connection.search_schema)
     feed = open_feed(names, statement, strict=connection._settings.strict)
 
     @contextmanager
     def opened() -> "Iterator[Engine]":
-        with _following(connection) as engine, as_told(engine, passive=feed.passive):
+        with _following(connection) as engine, use_stored(engine, passive=feed.passive):
             yield engine
 
     return Subscription(

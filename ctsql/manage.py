@@ -105,11 +105,13 @@ def rows(table: tuple[list[str], list[tuple[object, ...]]]) -> Result:
 
 def _explained(explanation: Explanation, statement: st.Explain) -> Result:
     if statement.analyze:
-        return rows((["refresh"], [(line,) for line in explanation.refreshed(statement)]))
+        return rows(
+            (["refresh"], [(line,) for line in explanation.explain_last_refresh(statement)])
+        )
     plan = explanation.plan_of(statement)
     lines = explain(plan).splitlines()
     if isinstance(plan, ViewWrite):
-        lines += explanation.refreshing(plan)
+        lines += explanation.explain_refresh(plan)
     if statement.physical:
         lines += ["", *explanation.physical(plan).splitlines()]
     return rows((["plan"], [(line,) for line in lines]))

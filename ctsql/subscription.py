@@ -195,7 +195,7 @@ class Subscription:
         runs: list[list[int]] = []
         if due:
             with self._opened() as engine:
-                runs = self._feed.together(engine, due, ROWS_AT_ONCE_MAX)
+                runs = self._feed.group_times(engine, due, ROWS_AT_ONCE_MAX)
         for times in runs:
             if self._stop.is_set():
                 return

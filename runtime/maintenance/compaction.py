@@ -1,12 +1,12 @@
-"""Which files of a table to rewrite, from what its log says of them. Pure: no log, no Spark.
+"""Chooses the files of a table to rewrite, by its log. Pure: no log, no Spark.
 
-Every tick leaves a small file, and deletion vectors on older ones. Small files cost a read one
-task and one request each; rows under a deletion vector are read and thrown away. Both are cured
-by rewriting the files, which changes no row and therefore gets no T.
+Every tick leaves a small file, and deletion vectors on older ones. Each small file costs a read one
+task and one request; deleted rows are read and dropped. Rewriting the files mends both; it changes
+no row and therefore gets no T.
 
-K1: nothing is chosen while the limits are kept, so a table at rest is left alone.
-K2: what is chosen, rewritten as one file a bin, no longer exceeds the limits; it takes several
-    rounds when it is more than ``batch_bytes`` at once.
+K1: nothing is chosen within the limits, so a table at rest is left alone.
+K2: the chosen files, rewritten as one file per bin, are within the limits; more than
+    ``batch_bytes`` takes several rounds.
 K3: a bin holds files of one partition, each file is in at most one bin, and no bin is a single
     file without deleted rows: rewriting it would change nothing.
 
@@ -27,11 +27,10 @@ class Limits:
     """When to rewrite, and how much.
 
     Attributes:
-        small_bytes: a file below this is small. small_files: so many small files of a partition
-            are left alone. deleted_share: a file with a greater share of deleted rows is worn,
-            and so is a table. deleted_rows: so many deleted rows are left alone.
-        file_bytes: a new file is about this large at most. batch_bytes: of files read in one
-            round, so that a round ends soon; at least one bin is taken all the same.
+        small_bytes: smaller files are small. small_files: allowed in a partition.
+        deleted_share: allowed in a file, and in a table. deleted_rows: allowed in a table.
+        file_bytes: the approximate size of a new file. batch_bytes: of the files read in one
+            round, which has at least one bin.
     """
 
     small_bytes: int
@@ -50,7 +49,7 @@ ROUTINE = Limits(
     file_bytes=128 * MEBIBYTE,
     batch_bytes=256 * MEBIBYTE,
 )
-"""What the service keeps to, between two ticks."""
+"""For the service, between two ticks."""
 
 THOROUGH = Limits(
     small_bytes=64 * MEBIBYTE,
@@ -60,11 +59,11 @@ THOROUGH = Limits(
     file_bytes=128 * MEBIBYTE,
     batch_bytes=2048 * MEBIBYTE,
 )
-"""What a MAINTAIN statement goes for: no second small file, no deleted row."""
+"""For MAINTAIN: at most one small file, no deleted row."""
 
 
 def choose(files: Iterable[DataFile], limits: Limits) -> tuple[Bin, ...]:
-    """The files to rewrite now, one new file a bin; none while the limits are kept (K1)."""
+    """Choose the files to rewrite now, one new file per bin; none within the limits (K1)."""
     live = sorted(files, key=lambda f: (f.partition, f.path))
     partitions: dict[tuple[tuple[str, str | None], ...], list[DataFile]] = {}
     for file in live:
@@ -79,12 +78,12 @@ def choose(files: Iterable[DataFile], limits: Limits) -> tuple[Bin, ...]:
             if (crowded and f.size < limits.small_bytes)
             or (worn and f.deleted_share > limits.deleted_share)
         ]
-        bins += _packed(chosen, limits.file_bytes)
-    return _within(bins, limits.batch_bytes)
+        bins += _pack(chosen, limits.file_bytes)
+    return _take_within(bins, limits.batch_bytes)
 
 
 def _is_worn(files: Sequence[DataFile], limits: Limits) -> bool:
-    """Are so many rows deleted that reads are slowed?"""
+    """Whether more rows are deleted than the limits allow."""
     deleted = sum(f.deleted_count for f in files)
     if deleted <= limits.deleted_rows:
         return False
@@ -95,8 +94,8 @@ def _is_worn(files: Sequence[DataFile], limits: Limits) -> bool:
     )
 
 
-def _packed(files: Sequence[DataFile], file_bytes: int) -> list[Bin]:
-    """Bins of at most so many live bytes; the largest file first, into the first that has room."""
+def _pack(files: Sequence[DataFile], file_bytes: int) -> list[Bin]:
+    """Pack files into bins of at most so many live bytes: first fit, by decreasing size."""
     bins: list[list[DataFile]] = []
     room: list[int] = []
     for file in sorted(files, key=lambda f: (-f.live_bytes, f.path)):
@@ -110,7 +109,7 @@ def _packed(files: Sequence[DataFile], file_bytes: int) -> list[Bin]:
     return [tuple(b) for b in bins if len(b) > 1 or b[0].deleted_count]
 
 
-def _within(bins: Sequence[Bin], batch_bytes: int) -> tuple[Bin, ...]:
+def _take_within(bins: Sequence[Bin], batch_bytes: int) -> tuple[Bin, ...]:
     taken: list[Bin] = []
     total = 0
     for one in bins:

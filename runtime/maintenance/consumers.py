@@ -1,19 +1,18 @@
-"""Who still needs which version of which table, by the logs and the timeline; nothing is written.
+"""The oldest version of each table that its consumers need, by the logs and the timeline.
 
-An output needs what it reads from the T through which it is complete: what it held there, and
-every change after it. That T is not its upper: what has not changed since its last write is not
-pinned by it. A task that failed is complete through the T before. A plain view is no consumer; who
-reads it reads through it. A view that nobody follows and that was not written at its last refresh
-is computed from its sources as of that refresh, so it needs them from there.
+An output needs what it reads from the T through which it is complete: the contents there, and every
+change after it. That T may be after its last write. A task that failed is complete through the T
+before. A plain view is no consumer, but its readers are consumers of what it reads. A view that
+nobody follows and that was not written at its last refresh is computed from its sources as of that
+refresh, so it needs them from there.
 
-Of a task with several outputs some may hold a T that the task has not come to; what they held
-before is what is read of them until it has, and what the body reads when T is run again.
+Some outputs of a task may hold a T that the task has not completed; until then their contents
+before that T are read, also by the body when T is run again.
 
-A named reader needs what it reads from its position; see
-:mod:`ctsql.runtime.subscriptions.retention`.
+A named reader needs what it reads from its position on.
 
-For the log more is kept: from the upper on, since an output looks at every commit after it to
-find that nothing concerns it.
+The log is needed from the upper on, since an output reads every later commit to learn whether it
+matters.
 """
 
 from collections.abc import Iterator
@@ -25,39 +24,33 @@ from ctsql.runtime.delta.files import first_logged
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.subscriptions.cursors import Readers
-from ctsql.runtime.subscriptions.retention import RetentionNeed
+from ctsql.runtime.subscriptions.position import RetentionNeed
 from ctsql.runtime.tasks.progress import complete_through
 from ctsql.runtime.warehouse.replaced_tables import UNREADABLE
 from ctsql.runtime.warehouse.table_checks import missing_table
 
 READS = "reads"
-"""The consumer that stands for SELECT, now and AS OF the past."""
+"""The consumer for SELECT, now and AS OF the past."""
 _LOST = ("HISTORY_LOST", *UNREADABLE)
-"""Conditions under which an output cannot say what it needs."""
+"""Conditions under which the needs of an output are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The needs of one table: of its rows, by consumer; and of its log, one version for all."""
+    """The needs of one table: of its rows, by consumer; of its log, one version for all."""
 
     rows: tuple[RetentionNeed, ...]
     log_floor: int
 
 
-def consumer_name(item: Item) -> str:
-    """An object as a consumer: ``continual task "slow"``."""
-    return f'{item.kind.value} "{item.name}"'
-
-
 def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
-    """Who needs what of every stored object, by its id; of one whose table is not there nothing.
+    """The needs of every stored object whose table exists, by its id.
 
     Args:
-        keep_from: reads AS OF this T and later shall go on working.
+        keep_from: reads AS OF this T and later keep working.
 
     Raises:
-        STORED_DATA_INVALID: an entry of the catalog is damaged so that nobody can tell what it
-            needs.
+        STORED_DATA_INVALID: a damaged entry of the catalog hides its needs.
     """
     catalog = engine.refresh_catalog()
     catalog.check_outlined()
@@ -73,10 +66,11 @@ def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
         if item.is_output:
             logs[item.id].append(_last_write(engine, item))
     for item in (i for i in catalog if i.is_run or i.problem):
+        consumer = f'{item.kind.value} "{item.name}"'
         for read, through, seen in _reads(engine, item, keep_from):
             if read.id not in rows:
                 continue
-            rows[read.id].append(_need(engine, read, through, consumer_name(item)))
+            rows[read.id].append(_need(engine, read, through, consumer))
             logs[read.id].append(_version_at(engine, read, seen))
     for kept in Readers(engine).retention_needs():
         item = engine.relations.item(kept.object_id)
@@ -88,7 +82,7 @@ def needs(engine: Engine, *, keep_from: int) -> dict[str, Needs]:
 
 
 def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, int, int]]:
-    """What is read for an output: (stored object, T from which rows are needed, T for the log)."""
+    """The reads of an output: (stored object, T from which rows are needed, T for the log)."""
     warehouse = engine.warehouse
     if item.problem:
         yield from ((read, 0, 0) for read in _stored_reads(engine, item))
@@ -104,16 +98,16 @@ def _reads(engine: Engine, item: Item, keep_from: int) -> Iterator[tuple[Item, i
     except CtsqlError as problem:
         if problem.condition not in _LOST:
             raise
-        through = seen = 0  # it cannot say what it needs, so all that there is is kept for it
+        through = seen = 0  # its needs are unknown, so everything is kept
     for read in [*_stored_reads(engine, item), *engine.catalog.outputs_of(item)]:
         yield read, through, min(seen, through)
 
 
 def _shown_from(engine: Engine, item: Item, keep_from: int) -> tuple[int, int]:
-    """What reads of a view AS OF keep_from go back to.
+    """The Ts that reads of a view AS OF keep_from need.
 
-    Gives the refresh time as of which they may compute it anew, or now when they need not; and
-    the T at which it was last written, behind which they look for changes.
+    Returns the refresh time as of which they may compute it, or now if they need not; and the T of
+    its last write, after which they look for changes.
     """
     now = engine.timeline.now
     at = min(keep_from, now)
@@ -122,14 +116,14 @@ def _shown_from(engine: Engine, item: Item, keep_from: int) -> tuple[int, int]:
     written = entries[0].upper - 1 if is_written else item.created
     shown = engine.schedules.shown_at(item, at)
     if shown is None or shown == at or (is_written and shown <= written):
-        return now, written  # from keep_from on the reads of its sources are kept anyway
+        return now, written  # its sources are kept from keep_from on anyway
     return shown, written
 
 
 def _stored_reads(engine: Engine, item: Item) -> list[Item]:
     """The stored objects that a definition reads, through plain views, each once.
 
-    Also through an object whose entry cannot be read, as it may be a plain view.
+    An object with an unreadable entry may be a plain view.
     """
     found: dict[str, Item] = {}
     for reading in item.reads:
@@ -146,13 +140,13 @@ def _stored_reads(engine: Engine, item: Item) -> list[Item]:
 def _need(engine: Engine, item: Item, at: int, consumer: str) -> RetentionNeed:
     at = min(at, engine.timeline.now)
     version = _version_at(engine, item, at)
-    # Commits that change no row came after it: what they took away is not read any more.
+    # Later commits that change no row supersede its files.
     settled = engine.versions.settled(engine.relations.table(item), version)
     return RetentionNeed(version=settled, since=at, consumer=consumer, object_id=item.id)
 
 
 def _version_at(engine: Engine, item: Item, at: int) -> int:
-    """The version that holds a table as of T, or the oldest there is when T is before it."""
+    """The version of a table as of T; the oldest one if T is before it."""
     warehouse = engine.warehouse
     at = min(at, engine.timeline.now)
     try:
@@ -169,7 +163,7 @@ def _version_at(engine: Engine, item: Item, at: int) -> int:
 
 
 def _last_write(engine: Engine, item: Item) -> int:
-    """The version of an output's newest commit that moved its upper, if it is in the log."""
+    """The version of the newest commit that moved an output's upper, else the log's oldest."""
     output = engine.relations.output(item)
     upper = output.fetch_recent_upper()
     found = output.entries(since=upper)
@@ -177,7 +171,7 @@ def _last_write(engine: Engine, item: Item) -> int:
 
 
 def system_floor(table: DeltaTable, *, before_ms: int) -> int:
-    """For a table that only ctsql reads: the version that was newest at an instant."""
+    """The newest version at an instant, for a table that only ctsql reads."""
     version, first = table.version(), first_logged(table)
     while version > first and table.commit_at(version).time_ms >= before_ms:
         version -= 1

@@ -1,20 +1,18 @@
-"""Which versions and files of a table are still needed, and which may go. Pure: no log, no store.
+"""Which files of a table are still needed, and which may be deleted. Pure: no log, no store.
 
-A consumer needs a table from a version on: the contents there, and every change after it. So for
-a table only the smallest such version counts, its *floor*.
+A consumer needs a table from a version on: the contents there, and every change after it. The
+smallest such version of a table is its *floor*.
 
-N1: a file is needed when it is live now, or when a commit after the floor removes it (it was live
-    at the floor, or came and went since), or when it is a change file of such a commit; and so
-    is each deletion vector that one of these actions names.
-N2: of the other files, one that a readable commit removed may go at once: whoever could have
-    needed it was asked. One that no readable commit names may belong to a commit that is being
-    made, so it may go only when it is old.
-N3: log files may go below the newest checkpoint at or below the floor: from that checkpoint on
-    every version is rebuilt.
+N1: a file is needed if it is live now, if a commit after the floor removes or adds it, or if it is
+    a change file of such a commit; so is each deletion vector that one of these actions names.
+N2: of the other files, one that a readable commit names may be deleted at once. One that no
+    readable commit names may belong to a commit in progress, so it must be old.
+N3: log files may be deleted below the newest checkpoint at or below the floor: every later version
+    can be rebuilt from that checkpoint.
 
-Why not by Delta's VACUUM alone: it counts by time of removal in whole hours, and its list of
-removed files forgets what was removed longer ago than ``delta.deletedFileRetentionDuration``, so
-with a consumer ten days behind it would delete what a longer RETAIN is to keep.
+Why not Delta's VACUUM alone: it counts by time of removal in whole hours, and its list of removed
+files forgets those removed longer ago than ``delta.deletedFileRetentionDuration``. With a consumer
+ten days behind it would delete files that a longer RETAIN keeps.
 
 Source: the Delta protocol, "Deletion Vectors" (where a vector's file is), "Change Data Files",
 "Metadata Cleanup".
@@ -30,13 +28,13 @@ from ctsql.runtime.log.data_files import DataFile, StoredFile
 
 DAY_MS = 86_400_000
 RETAIN_DEFAULT_MS = 7 * DAY_MS
-"""How long old versions are kept when MAINTAIN does not say it: as long as Delta's VACUUM does."""
+"""How long MAINTAIN keeps old versions by default, as Delta's VACUUM does."""
 LOG_RETAIN_DEFAULT_MS = 30 * DAY_MS
-"""How long log files are kept when MAINTAIN does not say it: as long as Delta does."""
+"""How long MAINTAIN keeps log files by default, as Delta does."""
 UNNAMED_AGE_MS = DAY_MS
-"""A file or folder that nothing names is left over when it is older than this and than RETAIN."""
+"""Files and folders that nothing names are deleted if they are older than this and than RETAIN."""
 LOG_AGE_MS = DAY_MS
-"""Younger log files are kept: a process that looks once a day finds all that it missed."""
+"""Younger log files are kept, so a process that reads the log once a day misses nothing."""
 
 _LOG_FILE = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet|checkpoint\.\d+\.\d+\.parquet)")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\.\d{10}\.(\d{10}))?\.parquet")
@@ -74,24 +72,16 @@ def vector_file(descriptor: dict[str, object] | None) -> str | None:
 
 
 def needed_files(live: Iterable[DataFile], after_floor: Iterable[Commit]) -> set[str]:
-    """The files that somebody may still read (N1).
+    """The files that may still be read (N1).
 
     Args:
-        live: those of the newest version. after_floor: every commit above the
-            floor, the newest included.
+        live: those of the newest version. after_floor: all commits above the floor.
     """
-    needed: set[str] = set()
-    for file in live:
-        needed |= named_by(file)
-    for commit in after_floor:
-        for action in (*commit.removes, *commit.adds):
-            needed |= named_by(action)
-        needed.update(unquote(path) for path in commit.change_paths)
-    return needed
+    return named_in(after_floor).union(*(named_by(file) for file in live))
 
 
-def named_below(commits: Iterable[Commit]) -> set[str]:
-    """The files that commits at or below the floor name (N2)."""
+def named_in(commits: Iterable[Commit]) -> set[str]:
+    """The files that commits name."""
     named: set[str] = set()
     for commit in commits:
         for action in (*commit.removes, *commit.adds):
@@ -103,11 +93,11 @@ def named_below(commits: Iterable[Commit]) -> set[str]:
 def removable(
     files: Iterable[StoredFile], needed: set[str], named: set[str], *, unnamed_before_ms: int
 ) -> list[StoredFile]:
-    """The files that may go (N1, N2).
+    """The files that may be deleted (N1, N2).
 
     Args:
-        named: what commits at or below the floor name. unnamed_before_ms: files that no commit
-            names may go when they are older than this instant.
+        named: by commits at or below the floor. unnamed_before_ms: files that no commit names may
+            be deleted if they are older than this instant.
     """
     return [
         f
@@ -117,7 +107,7 @@ def removable(
 
 
 def removable_log(names: Iterable[str], floor: int) -> list[str]:
-    """The log files that may go, oldest first (N3); none without a checkpoint to start from.
+    """The log files that may be deleted, oldest first (N3); none without a checkpoint to keep.
 
     >>> names = [f"{v:020}.json" for v in range(4)] + [f"{2:020}.checkpoint.parquet"]
     >>> [int(n[:20]) for n in removable_log(names, 3)], removable_log(names, 1)
@@ -134,7 +124,7 @@ def removable_log(names: Iterable[str], floor: int) -> list[str]:
 
 
 def _checkpoints(names: Sequence[str]) -> set[int]:
-    """The versions with a whole checkpoint: one file, or all the parts that its names promise."""
+    """The versions with a complete checkpoint: one file, or all parts by their names."""
     parts: dict[int, int] = {}
     whole: set[int] = set()
     for name in names:

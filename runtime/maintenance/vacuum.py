@@ -1,14 +1,14 @@
-"""Removing what nobody needs: old files, old log files, and folders that no object owns.
+"""Plans the removal of unneeded files, log files, and folders that no object owns.
 
-    floors (who needs what) + log + folder --> Plan --> files deleted
+    floors (needs of consumers) + log + folder --> Plan --> files deleted
 
 A plan is made from the log and a listing and changes nothing; DRY RUN shows it. Needs only move
-forward, so what a plan gives up is not needed later either, however long carrying it out takes.
+forward, so a plan stays valid however long its execution takes.
 
 M1: no file that a version at or above the floor names is deleted.
 (tests/spark/maintenance/test_maintain.py)
-M2: a folder is deleted only if its name is one that CREATE gives, it lies where CREATE puts it,
-    no object of the catalog read *afterwards* lies there or below, and nothing in it is young.
+M2: a folder is deleted only if its name is one that CREATE gives, it is where CREATE puts it, no
+    object of the catalog read *afterwards* is there or below, and nothing in it is young.
 """
 
 import re
@@ -33,44 +33,43 @@ _MADE_BY_CREATE = re.compile(r"\w+-[0-9a-f]{8}", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What of one table may go: files of its folder, and files of its log, oldest first."""
+    """The files of a table's folder and, oldest first, of its log that may be deleted."""
 
-    table: DeltaTable
     floor: int
     files: tuple[StoredFile, ...]
     log: tuple[str, ...]
 
     @property
     def freed_bytes(self) -> int:
-        """The bytes of the files; log files are not counted."""
+        """The bytes of the files, without log files."""
         return sum(f.size for f in self.files)
 
 
 def plan(table: DeltaTable, *, floor: int, log_floor: int | None, unnamed_before_ms: int) -> Plan:
-    """What of a table may go.
+    """Plan what of a table may be deleted.
 
     Args:
         floor: the oldest version whose rows are needed. log_floor: the oldest version whose
             commit is needed; None leaves the log alone. unnamed_before_ms: files that no commit
-            names may go when they are older than this instant.
+            names may be deleted if they are older than this instant.
     """
-    listed = adapter.stored_files(table)  # before the log: what is committed since is in it
+    listed = adapter.stored_files(table)  # before reading the log, which then names all of them
     newest = table.version()
     first = adapter.first_logged(table)
     floor = max(floor, first)
     live = table.files(newest).values()
     after = [table.commit_at(v) for v in range(floor + 1, newest + 1)]
     needed = _relative(table, retention.needed_files(live, after))
-    named = _relative(table, retention.named_below(_below(table, floor, first, unnamed_before_ms)))
+    named = _relative(table, retention.named_in(_below(table, floor, first, unnamed_before_ms)))
     files = retention.removable(listed, needed, named, unnamed_before_ms=unnamed_before_ms)
     log: list[str] = []
     if log_floor is not None:
         log = retention.removable_log(adapter.log_names(table), min(log_floor, floor))
-    return Plan(table=table, floor=floor, files=tuple(files), log=tuple(log))
+    return Plan(floor=floor, files=tuple(files), log=tuple(log))
 
 
 def _relative(table: DeltaTable, paths: Iterable[str]) -> set[str]:
-    """The paths as a listing of the table's folder has them; a log may hold whole ones."""
+    """The paths relative to the table's folder; a log may contain absolute ones."""
     return {relative_path(path, table.location) for path in paths}
 
 
@@ -83,18 +82,12 @@ def _below(table: DeltaTable, floor: int, first: int, before_ms: int) -> Iterabl
             return
 
 
-def carry_out(made: Plan) -> tuple[list[StoredFile], int]:
-    """Delete what a plan names; gives the files that are gone, and the number of log files."""
-    removed = adapter.delete_files(made.table, made.files)
-    return removed, adapter.delete_log_files(made.table, made.log)
-
-
 def log_floors(engine: Engine, known: Mapping[str, Needs], before_ms: int) -> dict[str, int]:
-    """The oldest version whose commit is needed, for each log that ctsql may cut, by location.
+    """The oldest version whose commit is needed, for each log that ctsql may trim, by location.
 
     Args:
-        known: who needs what. before_ms: what was committed since this instant is kept in any
-            case, and so is what is younger than a day.
+        known: the needs by object id. before_ms: commits since this instant are kept, and those
+            younger than a day.
     """
     before_ms = min(before_ms, clock.now_ms() - retention.LOG_AGE_MS)
     floors = {
@@ -118,7 +111,7 @@ def log_floors(engine: Engine, known: Mapping[str, Needs], before_ms: int) -> di
 
 
 def trim_logs(engine: Engine, before_ms: int) -> int:
-    """Cut every log that may be cut, of what nobody needs and was committed before an instant."""
+    """Trim all logs of unneeded commits from before an instant; returns the number of files."""
     floors = log_floors(engine, needs(engine, keep_from=before_ms), before_ms)
     count = 0
     for location, floor in floors.items():
@@ -130,7 +123,7 @@ def trim_logs(engine: Engine, before_ms: int) -> int:
 
 
 def is_left_over(folder: Folder, catalog: Catalog, *, before_ms: int) -> bool:
-    """Did a CREATE or a DROP that was killed leave this folder (M2)?"""
+    """Whether a killed CREATE or DROP left this folder (M2)."""
     if not _MADE_BY_CREATE.fullmatch(folder.name):
         return False
     if folder.modified_ms >= before_ms:

@@ -1,13 +1,12 @@
-"""What the service does for the tables between two ticks: compaction, and short logs.
+"""Maintenance by the service between two ticks: compaction, and trimming of logs.
 
-    commit of an output --> note --> after the tick: is it time to look? --> compact, trim
+    commit of an output --> note --> after the tick, if due --> compact, trim
 
-U1: it looks every ``LOOK_EVERY_COMMITS`` versions of an output, told from the versions alone, so a
-    process that makes one commit and ends (``run --once``) takes its turn too.
-U2: a compaction that loses a race, or fails, costs its work and nothing else: the files stay as
-    they were, and the next look tries again.
-U3: it frees no file of a table: only MAINTAIN does. Of a log it takes away what is older than
-    ``LOG_RETAIN_DEFAULT_MS`` and nobody needs.
+U1: it is due every ``LOOK_EVERY_COMMITS`` versions of an output. That depends on the versions
+    alone, so processes that make one commit and end (``run --once``) do it too.
+U2: a compaction that loses a race, or fails, changes nothing, and the next look tries again.
+U3: it deletes no file of a table: only MAINTAIN does. It deletes log files that are older than
+    ``LOG_RETAIN_DEFAULT_MS`` and not needed.
 """
 
 import threading
@@ -29,11 +28,11 @@ from ctsql.runtime.views.state_table import state_table
 
 LOOK_EVERY_COMMITS = 20
 TRIM_EVERY_COMMITS = 100
-"""As often as a checkpoint is written: only one lets a log be cut."""
+"""The checkpoint interval: a log can be trimmed only below a checkpoint."""
 
 
 def is_due(first: int, last: int, every: int) -> bool:
-    """Is there a multiple of ``every`` among the versions first..last?
+    """Whether there is a multiple of ``every`` among the versions first..last.
 
     >>> is_due(19, 20, 20), is_due(20, 20, 20), is_due(21, 39, 20)
     (True, True, False)
@@ -43,23 +42,23 @@ def is_due(first: int, last: int, every: int) -> bool:
 
 @dataclass
 class Upkeep:
-    """What was written since the last look: object id to its first and last new version."""
+    """The versions written since the last look: first and last new one by object id."""
 
     _written: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def note(self, object_id: str, version: int) -> None:
-        """An output has a new version."""
+        """Note a new version of an output."""
         first, _ = self._written.get(object_id, (version, version))
         self._written[object_id] = (first, version)
 
     def after_round(
         self, engine: Engine, tell: Callable[[Event], None], stop: threading.Event
     ) -> None:
-        """Look at what was written, and do what is due.
+        """Do the maintenance that is due.
 
         Raises:
-            STATEMENT_CANCELLED: whoever runs it wants to stop. SPARK_ERROR: Spark is gone. Any
-            other failure is told, and tried again at the next look.
+            STATEMENT_CANCELLED: ``stop`` is set. SPARK_ERROR: Spark is gone. Any other failure is
+            reported, and the next look tries again.
         """
         written, self._written = self._written, {}
         trim = False
@@ -80,7 +79,7 @@ class Upkeep:
 def _report_problems(
     tell: Callable[[Event], None], item: Item | None, act: Callable[[], object]
 ) -> None:
-    """Do it; what goes wrong is told, unless nothing else would work either."""
+    """Call it; report errors, except for those after which nothing else would work."""
     try:
         act()
     except CtsqlError as problem:

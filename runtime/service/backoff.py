@@ -1,8 +1,8 @@
-"""When the service looks again: pure decisions, no clock.
+"""Intervals of the service's looks and retries: pure decisions, no clock.
 
-A look costs a few file system calls, so an idle service looks often at first and then less and
-less; whoever commits right after a commit is noticed soon. An object that failed is tried again
-when something it reads moves, or after a wait that doubles.
+A look costs a few file system calls, so an idle service looks less and less often; a commit soon
+after another one is noticed early. An object that failed is tried again when something it reads
+changes, or after a wait that doubles.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ RETRY_SECONDS_MAX = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long to wait until the next look, in seconds; never more than ``interval``."""
+    """The wait until the next look, in seconds; at most ``interval``."""
 
     interval: float = INTERVAL_SECONDS
     wait: float = LOOK_SECONDS_MIN
@@ -41,8 +41,8 @@ class Trouble:
     """An object that failed.
 
     Attributes:
-        text: what it said; said again only when it differs.
-        tries: how often it has failed. tried_at: seconds of a clock that does not go back.
+        text: its message, reported again only if it differs.
+        tries: the number of failures. tried_at: of the last one, in seconds of a monotonic clock.
         until: the T up to which it was tried. version: its table's version then.
     """
 
@@ -53,7 +53,7 @@ class Trouble:
     version: int
 
     def is_due(self, now: float) -> bool:
-        """Has the wait passed?
+        """Whether the wait has passed.
 
         >>> failed = Trouble(text="", tries=3, tried_at=100.0, until=7, version=0)
         >>> failed.is_due(103.9), failed.is_due(104.0)

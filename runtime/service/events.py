@@ -1,4 +1,4 @@
-"""What the service says: one event for each commit, failure or quiet T; as a line or as JSON."""
+"""Events of the service: each commit, failure or T without changes, as a line or as JSON."""
 
 import json
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ class Event:
     """One event.
 
     Attributes:
-        at: when it was noticed, in milliseconds since 1970 by this machine's clock.
-        name: the object's; None for the service itself. time: the T it is about, if any.
-        inserted, deleted: rows; None where the log does not say.
+        at: its instant by this machine's clock.
+        name: the object's; None for the service itself. time: its T, if any.
+        inserted, deleted: numbers of rows; None without statistics.
     """
 
     kind: EventKind
@@ -41,7 +41,7 @@ class Event:
 
     @staticmethod
     def of_failure(problem: CtsqlError, *, at: int, name: str | None) -> "Event":
-        """The event that an error is."""
+        """The event for an error."""
         given = problem.given.get("time")
         return Event(
             kind=EventKind.FAILED,
@@ -53,7 +53,7 @@ class Event:
         )
 
     def line(self) -> str:
-        """One line for people.
+        """The event as one line of text.
 
         >>> Event(
         ...     kind=EventKind.WROTE, at=0, name="t", time=7, inserted=3, deleted=None, seconds=0.4
@@ -77,7 +77,7 @@ class Event:
         return " ".join([times.to_iso(self.at), *about, said]) + took
 
     def to_json(self) -> str:
-        """One JSON object on one line; what does not apply is left out.
+        """One JSON object on one line, without fields that are None.
 
         >>> Event(kind=EventKind.REACHED, at=0, time=7).to_json()
         '{"at": "1970-01-01T00:00:00.000Z", "event": "reached", "t": 7}'

@@ -1,20 +1,18 @@
 """The service: follows the sources and keeps every output up to date, until it is stopped.
 
-    look:  has any log that is followed one more version?   no scan, no Spark job
-    tick:  mint; then each output, after what it reads; what reads a failed one waits
+    look:  does a followed log have a new version?   no scan, no Spark job
+    tick:  mint; then each output, after what it reads; the readers of a failed one wait
 
-Followed are the logs of the sources, of the timeline (other processes mint too), of the catalog,
-and of the outputs that failed (a RETRY or SKIP elsewhere mends them). When to look again is
-decided in :mod:`ctsql.runtime.service.backoff`.
+Followed logs are those of the sources, of the timeline (other processes mint too), of the catalog,
+and of outputs that failed (another process may RETRY or SKIP). The interval between looks is that
+of :mod:`ctsql.runtime.service.backoff`.
 
-With several workers an output is brought up as soon as all that it reads is there, beside others
-that are ready too (:mod:`ctsql.runtime.service.workers`). What is decided, noted and told stays in
-the service's own thread, but for the line about a commit, which is told as it happens, one at a
-time.
+With several workers an output is brought up as soon as everything it reads is, in parallel with
+other ones (:mod:`ctsql.runtime.service.workers`). Decisions and events stay in the service's own
+thread, except for the events of commits, which are serialised.
 
-A stop takes effect between two commits. What runs then may be cancelled by whoever stops (see
-``Connection.cancel``); nothing of it is written. A Spark that goes away while stopping (the
-system may stop the JVM as well) is no failure.
+A stop takes effect between two commits. ``Connection.cancel`` may cancel what runs then; nothing of
+it is written. Losing Spark while stopping is no failure, since the system may stop the JVM as well.
 """
 
 import threading
@@ -43,7 +41,7 @@ NOTHING = -1
 NEVER = 1 << 62
 """A version that no log has."""
 SERVICE = ""
-"""Stands for an object's id: the trouble of the service itself."""
+"""In place of an object's id, for failures of the service itself."""
 
 
 @dataclass
@@ -52,8 +50,8 @@ class Service:
 
     Attributes:
         opened: opens the engine for one look or tick. stop: ends the run when set.
-        on_event: told what happened. on_time: told each T that was reached.
-        workers: how many outputs are brought up at once.
+        on_event, on_time: called with each event, and with each T that was reached.
+        workers: the number of outputs that are brought up in parallel.
     """
 
     opened: Callable[[], AbstractContextManager[Engine]]
@@ -70,15 +68,15 @@ class Service:
     _telling: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self._worker_pool = WorkerPool(self.workers, self.stop, self._wrote)
+        self._worker_pool = WorkerPool(self.workers, self.stop, self._report_commit)
 
     def run(self, *, once: bool, interval: float) -> None:
         """Look and tick until stopped, or (``once``) one tick.
 
         Raises:
-            CtsqlError: with ``once`` the first object that failed, after all others were brought
-                up. Without it only what no waiting mends: Spark is gone, or the tick was
-                cancelled by somebody who did not stop the service.
+            CtsqlError: with ``once`` the error of the first object that failed, after all others
+                were brought up. Otherwise only if Spark is gone, or the tick was cancelled without
+                stopping the service.
         """
         try:
             self._follow(once=once, pace=Pace(interval))
@@ -107,10 +105,10 @@ class Service:
     # ---- looking
 
     def _look(self, engine: Engine) -> bool:
-        """Tick if something moved, or a refresh or what failed is due; says whether."""
+        """Tick if a log has a new version, or a refresh or a retry is due; returns whether."""
         retries = (t for k, t in self._troubles.items() if k != SERVICE)
         if not (
-            self._watch.has_new_version(self._followed(engine))
+            self._watch.has_new_version(self._followed_tables(engine))
             or engine.schedules.is_refresh_due(clock.now_ms())
             or any(t.is_due(time.monotonic()) for t in retries)
         ):
@@ -119,15 +117,15 @@ class Service:
         self._upkeep.after_round(engine, self._say, self.stop)
         return True
 
-    def _followed(self, engine: Engine) -> list[DeltaTable]:
+    def _followed_tables(self, engine: Engine) -> list[DeltaTable]:
         tables = [engine.catalog_store.table, engine.timeline.table]
         tables += [table for _, table in engine.relations.sources().values()]
         failed = [i for i in engine.catalog if i.id in self._troubles]
         return tables + [engine.relations.table(i) for i in failed]
 
-    def _take_in(self, engine: Engine) -> None:
-        """Note the newest versions; what comes later is seen at the next look."""
-        for table in self._followed(engine):
+    def _note_versions(self, engine: Engine) -> None:
+        """Note the newest versions; the next look finds later ones."""
+        for table in self._followed_tables(engine):
             self._watch.note(table, _newest(table))
 
     # ---- ticking
@@ -137,7 +135,7 @@ class Service:
         self._said = 0
         begun = time.monotonic()
         engine.refresh_catalog()
-        self._take_in(engine)
+        self._note_versions(engine)
         now = engine.mint_for(engine.catalog)
         self._watch.note(engine.timeline.table, engine.timeline.read_to)
         self._troubles.pop(SERVICE, None)
@@ -153,10 +151,10 @@ class Service:
                 self._say(Event(kind=EventKind.REACHED, at=at, time=now, seconds=seconds))
 
     def _bring_all_up(self, engine: Engine, now: int) -> None:
-        """Bring each output up once all that it reads is there; leave what waits for a failed one.
+        """Bring each output up after everything it reads; skip the readers of a failed one.
 
         Raises:
-            CtsqlError: the tick cannot go on; what was running has ended.
+            CtsqlError: the tick cannot continue; all workers have ended.
         """
         known = engine.catalog.items
         waiting = list(engine.catalog.closure(known))
@@ -169,7 +167,7 @@ class Service:
                     read = {r.object_id for r in item.reads} & known.keys() - {item.id}
                     if not read <= done:
                         continue
-                    if item.is_run and not read & blocked and self._is_to_try(engine, item, now):
+                    if item.is_run and not read & blocked and self._is_due(engine, item, now):
                         if len(running) == self.workers:
                             continue
                         waiting.remove(item)
@@ -184,17 +182,13 @@ class Service:
                 for ended in wait(running, return_when=FIRST_COMPLETED).done if running else ():
                     item = running.pop(ended)
                     done.add(item.id)
-                    if not self._ended(engine, item, ended.result(), now):
+                    if not self._finish(engine, item, ended.result(), now):
                         blocked.add(item.id)
         finally:
             wait(running)
 
-    def _is_to_try(self, engine: Engine, item: Item, now: int) -> bool:
-        trouble = self._troubles.get(item.id)
-        return trouble is None or self._is_worth_trying(engine, item, trouble, now)
-
-    def _ended(self, engine: Engine, item: Item, problem: CtsqlError | None, now: int) -> bool:
-        """Note how it went with an output; False when it has failed."""
+    def _finish(self, engine: Engine, item: Item, problem: CtsqlError | None, now: int) -> bool:
+        """Note the result of an output; returns whether it succeeded."""
         if problem is not None:
             if _ends(problem):
                 raise problem
@@ -208,9 +202,10 @@ class Service:
             self._say(Event(kind=EventKind.RECOVERED, at=clock.now_ms(), name=str(item.name)))
         return True
 
-    def _is_worth_trying(self, engine: Engine, item: Item, trouble: Trouble, now: int) -> bool:
-        """Has anything it reads or its own table moved since it failed, or was that long ago?"""
-        if trouble.is_due(time.monotonic()):
+    def _is_due(self, engine: Engine, item: Item, now: int) -> bool:
+        """Whether to run an output: it has not failed, its wait is over, or a table has changed."""
+        trouble = self._troubles.get(item.id)
+        if trouble is None or trouble.is_due(time.monotonic()):
             return True
         try:
             has_moved = engine.relations.table(item).has(trouble.version + 1)
@@ -220,14 +215,14 @@ class Service:
         except CtsqlError as problem:
             if problem.condition not in UNREADABLE:
                 raise
-            return False  # nobody can tell what it reads before that is mended
+            return False  # what it reads is unknown until that is repaired
 
     # ---- telling
 
     def _fail(
         self, item: Item | None, problem: CtsqlError, *, version: int, until: int = NOTHING
     ) -> None:
-        """Note a failure; it is told when it is new or says something else."""
+        """Record a failure; report it if it is new or its message changed."""
         key = item.id if item is not None else SERVICE
         before = self._troubles.get(key)
         text = f"{problem.condition} {problem.message}"
@@ -242,30 +237,24 @@ class Service:
             name = str(item.name) if item is not None else None
             self._say(Event.of_failure(problem, at=clock.now_ms(), name=name))
 
-    def _wrote(self, engine: Engine, object_id: str, entry: Entry, seconds: float) -> None:
-        """One commit of ours; those that only move the upper are not worth a line."""
+    def _report_commit(self, engine: Engine, object_id: str, entry: Entry, seconds: float) -> None:
+        """Report one commit of ours, unless it only moves the upper."""
         with self._telling:
             self._upkeep.note(object_id, entry.version)
         item = engine.relations.item(object_id)
         commit = engine.relations.table(item).commit_at(entry.version)
-        inserted, deleted = rows_changed(commit)
-        if not commit.changes_data and "skipped" not in commit.metadata:
-            return
         if "skipped" in commit.metadata:
-            reason = f"left out by ON ERROR = 'skip': {commit.metadata.get('reason')}"
-            self._say(
-                Event(
-                    kind=EventKind.FAILED,
-                    at=clock.now_ms(),
-                    name=str(item.name),
-                    time=entry.upper - 1,
-                    condition="TASK_FAILED",
-                    message=reason,
-                )
+            event = Event(
+                kind=EventKind.FAILED,
+                at=clock.now_ms(),
+                name=str(item.name),
+                time=entry.upper - 1,
+                condition="TASK_FAILED",
+                message=f"left out by ON ERROR = 'skip': {commit.metadata.get('reason')}",
             )
-            return
-        self._say(
-            Event(
+        elif commit.changes_data:
+            inserted, deleted = rows_changed(commit)
+            event = Event(
                 kind=EventKind.WROTE,
                 at=clock.now_ms(),
                 name=str(item.name),
@@ -275,7 +264,9 @@ class Service:
                 deleted=deleted,
                 seconds=seconds,
             )
-        )
+        else:
+            return
+        self._say(event)
 
     def _say(self, event: Event) -> None:
         with self._telling:
@@ -284,17 +275,15 @@ class Service:
 
 
 def _newest(table: DeltaTable) -> int:
-    """The version after which more may come; of a table that is not there, what stands for one."""
+    """The newest version; NOTHING without a table, NEVER for a table that was replaced."""
     try:
         return table.version()
     except CtsqlError as problem:
         if problem.condition not in NOT_THERE:
             raise
-        is_gone = problem.condition == "NOT_A_DELTA_TABLE"
-        # There is nothing to follow; in another table not even a first version.
-        return NOTHING if is_gone else NEVER
+        return NOTHING if problem.condition == "NOT_A_DELTA_TABLE" else NEVER
 
 
 def _ends(problem: CtsqlError) -> bool:
-    """Does it end the service: Spark is gone, or the tick was cancelled?"""
+    """Whether it ends the service: Spark is gone, or the tick was cancelled."""
     return problem.condition == "STATEMENT_CANCELLED" or is_lost(problem)

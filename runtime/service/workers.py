@@ -1,13 +1,12 @@
-"""Brings several outputs up at the same time: a thread and an engine of its own for each.
+"""Brings several outputs up in parallel: each worker has its own thread and engine.
 
-An engine is not for two threads at once: its handles follow logs step by step, and its session's
-settings are switched while a small difference is planned. So every worker has an engine with a
-session cloned from the service's (same settings, same executors, temporary views of its own).
-They know of each other only through the logs, as two processes do; what makes those safe makes
-these safe. Python threads are pinned to JVM threads, so job groups and the active session are
-each thread's own.
+An engine is not thread-safe: its handles follow logs step by step, and its session's settings are
+switched while a small difference is planned. So every worker has an engine with a session cloned
+from the service's (same settings, same executors, own temporary views). Workers see each other only
+through the logs, as processes do. Python threads are pinned to JVM threads, so each has its own job
+group and active session.
 
-With one worker nothing of this exists: the service's own thread and engine do the work.
+With one worker the service's own thread and engine do the work.
 """
 
 import queue
@@ -32,9 +31,9 @@ class WorkerPool:
     """The workers of one service.
 
     Attributes:
-        workers: how many outputs are brought up at once, at least one.
-        stop: looked at between two commits.
-        on_commit: told of each, with the seconds since the one before, in the thread that made it.
+        workers: the number of outputs that are brought up in parallel, at least one.
+        stop: checked between two commits.
+        on_commit: called with each commit and the seconds since the one before, in its thread.
     """
 
     workers: int
@@ -44,10 +43,10 @@ class WorkerPool:
     _pool: ThreadPoolExecutor | None = None
 
     def bring_up(self, engine: Engine, item: Item, now: int) -> "Future[CtsqlError | None]":
-        """Bring an output up to a T; what it reads is there already.
+        """Bring an output up to a T at which everything it reads is.
 
         Returns:
-            the error that it ended with, or None. With one worker it is done on return.
+            its error, or None. With one worker it is done on return.
         """
         if self.workers == 1:
             done: Future[CtsqlError | None] = Future()
@@ -59,7 +58,7 @@ class WorkerPool:
         return self._pool.submit(self._advance_beside, engine, item.id, now, group)
 
     def close(self) -> None:
-        """Let the threads end; what they do is done before."""
+        """Wait for the threads to finish their work and end."""
         if self._pool is not None:
             self._pool.shutdown(wait=True)
 
@@ -86,12 +85,12 @@ class WorkerPool:
     def _advance(self, engine: Engine, item: Item, now: int) -> CtsqlError | None:
         begun = time.monotonic()
 
-        def committed(object_id: str, entry: Entry) -> None:
+        def report(object_id: str, entry: Entry) -> None:
             nonlocal begun
             before, begun = begun, time.monotonic()
             self.on_commit(engine, object_id, entry, begun - before)
 
-        context = AdvanceContext(stop=self.stop, on_commit=committed)
+        context = AdvanceContext(stop=self.stop, on_commit=report)
         try:
             context.check_stop()
             engine.advance_one(item, now, context=context)

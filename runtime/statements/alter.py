@@ -19,7 +19,7 @@ from ctsql.runtime.warehouse.table_checks import is_replaced
 
 
 class Alteration(OnNames):
-    """DROP, RENAME, COMMENT and REFRESH; each method gives the status line."""
+    """DROP, RENAME, COMMENT and REFRESH; each method returns the status line."""
 
     def drop(self, statement: st.DropObject) -> str:
         """DROP <kind>; with CASCADE everything that reads it too."""
@@ -103,7 +103,7 @@ class Alteration(OnNames):
         self.engine.refresh_catalog()
         for item in dropped:
             if item.location is not None:
-                # Where another table lies in its place, that one is not ours.
+                # If another table has replaced it, that one is not ours.
                 ours = item.managed and not is_replaced(self.engine.relations, item)
                 self.engine.gateway.forget(item.location)
                 if ours:
@@ -167,7 +167,7 @@ class Alteration(OnNames):
 
 
 def _readers_of(catalog: Catalog, item: Item) -> list[str]:
-    """What reads an object, or an output of it, in words."""
+    """The readers of an object or of its outputs, as texts."""
     parts = [item, *catalog.outputs_of(item)]
     own = {p.id for p in parts}
     readers = {r.id: r for p in parts for r in catalog.readers(p.id) if r.id not in own}

@@ -1,12 +1,11 @@
-"""Changing what a task does: another body, other options, SUSPEND and RESUME.
+"""ALTER CONTINUAL TASK: another body, other options, SUSPEND and RESUME.
 
-A definition is in force from a T on that the timeline binds, so all replicas run the same one at
-every T, also those that come late. Order of a change: bring the task up to now under the old
-definition; add the new one to the catalog, where it waits; bind it to a new T. A crash before
-the last step changes nothing: a definition that no T is bound to never runs.
+The timeline binds the T from which a definition is in force, so all replicas run the same one at
+every T. Order of a change: bring the task up to now under the old definition; add the new one to
+the catalog; bind it to a new T. A crash before the last step changes nothing: a definition without
+a T never runs.
 
-Where the old definition has failed at some T, the new one is in force from there: at that T the
-old one wrote nothing and never will.
+If the old definition has failed at some T, the new one is in force from that T on.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,10 +28,10 @@ DONE = "ALTER CONTINUAL TASK"
 
 
 class TaskAlteration(OnNames):
-    """ALTER CONTINUAL TASK ... AS, SET, RESET, SUSPEND, RESUME; each gives the status line."""
+    """ALTER CONTINUAL TASK ... AS, SET, RESET, SUSPEND, RESUME; each returns the status line."""
 
     def switch(self, statement: st.SwitchTask) -> str:
-        """SUSPEND or RESUME; nothing happens when it is so already."""
+        """SUSPEND or RESUME, unless the task is in that state already."""
         item = self._item(statement.target)
         self.engine.mint()
         if self.engine.relations.is_suspended(item) == statement.suspend:
@@ -67,32 +66,32 @@ class TaskAlteration(OnNames):
         return self.names.of_kind(ref, ObjectKind.CONTINUAL_TASK)
 
     def _definition(self, ref: st.RelationRef) -> tuple[Item, st.CreateContinualTask]:
-        """The task, and its definition of today under the names of today."""
+        """The task, and its newest definition with current names."""
         item = self._item(ref)
         self.engine.timeline.refresh()
         self.engine.refresh_catalog()
         item = self.engine.relations.item(item.id)
         text = current_definition(self.engine, self.engine.relations.current(item))
-        return item, _parsed(text, item)
+        return item, _parse(text, item)
 
     def _redefine(self, item: Item, text: str, body: tuple[st.BodyStatement, ...] | None) -> str:
-        """Let another definition be in force from the next T on.
+        """Put another definition in force from the next T on.
 
         Args:
-            body: its body as it stands in the user's own statement, so that errors point there.
+            body: its body in the user's own statement, so that errors point there.
         """
         engine = self.engine
-        statement = _parsed(text, item)
-        bound = self._bound(item, replace(statement, body=body) if body else statement)
+        statement = _parse(text, item)
+        bound = self._bind(item, replace(statement, body=body) if body else statement)
         self._check_cycle(item, bound, statement.target.span)
         failed_at = self._bring_up(item)
         number = self._add(item, text, bound)
 
-        def in_force(state: TaskState, now: int) -> TaskState:
+        def put_in_force(state: TaskState, now: int) -> TaskState:
             start = now if failed_at is None else failed_at
             return replace(state, revisions=(*state.revisions, (start, number)))
 
-        bind_task_state(engine, item, in_force)
+        bind_task_state(engine, item, put_in_force)
         engine.refresh_catalog()
         item = engine.relations.item(item.id)
         if failed_at is not None and not engine.relations.is_suspended(item):
@@ -100,13 +99,13 @@ class TaskAlteration(OnNames):
         self._forget(item)
         return DONE
 
-    def _bound(self, item: Item, statement: st.CreateContinualTask) -> Bound:
+    def _bind(self, item: Item, statement: st.CreateContinualTask) -> Bound:
         engine = self.engine
         binder = Namespace(engine, item.search_schema).binder()
         return bind_task(binder, statement, item, engine.catalog.outputs_of(item))
 
     def _check_cycle(self, item: Item, bound: Bound, span: Span) -> None:
-        """What the new body reads may not read the task."""
+        """Raise RECURSIVE_DEFINITION if the new body reads something that reads the task."""
         for reading in bound.reads:
             below = self.engine.catalog.closure([reading.object_id])
             if any(i.id == item.id for i in below):
@@ -118,7 +117,7 @@ class TaskAlteration(OnNames):
                 )
 
     def _bring_up(self, item: Item) -> int | None:
-        """Run the old definition up to now; where it has failed, if it has."""
+        """Run the old definition up to now; returns the T at which it failed, if any."""
         engine = self.engine
         now = engine.mint()
         if not engine.relations.is_suspended(item):
@@ -127,16 +126,15 @@ class TaskAlteration(OnNames):
             except DataError as problem:
                 if problem.condition not in ("TASK_FAILED", "VIEW_FAILED"):
                     raise
-                # It, or what it reads, stands still: what it has not run yet it runs later, each
-                # T as it is in force there.
+                # The remaining Ts run later, each under the definition in force at it.
         failure = failure_of(engine.warehouse, item)
         return None if failure is None else failure.time
 
     def _add(self, item: Item, text: str, bound: Bound) -> int:
-        """Put the definition into the catalog; gives its number."""
+        """Add the definition to the catalog; returns its number."""
         added = 0
 
-        def with_revision(current: Catalog) -> Catalog:
+        def add_revision(current: Catalog) -> Catalog:
             nonlocal added
             now = current.items.get(item.id)
             if now is None:
@@ -146,12 +144,12 @@ class TaskAlteration(OnNames):
             newest = Revision(number=added, definition=text, reads=bound.reads)
             return current.with_item(now.with_revisions(newest, now.revisions))
 
-        self.engine.catalog_store.change(with_revision)
+        self.engine.catalog_store.change(add_revision)
         self.engine.refresh_catalog()
         return added
 
     def _forget(self, item: Item) -> None:
-        """Drop the definitions that no T to come is run with."""
+        """Drop the definitions that no later T runs with."""
         engine = self.engine
         engine.timeline.refresh()
         through = complete_through(engine.warehouse, [item])
@@ -160,7 +158,7 @@ class TaskAlteration(OnNames):
         spans = engine.timeline.task(item.id).spans(stored, max(stored + 1, engine.timeline.now))
         needed = {number for _, _, number in spans}
 
-        def pruned(current: Catalog) -> Catalog:
+        def prune(current: Catalog) -> Catalog:
             now = current.items.get(item.id)
             if now is None:
                 return current
@@ -168,18 +166,18 @@ class TaskAlteration(OnNames):
             kept = [r for r in earlier if r.number >= min(needed)]
             return current.with_item(now.with_revisions(newest, kept))
 
-        engine.catalog_store.change(pruned)
+        engine.catalog_store.change(prune)
         engine.refresh_catalog()
 
 
-def _parsed(text: str, item: Item) -> st.CreateContinualTask:
+def _parse(text: str, item: Item) -> st.CreateContinualTask:
     statement = parse(Source(text, f"definition of {item.name}").whole())
     assert isinstance(statement, st.CreateContinualTask)  # the definition of a task
     return statement
 
 
 def _column_list(item: Item, old: st.CreateContinualTask) -> Sequence[st.Edit]:
-    """The columns, where they were told from the first INSERT: they stay what they are."""
+    """The edit that fixes columns which were inferred from the first INSERT."""
     if old.columns or old.outputs:
         return ()
     place = Span(old.span.source, old.target.span.stop, old.target.span.stop)

@@ -1,8 +1,8 @@
-"""The commits of a stored object, each with its T and with what it says of itself.
+"""The commits of a stored object, each with its T and its metadata.
 
-A table's T is what the timeline bound; an output's commit carries its upper, and T is the one
-before it. A commit that no T belongs to, such as a compaction, is left out. Nothing is bound or
-written by asking, so a commit of a table that has no T yet is left out as well.
+A table's T is that of the timeline, an output's the one before the upper in its commit. Commits
+without a T are left out: compactions, and commits of a table that are not bound yet. Nothing is
+bound or written.
 """
 
 from collections.abc import Mapping
@@ -17,10 +17,12 @@ from ctsql.runtime.engine import Engine
 
 @dataclass(frozen=True, slots=True)
 class ObjectCommit:
-    """A commit. ``version``: of the Delta table; ``t``: from which time on readers see it.
+    """A commit.
 
-    ``said``: what ctsql wrote beside it, for a view how it was refreshed. It is what EXPLAIN
-    ANALYZE prints in words; its keys may change between versions.
+    Attributes:
+        t: the time from which readers see it. version: of the Delta table.
+        said: ctsql's metadata, for a view how it was refreshed, as EXPLAIN ANALYZE prints it; its
+            keys may change between versions.
     """
 
     t: int
@@ -29,10 +31,10 @@ class ObjectCommit:
 
 
 def commits(engine: Engine, name: Name) -> list[ObjectCommit]:
-    """The commits whose log is still there, oldest first.
+    """The commits that are still in the log, oldest first.
 
     Raises:
-        UNKNOWN_RELATION: there is no such object.
+        UNKNOWN_RELATION: the object does not exist.
         WRONG_OBJECT_KIND: it has no table: a plain view, or a task with several outputs.
     """
     with engine.as_stored():

@@ -1,11 +1,12 @@
-"""Making objects.
+"""The CREATE statements.
 
-Order of a creation: check and bind; make the table in a folder nobody knows; write the first
-contents into it; commit the catalog. Until that commit the object does not exist, so a creation
-that fails or is killed leaves no object (a kill may leave a folder that nobody reads).
+Order of a creation: check and bind; create the table in a new folder; write its first contents;
+commit the catalog. Until that commit the object does not exist, so a creation that fails or is
+killed leaves no object (a kill may leave an unused folder).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from ctsql.catalog import times
@@ -31,7 +32,7 @@ from ctsql.runtime.warehouse.table_checks import identified
 
 
 class Creation(OnNames):
-    """The CREATE statements; each method gives the status line."""
+    """The CREATE statements; each method returns the status line."""
 
     def create_schema(self, statement: st.CreateSchema) -> str:
         """CREATE SCHEMA."""
@@ -53,17 +54,17 @@ class Creation(OnNames):
         return "CREATE SCHEMA"
 
     def create_table(self, statement: st.CreateTable) -> str:
-        """CREATE TABLE, with columns, AS SELECT, or attached; gives the status line."""
+        """CREATE TABLE, with columns, AS SELECT, or attached."""
         name = self.names.free(statement.target, ObjectKind.TABLE, quiet=statement.if_not_exists)
         if name is None:
             return "CREATE TABLE (exists already)"
         item = self.names.new(name, ObjectKind.TABLE, statement.span, statement.comment)
         if statement.location is not None:
-            item = self._attached(item, statement)
+            item = self._attach(item, statement)
             self._register(item)
         else:
             assert item.location is not None  # a table has a folder
-            with self._undone_on_failure(item):
+            with _undo_on_failure(self.engine, [item]):
                 run_on_table(
                     self.engine,
                     statement.text,
@@ -72,7 +73,7 @@ class Creation(OnNames):
                     self.names.search_schema,
                 )
                 faults.point("catalog_table_made")
-                item = self._as_stored(item)
+                item = self._read_stored(item)
                 for column in item.columns:
                     check_not_void(column, statement.span)
                 check_updatable(item.columns, statement.span)
@@ -80,7 +81,7 @@ class Creation(OnNames):
         self.engine.mint()
         return "CREATE TABLE"
 
-    def _attached(self, item: Item, statement: st.CreateTable) -> Item:
+    def _attach(self, item: Item, statement: st.CreateTable) -> Item:
         gateway = self.engine.gateway
         location = gateway.qualified(statement.location or "")
         if not gateway.exists(location):
@@ -102,10 +103,10 @@ class Creation(OnNames):
                 hint=f"It is the table at that location; read it as {owner.name}.",
             )
         item = replace(item, location=location, managed=False)
-        return self._as_stored(item)
+        return self._read_stored(item)
 
-    def _as_stored(self, item: Item) -> Item:
-        """A table with what its log says of it."""
+    def _read_stored(self, item: Item) -> Item:
+        """Add the columns and the id of the stored table."""
         warehouse = self.engine.warehouse
         return replace(
             item,
@@ -115,7 +116,7 @@ class Creation(OnNames):
 
     def create_view(self, statement: st.CreateView) -> str:
         """CREATE [OR REPLACE] VIEW."""
-        old = self._replaced(statement.target, ObjectKind.VIEW, statement.or_replace)
+        old = self._find_old(statement.target, ObjectKind.VIEW, statement.or_replace)
         name = (
             old.name
             if old
@@ -130,12 +131,12 @@ class Creation(OnNames):
             item = replace(item, id=old.id)
             self._check_replacement(self.engine.catalog, old, item, statement.target.span)
             self.engine.catalog_store.change(lambda c: c.with_item(item))
-            self.engine.refresh_catalog()  # what is stored above it follows at its next T
+            self.engine.refresh_catalog()  # stored readers of it follow at their next T
         else:
             self._register(item)
         return "CREATE VIEW"
 
-    def _replaced(self, ref: st.RelationRef, kind: ObjectKind, or_replace: bool) -> Item | None:
+    def _find_old(self, ref: st.RelationRef, kind: ObjectKind, or_replace: bool) -> Item | None:
         """The object that OR REPLACE replaces, if there is one."""
         found = self.engine.refresh_catalog().find(qualify(ref, self.names.search_schema))
         if not or_replace or found is None:
@@ -167,7 +168,7 @@ class Creation(OnNames):
     def create_materialized_view(self, statement: st.CreateMaterializedView) -> str:
         """CREATE [OR REPLACE] MATERIALIZED VIEW; its first contents are written at once."""
         kind = ObjectKind.MATERIALIZED_VIEW
-        old = self._replaced(statement.target, kind, statement.or_replace)
+        old = self._find_old(statement.target, kind, statement.or_replace)
         check_refresh_times(statement, clock.now_ms())
         if old is not None:
             return self._replace_materialized_view(old, statement)
@@ -181,10 +182,10 @@ class Creation(OnNames):
         return "CREATE MATERIALIZED VIEW"
 
     def _replace_materialized_view(self, old: Item, statement: st.CreateMaterializedView) -> str:
-        """The same table goes on under another query: the next T writes the difference.
+        """Keep the table under another query: the next T writes the difference.
 
-        With other columns it writes all rows. Then, and with refresh times, which are counted
-        from now, the view is created anew, so to say: it is known from now on.
+        With other columns it writes all rows. In that case, and with refresh times, which are
+        counted from now, the view counts as created now.
         """
         check_not_finished(self.engine, old)
         check_not_suspended(self.engine.warehouse, old)
@@ -193,7 +194,7 @@ class Creation(OnNames):
         begins_anew = refresh_parts(statement) is not None
         if not same_columns(old.columns, bound.columns):
             begins_anew = True
-            # Refused here, while nothing is changed, if no table can have such columns.
+            # Raises, before any change, if no table can have such columns.
             new = replace(old, columns=bound.columns)
             self.engine.relations.table(old).begin().set_columns(table_schema(new))
         created = self.engine.mint_fresh() if begins_anew else 0
@@ -220,10 +221,10 @@ class Creation(OnNames):
         return "CREATE MATERIALIZED VIEW"
 
     def _still_there(self, current: Catalog, old: Item, bound: Bound) -> Item:
-        """The object as it is now, after a look at the newest catalog.
+        """The object in the newest catalog.
 
         Raises:
-            UNKNOWN_RELATION: it, or what the new definition reads, was dropped meanwhile.
+            UNKNOWN_RELATION: it, or a relation that the new definition reads, was dropped.
         """
         needed = {old.id: old.name} | {r.object_id: r.name for r in bound.reads}
         for object_id, name in needed.items():
@@ -248,15 +249,15 @@ class Creation(OnNames):
         return "CREATE CONTINUAL TASK"
 
     def _create_output(self, item: Item, bound: Bound, outputs: Sequence[Item] = ()) -> None:
-        """Make the table, or those of the outputs, bring it to now, and only then let it exist."""
+        """Create the table, or those of the outputs, bring them up to now, and register them."""
         engine = self.engine
         reads = [engine.relations.item(r.object_id) for r in bound.reads]
         engine.mint()
         for read in reads:
             check_not_suspended(engine.warehouse, read)
         has_refreshes = getattr(bound.plan, "refresh", None) is not None
-        # Where a rival brought a view that nobody follows straight past `now`, its contents at
-        # `now` are not there to start from: the next T is taken.
+        # If another process brought a view that nobody follows past `now`, its contents at `now`
+        # are not stored: take the next T.
         while True:
             now = engine.mint_fresh() if has_refreshes else engine.mint_for(reads)
             engine.advance(reads, now)
@@ -264,8 +265,8 @@ class Creation(OnNames):
             if all(upper <= now + 1 or upper == times.CLOSED for upper in uppers):
                 break
         item = replace(item, columns=bound.columns, reads=bound.reads, created=now)
-        made = [item, *_completed(outputs, item, bound)]
-        with self._undone_on_failure(*made):
+        made = [item, *_complete(outputs, item, bound)]
+        with _undo_on_failure(engine, made):
             for output in made:
                 if output.location is not None:
                     with translate_spark_errors():
@@ -278,7 +279,7 @@ class Creation(OnNames):
             self._register(*made)
 
     def _register(self, *items: Item) -> None:
-        """Let objects exist, all at once; they may read each other."""
+        """Commit objects to the catalog, all at once; they may read each other."""
 
         def with_items(current: Catalog) -> Catalog:
             made = current.with_items(items)
@@ -292,32 +293,23 @@ class Creation(OnNames):
         self.engine.catalog_store.change(with_items)
         self.engine.refresh_catalog()
 
-    def _undone_on_failure(self, *items: Item) -> "_Undone":
-        return _Undone(self.engine, items)
+
+@contextmanager
+def _undo_on_failure(engine: Engine, items: Sequence[Item]) -> Iterator[None]:
+    """Delete the folders of new objects if their creation fails."""
+    try:
+        yield
+    except BaseException:
+        engine.refresh_catalog()
+        for item in items:
+            if item.location is not None and item.id not in engine.catalog.items:
+                engine.gateway.forget(item.location)
+                engine.gateway.delete_tree(item.location)
+        raise
 
 
-class _Undone:
-    """Deletes the folders of new objects when their creation fails."""
-
-    def __init__(self, engine: Engine, items: Sequence[Item]) -> None:
-        self.engine = engine
-        self.items = items
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            return
-        self.engine.refresh_catalog()
-        for item in self.items:
-            if item.location is not None and item.id not in self.engine.catalog.items:
-                self.engine.gateway.forget(item.location)
-                self.engine.gateway.delete_tree(item.location)
-
-
-def _completed(outputs: Sequence[Item], task: Item, bound: Bound) -> list[Item]:
-    """The outputs of a task with all that is known of them once it is bound."""
+def _complete(outputs: Sequence[Item], task: Item, bound: Bound) -> list[Item]:
+    """Complete the outputs of a task after it was bound."""
     if not outputs:
         return []
     columns = {o.object_id: o.columns for o in bound.task.outputs}
@@ -328,10 +320,10 @@ def _completed(outputs: Sequence[Item], task: Item, bound: Bound) -> list[Item]:
 
 
 def check_refresh_times(statement: st.CreateMaterializedView, now_ms: int) -> None:
-    """Refuse a refresh AT a time that has passed, unless another one comes first.
+    """Refuse a refresh AT a past time, unless there are other refreshes.
 
     Raises:
-        INVALID_OPTION: the view would never hold anything.
+        INVALID_OPTION: the view would always be empty.
     """
     parts = [(o, o.value) for o in statement.options if isinstance(o.value, RefreshPart)]
     if any(not isinstance(part, At) or part.time is None for _, part in parts):
@@ -349,7 +341,7 @@ def check_refresh_times(statement: st.CreateMaterializedView, now_ms: int) -> No
 
 
 def _create_table_text(item: Item) -> str:
-    """The output's table. Its name for Spark is its folder."""
+    """The statement that creates an output's table in its folder."""
     return (
         f"CREATE TABLE delta.`{item.location}` ({table_columns(item)}) USING delta "
         "TBLPROPERTIES ('delta.feature.domainMetadata' = 'supported')"

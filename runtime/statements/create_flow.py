@@ -1,7 +1,7 @@
-"""CREATE FLOW: the task and the view that it is compiled to.
+"""CREATE FLOW: creates the task and the view that it is compiled to.
 
-Order: the task, then the view over it. What fails in between takes the task away again; a process
-that is killed there leaves the task, and CREATE FLOW IF NOT EXISTS then makes the view.
+Order: the task, then the view over it. If the view fails, the task is dropped; a process that is
+killed in between leaves the task, and CREATE FLOW IF NOT EXISTS then creates the view.
 """
 
 from ctsql.catalog.items import ObjectKind
@@ -15,13 +15,13 @@ from ctsql.runtime.statements.name_resolution import Namespace
 
 
 def create_flow(names: Namespace, statement: st.CreateFlow) -> str:
-    """Make a flow's two objects; gives the status line."""
+    """Create a flow's two objects; returns the status line."""
     quiet = statement.if_not_exists
     task_name = names.free(statement.name, ObjectKind.CONTINUAL_TASK, quiet=quiet)
     view_name = names.free(statement.target, ObjectKind.MATERIALIZED_VIEW, quiet=quiet)
     if task_name is None and view_name is None:
         return "CREATE FLOW (exists already)"
-    texts = compiled(names, statement)
+    texts = compile_texts(names, statement)
     task, view = _read(texts)
     creation = Creation(names)
     creation.create_task(task)
@@ -37,15 +37,15 @@ def create_flow(names: Namespace, statement: st.CreateFlow) -> str:
     return "CREATE FLOW"
 
 
-def compiled(names: Namespace, statement: st.CreateFlow) -> FlowTexts:
-    """The statements of a flow, on the columns that its source has now.
+def compile_texts(names: Namespace, statement: st.CreateFlow) -> FlowTexts:
+    """The statements of a flow for the current columns of its source.
 
     Raises:
-        UNKNOWN_RELATION, UNKNOWN_COLUMN and what else binding its expressions raises.
+        UNKNOWN_RELATION, UNKNOWN_COLUMN, and other errors of binding its expressions.
     """
     binder = names.binder()
     source = binder.resolve(statement.source)
-    # Asked of Spark as a query of its own: the task's column list must say the type.
+    # Spark analyses it as a query, to find the type for the task's column list.
     text = f"SELECT {statement.sequence.text} FROM {statement.source.span.text}"
     query = parse(Source(text, "SEQUENCE BY").whole())
     assert isinstance(query, st.Select)  # it begins with SELECT

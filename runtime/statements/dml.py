@@ -1,8 +1,8 @@
 """INSERT, UPDATE, DELETE and MERGE on tables, and CREATE TABLE: Spark runs the user's statement.
 
-The statement stays the user's text; its target becomes the table's folder and every relation it
-reads a view as of the newest T. On a local disk the whole statement holds the table's commit
-lock, because there Delta alone does not exclude a second process.
+In the statement's text only the target is replaced, by the table's folder, and every relation it
+reads, by a view as of the newest T. On a local disk the statement holds the table's commit lock,
+since Delta alone does not exclude a second process there.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def run_on_table(
     alias: str = "",
     within: OpenTransaction | None = None,
 ) -> DataFrame:
-    """Run a statement whose target is the Delta table in a folder; gives Spark's own result.
+    """Run a statement whose target is the Delta table in a folder; returns Spark's result.
 
     Args:
         within: the transaction whose T and changes it reads; None for the newest T.
@@ -71,12 +71,12 @@ def write_source(
     search_schema: str,
     parameters: tuple[str, ...],
     *,
-    within: OpenTransaction | None = None,
+    within: OpenTransaction | None,
 ) -> tuple[str, int]:
-    """Run DML on a table; gives the status line and the number of rows, -1 if not known.
+    """Run DML on a table; returns the status line and the number of rows, -1 if unknown.
 
     Args:
-        within: the open transaction that it is a statement of.
+        within: the open transaction of the statement, if any.
     """
     item = _target(engine, statement, search_schema)
     alias = ""
@@ -96,7 +96,7 @@ def write_source(
             alias=alias,
             within=within,
         )
-        rows = _affected(result)
+        rows = _count_affected(result)
         if rows < 0 and table.version() > before:
             counts = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
             rows = sum(a.rows_count or 0 for c in counts for a in c.adds if a.data_change)
@@ -112,7 +112,7 @@ def write_source(
 
 @contextmanager
 def _alone(engine: Engine, item: Item) -> Iterator[str]:
-    """Hold a table's lock, with no transaction under way that changes it; gives its folder."""
+    """Hold a table's lock while no decided transaction changes it; yields its folder."""
     assert item.location is not None  # a table has a folder
     for _ in range(INTENT_TRIES_MAX):
         with ExitStack() as held:
@@ -121,7 +121,7 @@ def _alone(engine: Engine, item: Item) -> Iterator[str]:
                 held.enter_context(engine.leaving_intents())
                 yield item.location
                 return
-        engine.mint()  # a process was killed in the middle of it
+        engine.mint()  # completes the transaction of a process that was killed
     raise error(
         "INTERNAL_ERROR",
         invariant="a decided transaction comes to an end",
@@ -129,7 +129,7 @@ def _alone(engine: Engine, item: Item) -> Iterator[str]:
     )
 
 
-def _affected(result: DataFrame) -> int:
+def _count_affected(result: DataFrame) -> int:
     if "num_affected_rows" not in result.columns:
         return -1
     row = result.first()
@@ -137,14 +137,14 @@ def _affected(result: DataFrame) -> int:
 
 
 def _status(verb: str, rows: int) -> str:
-    """As PostgreSQL words it: INSERT has an object number, always 0."""
+    """The status line as in PostgreSQL, where INSERT has an object number, always 0."""
     if rows < 0:
         return verb
     return f"INSERT 0 {rows}" if verb == "INSERT" else f"{verb} {rows}"
 
 
 def _target(engine: Engine, statement: Dml, search_schema: str) -> Item:
-    """The table a statement writes; outputs and views are refused."""
+    """The table that a statement writes; raises OUTPUT_OWNED for outputs and views."""
     ref = statement.target
     item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span, kind="table")
     if item.kind is ObjectKind.TABLE:

@@ -23,7 +23,7 @@ _POLICIES = {
 
 
 def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
-    """How a view follows its tables: the policy, and the rule of each operator."""
+    """The refresh plan of a view: the policy, and the rule of each operator."""
     policy = Policy(plan.policy)
     made = prepared_for(warehouse, plan)
     lines = ["", f"Refresh policy {policy.value}: {_POLICIES[policy]}"]
@@ -44,7 +44,7 @@ def refresh_plan(warehouse: Warehouse, plan: ViewWrite) -> list[str]:
 
 
 def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
-    """What the last refresh of a view did, as its commit says."""
+    """The last refresh of a view, by the metadata of its commit."""
     output = warehouse.relations.output(item)
     upper = output.fetch_recent_upper()
     entries = [e for e in output.entries(since=upper) if e.upper != CLOSED] if upper else []
@@ -83,7 +83,7 @@ def last_refresh(warehouse: Warehouse, item: Item) -> list[str]:
 
 
 def _state_of(said: dict[str, Any]) -> list[str]:
-    """What became of the view's state table, if it has one or was refused one."""
+    """The outcome for the view's state table, if it has one or was refused one."""
     named = Named.of(said.get(STATE))
     if named is None:
         return []

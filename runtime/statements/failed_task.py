@@ -1,4 +1,4 @@
-"""Goes on with a task that has failed: RETRY runs it there again, SKIP goes past the T."""
+"""Continues a task that has failed: RETRY runs the T again, SKIP leaves it out."""
 
 from ctsql.catalog.items import Item
 from ctsql.runtime.engine import Engine
@@ -8,7 +8,7 @@ from ctsql.runtime.warehouse.table_checks import check_tables
 
 
 def retry_failed(engine: Engine, item: Item) -> None:
-    """Run a task again where it failed, and on from there."""
+    """Run a task again from the T at which it failed."""
     until = engine.mint()
     check_not_suspended(engine.warehouse, item)
     engine.advance([engine.relations.item(r.object_id) for r in item.reads], until)
@@ -16,6 +16,6 @@ def retry_failed(engine: Engine, item: Item) -> None:
 
 
 def skip_failed(engine: Engine, item: Item) -> int:
-    """Go past the T at which a task failed; returns it."""
+    """Leave out the T at which a task failed; returns it."""
     check_tables(engine.relations, engine.catalog.closure([item.id]))
     return TaskSink(engine.warehouse, item).skip()

@@ -1,7 +1,7 @@
 """MAINTAIN and SHOW RETENTION.
 
-Order for one table: compact, look at who needs what, delete the rest. Compaction comes first so
-that what it replaces can go in the same statement, if nobody is to read the past.
+Order for one table: compact, compute the needs of consumers, delete the rest. Compaction comes
+first so that the same statement can delete the files it replaces, if no consumer needs them.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from ctsql.runtime.warehouse.table_checks import check_tables, missing_table
 Rows = tuple[list[str], list[str], list[tuple[object, ...]]]
 
 ROUNDS_MAX = 100
-"""Of compaction of one table in a statement, each of as many bytes as the limits say."""
+"""Rounds of compaction of one table in a statement, each limited by ``Limits.batch_bytes``."""
 
 MAINTAINED = (
     ("schema", "string"),
@@ -61,12 +61,12 @@ class _Work:
 
 
 class Maintenance(OnNames):
-    """The two statements, on one catalog."""
+    """MAINTAIN and SHOW RETENTION."""
 
     # ---- MAINTAIN
 
     def maintain(self, statement: Maintain) -> Rows:
-        """MAINTAIN: names, types and one row a table."""
+        """MAINTAIN: names, types and one row per table."""
         dry = statement.dry_run
         retain = statement.retain_ms
         now_ms = clock.now_ms()
@@ -82,7 +82,10 @@ class Maintenance(OnNames):
         rows: list[tuple[object, ...]] = []
         for work in works:
             plan, kept_for = self._plan(work, known, floors.get(work.table.location), unnamed)
-            removed, log = (plan.files, len(plan.log)) if dry else vacuum.carry_out(plan)
+            removed, log = list(plan.files), len(plan.log)
+            if not dry:
+                removed = adapter.delete_files(work.table, plan.files)
+                log = adapter.delete_log_files(work.table, plan.log)
             size = sum(f.size for f in removed)
             before = compacted[work.table.location].before
             rows.append((*work.name, before, len(removed), size, log, plan.floor, kept_for))
@@ -109,18 +112,15 @@ class Maintenance(OnNames):
             yield _Work(table=table, name=(SYSTEM_FOLDER, name, "system table"))
 
     def _with_state(self, item: Item) -> Iterator[_Work]:
-        """An object's table, and the state table beside a view."""
-        yield self._work(item)
+        """An object's table, and the state table of a view."""
+        name = (item.name.schema, item.name.name, item.kind.value)
+        yield _Work(table=self.engine.relations.table(item), name=name, item=item)
         state = state_table(self.engine.warehouse, item)
         if state is not None:
             yield _Work(table=state, name=(item.name.schema, item.name.name, "state table"))
 
-    def _work(self, item: Item) -> _Work:
-        name = (item.name.schema, item.name.name, item.kind.value)
-        return _Work(table=self.engine.relations.table(item), name=name, item=item)
-
     def _stored(self, statement: Maintain | ShowRetention) -> list[Item]:
-        """The object that is named; of a task with outputs those."""
+        """The named object, or the outputs of a task with several."""
         ref = statement.target
         assert ref is not None  # the caller looked
         catalog = self.engine.refresh_catalog()
@@ -135,7 +135,7 @@ class Maintenance(OnNames):
         return [item]
 
     def _compact(self, work: _Work, *, dry: bool) -> Compacted:
-        """Compact a table; when another commit comes first, the next MAINTAIN does it."""
+        """Compact a table; if another commit comes first, the next MAINTAIN does the rest."""
         table = work.table
         if dry:
             chosen = choose(table.files(table.version()).values(), THOROUGH)
@@ -154,7 +154,7 @@ class Maintenance(OnNames):
     def _plan(
         self, work: _Work, known: dict[str, Needs], log_floor: int | None, unnamed: int
     ) -> tuple[vacuum.Plan, str]:
-        """What may go of a table, and for whom the rest is kept."""
+        """The plan for a table, and the consumers for which the rest is kept."""
         if work.item is None:
             floor = system_floor(work.table, before_ms=clock.now_ms() - retention.LOG_AGE_MS)
             kept_for = "processes that have the warehouse open"
@@ -170,10 +170,10 @@ class Maintenance(OnNames):
         return plan, kept_for
 
     def _folders(self, before_ms: int, *, dry: bool) -> list[tuple[object, ...]]:
-        """Folders that a killed CREATE or DROP left."""
+        """Delete the folders that a killed CREATE or DROP left."""
         engine = self.engine
         folders = adapter.table_folders(engine.gateway, engine.location, leave_out=SYSTEM_FOLDER)
-        catalog = engine.refresh_catalog()  # after the listing: what is made meanwhile is in it
+        catalog = engine.refresh_catalog()  # after the listing, so that it has all listed folders
         catalog.check_outlined()
         rows: list[tuple[object, ...]] = []
         for folder in folders:

@@ -1,4 +1,4 @@
-"""Names of objects as statements use them: looking them up, and claiming new ones."""
+"""Resolves names of objects in statements, and checks names for new objects."""
 
 import re
 import uuid
@@ -15,11 +15,7 @@ from ctsql.runtime.spark.analyzer import SparkAnalyst
 
 
 class Namespace:
-    """The catalog, as seen from a schema.
-
-    Args:
-        search_schema: where unqualified names are looked up and made.
-    """
+    """The catalog, with the schema of unqualified names."""
 
     def __init__(self, engine: Engine, search_schema: str) -> None:
         self.engine = engine
@@ -35,7 +31,7 @@ class Namespace:
         return Binder(catalog, self.search_schema, analyst, columns_of=columns_of)
 
     def of_kind(self, ref: RelationRef, kind: ObjectKind) -> Item:
-        """The object of a name, which must be of a kind."""
+        """The object with a name; raises WRONG_OBJECT_KIND if it is of another kind."""
         catalog = self.engine.refresh_catalog()
         item = catalog.get(qualify(ref, self.search_schema), span=ref.span, kind=kind.value)
         if item.kind is not kind:
@@ -46,7 +42,7 @@ class Namespace:
         return item
 
     def free(self, ref: RelationRef, kind: ObjectKind, *, quiet: bool) -> Name | None:
-        """The name for a new object; None when it is taken and that is fine (IF NOT EXISTS)."""
+        """The name of a new object; None if it exists and ``quiet`` (IF NOT EXISTS) is set."""
         name = qualify(ref, self.search_schema)
         catalog = self.engine.refresh_catalog()
         self.check_schema(name.schema, ref.span)
@@ -57,7 +53,7 @@ class Namespace:
         return name
 
     def check_schema(self, schema: str, span: Span) -> None:
-        """A schema must be there."""
+        """Raise UNKNOWN_SCHEMA unless a schema exists."""
         if fold(schema) not in self.engine.catalog.schemas:
             raise error(
                 "UNKNOWN_SCHEMA",
@@ -67,7 +63,7 @@ class Namespace:
             )
 
     def new(self, name: Name, kind: ObjectKind, span: Span, comment: str | None) -> Item:
-        """A new item with an id of its own; its folder carries a part of the id."""
+        """A new item with a new id, part of which is in its folder's name."""
         object_id = uuid.uuid4().hex
         location = f"{self.engine.location}/{_folder(name.schema)}/{_folder(name.name)}"
         return Item(
@@ -82,7 +78,7 @@ class Namespace:
         )
 
     def new_outputs(self, statement: CreateContinualTask) -> list[Item]:
-        """Items for the OUTPUTS (...) of a task that is made, in order; none without them."""
+        """New items for the OUTPUTS (...) of a task, in order; none without them."""
         found = []
         for output in statement.outputs:
             name = qualify(output.target, self.search_schema)
@@ -92,7 +88,7 @@ class Namespace:
 
 
 class OnNames:
-    """Statements of one kind, on the names of a schema."""
+    """The base of classes that run statements."""
 
     def __init__(self, names: Namespace) -> None:
         self.names = names
@@ -104,7 +100,7 @@ def _folder(part: str) -> str:
 
 
 def check_free(catalog: Catalog, name: Name, span: Span | None, *, quiet: bool) -> None:
-    """A name must not be taken."""
+    """Raise OBJECT_EXISTS if a name is taken."""
     found = catalog.find(name)
     if found is not None:
         hint = f"Drop it first ({drop_text(catalog, found)}), or choose another name."
@@ -116,7 +112,7 @@ def check_free(catalog: Catalog, name: Name, span: Span | None, *, quiet: bool) 
 
 
 def drop_text(catalog: Catalog, item: Item) -> str:
-    """The statement that drops an object: of an output, the one that drops all of its task."""
+    """The statement that drops an object; for an output, the one that drops its task."""
     dropped = catalog.items[item.owner] if item.kind is ObjectKind.TASK_OUTPUT else item
     keyword = ObjectKind.TABLE.keyword if dropped.problem else dropped.kind.keyword
     return f"DROP {keyword} {dropped.name}"

@@ -1,10 +1,9 @@
-"""SHOW PENDING: what each output lacks, computed and shown, not written.
+"""SHOW PENDING: the pending changes of each output, computed but not written.
 
-The correction of an output is what would be committed to bring it to the newest T: for a view
-desired - stored, for a task what its body proposes at each due T, one commit each. Commits of
-sources that have no T yet are given one, in memory only. An output that cannot be computed, and
-one that reads such an output, has the error of the origin instead of rows; so has a view whose
-table still has the columns of an older definition.
+These are what would be committed to bring it to the newest T: for a view desired - stored, for a
+task what its body proposes at each due T, one commit each. Commits of sources without a T get one
+in memory only. An output that cannot be computed, or that reads such an output, has the error
+instead of rows; so has a view whose table still has the columns of an older definition.
 """
 
 from dataclasses import dataclass
@@ -32,13 +31,13 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """What one output lacks.
+    """The pending changes of one output.
 
     Attributes:
-        upper: the stored one, exclusive; the time of creation while nothing is written, CLOSED for
-            a view past its last refresh.
-        time: the T that it would be brought to. commits: how many that would take.
-        problem: why it cannot be brought there; the rows are those up to where it stops.
+        upper: the stored one, exclusive; the time of creation if nothing is written yet, CLOSED
+            for a view after its last refresh.
+        time: the T that it would be brought to. commits: the number of commits for that.
+        problem: the error that prevents it; the rows are those before it.
     """
 
     item: Item
@@ -66,7 +65,7 @@ class Pending:
 
 
 def pending(engine: Engine) -> list[Pending]:
-    """What every output lacks, in order of name.
+    """The pending changes of every output, in order of name.
 
     Args:
         engine: a read-only one; :meth:`Engine.shadow` gives it.

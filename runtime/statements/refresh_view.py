@@ -1,4 +1,4 @@
-"""Brings a view up to now because somebody asks: REFRESH, and CREATE OR REPLACE."""
+"""Brings a view up to now on request: REFRESH, and CREATE OR REPLACE."""
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, was_dropped
@@ -13,13 +13,13 @@ def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = Fal
     """Bring a view up to now, whatever its schedule.
 
     Args:
-        full: compare it with its query whatever is known.
-        replaced: its definition is new, so a schedule that is over already is no error,
-            and it is not done before the definition is what is stored.
+        full: recompute it and compare.
+        replaced: whether its definition is new. Then a finished schedule is no error, and it
+            returns only after contents of the new definition are stored.
 
     Raises:
-        VIEW_FINISHED: the last refresh of its schedule is over. UNKNOWN_RELATION: it was
-            dropped meanwhile.
+        VIEW_FINISHED: the last refresh of its schedule has passed. UNKNOWN_RELATION: it was
+            dropped.
     """
     until = engine.mint()
     item = _current_item(engine, item)
@@ -36,20 +36,20 @@ def refresh_view(engine: Engine, item: Item, *, full: bool, replaced: bool = Fal
         check_tables(engine.relations, engine.catalog.closure([item.id]))
         engine.advance([engine.relations.item(r.object_id) for r in item.reads], until)
         ViewSink(engine.warehouse, item).advance(until, full=full)
-        # One that did not know the new definition may have been first at this T.
+        # A process that did not know the new definition may have written this T.
         if not replaced or not is_redefined(engine.warehouse, item):
             return
         until = engine.mint_fresh()
 
 
 def check_not_finished(engine: Engine, item: Item) -> None:
-    """Refuse to write a view that is past the last refresh of its schedule."""
+    """Raise VIEW_FINISHED for a view after the last refresh of its schedule."""
     if engine.schedules.is_closed(item):
         raise error("VIEW_FINISHED", name=str(item.name))
 
 
 def _current_item(engine: Engine, item: Item) -> Item:
-    """An object as the catalog has it now; raises UNKNOWN_RELATION when it was dropped."""
+    """The object in the current catalog; raises UNKNOWN_RELATION if it was dropped."""
     found = engine.catalog.items.get(item.id)
     if found is None:
         raise was_dropped(item.name, "meanwhile", item.kind.value)

@@ -35,7 +35,7 @@ _KINDS = {
 
 
 def show_objects(engine: Engine, statement: st.ShowObjects, search_schema: str) -> Rows:
-    """SHOW TABLES and its like; column names first."""
+    """SHOW TABLES, SHOW COLUMNS and the like."""
     catalog = engine.refresh_catalog()
     if statement.what == "schemas":
         listed = sorted(n for n in catalog.schemas.values() if _like(n, statement.like))
@@ -72,7 +72,7 @@ def show_objects(engine: Engine, statement: st.ShowObjects, search_schema: str) 
 
 
 def show_pending(engine: Engine) -> Rows:
-    """SHOW PENDING: what each output lacks; computed and not written."""
+    """SHOW PENDING; see :mod:`ctsql.runtime.statements.pending`."""
     found = pending.pending(engine.read_only_twin())
     return [name for name, _ in pending.COLUMNS], [p.row() for p in found]
 
@@ -171,11 +171,11 @@ def _refreshes(engine: Engine, item: Item) -> list[tuple[str, object]]:
 
 
 def show_subscriptions(engine: Engine) -> Rows:
-    """SHOW SUBSCRIPTIONS: each named reader, what it follows, and how far it is."""
+    """SHOW SUBSCRIPTIONS: each named reader with its object and position."""
     columns = ["reader", "schema", "name", "position", "lag_ms"]
     rows: list[tuple[object, ...]] = []
     engine.timeline.refresh()
-    for subscription, item, position in Readers(engine).listed():
+    for subscription, item, position in Readers(engine).list_all():
         lag = max(engine.timeline.now + 1 - position.next, 0)
         name = item.name
         rows.append((subscription.name, name.schema, name.name, position.next, lag))
@@ -183,24 +183,24 @@ def show_subscriptions(engine: Engine) -> Rows:
 
 
 def show_create(engine: Engine, statement: st.ShowCreate, search_schema: str) -> Rows:
-    """SHOW CREATE name: the definition as it was typed, under today's names."""
+    """SHOW CREATE name: the definition as typed, with current names."""
     ref = statement.target
     item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span)
     if statement.kind is not None and item.kind is not statement.kind:
         hint = f"Type: SHOW CREATE {item.kind.keyword} {item.name}"
         raise item.wrong_kind(statement.kind.value, hint, ref.span)
-    engine.timeline.refresh()  # it says which definition of a task is in force
+    engine.timeline.refresh()  # for the definition of a task that is in force
     item = engine.relations.current(engine.refresh_catalog().items[item.id])
     return ["name", "create_statement"], [(str(item.name), current_definition(engine, item))]
 
 
 def current_definition(engine: Engine, item: Item) -> str:
-    """The definition with every name that has changed since replaced by today's."""
+    """The definition of an object with the current names of all objects."""
     span = definition_span(item)
     try:
         statement = parse(span)
     except (StatementError, NotSupported):
-        return item.definition  # of a newer version: what is stored is all that can be said
+        return item.definition  # written by a newer version of ctsql
     texts: list[st.SqlText] = []
     targets: list[st.RelationRef] = []
     meaning: dict[Name, Item] = {}
@@ -225,15 +225,15 @@ def current_definition(engine: Engine, item: Item) -> str:
     edits = [
         edit
         for ref in [*targets, *(r for t in texts for r in t.relations)]
-        for edit in _renamed(ref, item, meaning, span)
+        for edit in _rename(ref, item, meaning, span)
     ]
     return splice(span, edits).text
 
 
-def _renamed(
+def _rename(
     ref: st.RelationRef, item: Item, meaning: dict[Name, Item], definition: Span
 ) -> Iterator[st.Edit]:
-    """What to put for a name; its columns go on being called by the old one, as an alias."""
+    """The edits that rename a reference; the old name stays as alias where it qualifies columns."""
     name = qualify(ref, item.search_schema)
     now = meaning.get(name)
     if now is None or now.name == name:
@@ -248,7 +248,7 @@ def _renamed(
 
 
 def _has_columns_of(name: str, definition: Span) -> bool:
-    """Is a name written in front of a column, or of a star, somewhere in a definition?"""
+    """Whether a name qualifies a column or a star somewhere in a definition."""
     return any(
         token.is_name and fold(token.text) == fold(name) and behind.upper == "."
         for token, behind in pairwise(tokenise(definition))
@@ -256,7 +256,7 @@ def _has_columns_of(name: str, definition: Span) -> bool:
 
 
 def _next_refresh(engine: Engine, item: Item) -> int | None:
-    """The first refresh time of a view that is not over; None without one."""
+    """The next refresh time of a view; None without one."""
     schedule = engine.schedules.schedule(item)
     if schedule is None:
         return None

@@ -1,16 +1,16 @@
-"""How far every task and view is, and what is wrong with it; nothing is written or computed.
+"""The status of every task and view, from logs alone: nothing is written or computed.
 
-Lag is told against the commits of the sources that concern an output: for a task those that may
-insert into its input, for a view those of everything it reads, also through other outputs. Of
-these, the pending ones are those after the T through which the output is complete.
+Lag counts the relevant commits of the sources: for a task those that may insert into its input, for
+a view those of everything it reads, also through other outputs. Those after the T through which the
+output is complete are pending.
 
     lag in versions = number of pending commits
     lag in time     = T of the newest pending commit - T through which the output is complete
 
-A commit that has no T yet counts with the T it would get now. A view with refresh times is behind
-only once a refresh that was due has passed; past its last one it is finished. An output that waits
-because something it reads has failed is behind, and carries the error of what failed, by its name.
-Of one that depends on what this program cannot read nothing but that is known.
+A commit without a T counts with the T it would get now. A view with refresh times is behind only
+after a due refresh time has passed; after its last one it is finished. An output that waits for a
+failed one is behind, and shows the error and the name of the failed one. An output that depends on
+an unreadable object has no other status.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -44,7 +44,7 @@ COLUMNS = (
 
 
 class State(Enum):
-    """What an output is at."""
+    """The state of an output."""
 
     UP_TO_DATE = "up to date"
     BEHIND = "behind"
@@ -69,7 +69,7 @@ class Lag:
         (Lag(milliseconds=4, versions=2), Lag(milliseconds=0, versions=0))
 
         Args:
-            pending: the Ts of the commits that it has not taken in.
+            pending: the Ts of the pending commits.
         """
         times = list(pending)
         return Lag(max(max(times, default=through) - through, 0), len(times))
@@ -77,9 +77,11 @@ class Lag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """One output. ``failure`` is its own; ``origin`` is whose failure it waits for.
+    """The status of one output.
 
-    ``problem``: why nothing else can be told of it; its upper is then 0.
+    Attributes:
+        failure: its own. origin: the object and the failure that it waits for.
+        problem: why nothing else is known; its upper is then 0.
     """
 
     item: Item
@@ -92,7 +94,7 @@ class Status:
 
     @property
     def state(self) -> State:
-        """What it is for itself: suspended, finished, failed; else behind or up to date."""
+        """Unreadable, suspended, finished or failed; otherwise behind or up to date."""
         if self.problem is not None:
             return State.UNREADABLE
         if self.suspended:
@@ -105,7 +107,7 @@ class Status:
 
     @property
     def last_error(self) -> tuple[str, int | None, str] | None:
-        """Condition, T, if it has one, and message of what holds it up."""
+        """Condition, T (if any) and message of the error that stops it."""
         if self.problem is not None:
             return self.problem.condition, None, self.problem.message
         if self.failure is not None:
@@ -145,7 +147,7 @@ def status(engine: Engine) -> list[Status]:
 
 
 def status_of(engine: Engine, item: Item) -> Status:
-    """The status of one output, as of the catalog and the timeline last looked at."""
+    """The status of one output, by the cached catalog and timeline."""
     try:
         item.check()
         return _status_of(engine, item)
@@ -174,20 +176,20 @@ def _status_of(engine: Engine, item: Item) -> Status:
 
 
 def _pending(engine: Engine, item: Item, through: int) -> Iterator[int]:
-    """The Ts of the commits that concern an output and that it has not taken in."""
-    passed = max(engine.timeline.now, clock.now_ms())
+    """The Ts of the pending commits of an output."""
+    now = max(engine.timeline.now, clock.now_ms())
     found = {
         (source, time)
         for source, time, due in _commits(engine, item, through)
-        if due > through and (due == time or due <= passed)
+        if due > through and (due == time or due <= now)
     }
     yield from (time for _, time in found)
 
 
 def _commits(engine: Engine, item: Item, since: int) -> Iterator[tuple[str, int, int]]:
-    """The commits of what an output follows after a T: source, T, and when they become due.
+    """The commits after a T of what an output follows: source, T, and the T when they are due.
 
-    A commit is due at once, but where a view with refresh times is on the way.
+    A commit is due at its T, or at the next refresh time of a view in between.
     """
     warehouse = engine.warehouse
     schedule = warehouse.schedules.schedule(item)
@@ -217,10 +219,10 @@ def _moves(
     kinds: frozenset[Change],
     columns: Collection[str] | None,
 ) -> Iterator[int]:
-    """The Ts of a source's commits after a T, those that have none yet by the one they would get.
+    """The Ts of a source's commits after a T; for those without one, the T they would get.
 
     Args:
-        kinds: of changes that count. columns: what is read of it; None for all.
+        kinds: the kinds of changes that count. columns: the columns that are read; None for all.
     """
     warehouse, timeline = engine.warehouse, engine.timeline
     for movement in warehouse.versions.movements(source, after=since, until=timeline.now):
@@ -228,9 +230,6 @@ def _moves(
             yield movement.time
     table = warehouse.relations.table(source)
     for commit in timeline.unbound(source.id, source.name.qualified(), table):
-        version = commit.version
-        if (
-            warehouse.versions.change_of(source, Movement(0, version - 1, version), columns)
-            in kinds
-        ):
+        movement = Movement(0, commit.version - 1, commit.version)
+        if warehouse.versions.change_of(source, movement, columns) in kinds:
             yield max(commit.time_ms, timeline.now + 1)

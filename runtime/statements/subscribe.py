@@ -1,4 +1,4 @@
-"""SUBSCRIBE: finds what a statement follows, and where it begins."""
+"""SUBSCRIBE: resolves the followed object and the start position."""
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import error
@@ -10,16 +10,16 @@ from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.subscriptions.changes import Changes
 from ctsql.runtime.subscriptions.cursors import Readers
-from ctsql.runtime.subscriptions.feed import Feed, as_told
+from ctsql.runtime.subscriptions.feed import Feed, use_stored
 from ctsql.runtime.subscriptions.position import Position
 from ctsql.runtime.tasks.progress import complete_through
 
 
-def open_feed(names: Namespace, statement: Subscribe, *, strict: bool = True) -> Feed:
-    """Find what a statement follows and from where; a new named reader is registered.
+def open_feed(names: Namespace, statement: Subscribe, *, strict: bool) -> Feed:
+    """Open the feed of a statement; registers a new named reader.
 
     Raises:
-        UNKNOWN_RELATION, AS_OF_OUT_OF_RANGE: there is no such object, or not at that time.
+        UNKNOWN_RELATION, AS_OF_OUT_OF_RANGE: the object does not exist, or not at that time.
         READ_ONLY_MODE: a named reader on a read-only connection.
         NONDETERMINISTIC_FUNCTION: a plain view whose result is no function of the data.
         OBJECT_EXISTS, SUBSCRIPTION_OUTDATED: the reader's name is of another object or view.
@@ -28,11 +28,11 @@ def open_feed(names: Namespace, statement: Subscribe, *, strict: bool = True) ->
     if engine.read_only and statement.reader is not None:
         raise error("READ_ONLY_MODE", span=statement.reader_span, what="SUBSCRIBE with a name")
     passive = engine.read_only or not strict
-    with as_told(engine, passive=passive):
-        return _opened_feed(names, statement, passive=passive)
+    with use_stored(engine, passive=passive):
+        return _open_feed(names, statement, passive=passive)
 
 
-def _opened_feed(names: Namespace, statement: Subscribe, *, passive: bool) -> Feed:
+def _open_feed(names: Namespace, statement: Subscribe, *, passive: bool) -> Feed:
     engine = names.engine
     catalog = engine.refresh_catalog()
     ref = statement.target
@@ -78,12 +78,12 @@ def _start(engine: Engine, item: Item, statement: Subscribe, now: int) -> Positi
     at = times.parse_time(as_of.value, span=as_of.span)
     if first <= at <= now:
         return Position(at, snapshot=True)
-    told = f"It is known from T = {first} on." if at < first else f"The newest T is {now}."
+    detail = f"It is known from T = {first} on." if at < first else f"The newest T is {now}."
     raise error(
         "AS_OF_OUT_OF_RANGE",
         span=as_of.span,
         time=at,
         relation=str(item.name),
-        detail=told,
+        detail=detail,
         hint="FROM takes any time: the changes at or after it are told.",
     )

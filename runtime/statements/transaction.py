@@ -1,19 +1,18 @@
 """BEGIN ... COMMIT: statements over several tables whose changes get one T.
 
-Spark runs each statement on a copy of its table that is private to the transaction: a shallow
-clone, in a folder of its own below the table's, so what the statements write are files that the
-table can take as they are. A statement sees what earlier ones of the transaction did, for it reads
-the copies, and all else as of the T at which the transaction began. COMMIT compares each copy with
-what it was cloned from, and that difference is the batch which
+Spark runs each statement on a private copy of its table: a shallow clone in a folder below the
+table's, so that the table can take over the files written. A statement reads the copies, so it sees
+the changes of earlier ones, and everything else as of the T at which the transaction began. COMMIT
+compares each copy with its origin; that difference is the batch which
 :mod:`ctsql.runtime.warehouse.multi_table_commit` commits in all tables or in none.
 
-Isolation is that of snapshots: no statement sees what others commit meanwhile, and of two
-transactions that write the same table the first to commit wins. What is only read is not checked.
+Isolation is snapshot isolation: no statement sees concurrent commits, and of two transactions that
+write the same table the first to commit wins. Tables that are only read are not checked.
 
-Views and tasks show what they held when the transaction began, without its own changes.
+Views and tasks show their contents as of the start of the transaction, without its changes.
 
-When the process dies before COMMIT has decided, nothing is visible. The copies' files stay in the
-folder, until VACUUM takes them as it takes all files that no version of the table names.
+If the process dies before COMMIT has decided, nothing is visible. The copies' files stay until they
+are removed like all files that no version of the table names.
 """
 
 import uuid
@@ -46,11 +45,11 @@ class OpenTransaction:
 
     @property
     def copies(self) -> dict[str, str]:
-        """Where the tables that were written are to be read instead, by object id."""
+        """The locations of the copies, by object id."""
         return {object_id: copy.location for object_id, copy in self._copies.items()}
 
     def location(self, item: Item) -> str:
-        """Where a statement of the transaction writes a table; the copy is made on first use."""
+        """The location of a table's copy, created on first use."""
         found = self._copies.get(item.id)
         if found is None:
             version = self.engine.versions.version_at(item, self.at)
@@ -62,7 +61,7 @@ class OpenTransaction:
         return found.location
 
     def rollback(self) -> None:
-        """Forget all of it."""
+        """Drop all copies."""
         for copy in self._copies.values():
             copy.drop()
         self._copies.clear()
@@ -71,21 +70,21 @@ class OpenTransaction:
         """Make all changes visible at one T; returns the newest T.
 
         Raises:
-            TRANSACTION_CONFLICT: somebody else changed or dropped one of the tables first;
-                nothing of the transaction is in.
+            TRANSACTION_CONFLICT: another writer changed or dropped one of the tables first;
+                nothing is committed.
         """
         try:
             self._check_there()
             changes = {i: c for i, copy in self._copies.items() if (c := self._change(copy))}
             faults.point("transaction_staged")
             if changes:
-                self.engine.mint()  # intents that a crash left are not ours to wait for
+                self.engine.mint()  # resolves intents that a crash left
                 self._commit(changes)
         except BaseException as problem:
             if self.group not in self.engine.timeline.intents:
-                self.rollback()  # else it is decided, and whoever mints next commits the rest
+                self.rollback()  # otherwise it is decided, and the next mint commits the rest
                 if isinstance(problem, CtsqlError) and problem.condition == "STORAGE_ERROR":
-                    self._check_there()  # the copy went with the table, while it was looked at
+                    self._check_there()  # the copy may have been dropped with the table
             raise
         for copy in self._copies.values():
             copy.release()
@@ -93,7 +92,7 @@ class OpenTransaction:
         return self.engine.mint()
 
     def _check_there(self) -> None:
-        """The tables that were written are still those that there are; names do not matter."""
+        """Raise TRANSACTION_CONFLICT if a written table was dropped."""
         known = self.engine.refresh_catalog().items
         for item in self._items.values():
             if item.id not in known:
@@ -123,7 +122,7 @@ class OpenTransaction:
         return error("TRANSACTION_CONFLICT", name=str(item.name), detail=detail)
 
     def _change(self, copy: Clone) -> Change | None:
-        """What the transaction did to a table; None for nothing."""
+        """The change of a table; None if there is none."""
         inserts, deletes = copy.changes()
         if not inserts and not deletes:
             return None

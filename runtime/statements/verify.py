@@ -1,4 +1,4 @@
-"""VERIFY: a view's stored rows beside those of its query, on what it was made from."""
+"""VERIFY: compares a view's stored rows with its query as of its last write."""
 
 from pyspark.sql import DataFrame, functions as F
 
@@ -23,19 +23,19 @@ CHANGE = "change"
 
 
 class Verification(OnNames):
-    """Verifies, and repairs if asked."""
+    """The VERIFY statement."""
 
     def verify(self, statement: VerifyView) -> DataFrame:
         """VERIFY [MATERIALIZED VIEW] name [REPAIR].
 
         Returns:
-            Each row that should be there and is not, with ``+``, and each that is there and should
-            not be, with ``-``, in a first column; a row as often as it differs.
+            Each missing row with ``+`` and each wrong row with ``-`` in a first column, repeated
+            by multiplicity.
 
         Raises:
-            VIEW_FAILED: what the view holds is an error, or its query cannot be computed.
-            VIEW_REPLACED: nothing is stored by its new definition yet.
-            VIEW_FINISHED: asked to repair a view past its last refresh.
+            VIEW_FAILED: the view's contents are an error, or its query cannot be computed.
+            VIEW_REPLACED: no contents of its new definition are stored yet.
+            VIEW_FINISHED: REPAIR of a view after its last refresh.
         """
         item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW)
         self.engine.timeline.refresh()
@@ -68,7 +68,7 @@ class Verification(OnNames):
                 if at is not None and entries:
                     desired = warehouse.queries.view_rows(plan, StoredSources(warehouse), at)
                     both = both.unionAll(desired.select(*names, F.lit(1).alias(DIFF)))
-                return self._computed(net(both, columns), columns)
+                return self._compute(net(both, columns), columns)
         except (DataError, StatementError) as problem:
             raise error(
                 "VIEW_FAILED",
@@ -79,8 +79,8 @@ class Verification(OnNames):
                 detail=problem.detail or "",
             ) from problem
 
-    def _computed(self, change: DataFrame, columns: list[str]) -> DataFrame:
-        """Rows with their sign, as often as they differ, held by Spark."""
+    def _compute(self, change: DataFrame, columns: list[str]) -> DataFrame:
+        """Compute the rows with their sign, repeated by multiplicity."""
         taken = {fold(c) for c in columns}
         label = CHANGE
         while label in taken:

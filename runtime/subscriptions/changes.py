@@ -1,14 +1,13 @@
-"""What changed in an object at a T, as signed rows.
+"""The change of an object at a T, as signed rows.
 
-The change at T is contents(T) - contents(T - 1), as multisets: equal rows that come and go at the
-same T cancel, and of what is left equal rows are one row with their number.
+The change at T is contents(T) - contents(T - 1), as consolidated multisets.
 
     table, task   the movement of its table at T, from the log's change rows
-    stored view   the same, where the log holds the contents just before T and at T;
-                  else (a view that nobody followed may have jumped over Ts) the difference
+    stored view   the same, if the log holds the contents just before T and at T;
+                  otherwise (a view that nobody followed may skip Ts) the difference
     plain view    the difference of its query as of T and as of the last T before
 
-D1: the result depends on T alone, not on which of these ways was taken.
+D1: the result depends on T alone, not on how it is computed.
 D2: at the first T at which an object is known, its contents are its change.
 
 Limits: a plain view is computed twice for each T at which anything it reads changed.
@@ -29,7 +28,7 @@ from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.rules import transform
 from ctsql.runtime.delta.change_feed import added_rows, numbered_rows
-from ctsql.runtime.log.actions import Change, rows_changed
+from ctsql.runtime.log.actions import Change, rows_changed, sum_known
 from ctsql.runtime.log.table_changes import Movement, rows_inserted
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import netted
@@ -42,7 +41,7 @@ class Changes:
     """The changes of one object.
 
     Attributes:
-        columns: the object's when it was asked for; those added later are not told.
+        columns: the object's at the start; those added later are not included.
     """
 
     def __init__(self, warehouse: Warehouse, item: Item) -> None:
@@ -54,7 +53,7 @@ class Changes:
     # ---- times
 
     def begins(self) -> int:
-        """The first T at which the object is known; CLOSED when there is none yet."""
+        """The first T at which the object is known; CLOSED if there is none yet."""
         return self._begins(self.item)
 
     def _begins(self, item: Item) -> int:
@@ -93,34 +92,34 @@ class Changes:
 
     def contents(self, at: int) -> DataFrame:
         """The rows as of T, each distinct one once with its ``DIFF``."""
-        return netted(self._signed(self._rows(at), 1), self._names)
+        return netted(self._with_diff(self._rows(at), 1), self._names)
 
     def at(self, time: int) -> DataFrame:
         """The rows that changed at T, each distinct one once with its ``DIFF``, not 0."""
         if time <= self.begins():
             return self.contents(time)
-        movement = self._exact(time)
+        movement = self._find_exact(time)
         if movement is not None:
             return netted(self._change_rows(movement), self._names)
         before, after = self._rows(time - 1), self._rows(time)
-        both = self._signed(after, 1).unionAll(self._signed(before, -1))
+        both = self._with_diff(after, 1).unionAll(self._with_diff(before, -1))
         return netted(both, self._names)
 
     def at_all(self, times: Sequence[int]) -> DataFrame:
         """Like :meth:`at` for several times at once, in one pass, with the T in ``TIME``.
 
         Args:
-            times: in order, each told by the log alone (:meth:`counted` knows it).
+            times: in order, each with a row count (:meth:`count_rows`).
         """
-        movements = [m for t in times if (m := self._exact(t)) is not None]
+        movements = [m for t in times if (m := self._find_exact(t)) is not None]
         assert len(movements) == len(times)  # the caller looked
         shared = [m for m in movements if m.is_shared]
-        parts = [self._timed(shared)] if shared else []
+        parts = [self._read_shared(shared)] if shared else []
         if own := [m for m in movements if not m.is_shared]:
-            parts.append(self._fed(own))
+            parts.append(self._read_feed(own))
         return netted(reduce(DataFrame.unionAll, parts), [TIME, *self._names])
 
-    def _timed(self, movements: Sequence[Movement]) -> DataFrame:
+    def _read_shared(self, movements: Sequence[Movement]) -> DataFrame:
         """The rows of movements of commits that several Ts share, all of them inserts."""
         rows = numbered_rows(self.warehouse.relations.table(self.item), movements, NUMBER)
         assert not isinstance(rows, Declined)  # ctsql named the files
@@ -128,7 +127,7 @@ class Changes:
         time = F.element_at(times, F.col(NUMBER) + 1).alias(TIME)
         return rows.select(time, *backtick_all(self._names), F.lit(1).alias(DIFF))
 
-    def _fed(self, movements: Sequence[Movement]) -> DataFrame:
+    def _read_feed(self, movements: Sequence[Movement]) -> DataFrame:
         """The rows of other movements, from the change feed."""
         table = self.warehouse.relations.table(self.item)
         at = [(v, m.time) for m in movements for v in m.versions]
@@ -139,33 +138,28 @@ class Changes:
             TIME, *backtick_all(self._names), self._sign()
         )
 
-    def counted(self, time: int, *, whole: bool) -> int | None:
-        """At most how many rows :meth:`at` gives, or (whole) contents; None when not known."""
+    def count_rows(self, time: int, *, whole: bool) -> int | None:
+        """A bound of the rows of :meth:`at`, or (whole) of contents; None if unknown."""
         if self.item.kind is ObjectKind.VIEW:
             return None
         if whole or time <= self.begins():
             is_view = self.item.kind is ObjectKind.MATERIALIZED_VIEW  # may have to be computed
             return None if is_view else self.warehouse.versions.rows_count(self.item, time)
-        movement = self._exact(time)
+        movement = self._find_exact(time)
         return None if movement is None else self._rows_of(movement)
 
     def _rows_of(self, movement: Movement) -> int | None:
         table = self.warehouse.relations.table(self.item)
         if not table.versions.read_alike(max(movement.before, 0), movement.version):
-            return None  # told by itself
+            return None  # must be read alone
         if movement.is_shared:
             appends = self.warehouse.versions.change_of(self.item, movement) is Change.APPEND
             return rows_inserted(table, movement) if appends else None
-        total = 0
-        for version in movement.versions:
-            inserted, deleted = rows_changed(table.commit_at(version))
-            if inserted is None or deleted is None:
-                return None
-            total += inserted + deleted
-        return total
+        commits = (table.commit_at(version) for version in movement.versions)
+        return sum_known(count for commit in commits for count in rows_changed(commit))
 
-    def _exact(self, time: int) -> Movement | None:
-        """The movement that is the change at T and nothing else; None when there is none."""
+    def _find_exact(self, time: int) -> Movement | None:
+        """The movement that is exactly the change at T; None if there is none."""
         warehouse, item = self.warehouse, self.item
         if item.kind is ObjectKind.VIEW:
             return None
@@ -176,17 +170,17 @@ class Changes:
         if item.kind is ObjectKind.MATERIALIZED_VIEW:
             entries = warehouse.relations.output(item).entries(since=time)
             if is_before_columns(warehouse, item, time - 1, entries):
-                return None  # what was there before has other columns
+                return None  # the earlier contents have other columns
             earlier = [e for e in entries if e.upper <= time]
             written = earlier[-1].upper - 1 if earlier else item.created - 1
             if warehouse.schedules.change_times(item, after=written, until=time - 1):
-                return None  # it jumped over a T, so this is the change of several
+                return None  # the view skipped a T, so this is the change of several
         return movement
 
     def _change_rows(self, movement: Movement) -> DataFrame:
         warehouse, item = self.warehouse, self.item
         if warehouse.versions.change_of(item, movement, self._names) is Change.APPEND:
-            return self._signed(added_rows(warehouse.relations.table(item), movement), 1)
+            return self._with_diff(added_rows(warehouse.relations.table(item), movement), 1)
         rows = warehouse.versions.change_rows(item, movement, self._names)
         return rows.select(*self._columns_as_asked(rows), self._sign())
 
@@ -204,19 +198,19 @@ class Changes:
         context = Context(self.warehouse.gateway.session, sources, at)
         return lower_query(plan, context).toDF(*self._names)
 
-    def _signed(self, rows: DataFrame, diff: int) -> DataFrame:
+    def _with_diff(self, rows: DataFrame, diff: int) -> DataFrame:
         return rows.select(*self._columns_as_asked(rows), F.lit(diff).alias(DIFF))
 
     def _columns_as_asked(self, rows: DataFrame) -> list[Column]:
-        """The columns, of the types that they had when the object was asked for.
+        """The columns, in the types that they had at the start.
 
         Raises:
-            COLUMN_TYPE_CHANGED: values of another type cannot be told as one.
+            COLUMN_TYPE_CHANGED: values of the new type cannot be cast to the old one.
         """
         given = {fold(f.name): type_name(f.dataType) for f in rows.schema}
         found = []
         for column in self.columns:
-            now = given.get(fold(column.name), column.type)  # Spark says what is not there
+            now = given.get(fold(column.name), column.type)  # Spark reports a missing column
             if not is_exact(now, column.type):
                 raise error(
                     "COLUMN_TYPE_CHANGED",

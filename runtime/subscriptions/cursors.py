@@ -1,12 +1,12 @@
 """Named readers: their registration in the catalog, and their positions in a table of their own.
 
-A position is the upper of an application id of the reader's own in the table ``subscriptions`` of
-the warehouse's system folder: one metadata-only commit moves it, and only from where its owner
-left it. So of two processes that read under one name, the first to acknowledge goes on and the
-other is told so.
+A position is the upper of the reader's application id in the table ``subscriptions`` of the
+warehouse's system folder. A metadata-only commit moves it, and only from the value that this
+process knows. So of two processes that read under one name, the first to acknowledge continues and
+the other gets an error.
 
-On a crash: the position is that of the last acknowledgement; what was told after it is told
-again. A lost answer of a commit is resolved by the log, as for every output.
+After a crash the position is that of the last acknowledgement; later deliveries are repeated. A
+lost answer of a commit is resolved by the log, as for every output.
 """
 
 import hashlib
@@ -19,18 +19,17 @@ from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import signature
 from ctsql.catalog.spans import Span
 from ctsql.catalog.subscriptions import Subscription
-from ctsql.runtime.delta.table import SYSTEM_TABLE, Gateway
+from ctsql.runtime.delta.table import SYSTEM_TABLE
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.write_handle import Output, UpperMismatch
 from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.subscriptions.position import Position
-from ctsql.runtime.subscriptions.retention import RetentionNeed, needed_versions
+from ctsql.runtime.subscriptions.position import Position, RetentionNeed
 
 TABLE = "subscriptions"
 
 
 class StoredCursor:
-    """The stored position of one named reader, as one process holds it."""
+    """The stored position of one named reader, in one process."""
 
     def __init__(self, output: Output, subscription: Subscription) -> None:
         self.output = output
@@ -39,21 +38,22 @@ class StoredCursor:
 
     @property
     def position(self) -> Position:
-        """Where this process found or put it last."""
-        return start_of(self.subscription).resumed(self._upper)
+        """The position that this process read or wrote last."""
+        subscription = self.subscription
+        return Position(subscription.start, subscription.snapshot).resume(self._upper)
 
     def move(self, position: Position) -> None:
-        """Acknowledge everything below a position; nothing happens when it was already.
+        """Acknowledge everything below a position, unless that was done already.
 
         Raises:
             SUBSCRIPTION_MOVED: another process has acknowledged under this name.
-            COMMIT_UNKNOWN: whether it is in could not be found out.
+            COMMIT_UNKNOWN: the commit failed and the log cannot be read to find out.
         """
         if position.snapshot or position.next <= self.position.next:
             return
-        said = {"reader": self.subscription.name}
+        metadata = {"reader": self.subscription.name}
         outcome = self.output.compare_and_append(
-            [], expected=self._upper, new=position.next, metadata=said
+            [], expected=self._upper, new=position.next, metadata=metadata
         )
         if isinstance(outcome, UpperMismatch):
             raise error(
@@ -65,11 +65,6 @@ class StoredCursor:
         self._upper = position.next
 
 
-def start_of(subscription: Subscription) -> Position:
-    """Where a reader began."""
-    return Position(subscription.start, subscription.snapshot)
-
-
 class Readers:
     """The named readers of a warehouse."""
 
@@ -79,7 +74,7 @@ class Readers:
         self.location = f"{system}/{TABLE}"
 
     def find(self, name: str) -> Subscription | None:
-        """The reader of a name, as of the catalog last looked at.
+        """The reader with a name, in the cached catalog.
 
         Raises:
             STORED_DATA_INVALID: its entry in the catalog cannot be read.
@@ -93,12 +88,15 @@ class Readers:
         return StoredCursor(Output(table, subscription.app, shared=True), subscription)
 
     def register(self, name: str, item: Item, start: Position) -> Subscription:
-        """Make a new reader; of two processes that do at once, both get the first one's.
+        """Register a new reader; returns the first one if another process registers it, too.
 
         Raises:
             OBJECT_EXISTS: the name is in use for another object.
         """
-        _create_table(self.engine.gateway, self.location)
+        gateway = self.engine.gateway
+        if not gateway.exists(self.location):
+            with translate_spark_errors():
+                gateway.create_table(self.location, "unused STRING", SYSTEM_TABLE)
         made = Subscription(
             id=uuid.uuid4().hex,
             name=name,
@@ -121,7 +119,7 @@ class Readers:
         return found
 
     def check(self, subscription: Subscription, item: Item, span: Span | None) -> None:
-        """A reader must follow this object, and a view must be the one it began with.
+        """Check that a reader follows this object, unchanged.
 
         Raises:
             OBJECT_EXISTS: it follows another one. SUBSCRIPTION_OUTDATED: the view was replaced,
@@ -143,7 +141,7 @@ class Readers:
             )
 
     def drop(self, name: str, span: Span, *, if_exists: bool) -> str:
-        """Forget a reader; gives the status line.
+        """Drop a reader; returns the status line.
 
         Raises:
             UNKNOWN_RELATION: there is none of this name.
@@ -169,57 +167,56 @@ class Readers:
         existed = fold(name) in before.subscriptions
         return "DROP SUBSCRIPTION" if existed else "DROP SUBSCRIPTION (did not exist)"
 
-    def listed(self) -> list[tuple[Subscription, Item, Position]]:
-        """Every reader that can be read, what it follows and how far it is, in order of name."""
+    def list_all(self) -> list[tuple[Subscription, Item, Position]]:
+        """The readable readers, their objects and positions, in order of name."""
         catalog = self.engine.refresh_catalog()
         readable = (s for s in catalog.subscriptions.values() if not s.problem)
         found = sorted(readable, key=lambda s: fold(s.name))
         return [(s, catalog.items[s.object_id], self.place(s).position) for s in found]
 
     def retention_needs(self) -> list[RetentionNeed]:
-        """Which versions of which objects the readers need; see :func:`needed_versions`."""
+        """The versions that the readers need; all versions of a table that had none yet."""
         warehouse = self.engine.warehouse
-        needs = (
-            (f"subscription '{s.name}'", read_for(self.engine.catalog, item), position.needed)
-            for s, item, position in self.listed()
-        )
-        return needed_versions(
-            needs,
-            lambda object_id, at: warehouse.versions.version_at(
-                warehouse.relations.item(object_id), at
-            ),
-        )
+        return [
+            RetentionNeed(
+                version=warehouse.versions.version_at(read, position.needed) or 0,
+                since=position.needed,
+                consumer=f"subscription '{subscription.name}'",
+                object_id=read.id,
+            )
+            for subscription, item, position in self.list_all()
+            for read in read_for(self.engine.catalog, item)
+        ]
 
 
-def read_for(catalog: Catalog, item: Item) -> list[str]:
-    """The stored objects from which the changes of an object are told.
+def read_for(catalog: Catalog, item: Item) -> list[Item]:
+    """The stored objects that give the changes of an object.
 
-    A table or task by itself; a view also by what it is computed from where it was not written.
+    Those of a view include what it is computed from, for Ts at which it was not written.
     """
-    found: dict[str, None] = {}
+    found: dict[str, Item] = {}
     waiting: Iterable[Item] = [item]
     while waiting:
         below: list[Item] = []
         for one in waiting:
             if one.location is not None and not one.problem:
-                found[one.id] = None
+                found[one.id] = one
             if one.kind in (ObjectKind.VIEW, ObjectKind.MATERIALIZED_VIEW) or one.problem:
                 below += [catalog.items[r.object_id] for r in one.reads]
         waiting = below
-    return list(found)
+    return list(found.values())
 
 
 def definition_of(engine: Engine, item: Item) -> str:
-    """What a reader notes of an object, of which it can be told only while that is the same.
+    """The fingerprint of an object that must not change while it is followed.
 
-    The definition of a plain view, the columns of a materialized one; of others nothing.
+    Of the definition of a plain view, of the columns of a materialized one; empty for others.
     """
     match item.kind:
         case ObjectKind.VIEW:
             return engine.catalog.fingerprint(item)
         case ObjectKind.MATERIALIZED_VIEW:
-            told = repr(signature(item.columns))
-            return hashlib.sha256(told.encode()).hexdigest()[:16]
+            return hashlib.sha256(repr(signature(item.columns)).encode()).hexdigest()[:16]
         case _:
             return ""
 
@@ -227,11 +224,3 @@ def definition_of(engine: Engine, item: Item) -> str:
 def outdated_error(item: Item, what: str) -> Exception:
     """SUBSCRIPTION_OUTDATED; the caller raises it."""
     return error("SUBSCRIPTION_OUTDATED", name=str(item.name), hint=f"Type: {what}.")
-
-
-def _create_table(gateway: Gateway, location: str) -> None:
-    """Make the table of positions; nothing happens if it is there."""
-    if gateway.exists(location):
-        return
-    with translate_spark_errors():
-        gateway.create_table(location, "unused STRING", SYSTEM_TABLE)

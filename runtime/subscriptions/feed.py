@@ -1,20 +1,17 @@
-"""Drives one subscription: looks whether anything moved, brings the object up, says what is due.
+"""Drives one subscription: polls for new versions, brings the object up, delivers due changes.
 
-    look:  has any log that matters one more version?        no scan, no Spark job
+    look:  does a followed log have a new version?        no scan, no Spark job
     tick:  mint; bring the object and all below it up; the times after the position are due
     rows:  the change at one due time, or at several small ones, lazily
 
 A passive subscription (of a read-only connection, or with the setting isolation = 'serializable')
-binds and writes nothing: it is told what others have brought up, never a T that is bound in this
-process's memory only.
-
-Ts are bound to commits, so none passes while nothing moves. The newest T at which the object is
-known to be complete is :attr:`Feed.until`.
+binds and writes nothing: it delivers what other processes have brought up, never a T that is bound
+only in this process's memory.
 """
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from pyspark.sql import DataFrame, functions as F
 
@@ -38,10 +35,10 @@ TIMES_AT_ONCE_MAX = 1_000
 
 
 def runs_of(counted: Mapping[int, int | None], rows_max: int) -> list[list[int]]:
-    """Times cut into runs of at most so many rows each, and of :data:`TIMES_AT_ONCE_MAX` times.
+    """Group times into runs of at most ``rows_max`` rows and :data:`TIMES_AT_ONCE_MAX` times.
 
     Args:
-        counted: the times in order, each with how many rows it has; with None it stands alone.
+        counted: the times in order, each with its number of rows; one with None is a run alone.
     """
     runs: list[list[int]] = []
     room = -1  # the first time begins a run, also one without rows
@@ -59,10 +56,10 @@ class Feed:
     """One subscription of one process.
 
     Attributes:
-        position: what was told so far. until: the newest T that is complete, inclusive.
-        end: nothing at or after it is told; None for no end.
-        place: where the position is kept, for a named reader.
-        failure: why the object stands still, once everything before was told.
+        position: of the deliveries. until: the newest T at which the object is complete, inclusive.
+        end: the exclusive end of the deliveries; None for no end.
+        place: the stored position of a named reader.
+        failure: the error that stops the object, raised after everything before was delivered.
     """
 
     def __init__(
@@ -90,23 +87,23 @@ class Feed:
     # ---- looking
 
     def look(self, engine: Engine, stop: threading.Event) -> list[int]:
-        """The times that are due to be told, oldest first; none when nothing moved.
+        """The times that are due, oldest first; none if no log has a new version.
 
         Raises:
-            UNKNOWN_RELATION: what is followed was dropped. SUBSCRIPTION_OUTDATED: it is a plain
-                view that was replaced, or a materialized one with other columns.
+            UNKNOWN_RELATION: the object was dropped. SUBSCRIPTION_OUTDATED: it is a plain view
+                that was replaced, or a materialized one with other columns.
             STATEMENT_CANCELLED: ``stop`` was set.
         """
         if not self._has_new_version(engine):
             return []
         item = self._item(engine)
-        self._take_in(engine, item)
+        self._note_versions(engine, item)
         self.failure = None
         if self.passive:
             engine.timeline.refresh()
         else:
             self._bring_up(engine, item, stop)
-        # Not the T that was asked for: what stands still is complete only to there.
+        # A failed object is complete only up to its failure.
         self.until = complete_through(engine.warehouse, [item])
         self._watch.note(engine.timeline.table, engine.timeline.read_to)
         until = self.until if self.end is None else min(self.until, self.end - 1)
@@ -138,7 +135,7 @@ class Feed:
         return item
 
     def _has_new_version(self, engine: Engine) -> bool:
-        """Has a log that matters a version that was not taken in, or is a refresh due?"""
+        """Whether a followed log has a new version, or a refresh is due."""
         item = engine.catalog.items.get(self.item_id)
         if item is None:
             return True
@@ -150,24 +147,24 @@ class Feed:
         return waits and engine.schedules.is_refresh_due(clock.now_ms())
 
     def _tables(self, engine: Engine, item: Item) -> list[DeltaTable]:
-        """Of what is below the object the sources; for a passive subscription the outputs too."""
+        """The sources below the object; for a passive subscription also the outputs."""
         found = [engine.catalog_store.table, engine.timeline.table]
         for one in engine.catalog.closure([item.id]):
-            # An output is complete as its task is, which the log of the first output says.
+            # The log of the leading output shows up to which T a task is complete.
             is_stored = one.location is not None or one.outputs
             if one.kind is ObjectKind.TABLE or (is_stored and self.passive):
                 found.append(engine.relations.table(one))
         return found
 
-    def _take_in(self, engine: Engine, item: Item) -> None:
-        """Note the newest versions; what comes later is seen at the next look."""
+    def _note_versions(self, engine: Engine, item: Item) -> None:
+        """Note the newest versions; the next look finds later ones."""
         for table in self._tables(engine, item):
             self._watch.note(table, table.version())
 
-    # ---- telling
+    # ---- delivering
 
     def is_snapshot(self, time: int) -> bool:
-        """Is at this time the whole contents told, not the change?"""
+        """Whether the whole contents are delivered at a time, instead of the change."""
         return self.position.snapshot and time == self.position.next
 
     def rows(self, engine: Engine, time: int, *, whole: bool) -> tuple[DataFrame, int | None]:
@@ -177,7 +174,7 @@ class Feed:
             whole: the contents instead, see :meth:`is_snapshot`.
 
         Returns:
-            The rows, and at most how many they are; None when that is not known.
+            The rows, and a bound of their number; None if unknown.
         """
         changes = Changes(engine.warehouse, self._item(engine))
         with translate_spark_errors():
@@ -186,59 +183,45 @@ class Feed:
                 if whole
                 else changes.at(time).orderBy(F.col(reserved_columns.DIFF) > 0)
             )
-            told = found.select(
-                F.lit(time).cast("bigint").alias(TIME),
-                F.col(reserved_columns.DIFF).alias(DIFF),
-                *(backtick(c.name) for c in self.columns),
-            )
-            return told, changes.counted(time, whole=whole)
+            timed = found.withColumn(reserved_columns.TIME, F.lit(time).cast("bigint"))
+            return self._select(timed), changes.count_rows(time, whole=whole)
 
-    def together(self, engine: Engine, due: Sequence[int], rows_max: int) -> list[list[int]]:
-        """The due times cut into runs that are told at once, of at most so many rows each.
-
-        A time of which the log does not tell how many rows it changes stands alone.
-        """
+    def group_times(self, engine: Engine, due: Sequence[int], rows_max: int) -> list[list[int]]:
+        """Group the due times into runs that are delivered together; see :func:`runs_of`."""
         changes = Changes(engine.warehouse, self._item(engine))
         first = changes.begins()
         counted = {}
         for time in due:
             whole = time <= first or self.is_snapshot(time)
-            counted[time] = None if whole else changes.counted(time, whole=False)
+            counted[time] = None if whole else changes.count_rows(time, whole=False)
         return runs_of(counted, rows_max)
 
     def rows_of(self, engine: Engine, times_: Sequence[int]) -> DataFrame:
-        """The changes at several times that are told at once, in order, deletions first."""
+        """The changes at the times of a run, in order, deletions first."""
         changes = Changes(engine.warehouse, self._item(engine))
         with translate_spark_errors():
-            found = changes.at_all(times_).orderBy(
-                reserved_columns.TIME, F.col(reserved_columns.DIFF) > 0
-            )
-            return found.select(
-                F.col(reserved_columns.TIME).alias(TIME),
-                F.col(reserved_columns.DIFF).alias(DIFF),
-                *(backtick(c.name) for c in self.columns),
-            )
+            found = changes.at_all(times_)
+            order = reserved_columns.TIME, F.col(reserved_columns.DIFF) > 0
+            return self._select(found.orderBy(*order))
+
+    def _select(self, rows: DataFrame) -> DataFrame:
+        """The rows as they are delivered: t, diff, columns."""
+        time, diff = F.col(reserved_columns.TIME), F.col(reserved_columns.DIFF)
+        names = (backtick(c.name) for c in self.columns)
+        return rows.select(time.alias(TIME), diff.alias(DIFF), *names)
 
     def advance_past(self, time: int) -> None:
-        """Everything up to a time (inclusive) was told."""
+        """Note that everything up to a time (inclusive) was delivered."""
         self.position = self.position.advance_past(time)
 
     def is_over(self, engine: Engine) -> bool:
-        """Is there nothing more to come: the end is reached, or the object is finished?"""
+        """Whether the end is reached, or the object is finished."""
         if self.end is not None and self.until >= self.end - 1:
             return True
         item = engine.catalog.items.get(self.item_id)
         return item is not None and item.is_output and engine.schedules.is_closed(item)
 
 
-@contextmanager
-def as_told(engine: Engine, *, passive: bool) -> Iterator[None]:
-    """What a subscription sees: for a passive one nothing that is in memory only.
-
-    A feed's methods are to be called inside.
-    """
-    if not passive:
-        yield
-        return
-    with engine.as_stored():
-        yield
+def use_stored(engine: Engine, *, passive: bool) -> AbstractContextManager[object]:
+    """Hide from a passive subscription what is only in memory; call a feed's methods inside."""
+    return engine.as_stored() if passive else nullcontext()

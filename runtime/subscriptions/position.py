@@ -1,23 +1,38 @@
-"""How far a reader has come, and what of the times it is told next. Pure: no clock, no I/O.
+"""The position of a reader, and the times that are delivered next. Pure: no clock, no I/O.
 
-    start --given the contents as of start (AS OF)--> start + 1 --T told--> T + 1 --> ...
+    start --contents as of start (AS OF)--> start + 1 --T delivered--> T + 1 --> ...
 
-P1: every T from the start on is told at most once to a reader that acknowledges what it took, and
-    in order.
-P2: a T is told whole or not at all: a position is a time, never a place among the rows of one.
-P3: what a position says depends on the times that were told, not on when somebody looked.
+P1: every T from the start on is delivered in order, at most once to a reader that acknowledges.
+P2: a T is delivered whole or not at all: a position is a time, never an index of a row.
+P3: a position depends on the delivered times, not on when it was read.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Everything below ``next`` (exclusive upper) is told.
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class RetentionNeed:
+    """A consumer needs an object's table from a version on.
 
     Attributes:
-        snapshot: at ``next`` not the changes are told but the whole contents.
+        version: the oldest version needed. since: its T.
+        consumer: a reader or an output, as text: ``subscription 'nightly'``.
+        object_id: of the table's object.
+    """
+
+    version: int
+    since: int
+    consumer: str
+    object_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Everything below ``next`` (exclusive upper) was delivered.
+
+    Attributes:
+        snapshot: whether the whole contents are delivered at ``next``, instead of the changes.
     """
 
     next: int
@@ -25,7 +40,7 @@ class Position:
 
     @property
     def needed(self) -> int:
-        """The T as of which what is followed must stay readable.
+        """The T as of which the followed object must stay readable.
 
         >>> Position(7).needed, Position(7, snapshot=True).needed
         (6, 7)
@@ -33,23 +48,23 @@ class Position:
         return self.next if self.snapshot else self.next - 1
 
     def advance_past(self, time: int) -> "Position":
-        """The position after everything up to a time (inclusive) was told.
+        """The position after everything up to a time (inclusive) was delivered.
 
         >>> Position(7, snapshot=True).advance_past(7), Position(7).advance_past(3)
         (Position(next=8, snapshot=False), Position(next=7, snapshot=False))
         """
         return self if time < self.next else Position(time + 1)
 
-    def resumed(self, upper: int) -> "Position":
-        """Where a reader that began here goes on, by the upper it has stored (0: none yet).
+    def resume(self, upper: int) -> "Position":
+        """The position of a reader that began here, by its stored upper (0: none yet).
 
-        >>> Position(7, snapshot=True).resumed(0), Position(7, snapshot=True).resumed(9)
+        >>> Position(7, snapshot=True).resume(0), Position(7, snapshot=True).resume(9)
         (Position(next=7, snapshot=True), Position(next=9, snapshot=False))
         """
         return self if upper <= self.next else Position(upper)
 
     def due(self, times: Iterable[int], until: int) -> list[int]:
-        """The times to tell, in order, of those at which something may have changed.
+        """The times to deliver, in order, among those at which something may have changed.
 
         >>> Position(5).due([9, 4, 6, 5], until=6), Position(5, snapshot=True).due([6], until=9)
         ([5, 6], [5, 6])

@@ -10,14 +10,14 @@ from ctsql.runtime.delta.files import Folder
 from ctsql.runtime.log.actions import Commit, parse_commit
 from ctsql.runtime.log.data_files import DataFile, StoredFile
 from ctsql.runtime.maintenance.retention import (
-    named_below,
+    named_in,
     needed_files,
     removable,
     removable_log,
     vector_file,
 )
 from ctsql.runtime.maintenance.vacuum import is_left_over
-from ctsql.runtime.subscriptions.retention import RetentionNeed
+from ctsql.runtime.subscriptions.position import RetentionNeed
 
 VECTOR = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "cardinality": 1}
 VECTOR_FILE = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
@@ -71,7 +71,7 @@ def test_removable() -> None:
         }.items()
     ]
     needed = needed_files(LIVE, HISTORY[4:])
-    gone = removable(files, needed, named_below(HISTORY[:4]), unnamed_before_ms=5)
+    gone = removable(files, needed, named_in(HISTORY[:4]), unnamed_before_ms=5)
     assert {f.path for f in gone} == {"b", "old"}
 
 
