@@ -12,7 +12,9 @@ from typing import Any
 
 from ctsql.runtime.delta import diff_writer
 from ctsql.runtime.log import staging, write_handle
-from ctsql.runtime.tasks import runs, sink as ct
+from ctsql.runtime.rows.prepared_rows import PreparedPlans
+from ctsql.runtime.spark_engine import SparkEngine
+from ctsql.runtime.tasks import runs
 from ctsql.runtime.warehouse import timeline
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.relations import Relations
@@ -63,23 +65,30 @@ class Clock:
         return spent
 
 
+HOOKS: tuple[tuple[Any, str, str], ...] = (
+    (DeltaCatalog, "load", "look at the catalog"),
+    (timeline.Timeline, "mint", "mint"),
+    (Relations, "bound", "bind the body"),
+    (Versions, "movements", "find the changes"),
+    (Versions, "change_of", "find the changes"),
+    (runs, "added_rows", "read the change (lazy)"),
+    (Versions, "contents", "read the output (lazy)"),
+    (SparkEngine, "propose", "plan the body"),
+    (runs, "few_added", "run: read the change"),
+    (PreparedPlans, "collect", "run: body"),
+    (diff_writer, "_stage_small", "stage, rest"),
+    (write_handle.Output, "fetch_recent_upper", "read the upper"),
+    (write_handle.Output, "open", "start the transaction"),
+    (staging.Staging, "stage", "stage the file"),
+    (staging.Staging, "delete_rows", "write deletion vectors"),
+    (write_handle.Output, "commit", "commit"),
+)
+"""What of a tick is timed: where it is, its name, and what it is called in the table."""
+
+
 def tick_clock() -> Clock:
     """A clock on everything that a tick of a task is made of."""
     clock = Clock()
-    clock.wrap(DeltaCatalog, "load", "look at the catalog")
-    clock.wrap(timeline.Timeline, "mint", "mint")
-    clock.wrap(Relations, "bound", "bind the body")
-    clock.wrap(Versions, "movements", "find the changes")
-    clock.wrap(Versions, "change_of", "find the changes")
-    clock.wrap(runs, "added_rows", "read the change (lazy)")
-    clock.wrap(Versions, "contents", "read the output (lazy)")
-    clock.wrap(ct, "propose", "plan the body")
-    clock.wrap(runs, "few", "run: read the change")
-    clock.wrap(diff_writer, "_collected", "run: body and stored rows")
-    clock.wrap(ct, "stage", "stage, rest")
-    clock.wrap(write_handle.Output, "fetch_recent_upper", "read the upper")
-    clock.wrap(write_handle.Output, "open", "start the transaction")
-    clock.wrap(staging.Staging, "stage", "stage the file")
-    clock.wrap(staging.Staging, "delete_rows", "write deletion vectors")
-    clock.wrap(write_handle.Output, "commit", "commit")
+    for owner, name, label in HOOKS:
+        clock.wrap(owner, name, label)
     return clock
