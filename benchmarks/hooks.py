@@ -75,7 +75,7 @@ def tick_clock() -> Clock:
     clock.wrap(Versions, "contents", "read the output (lazy)")
     clock.wrap(ct, "propose", "plan the body")
     clock.wrap(runs, "few", "run: read the change")
-    clock.wrap(diff_writer, "_collected", "run: body and stored rows")
+    clock.wrap(diff_writer, "_collect", "run: body and stored rows")
     clock.wrap(ct, "stage", "stage, rest")
     clock.wrap(write_handle.Output, "fetch_recent_upper", "read the upper")
     clock.wrap(write_handle.Output, "open", "start the transaction")

@@ -111,7 +111,7 @@ def statement_of(command: Command) -> str | None:
     return row.statement(command.argument) if row.statement else None
 
 
-def switched(current: bool, argument: str) -> bool:
+def parse_switch(current: bool, argument: str) -> bool:
     r"""A switch after ``\x``, ``\x on`` or ``\x off``.
 
     Raises:

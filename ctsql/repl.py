@@ -32,8 +32,8 @@ from ctsql.commands import (
     is_command,
     parse_command,
     parse_limit,
+    parse_switch,
     statement_of,
-    switched,
 )
 from ctsql.completion import ObjectInfo, complete
 from ctsql.planner.syntax import is_complete
@@ -223,11 +223,11 @@ class Repl:
         self._settings.note(text)
 
     def _set_expanded(self, argument: str) -> None:
-        self._settings.expanded = switched(self._settings.expanded, argument)
+        self._settings.expanded = parse_switch(self._settings.expanded, argument)
         self._say(f"Expanded display is {_on(self._settings.expanded)}.")
 
     def _set_timing(self, argument: str) -> None:
-        self._timing = switched(self._timing, argument)
+        self._timing = parse_switch(self._timing, argument)
         self._say(f"Timing is {_on(self._timing)}.")
 
     def _set_format(self, argument: str) -> None:

@@ -113,7 +113,7 @@ def _pad(text: str, width: int, *, right: bool) -> str:
     return blanks + text if right else text + blanks
 
 
-def padded(cells: list[str], widths: list[int], right: list[bool]) -> str:
+def join_cells(cells: list[str], widths: list[int], right: list[bool]) -> str:
     """A line of a plain table."""
     parts = [_pad(c, width, right=r) for c, width, r in zip(cells, widths, right, strict=True)]
     return (" " + " | ".join(parts)).rstrip() + "\n"
@@ -128,10 +128,10 @@ def _write_plain(result: Result, rows: list[Row], out: TextIO) -> None:
     ]
     right = [is_number(kind) for kind in result.types]
 
-    out.write(padded(heads, widths, right))
+    out.write(join_cells(heads, widths, right))
     out.write("+".join("-" * (width + 2) for width in widths) + "\n")
     for row in cells:
-        out.write(padded(row, widths, right))
+        out.write(join_cells(row, widths, right))
 
 
 def _write_drawn(result: Result, rows: list[Row], out: TextIO) -> None:

@@ -12,7 +12,7 @@ from typing import TextIO
 from rich.cells import cell_len
 
 from ctsql.result import Result, Row
-from ctsql.show import Format, RowFormat, arrow_output, one_line, padded, row_format, texts
+from ctsql.show import Format, RowFormat, arrow_output, join_cells, one_line, row_format, texts
 from ctsql.values import is_number
 
 
@@ -62,7 +62,7 @@ class _Table:
 
     def _line(self, cells: list[str]) -> str:
         self._widths = [max(w, cell_len(c)) for w, c in zip(self._widths, cells, strict=True)]
-        return padded(cells, self._widths, self._right)
+        return join_cells(cells, self._widths, self._right)
 
 
 def _write_arrow(result: Result, out: TextIO) -> None:

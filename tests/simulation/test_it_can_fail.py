@@ -52,7 +52,7 @@ FIRST = {
 def _any_upper(output: Output, expected: int) -> Batch:
     txn = output.table.begin()
     output.follow(txn.version_read)
-    return output._begun(txn, expected, CLOSED, rebase=False)
+    return output._begin_batch(txn, expected, CLOSED, rebase=False)
 
 
 def _deletes(commits: Any, problem: Exception, commit: Any) -> int | None:

@@ -37,7 +37,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Found | Declined]:
         given.append(original(*args))
         return given[-1]
 
-    monkeypatch.setattr(sources, "stored_with_keys", noted)
+    monkeypatch.setattr(sources, "find_with_keys", noted)
     return given
 
 
