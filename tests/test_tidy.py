@@ -129,4 +129,7 @@ def test_only_rows_knows_the_kinds_of_rows() -> None:
     assert _asked_kinds("isinstance(found(a, b), (int, rows.LocalRows))") == {"LocalRows"}
     assert _asked_kinds("match a:\n  case sql.DataFrame(): pass") == {"DataFrame"}
     asking = [f for f in MODULES if _asked_kinds(f.read_text())]
-    assert {str(f.relative_to(ROOT)) for f in asking} == {"runtime/rows/row_set.py"}
+    assert {str(f.relative_to(ROOT)) for f in asking} == {
+        "runtime/rows/prepared_rows.py",
+        "runtime/rows/row_set.py",
+    }

@@ -51,7 +51,8 @@ class ModelEngine:
         assert isinstance(task, Task | Several)
         outputs = task.outputs if isinstance(task, Several) else (task.name,)
         change = sources.inputs[task.reads]
-        new = (change.added or change.changed or Rows(())).bag()
+        few = None if change.few is None else change.few.plain_frame
+        new = (few or change.added or change.changed or Rows(())).bag()
         stored: list[Rows] = [sources.stored(o) or Rows(()) for o in outputs]
         held = [s.bag() for s in stored]
         try:
