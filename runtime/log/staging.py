@@ -214,7 +214,6 @@ class Discardable(Protocol):
 
     def discard(self) -> None:
         """Delete them."""
-        ...
 
 
 @contextmanager
