@@ -63,7 +63,9 @@ class Demo:
     def step(self, span: Span) -> None:
         """Run one statement and print its outcome."""
         body = span.text.strip()
-        print(f"\n{body if chr(10) in body else _fold(body)};", flush=True)
+        if "\n" not in body and len(body) >= NARROW:
+            body = body.replace(" FROM ", "\nFROM ", 1)
+        print(f"\n{body};", flush=True)
         start = time.monotonic()
         result = self.con.run_statement(span)
         if result.has_rows:
@@ -92,10 +94,6 @@ class Demo:
 
 def _seconds(start: float) -> str:
     return f"{time.monotonic() - start:.1f} s"
-
-
-def _fold(line: str) -> str:
-    return line if len(line) < NARROW else line.replace(" FROM ", "\nFROM ", 1)
 
 
 def _loader() -> ModuleType | None:

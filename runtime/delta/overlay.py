@@ -272,10 +272,10 @@ class MemoryTable(DeltaTable):
     ) -> int:
         """Make a transaction the newest commit; returns its version."""
         before = self.step(self.version())
-        base = self.rows_count(self.version())
+        version = self.version() + 1
+        base = self.rows_count(version - 1)
         inserted = sum(p.rows_count for p in made.parts)
         deleted = sum(len(numbers) for numbers in made.places.values())
-        version = self.version() + 1
         for kept in made.parts:
             self.staged_rows.pop(kept.name, None)
         victims = dict(before.victims) if before is not None else {}
