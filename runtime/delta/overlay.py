@@ -378,11 +378,7 @@ class MemoryTransaction(Transaction):
         return used
 
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:
-        """Commit in memory; returns the new version.
-
-        Raises:
-            Conflict: another commit of this process came first.
-        """
+        """Commit in memory; see :meth:`LogTransaction.commit`."""
         if self.version_read != self.table.version():
             raise Conflict("a commit in memory")
         return self.table.take_in(self, transactions=self._applications, metadata=metadata)

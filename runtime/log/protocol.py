@@ -38,7 +38,11 @@ class LogTransaction(Protocol):
         """Write rows, a DataFrame or rows in the driver, into files invisible until committed."""
 
     def stage_deletes(self, victims: Iterable[tuple[str, Collection[int]]]) -> list[StagedDelete]:
-        """Stage the deletion of rows of the version read, by file and position."""
+        """Stage the deletion of rows of the version read.
+
+        Args:
+            victims: (full path as in ``_metadata.file_path``, row indexes), each file once.
+        """
 
     def set_columns(self, schema: str) -> None:
         """Let :meth:`stage` write rows of these columns, for :meth:`start_anew`."""
@@ -72,7 +76,14 @@ class LogTransaction(Protocol):
         """
 
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:
-        """Commit; returns the new version. Raises :class:`Conflict` (L3)."""
+        """Commit; returns the new version.
+
+        Args:
+            label, epoch: of the writer, for the table's history. metadata: as JSON.
+
+        Raises:
+            Conflict: another commit came first (L3).
+        """
 
 
 class LogTable(Protocol):

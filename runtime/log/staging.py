@@ -60,11 +60,7 @@ class Staging:
         return sorted({time for time, _ in made})
 
     def delete_rows(self, victims: Iterable[tuple[str, Collection[int]]]) -> None:
-        """Delete stored rows by position.
-
-        Args:
-            victims: (full path as in ``_metadata.file_path``, row indexes), each file once.
-        """
+        """Stage the deletion of stored rows; see :meth:`LogTransaction.stage_deletes`."""
         self._deletes += self._txn.stage_deletes(victims)
 
     def part(self, time: int) -> Part:
