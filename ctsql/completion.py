@@ -86,7 +86,7 @@ def complete(text: str, objects: Sequence[ObjectInfo], after: str = "") -> list[
     wants_relation = _wants_relation(tokens)
     offered: Iterator[tuple[str, str]]
     if qualifier:
-        offered = _qualified(qualifier, relations, objects, only_objects=wants_relation)
+        offered = _complete_qualified(qualifier, relations, objects, only_objects=wants_relation)
     elif wants_relation:
         offered = _names(objects)
     elif not word:
@@ -167,7 +167,7 @@ def _relations(tokens: Sequence[str], objects: Sequence[ObjectInfo]) -> dict[str
     return named
 
 
-def _qualified(
+def _complete_qualified(
     qualifier: str,
     relations: dict[str, ObjectInfo],
     objects: Sequence[ObjectInfo],

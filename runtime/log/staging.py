@@ -213,7 +213,7 @@ class Discardable(Protocol):
 
 
 @contextmanager
-def discarded_on_error(staged: Sequence[Discardable]) -> Iterator[None]:
+def discard_on_error(staged: Sequence[Discardable]) -> Iterator[None]:
     """Discard staged files if the block raises."""
     try:
         yield
