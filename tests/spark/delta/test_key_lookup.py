@@ -6,14 +6,16 @@ from collections.abc import Callable
 import pytest
 
 from ctsql.api import Connection
-from ctsql.planner.lowering import Found
 from ctsql.runtime.delta import key_lookup, table_rows
 from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.warehouse import sources
 from tests.scenarios.runner import assert_rows
 
 pytestmark = pytest.mark.spark
 
+Found = LocalRows | Declined | None
+"""What a lookup gives."""
 KEYS = {
     "INT": ["NULL", "-1", "0", "7", "2147483647"],
     "STRING": ["NULL", "''", "'a'", "'A'", "'a '", "'é'", f"'{'x' * 40}y'", f"'{'x' * 40}z'"],
@@ -28,12 +30,12 @@ KEYS = {
 
 
 @pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> list[Found | Declined]:
+def found(monkeypatch: pytest.MonkeyPatch) -> list[Found]:
     """What every lookup gave."""
-    given: list[Found | Declined] = []
-    original: Callable[..., Found | Declined] = key_lookup.find_with_keys
+    given: list[Found] = []
+    original: Callable[..., Found] = key_lookup.find_with_keys
 
-    def noted(*args: object) -> Found | Declined:
+    def noted(*args: object) -> Found:
         given.append(original(*args))
         return given[-1]
 
@@ -42,7 +44,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Found | Declined]:
 
 
 @pytest.mark.slow
-def test_lookups_of_every_type(con: Connection, found: list[Found | Declined]) -> None:
+def test_lookups_of_every_type(con: Connection, found: list[Found]) -> None:
     """Upserts of duplicate and NULL keys, whose older versions stay under deletion vectors."""
     rng = random.Random(5)
     for i, key in enumerate(KEYS):
@@ -66,11 +68,11 @@ def test_lookups_of_every_type(con: Connection, found: list[Found | Declined]) -
             wanted = con.execute(f"SELECT * FROM VALUES {', '.join(typed)}").fetchall()
             stored = con.execute(f"SELECT * FROM u{i}").fetchall()
             assert_rows(stored, wanted, f"{key}, turn {turn}")
-    assert None not in found
-    assert any(isinstance(f, Found) and f.rows is not None for f in found)
+    assert not any(isinstance(f, Declined) for f in found)
+    assert any(isinstance(f, LocalRows) for f in found)
 
 
-def test_lookups_that_spark_does(con: Connection, found: list[Found | Declined]) -> None:
+def test_lookups_that_spark_does(con: Connection, found: list[Found]) -> None:
     """Other types than the column's, and fractions, are compared as Spark compares them."""
     con.execute(
         "CREATE TABLE f (k BIGINT, d DOUBLE);"
@@ -91,7 +93,7 @@ def test_lookups_that_spark_does(con: Connection, found: list[Found | Declined])
 @pytest.mark.parametrize("plain_files", [32, 0])
 def test_rows_that_are_gone_are_not_found(
     con: Connection,
-    found: list[Found | Declined],
+    found: list[Found],
     monkeypatch: pytest.MonkeyPatch,
     plain_files: int,
 ) -> None:
@@ -118,4 +120,4 @@ def test_rows_that_are_gone_are_not_found(
     assert con.execute("SELECT * FROM none").fetchall() == []
     con.execute("INSERT INTO f VALUES (70, 70, 0)")
     assert con.execute("SELECT count(*) FROM u").fetchall() == [(3,)]
-    assert found[-1] == Found(None)
+    assert found[-1] is None
