@@ -1,8 +1,8 @@
-"""Connections: the only place that spells parse > bind > plan > lower > run.
+"""Connections: parse > bind > plan > lower > run.
 
-A connection opens one warehouse. The process's one SparkSession is started on first need, shared
-by all connections, and not stopped by ``close()``; with ``connect(spark=...)`` the caller's is
-used and left alone. A connection runs one statement at a time; threads may share it.
+A connection opens one warehouse. The process's SparkSession is started on first need, shared by all
+connections, and not stopped by ``close()``; ``connect(spark=...)`` uses the caller's. A connection
+runs one statement at a time; threads may share it.
 """
 
 import os
@@ -66,11 +66,11 @@ class Connection(AbstractContextManager["Connection"]):
 
     @property
     def started(self) -> bool:
-        """Is the engine up? A statement starts it."""
+        """Whether the engine is started; the first statement starts it."""
         return self._engine is not None
 
     def start(self) -> None:
-        """Start Spark if need be and open the warehouse; what a first statement would do."""
+        """Start Spark and open the warehouse, as the first statement does."""
         with self._lock:
             self._opened()
 
@@ -97,7 +97,7 @@ class Connection(AbstractContextManager["Connection"]):
         return self._spark
 
     def close(self) -> None:
-        """Close the connection; Spark goes on running. An open transaction is rolled back."""
+        """Close the connection, but not Spark; rolls back an open transaction."""
         with self._lock:
             self.rollback()
             self._closed, self._engine = True, None
@@ -111,7 +111,7 @@ class Connection(AbstractContextManager["Connection"]):
 
     @property
     def in_transaction(self) -> bool:
-        """Is a transaction open? Without one every statement commits by itself."""
+        """Whether a transaction is open; without one every statement commits by itself."""
         return self._transaction is not None
 
     def begin(self) -> None:
@@ -119,12 +119,12 @@ class Connection(AbstractContextManager["Connection"]):
         self.execute("BEGIN")
 
     def commit(self) -> None:
-        """PEP 249: commit the open transaction; nothing is left to do without one."""
+        """PEP 249: commit the open transaction, if any."""
         if self._transaction is not None:
             self.execute("COMMIT")
 
     def rollback(self) -> None:
-        """PEP 249: forget the open transaction; without one every statement has committed."""
+        """PEP 249: roll back the open transaction, if any."""
         if self._transaction is not None:
             self.execute("ROLLBACK")
 
@@ -141,7 +141,7 @@ class Connection(AbstractContextManager["Connection"]):
         *,
         source_name: str = "<statement>",
     ) -> Result:
-        """Run one or several statements; gives the last one's result.
+        """Run one or several statements; returns the last one's result.
 
         Args:
             parameters: values for the ``?`` of a single statement.
@@ -173,7 +173,7 @@ class Connection(AbstractContextManager["Connection"]):
             return self._run(engine, statement, values)
 
     def _run(self, engine: "Engine", statement: st.Statement, values: tuple[str, ...]) -> Result:
-        """Bind, plan, lower and run a statement; those about objects are in ``manage``."""
+        """Bind, plan, lower and run a statement; :mod:`ctsql.manage` runs those about objects."""
         from ctsql.manage import manage, rows
         from ctsql.runtime.statements.dml import write_source
         from ctsql.runtime.statements.name_resolution import Namespace
@@ -225,10 +225,10 @@ class Connection(AbstractContextManager["Connection"]):
                 return manage(names, statement)
 
     def promote(self) -> None:
-        """Let a read-only connection write from now on; ``SET read_only = false`` does the same.
+        """Let a read-only connection write from now on, as ``SET read_only = false`` does.
 
-        What it has computed is forgotten, not written: the next read mints and writes. There is
-        no way back. Nothing happens on a connection that writes already.
+        What it has computed in memory is dropped: the next read mints and writes. This cannot be
+        undone. Does nothing on a connection that writes already.
         """
         with self._lock:
             if self._engine is None:
@@ -242,7 +242,7 @@ class Connection(AbstractContextManager["Connection"]):
 
     @contextmanager
     def _running(self, label: str) -> "Iterator[Engine]":
-        """Hold the connection, with its jobs marked as its own so that they can be cancelled."""
+        """Lock the connection, and mark its jobs so that they can be cancelled."""
         from ctsql.runtime.spark.errors import translate_spark_errors
         from ctsql.runtime.spark.session import active
 
@@ -251,7 +251,7 @@ class Connection(AbstractContextManager["Connection"]):
             if self._cancelled.is_set():
                 raise error("STATEMENT_CANCELLED")  # while Spark was starting
             context = engine.session.sparkContext
-            # A group of its own for each statement: a cancelled one stays cancelled between jobs.
+            # A new group for each statement: its later jobs are cancelled, too.
             self._group = f"ctsql-{uuid.uuid4().hex}"
             context.setJobGroup(self._group, label[:200], interruptOnCancel=True)
             try:
@@ -263,14 +263,14 @@ class Connection(AbstractContextManager["Connection"]):
                     context.setLocalProperty(key, None)  # type: ignore[arg-type]
 
     def cancel(self) -> None:
-        """Cancel the statement that runs in another thread; it raises STATEMENT_CANCELLED."""
+        """Cancel the statement running in another thread; it raises STATEMENT_CANCELLED."""
         self._cancelled.set()
         engine, group = self._engine, self._group
         if engine is not None and group:
             engine.gateway.cancel(group)
 
     def objects(self) -> list[ObjectInfo]:
-        """What there is, for completion."""
+        """The objects of the catalog, for completion."""
         with self._running("objects") as engine:
             return [
                 ObjectInfo(
@@ -280,7 +280,7 @@ class Connection(AbstractContextManager["Connection"]):
             ]
 
     def now(self) -> int:
-        """The newest T that is bound in the warehouse; ``AS OF`` it reads what there is now."""
+        """The newest bound T of the warehouse."""
         with self._running("now") as engine:
             return engine.timeline.refresh()
 
@@ -300,7 +300,7 @@ class Connection(AbstractContextManager["Connection"]):
             return commits(engine, qualify(statement.target, self.search_schema))
 
     def status(self) -> Result:
-        """How far every task and view is, and what is wrong; writes and computes nothing."""
+        """The status of every task and view; writes and computes nothing."""
         from ctsql.runtime.statements import status
 
         with self._running("status") as engine:
@@ -318,19 +318,19 @@ class Connection(AbstractContextManager["Connection"]):
         on_event: "Callable[[Event], None] | None" = None,
         workers: int | None = None,
     ) -> None:
-        """Keep every output up to date until stopped, or (``once``) until it is now.
+        """Keep every output up to date until stopped, or (``once``) bring it up to now.
 
         Args:
-            stop: set it from another thread to stop, between two commits; :meth:`cancel` ends
-                what still runs then. report: told each T that was reached.
-            interval: the most seconds between two looks at the logs; one if not given.
-            on_event: told of each commit and each failure; one at a time, with several workers
-                in their threads.
-            workers: how many outputs that do not wait for each other are brought up at once.
+            stop: set it from another thread to stop between two commits; :meth:`cancel` ends
+                running work. report: called with each T that was reached.
+            interval: the most seconds between two looks at the logs; by default 1.
+            on_event: called with each commit and each failure, one at a time; several workers
+                call it in their threads.
+            workers: the number of outputs that are brought up in parallel.
 
         Raises:
-            CtsqlError: with ``once`` the first object that failed, after all others were brought
-                up. Without it failures are events, and it goes on.
+            CtsqlError: with ``once`` the error of the first object that failed, after all others
+                were brought up. Otherwise failures are events.
         """
         from ctsql.runtime.service.backoff import INTERVAL_SECONDS, WORKERS
         from ctsql.runtime.service.service import Service
@@ -364,13 +364,13 @@ class Connection(AbstractContextManager["Connection"]):
         Without ``as_of`` and ``begin`` the contents as of now come first.
 
         Args:
-            name: as SQL spells it. reader: the name under which the position is kept; a reader
-                that is known goes on where it was, whatever ``as_of`` and ``begin`` say.
+            name: as SQL spells it. reader: the name under which the position is stored; a known
+                reader continues at its position, and ``as_of`` and ``begin`` are ignored.
             as_of: begin with the contents as of this T. begin: with the changes at this T.
-            up_to: end before this T; with "now", after what there is now.
-            progress: also say when everything up to a T was told.
-            auto_commit: asking for what follows acknowledges; see :mod:`ctsql.subscription`.
-            interval: the most seconds between two looks at the logs; one if not given.
+            up_to: end before this T; with "now", after the current contents.
+            progress: also deliver each T up to which everything was delivered.
+            auto_commit: acknowledge by iterating on; see :mod:`ctsql.subscription`.
+            interval: the most seconds between two looks at the logs; by default 1.
 
         Raises:
             CtsqlError: as SUBSCRIBE does.
@@ -432,7 +432,7 @@ def _open_subscription(
     auto_commit: bool = True,
     interval: float | None = None,
 ) -> Subscription:
-    """Open a feed, and what follows it; each look has the engine to itself."""
+    """Open a feed and its subscription, which locks the engine for each look."""
     from ctsql.runtime.service.backoff import INTERVAL_SECONDS
     from ctsql.runtime.statements.name_resolution import Namespace
     from ctsql.runtime.statements.subscribe import open_feed
@@ -458,7 +458,7 @@ def _open_subscription(
 
 @contextmanager
 def _following(connection: Connection) -> "Iterator[Engine]":
-    """The engine for one look of those who follow; between two, others may use it."""
+    """The engine for one look of the service or a subscription."""
     from ctsql.runtime.spark.errors import translate_spark_errors
 
     with translate_spark_errors(), connection._running("run") as engine:
@@ -475,11 +475,11 @@ def connect(
     """Open a warehouse; returns at once, Spark starts on first need.
 
     Args:
-        warehouse: a folder or any URI Spark can write; made on first use. Without it,
-            CTSQL_WAREHOUSE from the environment, else ``./warehouse``.
-        spark: a session of the caller's, with Delta Lake. master: where Spark runs when ctsql
-            starts it; ``local[*]`` without it. read_only: write nothing; what is not stored yet is
-            computed in memory, and statements that write are refused.
+        warehouse: a folder or any URI Spark can write, created on first use; by default
+            CTSQL_WAREHOUSE from the environment, or ``./warehouse``.
+        spark: the caller's session, with Delta Lake. master: where ctsql starts Spark, by default
+            ``local[*]``. read_only: write nothing; compute in memory what is not stored yet, and
+            refuse statements that write.
     """
     place = warehouse or os.environ.get("CTSQL_WAREHOUSE") or DEFAULT_WAREHOUSE
     return Connection(place, spark=spark, master=master, read_only=read_only)

@@ -1,7 +1,7 @@
-"""The command line: arguments, exit codes, and which stream gets what.
+"""The command line: arguments, exit codes and output streams.
 
-Exit codes: 0 all ran; 1 a statement failed (or the environment did not let it run); 2 the command
-line is wrong; 130 interrupted by Ctrl-C; 141 the reader of standard output went away.
+Exit codes: 0 all ran; 1 a statement failed (or the environment prevents it); 2 bad usage; 130
+interrupted by Ctrl-C; 141 the reader of standard output is gone.
 """
 
 import os
@@ -91,16 +91,17 @@ def main(context: click.Context, /, **given: Any) -> None:
     if given["version"]:
         click.echo(f"ctsql {_version()}")
         context.exit(OK)
-    _check(given)
-    connect = context.obj or _connect()
-    with _output(given["output"]) as out:
-        context.exit(_dispatch(connect, given, out))
-
-
-def _check(given: dict[str, Any]) -> None:
-    """Refuse combinations that mean nothing."""
     files: Sequence[str] = given["files"]
     command = files[0] if files and files[0] in _COMMANDS else None
+    _check(given, command)
+    connect = context.obj or _connect()
+    with _output(given["output"]) as out:
+        context.exit(_dispatch(connect, given, command, out))
+
+
+def _check(given: dict[str, Any], command: str | None) -> None:
+    """Refuse meaningless combinations of arguments."""
+    files: Sequence[str] = given["files"]
     if files and given["commands"]:
         raise click.UsageError("Give files or -c, not both.")
     if command and len(files) > 1:
@@ -112,9 +113,10 @@ def _check(given: dict[str, Any]) -> None:
         raise click.UsageError("--json goes with: ctsql run, ctsql status. See --format json.")
 
 
-def _dispatch(connect: "Callable[..., Connection]", given: dict[str, Any], out: TextIO) -> int:
+def _dispatch(
+    connect: "Callable[..., Connection]", given: dict[str, Any], command: str | None, out: TextIO
+) -> int:
     files: Sequence[str] = given["files"]
-    command = files[0] if files and files[0] in _COMMANDS else None
     interactive = not files and not given["commands"] and sys.stdin.isatty()
     sources = [] if command or interactive else _sources(files, given["commands"])
     settings = Settings(
@@ -138,35 +140,39 @@ def _dispatch(connect: "Callable[..., Connection]", given: dict[str, Any], out: 
             from ctsql.repl import Repl
 
             return Repl(runner).run()
-        with _ended_by_sigterm(runner):
+
+        def terminate(number: int, _frame: FrameType | None) -> None:
+            """End a subscription as Ctrl-C does, and everything else by default."""
+            if not runner.stop_live():
+                signal.signal(number, signal.SIG_DFL)
+                os.kill(os.getpid(), number)
+
+        with _handle_signals(terminate, signal.SIGTERM):
             return _run_all(runner, sources)
     except BrokenPipeError:
         _drop_stdout()
         return BROKEN_PIPE
     finally:
-        # Closing waits for whatever runs: not for a start or a statement that was left behind.
+        # Closing waits for running work, so not after an abandoned start or statement.
         if connection.started and not runner.abandoned:
             connection.close()
 
 
 @contextmanager
-def _ended_by_sigterm(runner: Runner) -> Iterator[None]:
-    """SIGTERM ends a subscription as Ctrl-C does, and everything else as it always did."""
-
-    def terminate(number: int, _frame: FrameType | None) -> None:
-        if not runner.stop_live():
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-
-    before = signal.signal(signal.SIGTERM, terminate)
+def _handle_signals(
+    handler: Callable[[int, FrameType | None], None], *numbers: signal.Signals
+) -> Iterator[None]:
+    """Handle some signals inside the block."""
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, old in before.items():
+            signal.signal(number, old)
 
 
 def _sources(files: Sequence[str], commands: Sequence[str]) -> list[Source]:
-    """Everything to run, read before anything runs: a missing file is bad usage."""
+    """Read all sources before anything runs: a missing file is bad usage."""
     if commands:
         names = ["<command>", *(f"<command {n}>" for n in range(2, len(commands) + 1))]
         return [Source(text, name) for text, name in zip(commands, names, strict=True)]
@@ -197,7 +203,7 @@ def _run_all(runner: Runner, sources: Sequence[Source]) -> int:
 
 
 def _follow(runner: Runner, given: dict[str, Any]) -> int:
-    """``ctsql run``: until SIGINT or SIGTERM, which end it between two commits: no failure.
+    """``ctsql run``: until SIGINT or SIGTERM, which end it between two commits, without failure.
 
     A second signal ends the process at once, with 128 and the signal's number.
     """
@@ -223,26 +229,22 @@ def _follow(runner: Runner, given: dict[str, Any]) -> int:
 
     def end(number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
-            # A second signal: at once. What is being written is not committed, and Spark ends
-            # when it notices that this process is gone.
+            # A second signal. The current write is not committed, and Spark ends when it notices
+            # that this process is gone.
             os.write(sys.stderr.fileno(), b"stopped at once\n")
             os._exit(SIGNALLED + number)
         stop.set()
-        # The commit that is being worked on gets this long; then nothing of it is written.
+        # The current commit gets this long; then nothing of it is written.
         timer = threading.Timer(STOP_SECONDS, connection.cancel)
         timer.daemon = True
         timer.start()
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        return runner.guarded(follow)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with _handle_signals(end, signal.SIGTERM, signal.SIGINT):
+        return runner.guard(follow)
 
 
 def _status(runner: Runner) -> int:
-    """``ctsql status``: every task and view, how far it is, and what is wrong."""
+    """``ctsql status``: the status of every task and view."""
     settings = runner.settings
 
     def work() -> None:
@@ -250,7 +252,7 @@ def _status(runner: Runner) -> int:
         settings.progress.pause()
         write_result(result, settings.format, settings.out)
 
-    return runner.guarded(work)
+    return runner.guard(work)
 
 
 @contextmanager
@@ -268,7 +270,7 @@ def _output(path: str | None) -> Iterator[TextIO]:
 
 
 def _drop_stdout() -> None:
-    """Point standard output at nothing, so that flushing it at exit does not fail again."""
+    """Redirect standard output to the null device, so that flushing it at exit cannot fail."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
 

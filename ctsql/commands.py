@@ -1,7 +1,6 @@
-r"""The prompt's own commands, ``\d`` and their like, and the dot forms people know from SQLite.
+r"""The prompt's own commands: ``\d`` and the like, and the dot forms of SQLite. Pure.
 
-Pure: a line in, a command out. Most are queries on the catalog (``statement`` says which); the
-others change how results are shown.
+Most are queries on the catalog (``statement``); the others change how results are shown.
 """
 
 from collections.abc import Callable
@@ -24,7 +23,7 @@ class Command:
 class _Row:
     name: str
     spellings: tuple[str, ...]
-    argument: str  # as the help shows it; in brackets when it may be left out; empty for none
+    argument: str  # as in the help; in brackets if optional; empty for none
     text: str
     statement: Callable[[str], str] | None = None
 
@@ -71,10 +70,10 @@ def is_command(text: str) -> bool:
 
 
 def parse_command(text: str) -> Command | None:
-    """The command of a line, or None when it is SQL.
+    """The command of a line; None for SQL.
 
     Raises:
-        INVALID_STATEMENT: no such command, or its argument is missing or one too many.
+        INVALID_STATEMENT: an unknown command, or a missing or surplus argument.
     """
     if not is_command(text):
         return None
@@ -88,12 +87,8 @@ def parse_command(text: str) -> Command | None:
     span = source.whole().part(0, len(spelling))
     if row is None:
         hint = did_you_mean(spelling, SPELLINGS, otherwise=r"Type \? for the list.")
-        raise error(
-            "INVALID_STATEMENT",
-            span=span,
-            message=f"{spelling} is not a command",
-            hint=hint,
-        )
+        message = f"{spelling} is not a command"
+        raise error("INVALID_STATEMENT", span=span, message=message, hint=hint)
     wanted = row.argument and not row.argument.startswith("[")
     if (wanted and not argument) or (argument and not row.argument):
         raise error(
@@ -106,13 +101,13 @@ def parse_command(text: str) -> Command | None:
 
 
 def statement_of(command: Command) -> str | None:
-    """The SQL a command stands for, or None when it is a setting."""
+    """The SQL of a command; None for a setting."""
     row = _BY_NAME[command.name]
     return row.statement(command.argument) if row.statement else None
 
 
-def switched(current: bool, argument: str) -> bool:
-    r"""A switch after ``\x``, ``\x on`` or ``\x off``.
+def parse_switch(current: bool, argument: str) -> bool:
+    r"""The value of a switch after ``\x``, ``\x on`` or ``\x off``.
 
     Raises:
         INVALID_OPTION: it is neither on nor off.
@@ -128,7 +123,7 @@ def switched(current: bool, argument: str) -> bool:
 
 
 def parse_limit(argument: str) -> int | None:
-    r"""The number of ``\set limit N``; None, that is all rows, for 0.
+    r"""The number of ``\set limit N``; None (all rows) for 0.
 
     Raises:
         INVALID_OPTION: it is not ``limit`` and a whole number.

@@ -1,10 +1,10 @@
-"""What may come next in a text: keywords, objects, columns. Pure: text and a catalog in.
+"""Completion of keywords, objects and columns. Pure: text and a catalog in.
 
-Where a relation must stand (after FROM, JOIN, INTO, ON INPUT, DESCRIBE ...) only objects and
-schemas are offered; after ``alias.`` that relation's columns; elsewhere the columns of the
-relations the text names, then keywords. Case does not matter; a keyword follows the case typed.
+Where a relation must stand (after FROM, JOIN, INTO, ON INPUT, DESCRIBE ...) it offers only objects
+and schemas; after ``alias.`` that relation's columns; elsewhere the columns of the relations that
+the text names, then keywords. Case does not matter; a keyword follows the case typed.
 
-Limits: it reads words, not a parse tree, since the text is unfinished by its nature. Common table
+Limits: the text is unfinished, so it is read as words, not as a parse tree. Common table
 expressions and subqueries in FROM give no columns.
 """
 
@@ -49,7 +49,7 @@ _TOKEN = re.compile(rf"{_PART}(?:\.{_PART})*|[(),;]|\S")
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """An object as completion and the REPL's description of it need it."""
+    """An object, for completion."""
 
     schema: str
     name: str
@@ -70,9 +70,8 @@ def complete(text: str, objects: Sequence[ObjectInfo], after: str = "") -> list[
     """Completions for a text that ends at the cursor, best first.
 
     Args:
-        text: from the start of what is typed to the cursor.
-        objects: what there is; empty while Spark starts.
-        after: what follows the cursor; a relation named there counts too.
+        text: the input up to the cursor. after: the input after it; its relations count, too.
+        objects: of the catalog; empty while Spark starts.
     """
     shown = _HIDDEN.sub(_blank, text)
     if _inside_hidden(shown):
@@ -87,7 +86,7 @@ def complete(text: str, objects: Sequence[ObjectInfo], after: str = "") -> list[
     wants_relation = _wants_relation(tokens)
     offered: Iterator[tuple[str, str]]
     if qualifier:
-        offered = _qualified(qualifier, relations, objects, only_objects=wants_relation)
+        offered = _complete_qualified(qualifier, relations, objects, only_objects=wants_relation)
     elif wants_relation:
         offered = _names(objects)
     elif not word:
@@ -168,7 +167,7 @@ def _relations(tokens: Sequence[str], objects: Sequence[ObjectInfo]) -> dict[str
     return named
 
 
-def _qualified(
+def _complete_qualified(
     qualifier: str,
     relations: dict[str, ObjectInfo],
     objects: Sequence[ObjectInfo],

@@ -1,7 +1,6 @@
-"""PEP 249's cursor: the last result of the statements it ran.
+"""PEP 249's cursor, for code written for any DB-API driver.
 
-``Connection.execute`` gives the result itself and is the shorter way; a cursor is for code
-written for any DB-API driver.
+``Connection.execute`` is shorter: it returns the result itself.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Cursor:
-    """Runs statements on a connection and hands out the rows of the last one."""
+    """Runs statements on a connection and returns the rows of the last one."""
 
     def __init__(self, connection: "Connection") -> None:
         self.connection = connection
@@ -47,12 +46,12 @@ class Cursor:
 
     @property
     def description(self) -> Description | None:
-        """Name and type of each column; None when the last statement gave no rows."""
+        """Name and type of each column; None if the last statement returned no rows."""
         return None if self._result is None else self._result.description
 
     @property
     def rowcount(self) -> int:
-        """Rows changed or given; -1 while it is not known."""
+        """Rows changed or returned; -1 while unknown."""
         return -1 if self._result is None else self._result.rowcount
 
     def fetchone(self) -> Row | None:
@@ -60,7 +59,7 @@ class Cursor:
         return self.result.fetchone()
 
     def fetchmany(self, size: int | None = None) -> list[Row]:
-        """The next ``size`` rows (``arraysize`` when not told)."""
+        """The next ``size`` rows (by default ``arraysize``)."""
         return self.result.fetchmany(self.arraysize if size is None else size)
 
     def fetchall(self) -> list[Row]:
@@ -71,7 +70,7 @@ class Cursor:
         return iter(self.result)
 
     def close(self) -> None:
-        """Nothing can be run on it afterwards."""
+        """Close the cursor."""
         self._closed, self._result = True, None
 
     def setinputsizes(self, sizes: Any) -> None:

@@ -1,10 +1,8 @@
-"""``make demo``: the upsert and the audit-log recipe on real data, with a word on each step.
+"""``make demo``: the upsert and the audit-log recipe on real data, step by step.
 
-Runs ``examples/upsert.sql`` and ``examples/audit_log.sql`` statement by statement in the
-warehouse ``./demo-warehouse`` and says after every batch which T it got and what the outputs hold.
-The scripts begin anew on every run, so a second demo in the same warehouse shows the same.
-
-Works from a checkout only: the wheel does not hold the examples.
+Runs ``examples/upsert.sql`` and ``examples/audit_log.sql`` statement by statement in the warehouse
+``./demo-warehouse`` and prints after every batch its T and the sizes of the outputs. Each run drops
+the objects first, so a second demo shows the same. Needs a checkout, as the wheel has no examples.
 """
 
 import argparse
@@ -63,9 +61,11 @@ class Demo:
             self.step(span)
 
     def step(self, span: Span) -> None:
-        """Run one statement and say what came of it."""
+        """Run one statement and print its outcome."""
         body = span.text.strip()
-        print(f"\n{body if chr(10) in body else _fold(body)};", flush=True)
+        if "\n" not in body and len(body) >= NARROW:
+            body = body.replace(" FROM ", "\nFROM ", 1)
+        print(f"\n{body};", flush=True)
         start = time.monotonic()
         result = self.con.run_statement(span)
         if result.has_rows:
@@ -82,7 +82,7 @@ class Demo:
         self.reached = reached
 
     def _outputs(self) -> list[str]:
-        """What each output of the schema in use holds, in words."""
+        """The row counts of the outputs in the current schema, as texts."""
         found = []
         for item in self.con.objects():
             is_output = item.kind in ("continual task", "task output", "materialized view")
@@ -96,15 +96,8 @@ def _seconds(start: float) -> str:
     return f"{time.monotonic() - start:.1f} s"
 
 
-def _fold(line: str) -> str:
-    return line if len(line) < NARROW else line.replace(" FROM ", "\nFROM ", 1)
-
-
 def _loader() -> ModuleType | None:
-    """The module ``examples/load.py``; None where there is no checkout.
-
-    Found by its path: another package called ``examples`` may be installed.
-    """
+    """The module ``examples/load.py``, loaded by path; None without a checkout."""
     path = ROOT / "examples" / "load.py"
     if not path.is_file():
         return None
@@ -123,7 +116,7 @@ def _fail(*lines: str | None) -> int:
 
 
 def run(warehouse: str) -> int:
-    """The demo; gives the exit status."""
+    """Run the demo; returns the exit status."""
     loader = _loader()
     if loader is None:
         return _fail("The demo runs in a checkout of ctsql's source: type make demo there.")
@@ -149,7 +142,7 @@ def run(warehouse: str) -> int:
 
 
 def _command() -> str:
-    """How to type the command ``ctsql`` of this environment."""
+    """The command ``ctsql`` of this environment, to be typed."""
     command = Path(sys.executable).parent / "ctsql"
     if not command.exists():
         return "ctsql"

@@ -1,4 +1,4 @@
-"""An error as a person reads it: where, what, the line with the place underlined, what to do.
+"""Formats an error: where, what, the source line with the span underlined, what to do.
 
     upsert.sql:3:8: error: column "kye" does not exist [UNKNOWN_COLUMN]
      3 | SELECT kye FROM t
@@ -7,7 +7,7 @@
     HINT: Did you mean "key"?
 
 Carets count cells, not characters: a tab is shown as four blanks, and East Asian letters are two
-cells wide. Of a place over several lines at most three lines are shown.
+cells wide. At most three lines of a span are shown.
 """
 
 import traceback
@@ -48,7 +48,7 @@ def error_text(problem: BaseException, *, debug: bool = False) -> Text:
 
 
 def print_error(console: Console, problem: BaseException, *, debug: bool = False) -> None:
-    """Print it, never wrapped by us: a terminal wraps, a file must not be."""
+    """Print it without wrapping lines, since a file must have whole ones."""
     console.print(error_text(problem, debug=debug), soft_wrap=True, highlight=False)
 
 
@@ -71,7 +71,7 @@ def _excerpt(text: Text, span: Span) -> None:
         line = raw.removesuffix("\r")
         first = max(span.start - begin, 0)
         last = min(span.stop - begin, len(line))
-        if first == 0 and number > span.line:  # a later line: its indentation is not meant
+        if first == 0 and number > span.line:  # do not underline the indentation
             first = len(line) - len(line.lstrip())
         before = cell_len(_cells(line[:first]))
         carets = max(cell_len(_cells(line[first:last])), 1)

@@ -9,10 +9,10 @@ from ctsql.catalog.errors import error
 
 
 def literal(value: object) -> str:
-    """A value as Spark SQL writes it.
+    """A value as a literal of Spark SQL, whose strings have backslash escapes.
 
     Raises:
-        INVALID_USAGE: a type that has no literal.
+        INVALID_USAGE: its type has no literal.
     """
     match value:
         case None:
@@ -26,7 +26,7 @@ def literal(value: object) -> str:
         case Decimal():
             return f"{value:f}BD" if value.is_finite() else _double(float(value))
         case str():
-            return text_literal(value)
+            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
         case bytes() | bytearray() | memoryview():
             return f"X'{bytes(value).hex()}'"
         case datetime():
@@ -51,11 +51,6 @@ def literal(value: object) -> str:
 def literals(values: Sequence[object]) -> tuple[str, ...]:
     """All values as literals."""
     return tuple(literal(v) for v in values)
-
-
-def text_literal(value: str) -> str:
-    """A string in single quotes; Spark reads backslash escapes."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _integer(value: int) -> str:

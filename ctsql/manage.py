@@ -18,44 +18,32 @@ from ctsql.runtime.subscriptions.cursors import Readers
 
 
 def manage(names: Namespace, statement: st.Statement) -> Result:
-    """Run a statement about objects; what it did, or the rows it shows."""
-    if isinstance(statement, st.Maintain):
-        columns, types, found = Maintenance(names).maintain(statement)
-        return Result.of_rows(columns, types, found, f"MAINTAIN {len(found)}")
-    if isinstance(statement, st.ShowRetention):
-        columns, types, found = Maintenance(names).retention(statement)
-        return Result.of_rows(columns, types, found, f"SHOW {len(found)}")
-    if isinstance(statement, st.VerifyView):
-        return Result.of_dataframe(
-            Verification(names).verify(statement),
-            status_verb="VERIFY",
-            convert=translate_spark_errors,
-        )
-    if isinstance(statement, st.Explain):
-        return _explained(Explanation(names), statement)
-    shown = _rows_of(names, statement)
-    if shown is not None:
-        return rows(shown)
-    return Result.of_status(_run(names, statement))
-
-
-def _rows_of(
-    names: Namespace, statement: st.Statement
-) -> tuple[list[str], list[tuple[object, ...]]] | None:
+    """Run a statement about objects; returns its status, or the rows it shows."""
     engine, schema = names.engine, names.search_schema
     match statement:
+        case st.Maintain():
+            columns, types, found = Maintenance(names).maintain(statement)
+            return Result.of_rows(columns, types, found, f"MAINTAIN {len(found)}")
+        case st.ShowRetention():
+            columns, types, found = Maintenance(names).retention(statement)
+            return Result.of_rows(columns, types, found, f"SHOW {len(found)}")
+        case st.VerifyView():
+            frame = Verification(names).verify(statement)
+            return Result.of_dataframe(frame, status_verb="VERIFY", convert=translate_spark_errors)
+        case st.Explain():
+            return _explain(Explanation(names), statement)
         case st.ShowObjects():
-            return show.show_objects(engine, statement, schema)
+            return rows(show.show_objects(engine, statement, schema))
         case st.ShowCreate():
-            return show.show_create(engine, statement, schema)
+            return rows(show.show_create(engine, statement, schema))
         case st.Describe():
-            return show.describe(engine, statement, schema)
+            return rows(show.describe(engine, statement, schema))
         case st.ShowPending():
-            return show.show_pending(engine)
+            return rows(show.show_pending(engine))
         case st.ShowSubscriptions():
-            return show.show_subscriptions(engine)
+            return rows(show.show_subscriptions(engine))
         case _:
-            return None
+            return Result.of_status(_run(names, statement))
 
 
 def _run(names: Namespace, statement: st.Statement) -> str:
@@ -103,7 +91,7 @@ def rows(table: tuple[list[str], list[tuple[object, ...]]]) -> Result:
     return Result.of_rows(columns, ["string"] * len(columns), found, f"SHOW {len(found)}")
 
 
-def _explained(explanation: Explanation, statement: st.Explain) -> Result:
+def _explain(explanation: Explanation, statement: st.Explain) -> Result:
     if statement.analyze:
         return rows(
             (["refresh"], [(line,) for line in explanation.explain_last_refresh(statement)])

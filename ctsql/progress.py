@@ -1,7 +1,6 @@
 """A spinner with the elapsed time on standard error, for work of more than a second.
 
-On a terminal only (not a dumb one): a log file must not fill with it. It takes itself off the line
-before anything is printed: whoever prints calls :meth:`Progress.pause` first.
+Only on a terminal that is not dumb. Callers of ``print`` remove it first by :meth:`Progress.pause`.
 """
 
 import sys
@@ -34,7 +33,7 @@ class Progress:
 
     @contextmanager
     def running(self, label: str) -> Iterator[None]:
-        """Show ``label`` and the elapsed time until the block ends, if that takes long."""
+        """Show ``label`` and the elapsed time while a long block runs."""
         if not self.enabled:
             yield
             return
@@ -48,7 +47,7 @@ class Progress:
             thread.join()
 
     def pause(self) -> None:
-        """Take the line away for good; may be called at any time and from any thread."""
+        """Remove the line for good; may be called at any time and from any thread."""
         with self._lock:
             if self._stop is not None:
                 self._stop.set()
@@ -78,5 +77,5 @@ class Progress:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except (OSError, ValueError):  # the terminal went away; nothing to draw on
+        except (OSError, ValueError):  # the terminal is gone
             self.enabled = False

@@ -1,15 +1,15 @@
 """The prompt: reads statements, completes, runs, prints.
 
-The prompt is there before Spark is: a thread starts Spark while the user types, and a statement
-typed earlier waits for it. Nothing a statement does ends the prompt; Ctrl-C clears a line or
-cancels what runs, Ctrl-D leaves. A line is taken once its text is complete: inside
-``AS ( ...; ...; )`` Enter goes on to the next line.
+A thread starts Spark while the user types; a statement waits for it. No statement ends the prompt;
+Ctrl-C clears a line or cancels the running statement, Ctrl-D leaves. Enter runs a text only if it
+is complete: inside ``AS ( ...; ...; )`` it begins the next line.
 """
 
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -32,8 +32,8 @@ from ctsql.commands import (
     is_command,
     parse_command,
     parse_limit,
+    parse_switch,
     statement_of,
-    switched,
 )
 from ctsql.completion import ObjectInfo, complete
 from ctsql.planner.syntax import is_complete
@@ -52,7 +52,7 @@ CONTINUED = "    -> "
 
 
 class CtsqlLexer(SqlLexer):  # type: ignore[misc]  # pygments has no types
-    """SQL's lexer with our words as keywords."""
+    """SQL's lexer with ctsql's keywords."""
 
     name = "ctsql"
     aliases = ()
@@ -60,7 +60,7 @@ class CtsqlLexer(SqlLexer):  # type: ignore[misc]  # pygments has no types
     _OURS = frozenset(("continual", "materialized", "task", "tasks", "input", "refresh", "objects"))
 
     def get_tokens_unprocessed(self, text: str) -> Iterable[tuple[int, object, str]]:
-        """SQL's tokens, names that are our keywords renamed."""
+        """SQL's tokens, with ctsql's keywords marked as such."""
         for start, kind, value in super().get_tokens_unprocessed(text):
             yield start, Keyword if value.lower() in self._OURS else kind, value
 
@@ -79,15 +79,15 @@ class Starter:
         self._job: Job | None = None
 
     def begin(self) -> None:
-        """Start now, without waiting; does nothing if that is under way or done."""
+        """Start without waiting, unless that is under way or done."""
         if self._job is None and not self._connection.started:
             self._job = self._worker.submit(self._connection.start)
 
     def wait(self) -> None:
-        """Wait until Spark is up; a start that failed is shown once and then tried anew.
+        """Wait until Spark is started; after an error the next call tries again.
 
         Raises:
-            CtsqlError: why it could not be started. KeyboardInterrupt: Ctrl-C; the start goes on.
+            CtsqlError: it could not be started. KeyboardInterrupt: Ctrl-C; the start continues.
         """
         self.begin()
         if self._job is None:
@@ -101,7 +101,7 @@ class Starter:
 
 
 class CatalogCompleter(Completer):
-    """Completion from the catalog, which is looked up again after each statement."""
+    """Completion from the catalog, which is read again after each statement."""
 
     def __init__(self, connection: "Connection") -> None:
         self._connection = connection
@@ -113,7 +113,7 @@ class CatalogCompleter(Completer):
         document: Document,
         complete_event: CompleteEvent,
     ) -> Iterable[Completion]:
-        """What may come at the cursor."""
+        """The completions at the cursor."""
         text = document.text_before_cursor
         if is_command(text):
             verb, blank, word = text.partition(" ")
@@ -125,11 +125,9 @@ class CatalogCompleter(Completer):
 
     def _known(self) -> Sequence[ObjectInfo]:
         if self.stale and self._connection.started:
-            try:
+            with suppress(Error):  # the next statement raises it, too
                 self._objects = self._connection.objects()
-                self.stale = False
-            except Error:  # a statement will say what is wrong; completion offers what it knew
-                self.stale = False
+            self.stale = False
         return self._objects
 
 
@@ -155,7 +153,7 @@ class Repl:
         }
 
     def run(self) -> int:
-        """Read and run until the user leaves; gives 0."""
+        """Read and run until the user leaves; returns 0."""
         session = _session(self._completer)
         self._starter.begin()
         mode = ", read-only" if self._runner.connection.read_only else ""
@@ -175,7 +173,7 @@ class Repl:
         return 0
 
     def feed(self, text: str) -> bool:
-        """Run what was typed; gives False when the user asked to leave."""
+        """Run a text; returns False if it asks to leave."""
         if not text.strip():
             return True
         begun = time.monotonic()
@@ -193,7 +191,7 @@ class Repl:
             self._settings.fail(problem)
         except Defect as defect:
             self._settings.fail(defect.__cause__ or defect)
-        if self._timing and (command_is_timed(text)):
+        if self._timing and command_is_timed(text):
             self._say(f"Time: {time.monotonic() - begun:.3f} s")
         return True
 
@@ -223,11 +221,11 @@ class Repl:
         self._settings.note(text)
 
     def _set_expanded(self, argument: str) -> None:
-        self._settings.expanded = switched(self._settings.expanded, argument)
+        self._settings.expanded = parse_switch(self._settings.expanded, argument)
         self._say(f"Expanded display is {_on(self._settings.expanded)}.")
 
     def _set_timing(self, argument: str) -> None:
-        self._timing = switched(self._timing, argument)
+        self._timing = parse_switch(self._timing, argument)
         self._say(f"Timing is {_on(self._timing)}.")
 
     def _set_format(self, argument: str) -> None:
@@ -269,7 +267,7 @@ class Repl:
 
 
 def command_is_timed(text: str) -> bool:
-    r"""Whether \timing speaks about a text: statements and files, not settings."""
+    r"""Whether \timing applies to a text: statements and files, not settings."""
     try:
         command = parse_command(text)
     except CtsqlError:
@@ -308,7 +306,7 @@ def _session(completer: Completer) -> "PromptSession[str]":
 
 
 def _history() -> History:
-    """The history file; when it cannot be written, a history of this run only."""
+    """The history file; a history in memory if it cannot be written."""
     folder = Path(platformdirs.user_state_dir("ctsql"))
     path = folder / "history"
     try:

@@ -1,11 +1,11 @@
-"""What one statement gives back: rows that are computed on demand, rows at hand, or none.
+"""The result of one statement: rows that are computed on demand, rows in memory, or none.
 
-A query's result holds a lazy DataFrame. Iterating streams it partition by partition and never
-holds the whole; ``fetchall`` and ``to_arrow`` collect it in one job. Every touch of Spark goes
-through ``convert``, a context manager that turns Spark's exceptions into ctsql's.
+A query's result has a lazy DataFrame. Iterating streams it partition by partition, in bounded
+memory; ``fetchall`` and ``to_arrow`` collect it in one job. Every call of Spark is inside
+``convert``, a context manager that translates Spark's exceptions into ctsql's.
 
-Limits: once rows were taken by iterating or fetching they are gone (as with any DB-API cursor);
-``to_arrow``, ``to_pandas`` and ``to_spark`` always speak about the whole result.
+Limits: rows can be taken once by iterating or fetching (as with any DB-API cursor); ``to_arrow``,
+``to_pandas`` and ``to_spark`` always return the whole result.
 
 Source: PEP 249 for ``description``, ``rowcount`` and the fetch methods.
 No import of Spark here: a prompt must not wait for it.
@@ -31,26 +31,26 @@ Description = list[tuple[str, str, None, None, None, None, None]]
 
 
 class LiveBatch(Protocol):
-    """Rows that came at once."""
+    """Rows that were delivered together."""
 
     def rows(self) -> Iterator[Row]:
-        """The rows, as the result's columns have them."""
+        """The rows, with the result's columns."""
 
     def to_arrow(self) -> "pa.Table":
         """The rows as an Arrow table."""
 
 
 class Live(Protocol):
-    """Where the rows of a result come from that has no end of its own: a subscription."""
+    """The source of an unbounded result: a subscription."""
 
     def batches(self) -> Iterator[LiveBatch]:
-        """The rows as they come; waits for more."""
+        """The rows as they are delivered; waits for more."""
 
     def stop(self) -> None:
-        """No more are wanted; may be called from another thread."""
+        """End the iteration; may be called from another thread."""
 
 
-_CHUNK_ROWS = 1000  # entering the converter costs calls into the JVM: not for each row
+_CHUNK_ROWS = 1000  # entering ``convert`` costs calls of the JVM, so not for each row
 
 
 class Result:
@@ -59,8 +59,8 @@ class Result:
     Attributes:
         columns: the columns' names, empty for a statement without rows.
         types: their Spark type names (``int``, ``decimal(10,2)``, ``array<string>``).
-        arraysize: how many rows ``fetchmany`` gives when not told.
-        live: where the rows come from, for a result that goes on until it is stopped.
+        arraysize: the default size of ``fetchmany``.
+        live: the source of the rows of an unbounded result.
     """
 
     def __init__(
@@ -96,17 +96,16 @@ class Result:
         status_verb: str = "SELECT",
         convert: Convert = contextlib.nullcontext,
     ) -> "Result":
-        """A result that is computed when its rows are asked for.
+        """A result that is computed on demand.
 
         Args:
-            df: the lazy DataFrame.
-            status_verb: what ``status`` starts with; the number of rows follows once it is known.
-            convert: makes a context manager around each touch of Spark.
+            status_verb: the beginning of ``status``, before the number of rows.
+            convert: makes a context manager for each call of Spark.
         """
         with convert():
-            fields = [(field.name, field.dataType.simpleString()) for field in df.schema.fields]
-        names = [name for name, _ in fields]
-        types = [kind for _, kind in fields]
+            fields = df.schema.fields
+        names = [field.name for field in fields]
+        types = [field.dataType.simpleString() for field in fields]
         return cls(names, types, frame=df, convert=convert, status_verb=status_verb)
 
     @classmethod
@@ -117,13 +116,13 @@ class Result:
         rows: Iterable[Sequence[object]],
         status: str | None = None,
     ) -> "Result":
-        """A result whose rows are at hand; ``status`` is ``SELECT n`` when not given."""
+        """A result with rows in memory; the default ``status`` is ``SELECT n``."""
         kept = [tuple(row) for row in rows]
         return cls(columns, types, rows=kept, status=status, rowcount=len(kept))
 
     @classmethod
     def of_live(cls, columns: Sequence[str], types: Sequence[str], live: Live) -> "Result":
-        """A result whose rows come as time goes on."""
+        """An unbounded result."""
         made = cls(columns, types, status_verb="SUBSCRIBE")
         made.live = live
         return made
@@ -135,12 +134,12 @@ class Result:
 
     @property
     def has_rows(self) -> bool:
-        """Whether the statement gives rows at all (a query that finds none still does)."""
+        """Whether the statement returns rows, even if there are none."""
         return bool(self.columns)
 
     @property
     def rowcount(self) -> int:
-        """Rows given or changed; -1 while it is not known (a query not yet read to its end)."""
+        """Rows returned or changed; -1 while unknown (a query not yet read to its end)."""
         return self._rowcount
 
     @property
@@ -154,7 +153,7 @@ class Result:
 
     @property
     def description(self) -> Description | None:
-        """PEP 249: seven items a column, of which name and type are given; None without rows."""
+        """PEP 249: seven items per column, with name and type set; None without rows."""
         if not self.has_rows:
             return None
         pairs = zip(self.columns, self.types, strict=True)
@@ -165,27 +164,27 @@ class Result:
         return next(self._rows_left(), None)
 
     def fetchmany(self, size: int | None = None) -> list[Row]:
-        """The next ``size`` rows (``arraysize`` when not told), fewer at the end."""
+        """The next ``size`` rows (by default ``arraysize``), fewer at the end."""
         wanted = self.arraysize if size is None else size
         if wanted < 0:
             raise error("INVALID_USAGE", message="size may not be negative")
         return list(islice(self._rows_left(), wanted))
 
     def fetchall(self) -> list[Row]:
-        """All rows that were not taken yet, in one Spark job if none was."""
+        """All rows not taken yet, in one Spark job if none was."""
         if self._cursor is None and self._frame is not None:
-            with self._convert(), _held_by_python():
-                collected = self._fetched().collect()
+            with self._convert(), _catch_unheld():
+                collected = self._fetch_frame().collect()
             self._cursor = iter(())
             self._rowcount = self._taken = len(collected)
             return [self._plain(row) for row in collected]
         return list(self._rows_left())
 
     def head(self, count: int) -> list[Row]:
-        """At most ``count`` first rows, computing little more than those; uses up the result."""
+        """At most ``count`` first rows, computed lazily; uses up the result."""
         if self._cursor is None and self._frame is not None:
-            with self._convert(), _held_by_python():
-                taken = self._fetched().take(count)
+            with self._convert(), _catch_unheld():
+                taken = self._fetch_frame().take(count)
             self._cursor = iter(())
             if len(taken) < count:
                 self._rowcount = len(taken)
@@ -193,7 +192,7 @@ class Result:
         return self.fetchmany(count)
 
     def __iter__(self) -> Iterator[Row]:
-        """The rows not taken yet, one by one, without holding them all."""
+        """The rows not taken yet, streamed."""
         return self._rows_left()
 
     def to_arrow(self) -> "pa.Table":
@@ -212,7 +211,7 @@ class Result:
         return frame
 
     def to_spark(self) -> "DataFrame":
-        """The result as a Spark DataFrame: lazy for a query, made of the rows at hand else."""
+        """The result as a Spark DataFrame, lazy for a query."""
         self._require_rows()
         if self._frame is not None:
             return self._frame
@@ -243,7 +242,7 @@ class Result:
         return self._cursor
 
     def _plain(self, row: Sequence[Any]) -> Row:
-        """A row of :meth:`_fetched` as plain values."""
+        """A row of :meth:`_fetch_frame` as plain values."""
         values = list(row)
         for i, kind in enumerate(self.types):
             if values[i] is None:
@@ -258,13 +257,13 @@ class Result:
                 values[i] = bytes(values[i])
         return tuple(values)
 
-    def _fetched(self) -> "DataFrame":
-        """The frame as rows are fetched: instants as microseconds, dates as days.
+    def _fetch_frame(self) -> "DataFrame":
+        """The frame with instants as microseconds, dates as days, intervals of months as texts.
 
-        PySpark would give instants without a zone, in this machine's, and not near the year 1; of
-        dates that Python does not have it says nothing that helps. Intervals of months are texts.
+        PySpark returns instants in this machine's zone, fails near the year 1, and its errors on
+        dates that Python cannot represent do not help.
         """
-        assert self._frame is not None  # callers look
+        assert self._frame is not None  # checked by callers
         if not any(kind in _NUMBERED or _is_months(kind) for kind in self.types):
             return self._frame
         names = [f"c{i}" for i in range(len(self.columns))]
@@ -281,10 +280,10 @@ class Result:
             yield from self._rows or []
             return
         with self._convert():
-            rows: Iterator[Any] = self._fetched().toLocalIterator(prefetchPartitions=False)
+            rows: Iterator[Any] = self._fetch_frame().toLocalIterator(prefetchPartitions=False)
         while True:
             # The job of the next partition may run (and fail) here.
-            with self._convert(), _held_by_python():
+            with self._convert(), _catch_unheld():
                 chunk = list(islice(rows, _CHUNK_ROWS))
             self._taken += len(chunk)
             if len(chunk) < _CHUNK_ROWS:
@@ -300,12 +299,12 @@ _NUMBERED = ("timestamp", "timestamp_ntz", "date")
 
 
 def _is_months(kind: str) -> bool:
-    """Is it an interval that Python has no type for?"""
+    """Whether it is an interval without a type in Python."""
     return kind == "interval" or kind.startswith(("interval year", "interval month"))
 
 
 def _fetchable(name: str, kind: str) -> "SparkColumn":
-    """How a column is brought to Python."""
+    """A column as it is fetched."""
     from pyspark.sql import functions as F
 
     column = F.col(name)
@@ -322,23 +321,23 @@ def _fetchable(name: str, kind: str) -> "SparkColumn":
 
 
 def _moment(kind: str, epoch: datetime, *, days: int = 0, microseconds: int = 0) -> datetime:
-    """A moment by its distance from 1970."""
+    """The moment at a distance from an epoch."""
     try:
         return epoch + timedelta(days=days, microseconds=microseconds)
     except OverflowError as problem:
-        raise _not_held(f"a {kind}") from problem
+        raise _unheld_error(f"a {kind}") from problem
 
 
 @contextlib.contextmanager
-def _held_by_python() -> Iterator[None]:
-    """Say of a value inside another one that Python does not have it."""
+def _catch_unheld() -> Iterator[None]:
+    """Translate errors about nested dates and timestamps that Python cannot represent."""
     try:
         yield
     except (ValueError, OverflowError) as problem:
-        raise _not_held("a date or timestamp within a value") from problem
+        raise _unheld_error("a date or timestamp within a value") from problem
 
 
-def _not_held(what: str) -> CtsqlError:
+def _unheld_error(what: str) -> CtsqlError:
     return error(
         "DATA_ERROR",
         message=f"{what} is outside the years 1 to 9999, which Python can hold",
@@ -347,7 +346,7 @@ def _not_held(what: str) -> CtsqlError:
 
 
 def _arrow_of_rows(columns: list[str], types: list[str], rows: list[Row]) -> "pa.Table":
-    """Rows at hand as Arrow; the simple types by name, the others inferred from the values."""
+    """Rows as Arrow; simple types by name, others inferred from the values."""
     import pyarrow as pa
 
     known = {

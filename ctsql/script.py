@@ -1,13 +1,14 @@
 """Runs one source (a file, standard input, ``-c``), statement by statement.
 
 The text is split first: a string or parenthesis that is never closed is reported before anything
-runs. Then each statement is read and run in turn; the first that fails ends the script, and how
-many were not run is said. Results go to standard output, everything else to standard error.
+runs. Then each statement is parsed and run in turn; the first that fails ends the script, with a
+note on the number of statements not run. Results go to standard output, all else to standard error.
 """
 
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 STOP_SECONDS = 5.0
-"""How long a stopped service or subscription may go on with a T before it is cancelled."""
+"""How long a stopped service or subscription may continue with a T before it is cancelled."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,7 +45,7 @@ class Settings:
     progress: Progress = field(default_factory=Progress)
 
     def note(self, text: str) -> None:
-        """A line that is not a result: on standard error, without styles."""
+        """Print a line on standard error, without styles."""
         self.progress.pause()
         self.messages.print(text, markup=False, highlight=False, soft_wrap=True)
 
@@ -60,23 +61,23 @@ class Runner:
     def __init__(self, connection: "Connection", settings: Settings) -> None:
         self.connection = connection
         self.settings = settings
-        self.abandoned = False  # a statement goes on that nobody waits for
-        self._live: Live | None = None  # what the statement that runs follows
+        self.abandoned = False  # whether a statement may still be running
+        self._live: Live | None = None  # the running subscription
         self._timer: threading.Timer | None = None
         self.stopped = False  # Ctrl-C ended a subscription
         self._worker = Worker()
 
-    def guarded(self, work: Callable[[], None], *, cancel: Callable[[], None] | None = None) -> int:
-        """Do ``work`` with a spinner; show what it raises. Gives 0, 1 or 130.
+    def guard(self, work: Callable[[], None]) -> int:
+        """Run ``work`` in the worker thread, with a spinner, and show its errors.
 
-        Args:
-            work: done in the worker thread.
-            cancel: what Ctrl-C does. Without it: end a subscription, which is no failure, or
-                cancel the connection's statement, and the outcome is 130 even if the
-                statement got done before.
+        Ctrl-C ends a subscription, which is no failure. It cancels any other statement; the result
+        is then 130 even if the statement has finished.
+
+        Returns:
+            0, 1 or 130.
 
         Raises:
-            BrokenPipeError: nobody reads the results any more.
+            BrokenPipeError: the reader of the results is gone.
         """
         settings = self.settings
         cancelled = False
@@ -91,7 +92,7 @@ class Runner:
         label = "running" if self.connection.started else "starting Spark..."
         try:
             with settings.progress.running(label):
-                self._worker.run(work, cancel or cancel_statement)
+                self._worker.run(work, cancel_statement)
         except KeyboardInterrupt:
             self.abandoned = True
             settings.note("interrupted; the statement may still be running")
@@ -113,33 +114,26 @@ class Runner:
         return INTERRUPTED if cancelled else OK
 
     def run_span(self, span: Span) -> int:
-        """Run one statement and write its result; gives 0, 1 or 130.
-
-        Ctrl-C ends a statement that has no end of its own; that is no failure.
-        """
-
-        def work() -> None:
-            self._execute(span)
-
+        """Run one statement and write its result; returns 0, 1 or 130."""
         if self.settings.echo:
             self.settings.note(span.text)
         self.stopped = False
         try:
-            return self.guarded(work)
+            return self.guard(partial(self._execute, span))
         finally:
             self._live = None
             if self._timer is not None:
-                self._timer.cancel()  # or it would cancel what runs next
+                self._timer.cancel()  # otherwise it would cancel the next statement
                 self._timer = None
 
     def stop_live(self) -> bool:
-        """End what the statement follows, between two Ts; False when it follows nothing."""
+        """End a subscription between two Ts; returns whether one was running."""
         live = self._live
         if live is None:
             return False
         self.stopped = True
         live.stop()
-        # What is being computed for the next T gets this long.
+        # The computation of the next T gets this long.
         self._timer = threading.Timer(STOP_SECONDS, self.connection.cancel)
         self._timer.daemon = True
         self._timer.start()
@@ -164,34 +158,25 @@ class Runner:
         elif not settings.quiet:
             settings.note(result.status)
 
-    def split(self, source: Source) -> list[Span] | None:
-        """The statements of a source, or None when it cannot be split (that was shown)."""
+    def run_source(self, source: Source) -> int:
+        """Run all statements of a source; returns 0, 1 or 130."""
         try:
-            return list(self.connection.statements(source))
+            spans = list(self.connection.statements(source))
         except Error as problem:
             self.settings.fail(problem)
-            return None
-
-    def run_source(self, source: Source) -> int:
-        """Run all statements of a source; gives 0, 1 or 130."""
-        spans = self.split(source)
-        if spans is None:
             return FAILED
         for done, span in enumerate(spans, start=1):
             code = self.run_span(span)
             if code != OK or self.stopped:
-                self._say_what_is_left(len(spans) - done)
+                if count := len(spans) - done:
+                    what = "statement was" if count == 1 else "statements were"
+                    self.settings.note(f"stopped; {count} more {what} not run")
                 return code
         return OK
 
-    def _say_what_is_left(self, count: int) -> None:
-        if count:
-            what = "statement was" if count == 1 else "statements were"
-            self.settings.note(f"stopped; {count} more {what} not run")
-
 
 class _Pausing:
-    """A text stream that takes the spinner away before the first thing is written."""
+    """A text stream that removes the spinner before the first write."""
 
     def __init__(self, out: TextIO, progress: Progress) -> None:
         self._out = out

@@ -34,21 +34,21 @@ FIXED = {
 
 @dataclass(slots=True)
 class Settings:
-    """Names and values; names of Spark's own settings pass to the engine's session."""
+    """Names and values; Spark's own settings are those of the engine's session."""
 
     values: dict[str, str] = field(default_factory=lambda: dict(DEFAULTS))
     read_only: bool = False
 
     @property
     def strict(self) -> bool:
-        """Are reads strictly serializable?"""
+        """Whether reads are strictly serializable."""
         return self.values[ISOLATION] == STRICT
 
     @property
     def tick_ms(self) -> int:
         """The length of the intervals whose commits share a T; 0 for none."""
         length = parse_interval(self.values[TICK]) if self.values[TICK] != "0" else 0
-        assert isinstance(length, int)  # what is set was read
+        assert isinstance(length, int)  # set() has checked it
         return length
 
     def set(self, statement: SetSetting, session: SparkSession) -> None:
@@ -129,7 +129,7 @@ class Settings:
         return [(name, values[name], DESCRIPTIONS[name])]
 
     def reset(self, statement: ResetSetting, session: SparkSession) -> None:
-        """RESET name, RESET ALL; whether the connection is read-only stays."""
+        """RESET name, RESET ALL; read_only stays."""
         if statement.name is None:
             self.values = dict(DEFAULTS)
             return
@@ -143,7 +143,7 @@ class Settings:
 
 
 def _tick(statement: SetSetting) -> str:
-    """The value of tick_interval, as it was given."""
+    """The value of tick_interval, checked."""
     length = 0 if statement.value.strip() == "0" else parse_interval(statement.value)
     if isinstance(length, str):
         raise error(

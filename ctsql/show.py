@@ -1,8 +1,8 @@
-r"""Results as text (and as Arrow): the one place that formats rows for people and programs.
+r"""Writes results as text or Arrow.
 
-A terminal gets a drawn table that folds what is too wide; anything else gets a plain table of
-stable text, no value ever broken. CSV, JSON, JSON lines and Markdown are written row by row and
-hold no more than a partition; a table must know its widths first, so it holds all its rows.
+A terminal gets a drawn table that folds wide values; anything else gets a plain table, with whole
+values. CSV, JSON, JSON lines and Markdown are written row by row, with at most a partition in
+memory; a table needs its widths first, so all its rows are in memory.
 
 CSV follows RFC 4180 with "\n" line ends; NULL is an empty field, an empty string is ``""``.
 Columns of one name are told apart in JSON: ``a``, ``a_2``.
@@ -54,12 +54,10 @@ def write_result(
     """Write a result's rows; nothing for a statement without rows.
 
     Args:
-        result: what to write; its rows are used up.
-        format: how.
-        out: where to. Arrow goes to its ``buffer``.
-        limit: for tables: the most rows to show; what is left out is said below. None: all.
-        expanded: for tables: one line a value, one block a row.
-        terminal: whether ``out`` is one; looked up when not given.
+        result: its rows are used up. out: Arrow is written to its ``buffer``.
+        limit: the most rows of a table, with a note below if there are more; None for all.
+        expanded: for tables: one line per value, one block per row.
+        terminal: whether ``out`` is one; by default ``out.isatty()``.
     """
     if not result.has_rows:
         return
@@ -100,7 +98,7 @@ def _footer(count: int, *, more: bool) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text for a cell: what would break the line or steer a terminal is written as an escape."""
+    """Escape line breaks and control characters."""
     return _STEERING.sub(lambda found: _ESCAPES.get(found[0]) or f"\\u{{{ord(found[0]):x}}}", text)
 
 
@@ -113,8 +111,8 @@ def _pad(text: str, width: int, *, right: bool) -> str:
     return blanks + text if right else text + blanks
 
 
-def padded(cells: list[str], widths: list[int], right: list[bool]) -> str:
-    """A line of a plain table."""
+def join_cells(cells: list[str], widths: list[int], right: list[bool]) -> str:
+    """Join cells to a line of a plain table."""
     parts = [_pad(c, width, right=r) for c, width, r in zip(cells, widths, right, strict=True)]
     return (" " + " | ".join(parts)).rstrip() + "\n"
 
@@ -128,10 +126,10 @@ def _write_plain(result: Result, rows: list[Row], out: TextIO) -> None:
     ]
     right = [is_number(kind) for kind in result.types]
 
-    out.write(padded(heads, widths, right))
+    out.write(join_cells(heads, widths, right))
     out.write("+".join("-" * (width + 2) for width in widths) + "\n")
     for row in cells:
-        out.write(padded(row, widths, right))
+        out.write(join_cells(row, widths, right))
 
 
 def _write_drawn(result: Result, rows: list[Row], out: TextIO) -> None:
@@ -168,7 +166,7 @@ def _csv_field(value: object, kind: str) -> str:
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
-    """The names, later ones of equal names numbered: a, a_2, a_3."""
+    """Number later ones of equal names: a, a_2, a_3."""
     used: list[str] = []
     for name in names:
         candidate, number = name, 1
@@ -191,11 +189,11 @@ def _json_keys(result: Result) -> list[str]:
 
 
 RowFormat = tuple[str, Callable[[Row], str], str, str]
-"""What comes before all rows, a row, what comes between two, and what comes behind all."""
+"""The text before all rows, the text of a row, the separator, and the text after all rows."""
 
 
 def row_format(result: Result, format: Format) -> RowFormat:
-    """How rows are written that need not be known together; not for tables and Arrow."""
+    """The format of rows that are written one by one; not for tables and Arrow."""
     names, kinds = result.columns, result.types
     match format:
         case Format.JSON:
@@ -214,7 +212,7 @@ def row_format(result: Result, format: Format) -> RowFormat:
 
 
 def texts(row: Row, kinds: list[str]) -> list[str]:
-    """The values of a row as a person reads them."""
+    """The values of a row as texts."""
     pairs = zip(row, kinds, strict=True)
     return [NULL if value is None else text_of(value, kind) for value, kind in pairs]
 
@@ -228,7 +226,7 @@ def _markdown_line(cells: list[str]) -> str:
 
 
 def arrow_output(out: TextIO) -> IO[bytes]:
-    """Where Arrow data may be written; raises INVALID_USAGE for a terminal."""
+    """The binary stream for Arrow data; raises INVALID_USAGE for a terminal."""
     binary: IO[bytes] | None = getattr(out, "buffer", None)
     if binary is None or out.isatty():
         raise error(
@@ -240,7 +238,7 @@ def arrow_output(out: TextIO) -> IO[bytes]:
 
 
 def _write_arrow(result: Result, out: TextIO) -> None:
-    """An IPC stream; several results make several streams, one after the other."""
+    """Write an IPC stream; several results make several streams in sequence."""
     binary = arrow_output(out)
     import pyarrow as pa
 

@@ -1,10 +1,10 @@
-"""The rows of a result that goes on, written as they come.
+"""Writes the rows of an unbounded result as they are delivered.
 
-Every batch is flushed before the next is asked for, so that a reader with a name has acknowledged
-nothing that was not written.
+Every batch is flushed before the next is taken, so a named reader acknowledges only what was
+written.
 
-Tables have no widths to begin with: a column grows when a wider value comes. JSON is one array
-that is closed when the result ends or is stopped; JSON lines suit programs better.
+The columns of a table grow with wider values. JSON is one array, closed when the result ends or is
+stopped; JSON lines suit programs better.
 """
 
 from typing import TextIO
@@ -12,23 +12,21 @@ from typing import TextIO
 from rich.cells import cell_len
 
 from ctsql.result import Result, Row
-from ctsql.show import Format, RowFormat, arrow_output, one_line, padded, row_format, texts
+from ctsql.show import Format, RowFormat, arrow_output, join_cells, one_line, row_format, texts
 from ctsql.values import is_number
 
 
 def write_live(result: Result, format: Format, out: TextIO) -> None:
-    """Write a live result until it ends or is stopped.
-
-    Args:
-        out: where to. Arrow goes to its ``buffer``.
-    """
+    """Write a live result until it ends or is stopped; Arrow is written to ``out.buffer``."""
     live = result.live
-    assert live is not None  # the caller looked
+    assert live is not None  # checked by the caller
     if format is Format.ARROW:
         _write_arrow(result, out)
         return
-    written = _Table(result).format() if format is Format.TABLE else row_format(result, format)
-    before, line, between, behind = written
+    is_table = format is Format.TABLE
+    before, line, between, behind = (
+        _Table(result).format() if is_table else row_format(result, format)
+    )
     out.write(before)
     out.flush()
     separator = ""
@@ -62,15 +60,15 @@ class _Table:
 
     def _line(self, cells: list[str]) -> str:
         self._widths = [max(w, cell_len(c)) for w, c in zip(self._widths, cells, strict=True)]
-        return padded(cells, self._widths, self._right)
+        return join_cells(cells, self._widths, self._right)
 
 
 def _write_arrow(result: Result, out: TextIO) -> None:
-    """One IPC stream; a record batch for each batch of rows. It begins with the first of them."""
+    """Write one IPC stream, with a record batch per batch; nothing without a batch."""
     binary = arrow_output(out)
     import pyarrow as pa
 
-    assert result.live is not None  # the caller looked
+    assert result.live is not None  # checked by the caller
     out.flush()
     writer, schema = None, None
     for batch in result.live.batches():

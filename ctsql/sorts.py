@@ -1,4 +1,4 @@
-"""What sort of statement one is: does it write, and may it stand in a transaction?"""
+"""Classes of statements: which of them write, and which may be in a transaction."""
 
 from ctsql.catalog import times
 from ctsql.planner.syntax import ast as st
@@ -11,14 +11,14 @@ _READING = (
 
 
 def writes(statement: st.Statement) -> bool:
-    """Is it refused on a read-only connection?"""
+    """Whether a read-only connection refuses it."""
     if isinstance(statement, st.VerifyView):
         return statement.repair
     return not isinstance(statement, (*_READING, st.Transact, st.Subscribe))
 
 
 def is_transactional(statement: st.Statement) -> bool:
-    """May it stand between BEGIN and COMMIT?"""
+    """Whether it may be between BEGIN and COMMIT."""
     if isinstance(statement, st.Transact):
         return statement.verb is not st.TransactionVerb.BEGIN
     return isinstance(statement, (*_READING, st.Dml))

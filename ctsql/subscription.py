@@ -1,19 +1,19 @@
-"""A subscription, as Python programs hold it: the changes of an object as they happen.
+"""A subscription in a Python program: the changes of an object as they happen.
 
     with con.subscribe("orders", reader="billing") as changes:
         for t, diff, row in changes:
             ...
 
-What a reader with a name has taken is acknowledged, that is, its position is committed:
+The deliveries to a named reader are acknowledged, that is, its position is committed:
 
-- by asking for what follows: the row after the last one of T acknowledges T (and likewise the
-  next batch the one before it);
-- by leaving the ``with`` block without an exception, for each T all of whose rows were given out;
-- by :meth:`Subscription.commit`, and with ``auto_commit=False`` by nothing else.
+- by iterating on: taking the row after the last one of T acknowledges T (likewise the next batch
+  the one before it);
+- by leaving the ``with`` block without an exception, for each T whose rows were all delivered;
+- by :meth:`Subscription.commit`; with ``auto_commit=False`` only by that.
 
-So a T is given out again after a crash, or an exception, before its acknowledgement: at least
-once. What is given out at T never depends on when or how often: a program that keeps T with its
-own data, in one transaction, leaves out what it has and has each T exactly once.
+So after a crash or an exception before its acknowledgement a T is delivered again: at least once.
+The delivery at T is always the same: a program that stores T with its own data in one transaction,
+and skips Ts that it has, processes each T exactly once.
 
 No import of Spark here: a prompt must not wait for it.
 """
@@ -38,15 +38,16 @@ if TYPE_CHECKING:
     from ctsql.runtime.subscriptions.feed import Feed
 
 ROWS_AT_ONCE_MAX = 10_000
-"""A batch of more rows is not held: it is computed again each time it is iterated."""
+"""A batch of more rows is not kept in memory: each iteration computes it again."""
 PROGRESS_COMMIT_SECONDS = 60.0
-"""How often the position of a named reader moves while nothing changes, so that history may go."""
+"""How often the position of a named reader moves without changes, to release history."""
 
 
 class Change(NamedTuple):
     """``diff`` copies of ``row`` were inserted at ``t``, or deleted if ``diff`` is negative.
 
-    With ``progress``, a diff of 0 and a row of NULLs: everything up to ``t`` (inclusive) was told.
+    With ``progress``, a diff of 0 and a row of NULLs: everything up to ``t`` (inclusive) was
+    delivered.
     """
 
     t: int
@@ -55,14 +56,14 @@ class Change(NamedTuple):
 
 
 class Batch:
-    """All that changed at one T.
+    """The changes at one T.
 
     Attributes:
         t: milliseconds since 1970-01-01 UTC.
     """
 
     def __init__(self, t: int, made: Callable[[], Result], rows: list[Row] | None) -> None:
-        """A batch; ``made`` gives the changes to be computed (again), ``rows`` those at hand."""
+        """Args: made: computes the changes (again). rows: the changes, if they are in memory."""
         self.t = t
         self._made = made
         self._rows = rows
@@ -71,7 +72,7 @@ class Batch:
         return (Change(row[0], row[1], row[2:]) for row in self.rows())  # type: ignore[arg-type]
 
     def rows(self) -> Iterator[Row]:
-        """The changes as flat rows: t, diff, and the columns. Deletions come first."""
+        """The changes as flat rows: t, diff and the columns; deletions first."""
         return iter(self._made() if self._rows is None else self._rows)
 
     def to_arrow(self) -> "pa.Table":
@@ -88,7 +89,7 @@ class Batch:
 
 
 class Subscription:
-    """Gives out the changes of one object; made by :meth:`Connection.subscribe`.
+    """Delivers the changes of one object; made by :meth:`Connection.subscribe`.
 
     Iterate it once, in one thread; :meth:`stop` may be called from any.
 
@@ -116,13 +117,13 @@ class Subscription:
         self._auto_commit = auto_commit and feed.place is not None
         self._interval = interval
         self._stop = threading.Event()
-        self._handed: int | None = None  # the T of which everything was given out
+        self._handed: int | None = None  # the T whose rows were all delivered
         self._committed_at = time.monotonic()
         self._batches: Iterator[Batch] | None = None
 
     @property
     def position(self) -> int:
-        """Everything at times below it has been told (exclusive), acknowledged or not."""
+        """Everything below this time was delivered, acknowledged or not."""
         return self._feed.position.next
 
     # ---- taking
@@ -130,11 +131,11 @@ class Subscription:
     def batches(self) -> Iterator[Batch]:
         """The changes, one batch for each T that has any, in order; waits for more.
 
-        With ``progress`` also a batch of one row with diff 0 when everything up to a T was told.
+        With ``progress`` also a batch of one row with diff 0 after everything up to a T.
 
         Raises:
             SUBSCRIPTION_MOVED: another process reads under the same name.
-            TASK_FAILED, VIEW_FAILED: the object stands still; all before it was given out.
+            TASK_FAILED, VIEW_FAILED: the object failed; everything before was delivered.
             UNKNOWN_RELATION, SUBSCRIPTION_OUTDATED: it was dropped, or replaced.
         """
         if self._batches is None:
@@ -168,8 +169,9 @@ class Subscription:
                 if batch is not None:
                     self._handed = told = t
                     yield batch
-                self._took(t)
-            reached = self._reached()
+                self._advance(t)
+            end = self._feed.end
+            reached = self._feed.until if end is None else min(self._feed.until, end - 1)
             if reached > told:
                 told = reached
                 if self._progress:
@@ -177,21 +179,17 @@ class Subscription:
                     nothing: Row = (reached, 0, *(None for _ in self.columns))
                     made = partial(Result.of_rows, *self.heads, [nothing])
                     yield Batch(reached, made, [nothing])
-            self._took(reached, quietly=True)
+            self._advance(reached, quietly=True)
             if self._feed.failure is not None:
                 raise self._feed.failure
             if over:
-                self._took(reached)
+                self._advance(reached)
                 return
             pace = pace.after(moved=bool(due))
             self._stop.wait(pace.wait)
 
-    def _reached(self) -> int:
-        feed = self._feed
-        return feed.until if feed.end is None else min(feed.until, feed.end - 1)
-
     def _batches_due(self, due: list[int]) -> Iterator[tuple[int, Batch | None]]:
-        """Each due time and its batch; small ones are computed several at once."""
+        """Each due time and its batch; small ones are computed together."""
         runs: list[list[int]] = []
         if due:
             with self._opened() as engine:
@@ -218,7 +216,7 @@ class Subscription:
         return Result.of_dataframe(frame, convert=self._convert)
 
     def _batch(self, t: int) -> Batch | None:
-        """The changes at T; None when they net to nothing."""
+        """The changes at T; None if they cancel."""
         whole = self._feed.is_snapshot(t)
         with self._opened() as engine:
             frame, counted = self._feed.rows(engine, t, whole=whole)
@@ -239,8 +237,8 @@ class Subscription:
 
     # ---- acknowledging
 
-    def _took(self, t: int, *, quietly: bool = False) -> None:
-        """Whoever takes has asked for what follows T; quietly: nothing was given out at it."""
+    def _advance(self, t: int, *, quietly: bool = False) -> None:
+        """Move the position past T; quietly: nothing was delivered at it."""
         self._handed = None
         self._feed.advance_past(t)
         waited = time.monotonic() - self._committed_at
@@ -248,12 +246,12 @@ class Subscription:
             self._move()
 
     def commit(self) -> None:
-        """Acknowledge everything that was given out, including the batch at hand.
+        """Acknowledge everything that was delivered, including the current batch.
 
-        A T of which some rows were not given out yet is not acknowledged.
+        A T whose rows were not all delivered is not acknowledged.
 
         Raises:
-            INVALID_USAGE: it is a reader without a name.
+            INVALID_USAGE: the reader has no name.
             SUBSCRIPTION_MOVED: another process reads under the same name.
         """
         if self._feed.place is None:
@@ -267,7 +265,7 @@ class Subscription:
         self._move()
 
     def _move(self) -> None:
-        assert self._feed.place is not None  # the callers looked
+        assert self._feed.place is not None  # checked by callers
         with self._opened():
             self._feed.place.move(self._feed.position)
         self._committed_at = time.monotonic()
@@ -279,7 +277,7 @@ class Subscription:
         self._stop.set()
 
     def close(self) -> None:
-        """Stop, and acknowledge what was given out, unless that is done by hand."""
+        """Stop, and with ``auto_commit`` acknowledge everything that was delivered."""
         self.stop()
         if self._auto_commit:
             self.commit()

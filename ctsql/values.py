@@ -51,10 +51,10 @@ def json_of(value: object, kind: str = "") -> str:
     scalar = _scalar(value, kind, separator="T")
     if scalar is not None:
         return json.dumps(scalar, ensure_ascii=False)
-    return _nested(value, kind)
+    return _format_nested(value, kind)
 
 
-def _nested(value: object, kind: str) -> str:
+def _format_nested(value: object, kind: str) -> str:
     inner = inner_types(kind)
     if isinstance(value, Mapping):
         key_kind, item_kind = inner if len(inner) == 2 else ("", "")

@@ -1,13 +1,13 @@
-"""Runs work in a background thread, so that Ctrl-C reaches the thread that waits for it.
+"""Runs work in a background thread, so that Ctrl-C can interrupt it.
 
-Python gives Ctrl-C to the main thread only, and a call into the JVM does not return for it. So
-the statement runs elsewhere, the main thread waits in small steps, and an interrupt asks the
-connection to cancel. A second Ctrl-C stops waiting: the thread is left to itself, and since it is
-a daemon, it does not keep the process alive.
+Python delivers Ctrl-C to the main thread only, and it does not interrupt a call into the JVM. So
+the statement runs in another thread, the main thread waits in small steps, and an interrupt asks
+the connection to cancel. A second Ctrl-C abandons the thread, a daemon that does not keep the
+process alive.
 
-What the work raises on purpose (ctsql's errors, the system's) is raised again where it is waited
-for. Anything else is a defect: it ends the thread, is kept by ``threading.excepthook``, and comes
-out as :class:`Defect`; the next work gets a new thread.
+Expected errors of the work (ctsql's, the system's) are raised in the waiting thread. Any other one
+is a defect: it ends the thread, is noted by ``threading.excepthook``, and is raised as
+:class:`Defect`; the next work gets a new thread.
 """
 
 import queue
@@ -23,7 +23,7 @@ _STEP_SECONDS = 0.1
 
 
 class Defect(Exception):
-    """The work ended in a way nobody foresaw; ``__cause__`` is what it raised."""
+    """The work raised an unexpected error, which is the ``__cause__``."""
 
 
 @dataclass(slots=True)
@@ -37,11 +37,11 @@ class Job:
     problem: Exception | None = None
 
     def result(self) -> Any:
-        """Wait for the outcome; gives what the work gave.
+        """Wait for the outcome of the work; returns its result or raises its error.
 
         Raises:
-            Defect: the work ended the thread. Else what the work raised. KeyboardInterrupt:
-                Ctrl-C while waiting; the work goes on.
+            Defect: the work ended the thread. KeyboardInterrupt: Ctrl-C while waiting; the work
+                continues.
         """
         while not self.done.wait(_STEP_SECONDS):
             if not self.thread.is_alive() and not self.done.is_set():
@@ -67,15 +67,13 @@ class Worker:
         return job
 
     def run(self, work: Callable[[], T], cancel: Callable[[], None]) -> T:
-        """Run ``work`` in the thread and wait for it; what it raises is raised here.
+        """Run ``work`` in the thread and wait for it, as :meth:`Job.result` does.
 
         Args:
-            work: what to do.
-            cancel: called at the first Ctrl-C; ``work`` should then end soon.
+            cancel: called at the first Ctrl-C, and should end ``work`` soon.
 
         Raises:
             KeyboardInterrupt: at the second Ctrl-C; the work is abandoned.
-            Defect: the work failed in a way that is a mistake of ours.
         """
         job = self.submit(work)
         value: T
@@ -92,7 +90,7 @@ class Worker:
 
 
 class _Thread(threading.Thread):
-    """Takes jobs for as long as the process lives, or until a defect ends it."""
+    """Runs jobs until the process ends, or a defect ends it."""
 
     def __init__(self) -> None:
         super().__init__(name="ctsql-work", daemon=True)
@@ -111,7 +109,7 @@ class _Thread(threading.Thread):
 
 
 def _keep_defects() -> None:
-    """Have Python hand us what ends one of our threads, instead of printing it."""
+    """Install a hook that keeps the error which ends one of our threads."""
     before = threading.excepthook
     if getattr(before, "keeps_defects", False):
         return

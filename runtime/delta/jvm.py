@@ -57,7 +57,7 @@ class JvmObjects:
             found = self._adds[file] = self.parse_action(file.line)
         return found
 
-    def joined_lines(self, lines: Any) -> str:
+    def join_lines(self, lines: Any) -> str:
         """Join the lines of a Scala collection, fetched in pieces.
 
         A longer answer takes two packets, and the second waits 40 ms for an acknowledgement.

@@ -49,16 +49,12 @@ class Keys:
 
     @property
     def frame(self) -> DataFrame:
-        """The keys, with the columns' places as their names."""
+        """The keys, with numbered column names."""
         return place_columns(self.rows.plain_frame, self.columns)
-
-    def fetch(self, places: Sequence[int]) -> list[pa.ChunkedArray]:
-        """The columns at some places, each with its value in each key."""
-        return [self.rows.arrow.column(self.columns[i]) for i in places]
 
 
 def place_columns(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Columns of rows, with their places as their names; one may be there twice."""
+    """Select columns, one maybe twice, and number their names."""
     return rows.select(*(F.col(backtick(n)).alias(_name(i)) for i, n in enumerate(columns)))
 
 
@@ -73,7 +69,7 @@ def find_with_keys(
         return Declined("Spark compares keys of these types")
     # Types whose values can be compared as files store them.
     plain = [i for i, key in enumerate(keys.fields) if has_equality_in_files(key.dataType)]
-    values = {columns[i]: fetched for i, fetched in zip(plain, keys.fetch(plain), strict=True)}
+    values = {columns[i]: keys.rows.arrow.column(keys.columns[i]) for i in plain}
     files = list(table.files(version).values())
     if not table.metadata_at(version).maps_columns:
         ranges = KeyRanges(comparable_with_statistics(table.schema_at(version), values))

@@ -40,9 +40,11 @@ def rows_with_deleted(table: DeltaTable, files: Sequence[DataFile], version: int
     """
     paths = table.plain_paths([file.path for file in files], version)
     if paths is not None:
-        return table.placed(table.plain_rows(paths, version))
+        return table.add_locations(table.plain_rows(paths, version))
     with translate_spark_errors():
-        return table.placed(table.frame_of((file.without_vector() for file in files), version))
+        return table.add_locations(
+            table.frame_of((file.without_vector() for file in files), version)
+        )
 
 
 def local_rows(

@@ -110,4 +110,4 @@ class LogFiles:
             self.commit_at(max(versions))
 
     def _read(self, path: Any) -> str:
-        return self._gateway.joined_lines(self._log.store().read(path, self._hadoop))
+        return self._gateway.join_lines(self._log.store().read(path, self._hadoop))

@@ -272,10 +272,10 @@ class MemoryTable(DeltaTable):
     ) -> int:
         """Make a transaction the newest commit; returns its version."""
         before = self.step(self.version())
-        base = self.rows_count(self.version())
+        version = self.version() + 1
+        base = self.rows_count(version - 1)
         inserted = sum(p.rows_count for p in made.parts)
         deleted = sum(len(numbers) for numbers in made.places.values())
-        version = self.version() + 1
         for kept in made.parts:
             self.staged_rows.pop(kept.name, None)
         victims = dict(before.victims) if before is not None else {}
@@ -378,11 +378,7 @@ class MemoryTransaction(Transaction):
         return used
 
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:
-        """Commit in memory; returns the new version.
-
-        Raises:
-            Conflict: another commit of this process came first.
-        """
+        """Commit in memory; see :meth:`LogTransaction.commit`."""
         if self.version_read != self.table.version():
             raise Conflict("a commit in memory")
         return self.table.take_in(self, transactions=self._applications, metadata=metadata)

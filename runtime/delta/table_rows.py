@@ -102,9 +102,9 @@ class DeltaRows(ABC):
 
     def located(self, version: int) -> DataFrame:
         """The rows at a version with their locations (``FILE_COLUMN``, ``ROW_COLUMN``)."""
-        return self.placed(self.frame(version))
+        return self.add_locations(self.frame(version))
 
-    def placed(self, rows: DataFrame) -> DataFrame:
+    def add_locations(self, rows: DataFrame) -> DataFrame:
         """Add their locations to rows read from files."""
         return rows.select(
             "*",

@@ -86,11 +86,7 @@ class Transaction:
         self._actions.extend(self.gateway.parse_action(file.action) for file in staged)
 
     def stage_deletes(self, victims: Iterable[tuple[str, Collection[int]]]) -> list[StagedDelete]:
-        """Stage deletions of rows of the version read, as vectors in one new file.
-
-        Args:
-            victims: (full path as in ``_metadata.file_path``, row indexes), each file once.
-        """
+        """Stage deletions of rows of the version read, as vectors in one new file."""
         by_name = files_by_name(self.table, self.version_read)
         staged = []
         with translate_spark_errors(), self._vector_file() as vectors:
@@ -101,14 +97,7 @@ class Transaction:
         return staged
 
     def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
-        """Add staged deletions; returns the vector files that the commit will name.
-
-        If a file has lost other rows since, or has several deletions, their vectors are joined in
-        a new file.
-
-        Raises:
-            RowsGone: a row is not where it was; no file was made.
-        """
+        """Add staged deletions; see :meth:`LogTransaction.delete`."""
         by_file: dict[str, list[StagedDelete]] = {}
         for one in staged:
             by_file.setdefault(one.path, []).append(one)
@@ -175,10 +164,7 @@ class Transaction:
             self.txn.updateMetadata(gateway.parse_action(json.dumps(action)), False)
 
     def start_anew(self, schema: str) -> None:
-        """Replace the table's columns and delete all its rows.
-
-        Depends on every row: a commit that changes any row first makes this one fail.
-        """
+        """Replace the table's columns and delete all its rows; depends on every row."""
         self.set_columns(schema)
         self.depend_on_all()
         now_ms = clock.now_ms()
@@ -203,15 +189,7 @@ class Transaction:
             self.add_files([StagedFile(path, json.dumps({"add": action}))])
 
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:
-        """Commit; returns the new version.
-
-        Args:
-            label, epoch: of the writer, for the table's history. metadata: the commit's user
-                metadata.
-
-        Raises:
-            Conflict: another commit came first; nothing of this one is in.
-        """
+        """Commit; see :meth:`LogTransaction.commit`."""
         gateway = self.gateway
         operation = gateway.streaming_update(
             gateway.update_mode, label, epoch, gateway.option(metadata)

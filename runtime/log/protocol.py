@@ -36,38 +36,34 @@ class LogTransaction(Protocol):
 
     def stage(self, rows: Any) -> list[StagedFile]:
         """Write rows, a DataFrame or rows in the driver, into files invisible until committed."""
-        ...
 
     def stage_deletes(self, victims: Iterable[tuple[str, Collection[int]]]) -> list[StagedDelete]:
-        """Stage the deletion of rows of the version read, by file and position."""
-        ...
+        """Stage the deletion of rows of the version read.
+
+        Args:
+            victims: (full path as in ``_metadata.file_path``, row indexes), each file once.
+        """
 
     def set_columns(self, schema: str) -> None:
         """Let :meth:`stage` write rows of these columns, for :meth:`start_anew`."""
-        ...
 
     def start_anew(self, schema: str) -> None:
         """Replace the table's columns and delete all its rows.
 
         A commit that changes any rows first makes this one fail.
         """
-        ...
 
     def read_application(self, app: str) -> None:
         """Depend on an application id (L2)."""
-        ...
 
     def set_application(self, app: str, version: int, now_ms: int) -> None:
         """Record the application id's new version."""
-        ...
 
     def set_domain(self, domain: str, configuration: str, *, removed: bool = False) -> None:
         """Write or remove a domain metadata action."""
-        ...
 
     def add_files(self, staged: Iterable[StagedFile]) -> None:
         """Add staged files to what is committed."""
-        ...
 
     def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
         """Add staged deletions; returns the vector files that the commit will name.
@@ -78,11 +74,16 @@ class LogTransaction(Protocol):
         Raises:
             RowsGone: a row is not where it was; no file was made.
         """
-        ...
 
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:
-        """Commit; returns the new version. Raises :class:`Conflict` (L3)."""
-        ...
+        """Commit; returns the new version.
+
+        Args:
+            label, epoch: of the writer, for the table's history. metadata: as JSON.
+
+        Raises:
+            Conflict: another commit came first (L3).
+        """
 
 
 class LogTable(Protocol):
@@ -93,53 +94,40 @@ class LogTable(Protocol):
     @property
     def table_id(self) -> str:
         """The table's globally unique id."""
-        ...
 
     @property
     def answers_late(self) -> bool:
         """Whether a commit may come in after its call raised (L3)."""
-        ...
 
     def version(self) -> int:
         """The newest version."""
-        ...
 
     def has(self, version: int) -> bool:
         """Whether this version is committed and its commit file is still in the log."""
-        ...
 
     def commit_at(self, version: int) -> Commit:
         """One commit; raises HISTORY_LOST if it was cleaned up."""
-        ...
 
     def application_version(self, app: str) -> int | None:
         """The newest version of an application id, from the table's state."""
-        ...
 
     def domains(self) -> tuple[int, dict[str, str]]:
         """The newest version and its domain metadata."""
-        ...
 
     def configuration(self) -> dict[str, str]:
         """The newest table properties."""
-        ...
 
     def has_feature(self, name: str) -> bool:
         """Whether the table's protocol lists a table feature."""
-        ...
 
     def rows_count(self, version: int) -> int | None:
         """The number of rows at a version; None if the log lacks it."""
-        ...
 
     def begin(self) -> Any:
         """Start a :class:`LogTransaction` on the newest version."""
-        ...
 
     def missing(self, paths: Iterable[str]) -> list[str]:
         """Those of the files, by path below the table, that do not exist."""
-        ...
 
     def discard(self, paths: Iterable[str]) -> None:
         """Delete files by path below the table; a missing one is no error."""
-        ...

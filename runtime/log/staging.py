@@ -60,11 +60,7 @@ class Staging:
         return sorted({time for time, _ in made})
 
     def delete_rows(self, victims: Iterable[tuple[str, Collection[int]]]) -> None:
-        """Delete stored rows by position.
-
-        Args:
-            victims: (full path as in ``_metadata.file_path``, row indexes), each file once.
-        """
+        """Stage the deletion of stored rows; see :meth:`LogTransaction.stage_deletes`."""
         self._deletes += self._txn.stage_deletes(victims)
 
     def part(self, time: int) -> Part:
@@ -214,11 +210,10 @@ class Discardable(Protocol):
 
     def discard(self) -> None:
         """Delete them."""
-        ...
 
 
 @contextmanager
-def discarded_on_error(staged: Sequence[Discardable]) -> Iterator[None]:
+def discard_on_error(staged: Sequence[Discardable]) -> Iterator[None]:
     """Discard staged files if the block raises."""
     try:
         yield

@@ -174,7 +174,7 @@ def fits(old: Any, new: Any) -> bool:
         return False
     match new["type"]:
         case "struct":
-            pairs = ((_nested(old, f), f) for f in new["fields"])
+            pairs = ((_find_nested(old, f), f) for f in new["fields"])
             return all(was is None or fits(was["type"], f["type"]) for was, f in pairs)
         case "array":
             return fits(old["elementType"], new["elementType"])
@@ -205,7 +205,7 @@ def _same_places(old: Any, new: Any) -> bool:
         return True
     match new["type"]:
         case "struct":
-            pairs = [(_nested(old, f), f) for f in new["fields"]]
+            pairs = [(_find_nested(old, f), f) for f in new["fields"]]
             return all(
                 was is None
                 or (_physical(was) == _physical(f) and _same_places(was["type"], f["type"]))
@@ -221,7 +221,7 @@ def _same_places(old: Any, new: Any) -> bool:
             return True
 
 
-def _nested(struct: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _find_nested(struct: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The field of a struct that corresponds to a field of another version of it."""
     fields: list[Mapping[str, Any]] = struct["fields"]
     same = (f for f in fields if fold(f["name"]) == fold(wanted["name"]))

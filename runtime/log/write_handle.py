@@ -50,7 +50,7 @@ from ctsql.runtime.log.commit import (
     always_disturbed as always_disturbed,
 )
 from ctsql.runtime.log.protocol import LogTable, LogTransaction, RowsGone
-from ctsql.runtime.log.staging import Batch as Batch, Rows as Rows, discarded_on_error, schema_of
+from ctsql.runtime.log.staging import Batch as Batch, Rows as Rows, discard_on_error, schema_of
 from ctsql.runtime.log.uppers import (
     FAILURE as FAILURE,
     NO_UPPER as NO_UPPER,
@@ -259,7 +259,7 @@ class Output:
         if new == expected:
             return self._clean_up(batches, Unwritten(upper))
         own = self._stage(rows, expected, new)
-        with discarded_on_error(own):
+        with discard_on_error(own):
             return self._append(batches + own, expected, new, metadata or {})
 
     def append(
@@ -279,7 +279,7 @@ class Output:
         """
         batches, rows = self._check(changes, lower, upper)
         own: list[Batch] = []
-        with discarded_on_error(own):
+        with discard_on_error(own):
             for _ in range(DISTURBED_TRIES_MAX):
                 current = self.fetch_recent_upper()
                 if current < lower:
@@ -333,7 +333,7 @@ class Output:
         if not rows:
             return []
         batch = self.batch(lower, upper)
-        with discarded_on_error([batch]):
+        with discard_on_error([batch]):
             for r in rows:
                 batch.at(r.time).stage(r.rows)
         return [batch]
@@ -353,7 +353,7 @@ class Output:
                 invariant="a commit moves the upper forward",
                 detail=f"{self.table.location}: from {batch.lower} to {new}.",
             )
-        with discarded_on_error([batch]):
+        with discard_on_error([batch]):
             return self._append([batch], batch.lower, new, metadata)
 
     def _append(

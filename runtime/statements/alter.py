@@ -37,7 +37,7 @@ class Alteration(OnNames):
             raise self._output_alone(item, statement.target.span)
         dropped: list[Item] = []
 
-        def without(current: Catalog) -> Catalog:
+        def remove(current: Catalog) -> Catalog:
             readers = _readers_of(current, item)
             if readers and not statement.cascade:
                 raise error(
@@ -51,7 +51,7 @@ class Alteration(OnNames):
             dropped[:] = current.going_with([item.id])
             return current.without(i.id for i in dropped)
 
-        self.engine.catalog_store.change(without)
+        self.engine.catalog_store.change(remove)
         self._delete_folders(dropped)
         return f"DROP {keyword}"
 
@@ -82,7 +82,7 @@ class Alteration(OnNames):
             )
         dropped: list[Item] = []
 
-        def without(current: Catalog) -> Catalog:
+        def remove(current: Catalog) -> Catalog:
             inside = [i for i in current if fold(i.name.schema) == fold(schema)]
             if inside and not statement.cascade:
                 listed = ", ".join(f"{i.kind.value} {i.name}" for i in inside)
@@ -95,7 +95,7 @@ class Alteration(OnNames):
             dropped[:] = current.going_with(i.id for i in inside)
             return current.without(i.id for i in dropped).without_schema(schema)
 
-        self.engine.catalog_store.change(without)
+        self.engine.catalog_store.change(remove)
         self._delete_folders(dropped)
         return "DROP SCHEMA"
 
@@ -115,12 +115,12 @@ class Alteration(OnNames):
         new = statement.new
         name = Name(new.parts[0] if len(new.parts) == 2 else item.name.schema, new.parts[-1])
 
-        def renamed(current: Catalog) -> Catalog:
+        def rename(current: Catalog) -> Catalog:
             check_free(current, name, new.span, quiet=False)
             return current.rename(current.items[item.id], name)
 
         self.names.check_schema(name.schema, new.span)
-        self.engine.catalog_store.change(renamed)
+        self.engine.catalog_store.change(rename)
         self.engine.refresh_catalog()
         return f"ALTER {statement.kind.keyword}"
 

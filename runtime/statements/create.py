@@ -37,7 +37,7 @@ class Creation(OnNames):
     def create_schema(self, statement: st.CreateSchema) -> str:
         """CREATE SCHEMA."""
 
-        def with_schema(current: Catalog) -> Catalog:
+        def add_schema(current: Catalog) -> Catalog:
             if fold(statement.name) in current.schemas:
                 if statement.if_not_exists:
                     return current
@@ -49,7 +49,7 @@ class Creation(OnNames):
                 )
             return current.with_schema(statement.name)
 
-        self.engine.catalog_store.change(with_schema)
+        self.engine.catalog_store.change(add_schema)
         self.engine.refresh_catalog()
         return "CREATE SCHEMA"
 
@@ -199,7 +199,7 @@ class Creation(OnNames):
             self.engine.relations.table(old).begin().set_columns(table_schema(new))
         created = self.engine.mint_fresh() if begins_anew else 0
 
-        def replaced(current: Catalog) -> Catalog:
+        def replace_view(current: Catalog) -> Catalog:
             before = self._still_there(current, old, bound)
             item = replace(
                 before,
@@ -215,7 +215,7 @@ class Creation(OnNames):
                 item = replace(item, revision=before.revision + 1)
             return current.with_item(item)
 
-        self.engine.catalog_store.change(replaced)
+        self.engine.catalog_store.change(replace_view)
         self.engine.refresh_catalog()
         refresh_view(self.engine, old, full=True, replaced=True)
         return "CREATE MATERIALIZED VIEW"
@@ -281,7 +281,7 @@ class Creation(OnNames):
     def _register(self, *items: Item) -> None:
         """Commit objects to the catalog, all at once; they may read each other."""
 
-        def with_items(current: Catalog) -> Catalog:
+        def add_items(current: Catalog) -> Catalog:
             made = current.with_items(items)
             for item in items:
                 check_free(current, item.name, None, quiet=False)
@@ -290,7 +290,7 @@ class Creation(OnNames):
                     raise was_dropped(gone[0].name, "while this object was being created")
             return made
 
-        self.engine.catalog_store.change(with_items)
+        self.engine.catalog_store.change(add_items)
         self.engine.refresh_catalog()
 
 

@@ -13,7 +13,7 @@ failed one is behind, and shows the error and the name of the failed one. An out
 an unreadable object has no other status.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -62,7 +62,7 @@ class Lag:
     versions: int
 
     @staticmethod
-    def of(pending: Iterable[int], through: int) -> "Lag":
+    def of(pending: Sequence[int], through: int) -> "Lag":
         """The lag of an output that is complete through a T.
 
         >>> Lag.of([12, 15], through=11), Lag.of([], through=11)
@@ -71,8 +71,7 @@ class Lag:
         Args:
             pending: the Ts of the pending commits.
         """
-        times = list(pending)
-        return Lag(max(max(times, default=through) - through, 0), len(times))
+        return Lag(max(max(pending, default=through) - through, 0), len(pending))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +174,7 @@ def _status_of(engine: Engine, item: Item) -> Status:
     )
 
 
-def _pending(engine: Engine, item: Item, through: int) -> Iterator[int]:
+def _pending(engine: Engine, item: Item, through: int) -> list[int]:
     """The Ts of the pending commits of an output."""
     now = max(engine.timeline.now, clock.now_ms())
     found = {
@@ -183,7 +182,7 @@ def _pending(engine: Engine, item: Item, through: int) -> Iterator[int]:
         for source, time, due in _commits(engine, item, through)
         if due > through and (due == time or due <= now)
     }
-    yield from (time for _, time in found)
+    return [time for _, time in found]
 
 
 def _commits(engine: Engine, item: Item, since: int) -> Iterator[tuple[str, int, int]]:

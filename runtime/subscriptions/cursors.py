@@ -106,13 +106,13 @@ class Readers:
             definition=definition_of(self.engine, item),
         )
 
-        def with_reader(current: Catalog) -> Catalog:
+        def add_reader(current: Catalog) -> Catalog:
             if item.id not in current.items:
                 raise was_dropped(item.name, "while the subscription began")
             known = current.subscriptions.get(fold(name))
             return current if known is not None else current.with_subscription(made)
 
-        self.engine.catalog_store.change(with_reader)
+        self.engine.catalog_store.change(add_reader)
         self.engine.refresh_catalog()
         found = self.engine.catalog.subscriptions[fold(name)].check()
         self.check(found, item, None)
@@ -147,7 +147,7 @@ class Readers:
             UNKNOWN_RELATION: there is none of this name.
         """
 
-        def without(current: Catalog) -> Catalog:
+        def remove(current: Catalog) -> Catalog:
             if fold(name) not in current.subscriptions:
                 if if_exists:
                     return current
@@ -162,7 +162,7 @@ class Readers:
             return current.without_subscription(name)
 
         before = self.engine.catalog_store.load()
-        self.engine.catalog_store.change(without)
+        self.engine.catalog_store.change(remove)
         self.engine.refresh_catalog()
         existed = fold(name) in before.subscriptions
         return "DROP SUBSCRIPTION" if existed else "DROP SUBSCRIPTION (did not exist)"

@@ -44,7 +44,7 @@ from ctsql.runtime.log.failures import (
     on_task_failure,
     record,
 )
-from ctsql.runtime.log.staging import Staging, discarded_on_error
+from ctsql.runtime.log.staging import Staging, discard_on_error
 from ctsql.runtime.log.uppers import SHARED_BY
 from ctsql.runtime.log.write_handle import (
     Batch,
@@ -151,7 +151,7 @@ class TaskSink:
             return None
         last = runs[-1].time
         try:
-            with discarded_on_error([batch]):
+            with discard_on_error([batch]):
                 times = self._stage_together(batch.at(last), runs)
                 said = self.warehouse.versions.reads_at(self.item, last)
         except (DataError, StatementError, EnvironmentProblem):
@@ -174,7 +174,7 @@ class TaskSink:
             if batches is None:
                 continue
             try:
-                with discarded_on_error([batches]):
+                with discard_on_error([batches]):
                     if not self._stage(batches, run):
                         batches.discard()
                         return time + 1, False

@@ -45,7 +45,7 @@ from ctsql.catalog.items import Item
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.failures import FEATURE, Failure, find_recorded, is_final
-from ctsql.runtime.log.staging import Batch, discarded_on_error
+from ctsql.runtime.log.staging import Batch, discard_on_error
 from ctsql.runtime.log.write_handle import (
     FAILURE,
     Appended,
@@ -197,7 +197,7 @@ class ViewSink:
             description = self._mint.minted
             assert description is not None  # the time is not written, so there is one to write
             written = self.write(description)
-            with discarded_on_error([written]):
+            with discard_on_error([written]):
                 if isinstance(self.append(written), Committed):
                     return
         raise always_disturbed(f"{TRIES_MAX} tries at T = {time}")
@@ -223,7 +223,7 @@ class ViewSink:
             state=state,
         )
         refresh = ViewRefresh(context, full=self._full)
-        with discarded_on_error([batch, state]):
+        with discard_on_error([batch, state]):
             done = refresh.run(meter.ms)
             costs = refresh.costs.after(done.strategy, done.ms)
             work = meter.work().to_metadata()

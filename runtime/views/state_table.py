@@ -38,7 +38,7 @@ from ctsql.planner.lowering.type_names import type_name
 from ctsql.runtime.delta.keyed_scan import StoredRows
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log import fault_points as faults
-from ctsql.runtime.log.staging import Batch, discarded_on_error
+from ctsql.runtime.log.staging import Batch, discard_on_error
 from ctsql.runtime.log.write_handle import Committed, Output
 from ctsql.runtime.rows.row_set import RowSet, persisted
 from ctsql.runtime.rows.types import DIGITS_SUMMED, adds_exactly
@@ -265,7 +265,7 @@ class ViewState:
                 self.refuse("STATE_LARGE")
                 return
             batch = self._batch = output.batch(output.upper, self.time + 1)
-            with discarded_on_error([batch]):
+            with discard_on_error([batch]):
                 table, version = self.table, batch.version_read
                 stored = table.located(version) if table.files(version) else None
                 columns = [f.name for f in rows.schema.fields]
@@ -322,7 +322,7 @@ class ViewState:
         """
         batch = self._batch
         if batch is not None:
-            with discarded_on_error([self]):
+            with discard_on_error([self]):
                 output = self._opened()
                 lower, upper = batch.text.lower, batch.text.upper
                 said = self.warehouse.versions.reads_at(self.item, at)

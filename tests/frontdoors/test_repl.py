@@ -20,8 +20,8 @@ from ctsql.commands import (
     help_text,
     parse_command,
     parse_limit,
+    parse_switch,
     statement_of,
-    switched,
 )
 from ctsql.progress import Progress
 from ctsql.repl import Repl, wants_more
@@ -79,7 +79,7 @@ def test_a_wrong_command_gets_a_hint(text: str) -> None:
 
 def test_switches_and_limits() -> None:
     """Without a word a switch turns over; a limit of 0 is none."""
-    assert [switched(True, word) for word in ("", "on", "OFF")] == [False, True, False]
+    assert [parse_switch(True, word) for word in ("", "on", "OFF")] == [False, True, False]
     assert [parse_limit(text) for text in ("limit 5", "LIMIT 0")] == [5, None]
     for wrong in ("limit", "limit x", "timezone 1"):
         with pytest.raises(CtsqlError):

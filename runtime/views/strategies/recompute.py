@@ -3,7 +3,7 @@
 from ctsql.catalog.errors import DataError, StatementError, error
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
-from ctsql.runtime.log.staging import discarded_on_error
+from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.views.outcomes import Outcome, Staged
@@ -31,7 +31,7 @@ def refresh(context: RefreshContext) -> Outcome:
     at = warehouse.schedules.shown_at(item, context.time)
     assert at is not None  # a view is written from its first refresh on
     try:
-        with discarded_on_error([batch]), translate_spark_errors():
+        with discard_on_error([batch]), translate_spark_errors():
             outputs = {item.id: (item, batch.version_read)}
             desired = warehouse.queries.view_rows(context.view, StoredSources(warehouse), at)
             stored = None
