@@ -30,6 +30,7 @@ from ctsql.planner.lowering.transaction import (
     lower_inserts as lower_inserts,
     lower_statements as lower_statements,
     lower_transaction as lower_transaction,
+    outputs_of as outputs_of,
 )
 from ctsql.planner.lowering.view import (
     cast_to_stored as cast_to_stored,

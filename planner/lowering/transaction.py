@@ -54,13 +54,17 @@ def base(node: lp.Transaction, context: Context, *, by_key: bool = False) -> dic
         by_key: for one run, an output's stored rows may be left out where all that looks at them
             is a DELETE by key, whose victims are then there from the start.
     """
-    looked = {n.object_id for s in node.statements for n in _looks(s)}
-    outputs = looked | {_output_of(s) for s in node.statements}
+    looked = {n.object_id for n in _looks(node)}
     held = {}
-    for o in sorted(outputs):
+    for o in outputs_of(node):
         found = _find_by_key(node, o, context) if by_key else None
         held[o] = found or OutputState(context.sources.stored(o) if o in looked else None)
     return held
+
+
+def outputs_of(node: lp.Transaction) -> list[str]:
+    """Return the ids of the outputs that a body writes or reads, sorted."""
+    return sorted({n.object_id for n in _looks(node)} | {_output_of(s) for s in node.statements})
 
 
 def _find_by_key(node: lp.Transaction, output: str, context: Context) -> OutputState | None:
@@ -103,9 +107,9 @@ def _output_of(statement: lp.Insert | lp.Delete | lp.Update | lp.Merge) -> str:
     return statement.of.object_id
 
 
-def _looks(statement: lp.Node) -> list[lp.SelfReference]:
-    """Return the nodes by which a statement reads an output."""
-    return [n for n in lp.descend(statement) if isinstance(n, lp.SelfReference)]
+def _looks(node: lp.Node) -> list[lp.SelfReference]:
+    """Return the nodes by which a statement or a body reads an output."""
+    return [n for n in lp.descend(node) if isinstance(n, lp.SelfReference)]
 
 
 def _step(

@@ -42,7 +42,7 @@ from ctsql.runtime.rows.collect import (
     within_result_size,
 )
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.row_set import JvmRows, LocalRows, RowSet, SparkRows, persisted
+from ctsql.runtime.rows.row_set import JvmRows, LocalRows, RowSet, SparkRows
 from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.session import active, setting
@@ -100,13 +100,10 @@ def derive(
 
 
 def _recipe(rows: RowSet) -> Recipe | None:
-    if isinstance(rows, PreparedRows):
-        return rows.recipe if rows.is_open else _leaf_recipe(rows.collect())
-    return _leaf_recipe(rows.local)
-
-
-def _leaf_recipe(rows: LocalRows | Declined) -> Recipe | None:
-    return None if isinstance(rows, Declined) else Recipe(None, (rows,), lambda frames: frames[0])
+    held = rows.local
+    if isinstance(held, LocalRows):
+        return Recipe(None, (held,), lambda frames: frames[0])
+    return rows.recipe if isinstance(rows, PreparedRows) else None
 
 
 class PreparedRows(RowSet):
@@ -122,17 +119,12 @@ class PreparedRows(RowSet):
         """The driver holds what they are computed from; unless they turned out to be many."""
         return not isinstance(self._found, Declined)
 
-    @property
-    def is_open(self) -> bool:
-        """Are they not computed yet, or not to be held?"""
-        return not isinstance(self._found, LocalRows)
-
     @cached_property
     def schema(self) -> T.StructType:  # type: ignore[override]
         """Their columns."""
         if isinstance(self._found, LocalRows):
             return self._found.schema
-        known = prepared_plans(self.session).known(self.recipe)
+        known = prepared_plans(self.session).find(self.recipe)
         return self.frame.schema if known is None else known.schema
 
     @cached_property
@@ -164,13 +156,6 @@ class PreparedRows(RowSet):
         if self._found is None:
             self._found = prepared_plans(self.session).collect(self.recipe)
         return self._found
-
-    def keep(self, stack: ExitStack) -> RowSet:
-        """Collected if they are few, else persisted."""
-        found = self.collect()
-        if isinstance(found, Declined):
-            return SparkRows(stack.enter_context(persisted(self.frame)))
-        return found
 
     def select(self, names: Sequence[str], called: Sequence[str] | None = None) -> RowSet:
         """Some columns, maybe under other names."""
@@ -234,10 +219,10 @@ class PreparedPlans:
         self._partitioning = spark.sql.catalyst.plans.physical.UnknownPartitioning(0)
         self._no_order = getattr(getattr(jvm.scala.collection.immutable, "Nil$"), "MODULE$")
 
-    def known(self, recipe: Recipe) -> Plan | None:
-        """The plan that is kept of a recipe."""
+    def find(self, recipe: Recipe) -> Plan | None:
+        """The plan that is kept of a recipe, if it was made under the settings of now."""
         found = self._plans.get(_key(recipe))
-        return found if isinstance(found, Plan) else None
+        return found if isinstance(found, Plan) and self._is_current(found) else None
 
     def collect(self, recipe: Recipe) -> LocalRows | Declined:
         """The rows, computed now; declined when they are not few."""
@@ -251,13 +236,16 @@ class PreparedPlans:
         if known is None:
             return self._plan_and_run(recipe)
         with active(self._session), translate_spark_errors():
-            if isinstance(known, Plan) and not self._settings_now().equals(known.settings):
+            if isinstance(known, Plan) and not self._is_current(known):
                 known = _SEEN
             if known is _SEEN:
                 known = self._plans[key] = self._prepare(recipe)
             if isinstance(known, Plan):
                 return self._run(known, recipe.leaves)
         return self._plan_and_run(recipe)
+
+    def _is_current(self, plan: Plan) -> bool:
+        return bool(self._settings_now().equals(plan.settings))
 
     def _settings_now(self) -> Any:
         """All settings of the session, but what Delta notes there of each commit."""

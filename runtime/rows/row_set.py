@@ -63,14 +63,6 @@ class RowSet(ABC):
         """The rows held by the driver, computed now; declined if they are not few."""
 
     @abstractmethod
-    def keep(self, stack: ExitStack) -> "RowSet":
-        """Rows computed now if they are few, else once when they are first read.
-
-        Args:
-            stack: what they are kept for.
-        """
-
-    @abstractmethod
     def select(self, names: Sequence[str], called: Sequence[str] | None = None) -> "RowSet":
         """Some columns, maybe under other names."""
 
@@ -87,6 +79,17 @@ class RowSet(ABC):
     def is_of_few(self) -> bool:
         """Does the driver hold them, or all that they are computed from?"""
         return self.is_local
+
+    def keep(self, stack: ExitStack) -> "RowSet":
+        """Rows computed now if they are few, else once when they are first read.
+
+        Args:
+            stack: what they are kept for.
+        """
+        found = self.collect()
+        if isinstance(found, Declined):
+            return SparkRows(stack.enter_context(persisted(self.frame)))
+        return found
 
     def cast(self, schema: T.StructType) -> "RowSet":
         """The rows with their columns, in order, of a schema's types; not computed yet."""
@@ -151,13 +154,6 @@ class SparkRows(RowSet):
         """The rows held by the driver, if they are few."""
         found = few(self._frame)
         return found if isinstance(found, Declined) else LocalRows.of(found)
-
-    def keep(self, stack: ExitStack) -> RowSet:
-        """Collected if they are few, else persisted."""
-        found = self.collect()
-        if isinstance(found, Declined):
-            return SparkRows(stack.enter_context(persisted(self._frame)))
-        return found
 
     def select(self, names: Sequence[str], called: Sequence[str] | None = None) -> RowSet:
         """Some columns, maybe under other names."""
@@ -262,10 +258,6 @@ class LocalRows(RowSet):
         return self
 
     def collect(self) -> "LocalRows":
-        """These."""
-        return self
-
-    def keep(self, stack: ExitStack) -> "LocalRows":
         """These."""
         return self
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.planner.delete_by_key import KeyLookup, sole_lookup
-from ctsql.planner.lowering import Context, Found, lower_transaction
+from ctsql.planner.lowering import Context, Found, lower_transaction, outputs_of
 from ctsql.planner.nodes import (
     Delete,
     Insert,
@@ -57,7 +57,7 @@ def propose_from_few(
             return None
         held[object_id] = rows
     made = {}
-    for output in sorted(_outputs(body)):
+    for output in outputs_of(body):
         lookup = sole_lookup(body, output)
         victims = None if lookup is None else sources.found_by_key(lookup)
         if isinstance(victims, Declined):
@@ -98,8 +98,3 @@ def _read(body: Transaction) -> list[str] | None:
             case Query(sql=sql) if sql.clocks:
                 return None
     return list(found) or None
-
-
-def _outputs(body: Transaction) -> set[str]:
-    inserted = {s.object_id for s in body.statements if isinstance(s, Insert)}
-    return inserted | {n.object_id for n in descend(body) if isinstance(n, SelfReference)}

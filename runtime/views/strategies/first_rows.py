@@ -28,7 +28,7 @@ def refresh(context: RefreshContext) -> Outcome:
         return NotApplicable()
     runner.state_rows = rows = stored.all
     runner.run(texts.steps, [texts.rows, texts.holds.candidates])
-    (row,) = runner.rows(texts.holds).frame.collect()
+    (row,) = runner.rows(texts.holds).plain_frame.collect()
     if not row["holds"]:
         return Fallback("ROWS_MOVED_UP")
     stage_difference(context, runner.rows(texts.rows), rows)

@@ -81,7 +81,7 @@ def query(con: Connection, text: str, inputs: dict[str, RowSet]) -> RowSet:
 def is_planned(rows: RowSet) -> bool:
     """Is a plan kept for them?"""
     assert isinstance(rows, PreparedRows)
-    return prepared_plans(rows.session).known(rows.recipe) is not None
+    return prepared_plans(rows.session).find(rows.recipe) is not None
 
 
 def told(rows: DataFrame) -> list[str]:
