@@ -77,7 +77,7 @@ class Compiler:
 
     def one_row(self) -> alg.Values:
         """The relation that a SELECT without FROM reads."""
-        return alg.Values(text="VALUES (1)", columns=(self.fresh("one", "int"),))
+        return alg.Values(text="SELECT 1", columns=(self.fresh("one", "int"),))
 
     def expressions(self, ctes: Ctes) -> Expressions:
         """A builder of expressions whose subqueries see these common table expressions."""

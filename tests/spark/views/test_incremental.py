@@ -92,3 +92,10 @@ def test_a_strict_view_must_have_a_change_plan(con: Connection) -> None:
         "CREATE MATERIALIZED VIEW two WITH (REFRESH POLICY = strict) AS "
         "SELECT k FROM t WHERE k >= (SELECT min(k) FROM t) AND k < (SELECT max(k) FROM t)"
     )
+    # Spark treats the one row of a SELECT without FROM otherwise than one of VALUES.
+    con.execute(
+        "CREATE MATERIALIZED VIEW beside WITH (REFRESH POLICY = strict) AS "
+        "SELECT x.k, y.d FROM t x, LATERAL (SELECT x.k AS d WHERE x.k > 0) y"
+    )
+    con.execute("INSERT INTO t VALUES (-1), (1), (2)")
+    assert con.execute("SELECT * FROM beside ORDER BY k").fetchall() == [(1, 1), (2, 2)]
