@@ -12,8 +12,10 @@ The ways, from the cheapest:
 Any of them leaves the same rows behind, so the choice is about cost only. What is known of cost
 are numbers of rows, from the tables' logs, and how long this view's refreshes took, which each
 commit hands on to the next (:class:`Costs`): what was measured goes before what is estimated. The
-way that lost is tried again now and then, since tables grow. What recomputing took when the view
-was made, maybe by a process that had just begun, is not believed for long.
+way that lost is tried again now and then, since tables grow. First times tell little: the process
+may have just begun, and following keeps its plans from its second time on. So what recomputing took
+when the view was made is not believed for long, and following is given up after its third time,
+or if it took many times as long as recomputing.
 """
 
 from collections.abc import Mapping
@@ -28,6 +30,10 @@ WORTH_MS = 2_000
 """A way that took as long as this is compared with the other one, once more if need be."""
 SLOWER_MAX = 1.2
 """Following may take so many times as long as recomputing before it is left."""
+FOLLOWED_MIN = 3
+"""Following is slow so many times less one at the beginning, while its plans are made."""
+COLD_MAX = 5
+"""Following may take so many times as long as recomputing before that."""
 UNTRIED_MAX = 20
 """After so many refreshes the way that was slower is tried again."""
 
@@ -114,13 +120,15 @@ class Costs:
 
     Attributes:
         full_ms: recomputing. follow_ms: any other way. untried: refreshes since the last time
-            that the changes were followed. fulls: how often the view was recomputed.
+            that the changes were followed. fulls: how often the view was recomputed, counted up to
+        2. follows: how often the changes were followed, counted up to ``FOLLOWED_MIN``.
     """
 
     full_ms: int | None = None
     follow_ms: int | None = None
     untried: int = 0
     fulls: int = 0
+    follows: int = 0
 
     @staticmethod
     def of(said: object) -> "Costs":
@@ -132,6 +140,7 @@ class Costs:
             follow_ms=said.get("follow_ms"),
             untried=int(said.get("untried", 0)),
             fulls=int(said.get("fulls", 0)),
+            follows=int(said.get("follows", 0)),
         )
 
     def to_metadata(self) -> dict[str, int | None]:
@@ -140,10 +149,10 @@ class Costs:
 
     def anew(self) -> "Costs":
         """From now on following has a state table, so what it took before says nothing."""
-        return replace(self, follow_ms=None, untried=0)
+        return replace(self, follow_ms=None, untried=0, follows=0)
 
     def after(self, strategy: Strategy, ms: int) -> "Costs":
-        """With one more refresh; the newest counts for half."""
+        """With one more refresh."""
         match strategy:
             case Strategy.NO_CHANGE:
                 return self
@@ -156,11 +165,18 @@ class Costs:
                     fulls=min(self.fulls + 1, 2),
                 )
             case _:
-                return replace(self, follow_ms=_mixed(self.follow_ms, ms), untried=0)
+                known = self.follow_ms if self.follows >= FOLLOWED_MIN else None
+                return replace(
+                    self,
+                    follow_ms=_mixed(known, ms),
+                    untried=0,
+                    follows=min(self.follows + 1, FOLLOWED_MIN),
+                )
 
 
 def _mixed(before: int | None, now: int) -> int:
-    return now if before is None else (before + now) // 2
+    """A slower time counts for a quarter: the process may have just begun."""
+    return now if before is None or now < before else (3 * before + now) // 4
 
 
 def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
@@ -184,6 +200,8 @@ def recompute_why(policy: Policy, sizes: Sizes, costs: Costs) -> str | None:
                 is_cheap = costs.full_ms is None or costs.full_ms < WORTH_MS
                 return "SMALL_TABLES" if small and is_cheap else None
             if costs.full_ms is None or costs.untried >= UNTRIED_MAX:
+                return None
+            if costs.follows < FOLLOWED_MIN and costs.follow_ms <= COLD_MAX * costs.full_ms:
                 return None
             if costs.fulls == 1 and costs.follow_ms >= max(WORTH_MS, costs.full_ms // 2):
                 return "TIMED_ONCE"

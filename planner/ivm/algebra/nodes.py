@@ -160,7 +160,7 @@ class Values:
     """Rows that read no table: VALUES, range(), or the one row of a SELECT without FROM.
 
     Attributes:
-        text: a query, or a table function, without an alias. is_function: a table function, not VALUES.
+        text: a query or a table function, without an alias. is_function: it is a table function.
     """
 
     text: str

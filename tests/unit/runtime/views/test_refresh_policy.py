@@ -49,17 +49,19 @@ SMALL, LARGE = Sizes((10,), (1,)), Sizes((BIG,), (1,))
     [
         (SMALL, Costs(full_ms=WORTH_MS - 1), "SMALL_TABLES"),
         (SMALL, Costs(full_ms=WORTH_MS), None),  # tried once, to know
-        (SMALL, Costs(full_ms=1000, follow_ms=900), None),
-        (SMALL, Costs(full_ms=1000, follow_ms=1200), None),
-        (SMALL, Costs(full_ms=1000, follow_ms=1201), "SLOWER_BEFORE"),
-        (LARGE, Costs(full_ms=1000, follow_ms=1201), "SLOWER_BEFORE"),
-        (LARGE, Costs(full_ms=1000, follow_ms=9000, untried=UNTRIED_MAX), None),
-        (LARGE, Costs(follow_ms=9000), None),
-        (LARGE, Costs(full_ms=9000, follow_ms=4500, fulls=1), "TIMED_ONCE"),
-        (LARGE, Costs(full_ms=9000, follow_ms=4499, fulls=1), None),
-        (LARGE, Costs(full_ms=1500, follow_ms=1500, fulls=1), None),
-        (LARGE, Costs(full_ms=9000, follow_ms=4500, fulls=2), None),
-        (Sizes((BIG,), (BIG,)), Costs(full_ms=1000, follow_ms=10), "LARGE_CHANGE"),
+        (SMALL, Costs(full_ms=1000, follow_ms=900, follows=3), None),
+        (SMALL, Costs(full_ms=1000, follow_ms=1200, follows=3), None),
+        (SMALL, Costs(full_ms=1000, follow_ms=1201, follows=3), "SLOWER_BEFORE"),
+        (LARGE, Costs(full_ms=1000, follow_ms=1201, follows=3), "SLOWER_BEFORE"),
+        (LARGE, Costs(full_ms=1000, follow_ms=5000, follows=2), None),  # its plans were made
+        (LARGE, Costs(full_ms=1000, follow_ms=5001, follows=2), "SLOWER_BEFORE"),
+        (LARGE, Costs(full_ms=1000, follow_ms=9000, follows=3, untried=UNTRIED_MAX), None),
+        (LARGE, Costs(follow_ms=9000, follows=3), None),
+        (LARGE, Costs(full_ms=9000, follow_ms=4500, fulls=1, follows=3), "TIMED_ONCE"),
+        (LARGE, Costs(full_ms=9000, follow_ms=4499, fulls=1, follows=3), None),
+        (LARGE, Costs(full_ms=1500, follow_ms=1500, fulls=1, follows=3), None),
+        (LARGE, Costs(full_ms=9000, follow_ms=4500, fulls=2, follows=3), None),
+        (Sizes((BIG,), (BIG,)), Costs(full_ms=1000, follow_ms=10, follows=3), "LARGE_CHANGE"),
     ],
 )
 def test_what_was_measured_goes_before_what_is_estimated(
@@ -71,13 +73,18 @@ def test_what_was_measured_goes_before_what_is_estimated(
 
 
 def test_costs_are_handed_on() -> None:
-    """From commit to commit, as JSON; the newest counts for half, but nothing of the first time."""
+    """From commit to commit, as JSON; of first times nothing stays, of slower ones a quarter."""
     known = Costs().after(Strategy.RECOMPUTE, 900).after(Strategy.NO_CHANGE, 7)
     assert known == Costs(full_ms=900, untried=1, fulls=1)
     known = known.after(Strategy.AFFECTED_KEYS, 100).after(Strategy.RECOMPUTE, 400)
-    assert known == Costs(full_ms=400, follow_ms=100, untried=1, fulls=2)
-    known = known.after(Strategy.RECOMPUTE, 200)
-    assert known == Costs(full_ms=300, follow_ms=100, untried=2, fulls=2)
+    assert known == Costs(full_ms=400, follow_ms=100, untried=1, fulls=2, follows=1)
+    known = known.after(Strategy.RECOMPUTE, 800)
+    assert known == Costs(full_ms=500, follow_ms=100, untried=2, fulls=2, follows=1)
+    known = known.after(Strategy.RECOMPUTE, 300)
+    assert known.full_ms == 300
+    for ms in (900, 800, 120, 200):
+        known = known.after(Strategy.STATE_TABLE, ms)
+    assert known == Costs(full_ms=300, follow_ms=140, untried=0, fulls=2, follows=3)
     assert Costs.of(json.loads(json.dumps(known.to_metadata()))) == known
     assert Costs.of(None) == Costs.of("?") == Costs()
 
@@ -91,7 +98,7 @@ def test_every_code_is_listed_in_order() -> None:
 
 def test_a_new_state_table_makes_old_times_void() -> None:
     """A view that was slow to follow without one is followed once with it."""
-    slow = Costs(full_ms=3_000, follow_ms=9_000, untried=3)
+    slow = Costs(full_ms=3_000, follow_ms=9_000, untried=3, follows=3)
     assert recompute_why(Policy.AUTO, Sizes((BIG,), (1,)), slow) == "SLOWER_BEFORE"
     assert recompute_why(Policy.AUTO, Sizes((BIG,), (1,)), slow.anew()) is None
     assert slow.anew().full_ms == slow.full_ms
