@@ -163,6 +163,8 @@ class Connection(AbstractContextManager["Connection"]):
 
     def run_statement(self, span: Span, parameters: Sequence[object] | None = None) -> Result:
         """Parse and run one statement."""
+        from ctsql.runtime.spark.ended_queries import forget_ended_queries
+
         self._cancelled.clear()
         statement = parse(span)
         values = literals(parameters or ())
@@ -170,6 +172,7 @@ class Connection(AbstractContextManager["Connection"]):
             if self.read_only and writes(statement):
                 what = " ".join(span.text.split()[:2]).upper()
                 raise error("READ_ONLY_MODE", span=span, what=what)
+            forget_ended_queries(engine.session)  # of results that were iterated since
             return self._run(engine, statement, values)
 
     def _run(self, engine: "Engine", statement: st.Statement, values: tuple[str, ...]) -> Result:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ctsql.catalog import schemas
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item
 from ctsql.catalog.names import fold
 from ctsql.catalog.reserved_columns import PREFIX
@@ -149,6 +149,19 @@ def not_null_columns(
     return tuple(found)
 
 
+def indefinite(query: Query, kind: str) -> CtsqlError:
+    """The error for a query that Spark says gives another result each time."""
+    return error(
+        "NONDETERMINISTIC_FUNCTION",
+        span=query.sql.span,
+        function="a function that gives another result each time",
+        kind=kind,
+        detail="Spark marks a part of it as not deterministic, or as one that reads the clock: a "
+        "random function, or a text like 'today' that becomes a date.",
+        hint="Compute it when the row is inserted into the input, as a column.",
+    )
+
+
 def refuse_nondeterministic(
     plan: Node, kind: str, is_deterministic: Callable[[Query], bool], *, clocks: bool
 ) -> None:
@@ -167,14 +180,7 @@ def refuse_nondeterministic(
                 hint="Compute it when the row is inserted into the input, as a column.",
             )
         if node.columns and not is_deterministic(node):
-            raise error(
-                "NONDETERMINISTIC_FUNCTION",
-                span=node.sql.span,
-                function="a function that gives another result each time",
-                kind=kind,
-                detail="Spark marks a function of this query as not deterministic.",
-                hint="Compute it when the row is inserted into the input, as a column.",
-            )
+            raise indefinite(node, kind)
         if clocks and node.sql.clocks:
             call = node.sql.clocks[0]
             raise error(

@@ -38,6 +38,7 @@ from ctsql.runtime.rows.multiset_local import cancel, keys
 from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow, is_comparable
+from ctsql.runtime.spark.ended_queries import forget_ended_queries
 
 PLACES_SCHEMA = pa.schema([(FILE_COLUMN, pa.string()), (ROW_COLUMN, pa.int64())])
 """The columns that locate a row."""
@@ -195,6 +196,7 @@ def _stage_counted(staging: Staging, change: DataFrame, inserts: DataFrame) -> b
         gone = change.where(F.col(DIFF) < 0).select(F.explode(LOCATIONS).alias("p"))
         by_file = gone.groupBy("p.file").agg(F.collect_list("p.row").alias("rows"))
         staging.delete_rows((r["file"], r["rows"]) for r in by_file.toLocalIterator())
+        forget_ended_queries(change.sparkSession)
     return bool(counted["i"] or counted["d"])
 
 

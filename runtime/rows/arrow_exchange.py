@@ -52,6 +52,23 @@ def _classes(jvm: object) -> RowClasses:
     return RowClasses(jvm)
 
 
+def execute(session: SparkSession, plan: Any) -> Any:
+    """Run a physical plan; its rows, as a sequence in the JVM.
+
+    Tasks have the session's settings as local properties, where Spark puts them for the queries
+    that it runs itself (``SQLExecution.withSQLConfPropagated``); else they would have the defaults.
+    """
+    context = session._jsc.sc()
+    before = context.getLocalProperties()
+    given = before.clone()
+    given.putAll(session._jsparkSession.sessionState().conf().settings())
+    context.setLocalProperties(given)
+    try:
+        return row_classes(session).wrap(plan.executeCollect())
+    finally:
+        context.setLocalProperties(before)
+
+
 def collect_arrow(rows: DataFrame) -> pa.Table:
     """The rows, computed now; without a job where the driver's JVM holds them."""
     classes = row_classes(rows.sparkSession)

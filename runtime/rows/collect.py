@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, WIDE
-from ctsql.runtime.rows.arrow_exchange import row_classes
+from ctsql.runtime.rows.arrow_exchange import execute, row_classes
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.types import has_fixed_width
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -71,7 +71,7 @@ def _compute(rows: DataFrame) -> DataFrame | Declined:
     session = rows.sparkSession
     classes = row_classes(session)
     query = rows._jdf.queryExecution()
-    found = classes.wrap(query.executedPlan().executeCollect())
+    found = execute(session, query.executedPlan())
     if found.size() > DRIVER_ROWS_MAX:
         return TOO_MANY
     relation = classes.relation(query.analyzed().output(), found, False, classes.nothing)

@@ -12,7 +12,7 @@ knows neither the number of rows nor that there are none. A plan is kept only
 
 P1: under the settings that it was made with, all of them, which are compared at each use;
 P2: if the query gives the same for the same rows (no clock, no random numbers, no function or
-    variable that can be defined anew);
+    variable that can be defined anew), and until it fails: parts over constants keep their error;
 P3: if all its rows come from our leaves and from constants: no subquery, no exchange that is used
     twice, as such a part would keep the rows it was made with.
 
@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, types as T
 
 from ctsql.catalog.reserved_columns import WIDE
-from ctsql.runtime.rows.arrow_exchange import arrow_of, as_spark_has_it, row_classes
+from ctsql.runtime.rows.arrow_exchange import arrow_of, as_spark_has_it, execute, row_classes
 from ctsql.runtime.rows.collect import (
     DRIVER_ROWS_MAX,
     TOO_MANY,
@@ -44,6 +44,7 @@ from ctsql.runtime.rows.collect import (
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import JvmRows, LocalRows, RowSet, SparkRows
 from ctsql.runtime.rows.types import fits_arrow
+from ctsql.runtime.spark.definite import is_definite
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.session import active, setting
 
@@ -57,8 +58,14 @@ _FEW_ROWS = {
     # A plan that is kept has no part that stands for another (P3).
     "spark.sql.exchange.reuse": "false",
 }
-_CHANGEABLE = ("CURRENT_LIKE", "PYTHON_UDF", "SCALA_UDF", "VARIABLE_REFERENCE")
-"""Kinds of expressions whose value is not that of their arguments (P2)."""
+_CHANGEABLE = (
+    "PYTHON_UDF",
+    "SCALA_UDF",
+    "SQL_SCALAR_FUNCTION",
+    "SQL_TABLE_FUNCTION",
+    "VARIABLE_REFERENCE",
+)
+"""Kinds of expressions that can be defined anew (P2)."""
 _LAST_COMMIT = "spark.databricks.delta.lastCommitVersionInSession"
 _LEAF = "RDDScanExec"
 _CONSTANTS = ("LocalTableScanExec", "OneRowRelationExec", "EmptyRelationExec")
@@ -241,7 +248,11 @@ class PreparedPlans:
             if known is _SEEN:
                 known = self._plans[key] = self._prepare(recipe)
             if isinstance(known, Plan):
-                return self._run(known, recipe.leaves)
+                try:
+                    return self._run(known, recipe.leaves)
+                except BaseException:
+                    self._plans.pop(key, None)
+                    raise
         return self._plan_and_run(recipe)
 
     def _is_current(self, plan: Plan) -> bool:
@@ -272,7 +283,8 @@ class PreparedPlans:
         with self._for_few_rows():
             rows = recipe.build([frame for frame, _ in empty])
             query = rows._jdf.queryExecution().analyzed()
-            if not query.deterministic() or any(map(query.containsPattern, self._patterns)):
+            is_fixed = not any(map(query.containsPattern, self._patterns))
+            if not is_fixed or not is_definite(self._session, query):
                 return Declined("the query may give other rows for the same rows")
             asked = mark_wide(rows)
             if isinstance(asked, Declined):
@@ -318,7 +330,7 @@ class PreparedPlans:
             scan = self._local_scan(output, leaves[place].in_jvm.rows, classes.nothing)
             to_put = to_put.updated(node, scan)
         root = plan.root.transform(to_put)
-        found = within_result_size(lambda: classes.wrap(root.executeCollect()))
+        found = within_result_size(lambda: execute(self._session, root))
         if isinstance(found, Declined):
             return found
         if found.size() > DRIVER_ROWS_MAX:

@@ -13,6 +13,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column, plain_type
+from ctsql.planner.binding.checks import indefinite
 from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.lowering import (
     Context,
@@ -26,8 +27,9 @@ from ctsql.planner.lowering import (
 from ctsql.planner.lowering.char_types import metadata_of
 from ctsql.planner.lowering.queries import run_text
 from ctsql.planner.lowering.type_names import type_name
-from ctsql.planner.nodes import Delete, Get, Merge, Query, Role, Update
+from ctsql.planner.nodes import Delete, Get, Merge, Node, Query, Role, Update, descend
 from ctsql.planner.rules import transform
+from ctsql.runtime.spark.definite import is_definite
 from ctsql.runtime.spark.errors import translate_spark_errors
 
 ColumnsOf = Callable[[str], Sequence[Column]]
@@ -103,7 +105,16 @@ class SparkAnalyst:
 
     def is_deterministic(self, query: Query) -> bool:
         """Does Spark know of no part that gives another result each time?"""
-        return bool(self._analysed(query)._jdf.queryExecution().analyzed().deterministic())
+        return self._is_definite(self._analysed(query))
+
+    def _is_definite(self, rows: DataFrame) -> bool:
+        return is_definite(self._session, rows._jdf.queryExecution().analyzed())
+
+    def _check_definite(self, node: Node, *frames: DataFrame) -> None:
+        """Refuse conditions and values of a task's statement that read the clock."""
+        if not all(map(self._is_definite, frames)):
+            piece = next(n for n in descend(node) if isinstance(n, Query))
+            raise indefinite(piece, "continual task")
 
     def _analysed(self, query: Query) -> DataFrame:
         with translate_spark_errors():
@@ -138,9 +149,10 @@ class SparkAnalyst:
         rows = empty(self._session, columns)
         with translate_spark_errors():
             view = View(OutputState(None, rows), self._context, node.ctes)
-            view.run(
+            found = view.run(
                 [f"SELECT * FROM {{rows}} AS {node.alias} WHERE (", node.where, ")"], {"rows": rows}
             )
+            self._check_definite(node, found)
 
     def assigned_types(
         self, statement: Update | Merge, columns: Sequence[Column]
@@ -152,6 +164,7 @@ class SparkAnalyst:
         with translate_spark_errors():
             if isinstance(node, Merge):
                 frames = assigned_values(node, view)
+                self._check_definite(node, *frames)
                 return [tuple(type_name(f.dataType) for f in d.schema)[1:] for d in frames]
             pieces: list[str | Query] = ["SELECT 1"]
             for assign in node.assignments:
@@ -160,6 +173,7 @@ class SparkAnalyst:
             if node.where is not None:
                 pieces += [" WHERE (", node.where, ")"]
             found = view.run(pieces, {"rows": empty(self._session, columns)})
+            self._check_definite(node, found)
             return [tuple(type_name(f.dataType) for f in found.schema)[1:]]
 
     def value_types(self, values: Sequence[Query]) -> tuple[str, ...]:
@@ -168,6 +182,7 @@ class SparkAnalyst:
         for value in values:
             with translate_spark_errors():
                 frame = run_text(value.sql, {}, self._context, before="SELECT (", after=")")
+                self._check_definite(value, frame)
             found.append(type_name(frame.schema[0].dataType))
         return tuple(found)
 

@@ -35,6 +35,9 @@ _STATIC = {
     "spark.sql.codegen.cache.maxEntries": "5000",
     # One class loader for all sessions: with one each, every session compiles the same code anew.
     "spark.sql.artifact.isolation.enabled": "false",
+    # What Spark broadcasts, hashes or sorts takes a page at least. The default is 64 MB on few
+    # cores: a dozen joins of a few rows took all the memory there is for what is kept.
+    "spark.buffer.pageSize": "4m",
     # Otherwise each function of a Column sends the place of its Python call: a third of all calls.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }

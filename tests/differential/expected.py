@@ -27,7 +27,8 @@ def no_plan(kind: Kind, way: Way, *, is_alone: bool) -> str | None:
     """
     if way.name in ("pivot", "pivoted"):
         return "CLAUSE_UNSUPPORTED"
-    if ADD in way.needs and kind.sql in ("FLOAT", "DOUBLE") and not is_alone:
+    is_nested = not is_alone or way.name == "added by a state"  # all rows are one group
+    if ADD in way.needs and kind.sql in ("FLOAT", "DOUBLE") and is_nested:
         return "FLOAT_AGGREGATE_NESTED"
     if way.name in ORDERED and not is_alone:
         return "INEXACT_AGGREGATE_NESTED"

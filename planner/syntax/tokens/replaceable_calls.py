@@ -5,6 +5,8 @@ Postgres spellings of types. Tokens are enough for these, and they cannot misrea
 does not know yet.
 """
 
+import re
+
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ClockCall, ClockKind, Edit, FunctionRef
 from ctsql.planner.syntax.tokens.tokenizer import (
@@ -34,6 +36,10 @@ NONDETERMINISTIC = word_set("""
 _BARE = {"CURRENT_TIMESTAMP", "CURRENT_DATE", "LOCALTIMESTAMP", "CURRENT_USER", "SESSION_USER",
          "CURRENT_TIME"}  # fmt: skip
 """Those that may be called without parentheses."""
+
+_INSTANTS = {"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"}
+_MOMENT = re.compile(r"\W*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+"""Of a literal of these types: a moment of the clock."""
 
 # Where the two differ in meaning, the wider one: a STRING of Spark has no length, as TEXT has none.
 POSTGRES_TYPES = {
@@ -67,9 +73,15 @@ def clocks(tokens: Tokens) -> tuple[ClockCall, ...]:
 
 
 def nondeterministic(tokens: Tokens) -> tuple[FunctionRef, ...]:
-    """Functions whose result depends on more than the data, and TABLESAMPLE, in order."""
+    """Functions whose result depends on more than the data, and their like, in order.
+
+    These are TABLESAMPLE, and literals like ``TIMESTAMP 'now'``.
+    """
     found = []
     for index, token in enumerate(tokens):
+        if token.upper in _INSTANTS and _is_moment(tokens, index + 1):
+            name = f"{token.upper} '{tokens[index + 1].text}'"
+            found.append(FunctionRef(name=name, span=token.span))
         if _is_no_call(tokens, index):
             continue
         called = upper_at(tokens, index + 1) == "("
@@ -157,6 +169,13 @@ def _type_stop(tokens: Tokens, start: int) -> int:
                 if depth <= 0:
                     return index + 1
     return stop
+
+
+def _is_moment(tokens: Tokens, index: int) -> bool:
+    """Whether a token is a text like 'now'."""
+    if index >= len(tokens) or tokens[index].kind is not Kind.STRING:
+        return False
+    return _MOMENT.match(tokens[index].text) is not None
 
 
 def _is_no_call(tokens: Tokens, index: int) -> bool:

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from ctsql.api import Connection
+from ctsql.runtime.rows import prepared_rows
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.prepared_rows import PreparedRows, derive, prepared_plans
@@ -57,6 +58,8 @@ NOT_KEPT = {
     "the clock": "SELECT k, current_timestamp() AS t FROM {a}",
     "a subquery": "SELECT k, (SELECT max(k) FROM {a}) AS m FROM {a}",
     "a function of the user's": "SELECT twice(k) AS k FROM {a}",
+    "a function in SQL": "SELECT thrice(k) AS k FROM {a}",
+    "a text that means now": "SELECT k, CAST(concat('n', 'ow') AS TIMESTAMP) AS t FROM {a}",
 }
 
 
@@ -143,10 +146,47 @@ def test_other_settings_are_another_plan(con: Connection) -> None:
     assert now() == ["2024-01-01 12:00:00"]
 
 
+def test_tasks_have_the_settings(con: Connection) -> None:
+    """Also those that are read when rows are computed, at first and with a kept plan."""
+    text = "SELECT to_json(struct(k, nullif(k, k) AS v)) AS j FROM {a}"
+    rows = local(con, ROWS.format(first=0, end=1))
+    name = "spark.sql.jsonGenerator.ignoreNullFields"
+    for value, wanted in (("false", '{"k":0,"v":null}'), ("true", '{"k":0}')):
+        with setting(con.spark, name, value):
+            for _ in range(3):
+                found = query(con, text, {"a": rows}).collect()
+                assert isinstance(found, LocalRows)
+                assert found.arrow.column("j").to_pylist() == [wanted]
+
+
+def test_a_plan_that_failed_is_made_anew(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it holds over constants, as a broadcast that was cancelled, would fail for ever."""
+    rows = local(con, ROWS.format(first=0, end=2))
+    made = [query(con, "SELECT k + 7 AS k FROM {a}", {"a": rows}) for _ in range(5)]
+    assert all(isinstance(one.collect(), LocalRows) for one in made[:2])
+    assert is_planned(made[2])
+
+    def fail(*given: object) -> object:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(prepared_rows, "execute", fail)
+        with pytest.raises(KeyboardInterrupt):
+            made[2].collect()
+    assert not is_planned(made[2])
+    for one in made[3:]:
+        found = one.collect()
+        assert isinstance(found, LocalRows)
+        assert found.arrow.column("k").to_pylist() == [7, 8]
+
+
 @pytest.mark.parametrize("text", NOT_KEPT.values(), ids=NOT_KEPT)
 def test_what_changes_is_planned_each_time(con: Connection, text: str) -> None:
     """The same rows need not give the same."""
     con.spark.udf.register("twice", lambda k: 2 * k, "bigint")
+    con.spark.sql(
+        "CREATE OR REPLACE TEMPORARY FUNCTION thrice(k BIGINT) RETURNS BIGINT RETURN 3 * k"
+    )
     rows = local(con, ROWS.format(first=0, end=3))
     for _ in range(3):
         made = query(con, text, {"a": rows})

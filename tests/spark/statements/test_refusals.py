@@ -110,6 +110,42 @@ CASES = [
     (TASK.format("SELECT 1"), "INVALID_STATEMENT", None),
     (TASK.format(""), "INVALID_STATEMENT", None),
     (TASK.format("INSERT INTO t SELECT key * rand() FROM feed"), "NONDETERMINISTIC_FUNCTION", None),
+    (
+        TASK.format("INSERT INTO t SELECT day(CAST(concat('n', 'ow') AS DATE)) FROM feed"),
+        "NONDETERMINISTIC_FUNCTION",
+        None,
+    ),
+    (
+        TASK.format("INSERT INTO t SELECT year(`now`()) FROM feed"),
+        "NONDETERMINISTIC_FUNCTION",
+        None,
+    ),
+    (
+        TASK.format("INSERT INTO t SELECT year(DATE 'today') FROM feed"),
+        "NONDETERMINISTIC_FUNCTION",
+        "DATE",
+    ),
+    (
+        TASK.format("DELETE FROM t WHERE make_date(key, 1, 1) < 'today'"),
+        "NONDETERMINISTIC_FUNCTION",
+        None,
+    ),
+    (
+        TASK.format("UPDATE t SET key = year(CAST('now' AS TIMESTAMP))"),
+        "NONDETERMINISTIC_FUNCTION",
+        None,
+    ),
+    (
+        "CREATE MATERIALIZED VIEW x AS SELECT key FROM feed WHERE make_date(key, 1, 1) < 'now'",
+        "NONDETERMINISTIC_FUNCTION",
+        None,
+    ),
+    (
+        "CREATE CONTINUAL TASK t (key INT, d DATE DEFAULT CAST('now' AS DATE)) ON INPUT feed"
+        " AS (INSERT INTO t (key) SELECT key FROM feed)",
+        "NONDETERMINISTIC_FUNCTION",
+        None,
+    ),
     (TASK.format("DELETE FROM t WHERE nope = 1"), "UNKNOWN_COLUMN", "nope"),
     (TASK.format("DELETE FROM t WHERE key + 1"), "TYPE_MISMATCH", None),
     (TASK.format("INSERT INTO t SELECT 1 / 0 FROM feed"), "TASK_FAILED", None),

@@ -183,6 +183,9 @@ def test_nondeterministic() -> None:
     found = analyse(Source(text).whole(), form="query")
     names = ["rand", "uuid", "current_user", "user", "version", "TABLESAMPLE"]
     assert [f.name for f in found.nondeterministic] == names
+    text = "SELECT TIMESTAMP'now', date ' Today UTC', DATE'2024-01-01', 'now' AS date FROM t"
+    found = analyse(Source(text).whole(), form="query")
+    assert [f.name for f in found.nondeterministic] == ["TIMESTAMP 'now'", "DATE ' Today UTC'"]
 
 
 @pytest.mark.parametrize(

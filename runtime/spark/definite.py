@@ -1,0 +1,26 @@
+"""Does a query give the same rows for the same data, as far as Spark's analyzed plan tells?"""
+
+from functools import lru_cache
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+def is_definite(session: SparkSession, analyzed: Any) -> bool:
+    """Whether it has no random function, no clock, and no text that means a day or a moment.
+
+    Args:
+        analyzed: the JVM's plan.
+    """
+    clock, special = _classes(session._jvm)
+    if not analyzed.deterministic() or analyzed.containsPattern(clock):
+        return False
+    # 'now', 'today' and their like, cast to a date or an instant, are replaced only later.
+    return bool(special.apply(analyzed).fastEquals(analyzed))
+
+
+@lru_cache(maxsize=2)
+def _classes(jvm: Any) -> tuple[Any, Any]:
+    catalyst = jvm.org.apache.spark.sql.catalyst
+    special = getattr(getattr(catalyst.optimizer, "SpecialDatetimeValues$"), "MODULE$")
+    return catalyst.trees.TreePattern.CURRENT_LIKE(), special
