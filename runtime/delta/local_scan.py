@@ -5,7 +5,6 @@ files. To find few rows among many, it is cheaper to check the vectors for those
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 from pyroaring import BitMap64
@@ -13,10 +12,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
+from ctsql.runtime.delta.file_stores import FileStore
 from ctsql.runtime.delta.parquet_reader import (
     KeySet,
-    LocalFile,
     OnlySpark,
+    StoredFile,
     TooMany,
     drop_deleted,
     find,
@@ -25,6 +25,7 @@ from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import files_by_name, relative_path
 from ctsql.runtime.log.data_files import DataFile, select_changed
 from ctsql.runtime.rows.collect import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.types import is_flat
 from ctsql.runtime.spark.errors import translate_spark_errors
 
@@ -61,13 +62,14 @@ def local_rows(
         keys: empty for all rows. columns: with the keys'; None for all. rows_max: the bound.
 
     Raises:
-        OnlySpark: they are not on a local disk, or of a kind that only Spark reads.
+        OnlySpark: they are in a store, or of a kind, that only Spark reads.
         TooMany: there are more.
     """
     with translate_spark_errors():
+        store, paths = _paths(table, files, version)
         wanted = [
-            LocalFile(file.path, path, table.vectors.deleted_rows(file))
-            for path, file in zip(_local_paths(table, files, version), files, strict=True)
+            StoredFile(file.path, store, path, table.vectors.deleted_rows(file))
+            for path, file in zip(paths, files, strict=True)
         ]
     return _search(table, version, wanted, columns, keys, rows_max)
 
@@ -92,15 +94,15 @@ def move_local_rows(
         OnlySpark, TooMany: as :func:`local_rows`.
     """
     deleted = table.vectors.deleted_rows
-    paths = _local_paths(table, list(now.values()), version)
+    store, paths = _paths(table, list(now.values()), version)
     with translate_spark_errors():
         left = {name: deleted(file) for name, file in now.items() if name in was}
         wanted = []
         for path, (name, file) in zip(paths, now.items(), strict=True):
             if name not in was:
-                wanted.append(LocalFile(name, path, deleted(file)))
+                wanted.append(StoredFile(name, store, path, deleted(file)))
             elif restored := deleted(was[name]) - left[name]:
-                wanted.append(LocalFile(name, path, BitMap64(), only=restored))
+                wanted.append(StoredFile(name, store, path, BitMap64(), only=restored))
     stayed = drop_deleted(rows, (FILE_COLUMN, ROW_COLUMN), left)
     return pa.concat_tables([stayed, _search(table, version, wanted, columns, keys, rows_max)])
 
@@ -124,39 +126,41 @@ def local_change(
     whole = [(old.get(p) or new[p]).rows_count for p in differ if not (p in old and p in new)]
     if sum(count or 0 for count in whole) > 2 * rows_max:
         raise TooMany
-    come: list[LocalFile] = []
-    gone: list[LocalFile] = []
-    paths = _local_paths(table, [old.get(name) or new[name] for name in differ], after)
+    come: list[StoredFile] = []
+    gone: list[StoredFile] = []
+    store, paths = _paths(table, [old.get(name) or new[name] for name in differ], after)
     deleted = table.vectors.deleted_rows
     with translate_spark_errors():
         for name, path in zip(differ, paths, strict=True):
             was, now = old.get(name), new.get(name)
             if was is None:
-                come.append(LocalFile(name, path, deleted(new[name])))
+                come.append(StoredFile(name, store, path, deleted(new[name])))
             elif now is None:
-                gone.append(LocalFile(name, path, deleted(was)))
+                gone.append(StoredFile(name, store, path, deleted(was)))
             else:
                 first, second = deleted(was), deleted(now)
                 for rows, found in ((second - first, gone), (first - second, come)):
                     if rows:
-                        found.append(LocalFile(name, path, BitMap64(), only=rows))
+                        found.append(StoredFile(name, store, path, BitMap64(), only=rows))
     return (
         _search(table, after, come, columns, (), rows_max),
         _search(table, after, gone, columns, (), rows_max),
     )
 
 
-def _local_paths(table: DeltaTable, files: Sequence[DataFile], version: int) -> list[Path]:
-    paths = table.local_paths(files, version)
-    if paths is None:
-        raise OnlySpark(table.location)
-    return paths
+def _paths(
+    table: DeltaTable, files: Sequence[DataFile], version: int
+) -> tuple[FileStore, list[str]]:
+    found = table.paths_in_store(files, version)
+    if isinstance(found, Declined):
+        raise OnlySpark(found.reason)
+    return found
 
 
 def _search(
     table: DeltaTable,
     version: int,
-    files: Sequence[LocalFile],
+    files: Sequence[StoredFile],
     columns: Sequence[str] | None,
     keys: Sequence[KeySet],
     rows_max: int,

@@ -41,8 +41,8 @@ class LogFiles:
         with translate_spark_errors():
             return bool(self._fs.exists(self._commit_path(version)))
 
-    def mark(self, version: int) -> object:
-        """Identifies the file of a commit among those of its name; None if there is no file."""
+    def mark(self, version: int) -> tuple[int, int] | None:
+        """The time and the length of a commit's file; None if there is none."""
         path = self._commit_path(version)
         with translate_spark_errors():
             if not self._fs.exists(path):

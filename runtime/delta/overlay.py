@@ -39,6 +39,7 @@ from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.log.table_metadata import TableMetadata
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import RowSet, row_set
 from ctsql.runtime.spark.errors import translate_spark_errors
 
@@ -199,8 +200,9 @@ class MemoryTable(DeltaTable):
         """Whether all rows of a version are in committed files."""
         return self.step(version) is None
 
-    def local_paths(self, files: Iterable[DataFile], version: int) -> None:
-        """None: rows are located by the full paths that Spark gives files."""
+    def paths_in_store(self, files: Iterable[DataFile], version: int) -> Declined:
+        """Left to Spark: rows are located by the full paths that it gives files."""
+        return Declined("Spark locates these rows")
 
     def metadata_at(self, version: int) -> TableMetadata:
         """The metadata of a version; commits in memory do not change it."""

@@ -1,19 +1,17 @@
-"""Reads few rows of Parquet files on a local disk without Spark: all, or those with a key.
+"""Reads few rows of Parquet files without Spark: all, or those with a key.
 
 Meant for a thousand rows, among millions or in a new file. Arrow reads the key columns first, of
 the row groups whose statistics allow a key, and the other columns only of row groups with a match.
-Each core reads a row group, in batches, so memory is bounded by the matching rows.
+Each thread reads a row group, in batches, so memory is bounded by the matching rows.
 
 Only for columns whose values Arrow reads as Spark does: no nested ones, and no dates or instants
 of an old calendar. Arrow casts a file's values to the table's types and refuses lossy casts.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache, reduce
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -27,6 +25,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from ctsql.runtime.delta.file_ranges import meets
+from ctsql.runtime.delta.file_stores import FileStore
 
 BATCH_ROWS = 1 << 16
 """Rows that are read at a time; the bounds are checked after each batch."""
@@ -40,16 +39,17 @@ _Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class LocalFile:
+class StoredFile:
     """A file to read.
 
     Attributes:
-        name: the location reported for its rows. deleted: the numbers of rows to skip.
-        only: the numbers of rows to read; None for all.
+        name: the location reported for its rows. path: in its store. deleted: the numbers of rows
+            to skip. only: the numbers of rows to read; None for all.
     """
 
     name: str
-    path: Path
+    store: FileStore
+    path: str
     deleted: BitMap64
     only: BitMap64 | None = None
 
@@ -86,7 +86,7 @@ def has_old_calendar(metadata: Mapping[bytes, bytes]) -> bool:
 
 
 def find(
-    files: Sequence[LocalFile],
+    files: Sequence[StoredFile],
     schema: T.StructType,
     keys: Sequence[KeySet],
     *,
@@ -106,11 +106,12 @@ def find(
     """
     try:
         search = _Search(to_arrow_schema(schema, timezone="UTC"), keys, places, rows_max, bytes_max)
-        groups = [group for file in files for group in search.groups(file)]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            futures = [pool.submit(search.rows, group) for group in groups]
+        threads = max((file.store.threads for file in files), default=1)
+        with ThreadPoolExecutor(threads) as pool:
             try:
-                parts = [future.result() for future in futures]
+                groups = [pool.submit(search.groups, file) for file in files]
+                rows = [pool.submit(search.rows, g) for found in groups for g in found.result()]
+                parts = [one.result() for one in rows]
             finally:
                 pool.shutdown(cancel_futures=True)  # stop reading after an error
     except (OSError, pa.ArrowException) as problem:
@@ -163,9 +164,9 @@ class _Layout:
 
 
 @lru_cache(maxsize=5_000)
-def _layout(path: Path) -> _Layout:
+def _layout(store: FileStore, path: str) -> _Layout:
     """Read and cache the layout; data files never change."""
-    footer = pq.read_metadata(path)
+    footer = pq.read_metadata(path, filesystem=store.files)
     schema = footer.schema.to_arrow_schema().remove_metadata()
     paths = [footer.schema.column(i).path for i in range(footer.num_columns)]
     places = {name: paths.index(name) for name in schema.names if paths.count(name) == 1}
@@ -285,7 +286,7 @@ class _Group:
         first: the number of its first row in the file. batch_rows: the rows to read at a time.
     """
 
-    file: LocalFile
+    file: StoredFile
     layout: _Layout
     number: int
     first: int
@@ -321,13 +322,13 @@ class _Search:
         self._rows_left, self._bytes_left = rows_max, bytes_max
         self._lock = Lock()
 
-    def groups(self, file: LocalFile) -> Iterator[_Group]:
+    def groups(self, file: StoredFile) -> list[_Group]:
         """The row groups of a file that may hold a wanted row."""
-        layout = _layout(file.path)
+        layout = _layout(file.store, file.path)
         if has_old_calendar(layout.footer.metadata or {}):
             raise OnlySpark(f"{file.path} holds dates of another calendar")
         sets = self._sets(layout)
-        first = 0
+        found, first = [], 0
         for number in range(layout.footer.num_row_groups):
             metadata = layout.footer.row_group(number)
             count = metadata.num_rows
@@ -338,8 +339,9 @@ class _Search:
             if among and may_hold:
                 row_bytes = 1 + metadata.total_byte_size // count
                 batch_rows = max(1, min(BATCH_ROWS, BATCH_BYTES // row_bytes))
-                yield _Group(file, layout, number, first, count, batch_rows)
+                found.append(_Group(file, layout, number, first, count, batch_rows))
             first += count
+        return found
 
     def _sets(self, layout: _Layout) -> list[_Keys]:
         """The sets whose columns a file has."""
@@ -349,7 +351,11 @@ class _Search:
         """The wanted rows of a group, in the table's types."""
         there = [f.name for f in self.schema if f.name in group.layout.schema.names]
         with pq.ParquetFile(
-            group.file.path, metadata=group.layout.footer, coerce_int96_timestamp_unit="us"
+            group.file.path,
+            metadata=group.layout.footer,
+            coerce_int96_timestamp_unit="us",
+            filesystem=group.file.store.files,
+            pre_buffer=not group.file.store.is_local,  # fewer, larger requests
         ) as stored:
             if self._keys:
                 numbers, found = self._with_key(stored, group)

@@ -27,6 +27,13 @@ from pyspark.sql import SparkSession
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.runtime.delta.deletion_vectors import Vectors
+from ctsql.runtime.delta.file_stores import (
+    LOCAL,
+    FileStore,
+    bucket_of,
+    path_in_store,
+    s3_connection,
+)
 from ctsql.runtime.delta.jvm import JvmObjects, scala_items
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.log_files import COMMITS_CACHED_MAX, LogFiles
@@ -38,6 +45,7 @@ from ctsql.runtime.delta.table_versions import Identity, Versions
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log.actions import Commit, sum_known
 from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
 
 VERSIONS_CACHED_MAX = 8
@@ -61,6 +69,7 @@ class Gateway(JvmObjects):
     def __init__(self, session: SparkSession) -> None:
         super().__init__(session)
         self._tables: dict[str, DeltaTable] = {}
+        self._stores: dict[str, FileStore | Declined] = {}
 
     def table(self, location: str) -> "DeltaTable":
         """The table at a location; the same object for the same location."""
@@ -89,6 +98,22 @@ class Gateway(JvmObjects):
             if store.getScheme() == "file" and not path.isAbsolute():
                 path = self.path(os.path.abspath(location))
             return str(store.makeQualified(path).toString())
+
+    def file_store(self, location: str) -> FileStore | Declined:
+        """The store of a location, for this process; declined if only Spark reaches it."""
+        if local_path(location) is not None:
+            return LOCAL
+        bucket = bucket_of(location)
+        if bucket is None:
+            return Declined("Spark reads this kind of store")
+        found = self._stores.get(bucket)
+        if found is None:
+            with translate_spark_errors():
+                hadoop = self.jsession.sessionState().newHadoopConf()
+                made = s3_connection(bucket, lambda name: _setting(hadoop, name))
+            found = made if isinstance(made, Declined) else made.open()
+            self._stores[bucket] = found
+        return found
 
     def _place(self, location: str) -> tuple[Any, Any]:
         """The path of a location, and the file system it is on."""
@@ -165,6 +190,7 @@ class DeltaTable(DeltaRows):
         self.vectors = Vectors(self.gateway, self.log, self._hadoop)
         self.versions = Versions(self)
         self._snapshot: Any = None
+        self._store: FileStore | Declined | None = None
         self.oldest_seen: int | None = None  # the oldest version at the last listing of the log
 
     # ---- which table it is
@@ -289,6 +315,32 @@ class DeltaTable(DeltaRows):
 
     # ---- rows
 
+    @property
+    def store(self) -> FileStore | Declined:
+        """The store of the table's files, as this process reaches it.
+
+        Declined if a file of the log is not there as Spark sees it: a bucket of the same name of
+        somebody else's, or no right to read it.
+        """
+        if self._store is None:
+            self._store = self._find_store()
+        return self._store
+
+    def _find_store(self) -> FileStore | Declined:
+        found = self.gateway.file_store(self.location)
+        if isinstance(found, Declined) or found.is_local:
+            return found
+        version = self.version()
+        mark = self.log_files.mark(version)
+        path = f"{path_in_store(self.location)}/_delta_log/{version:020d}.json"
+        try:
+            size = found.files.get_file_info(path).size
+        except OSError as problem:
+            return Declined(f"Arrow cannot read {path}: {problem}")
+        if mark is None or size != mark[1]:
+            return Declined(f"Arrow does not see {path} as Spark does")
+        return found
+
     def files(self, version: int) -> dict[str, DataFile]:
         """The live files at a version, by path as the log writes it."""
         found = self._files.get(version)
@@ -345,6 +397,14 @@ class DeltaTable(DeltaRows):
             raise error("READ_ONLY_MODE", what="A COMMIT")
         with translate_spark_errors():
             return Transaction(self, self.log.startTransaction())
+
+
+def _setting(hadoop: Any, name: str) -> str | None:
+    """A Hadoop setting, or a password from where Hadoop keeps them."""
+    found = hadoop.get(name)
+    if found is None and (secret := hadoop.getPassword(name)) is not None:
+        found = "".join(secret)
+    return None if found is None else str(found)
 
 
 def domains_of(table: DeltaTable, snapshot: Any) -> dict[str, str]:

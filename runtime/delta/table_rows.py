@@ -6,7 +6,6 @@ Every read names the version whose metadata defines how files are read
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,14 +15,15 @@ from pyspark.sql.types import StructType
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import Vectors
+from ctsql.runtime.delta.file_stores import FileStore, path_in_store
 from ctsql.runtime.delta.jvm import JvmObjects
-from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.reshaping import align
 from ctsql.runtime.delta.table_versions import Versions
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.data_files import DataFile, select_changed
 from ctsql.runtime.log.table_changes import added_files
 from ctsql.runtime.log.table_metadata import TableMetadata, compare_columns
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.errors import translate_spark_errors
 
 CHANGE_TYPE = "_change_type"
@@ -50,6 +50,11 @@ class DeltaRows(ABC):
     @abstractmethod
     def files(self, version: int) -> dict[str, DataFile]:
         """The live files at a version, by path."""
+
+    @property
+    @abstractmethod
+    def store(self) -> FileStore | Declined:
+        """The store of the table's files, as this process reaches it."""
 
     @abstractmethod
     def discard(self, paths: Iterable[str]) -> None:
@@ -152,13 +157,18 @@ class DeltaRows(ABC):
             return None
         return [f"{self.location}/{unquote(p)}" for p in paths]
 
-    def local_paths(self, files: Iterable[DataFile], version: int) -> list[Path] | None:
-        """The same for files on a local disk; None for any other store."""
-        folder = local_path(self.location)
+    def paths_in_store(
+        self, files: Iterable[DataFile], version: int
+    ) -> tuple[FileStore, list[str]] | Declined:
+        """The same for this process, with the store; declined if it cannot reach it."""
+        store = self.store
+        if isinstance(store, Declined):
+            return store
         paths = [file.path for file in files]
-        if folder is None or not self._are_plain(paths, version):
-            return None
-        return [folder / unquote(p) for p in paths]
+        if not self._are_plain(paths, version):
+            return Declined("Delta knows where columns are in files of this table")
+        folder = path_in_store(self.location)
+        return store, [f"{folder}/{unquote(p)}" for p in paths]
 
     def _are_plain(self, paths: Iterable[str], version: int) -> bool:
         """Whether the files have all columns, by the table's names, and are in its folder."""

@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from ctsql.runtime.delta.deletion_vectors import VectorFile
+from ctsql.runtime.delta.file_stores import path_in_store
 from ctsql.runtime.delta.jvm import scala_items
-from ctsql.runtime.delta.locks import commit_lock, local_path
+from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.delta.parquet_writer import is_plain, write
 from ctsql.runtime.delta.table_rows import DeltaRows
 from ctsql.runtime.log import clock
@@ -72,14 +73,15 @@ class Transaction:
 
     def _write_here(self, rows: pa.Table, schema: StructType) -> StagedFile | None:
         """Write few rows without Spark; None if Delta has to write them."""
-        folder = local_path(self.table.location)
-        if folder is None:
+        store = self.table.store
+        if isinstance(store, Declined) or not store.may_write:
             return None
         metadata = json.loads(self.txn.metadata().json())["metaData"]
         if not is_plain(metadata, schema):
             return None
-        with translate_os_errors(str(folder)):
-            return write(rows, schema, folder, self.gateway.session.version)
+        folder = path_in_store(self.table.location)
+        with translate_os_errors(self.table.location):
+            return write(rows, schema, store, folder, self.gateway.session.version)
 
     def add_files(self, staged: Iterable[StagedFile]) -> None:
         """Add staged files."""

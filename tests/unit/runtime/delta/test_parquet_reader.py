@@ -15,21 +15,22 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
 from ctsql.runtime.delta import parquet_reader
-from ctsql.runtime.delta.parquet_reader import KeySet, LocalFile, OnlySpark, TooMany, find, having
+from ctsql.runtime.delta.file_stores import LOCAL
+from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, StoredFile, TooMany, find, having
 from ctsql.runtime.rows.types import is_flat
 
 SCHEMA = T.StructType().add("k", T.LongType()).add("v", T.StringType())
 NOBODY = BitMap64()
 
 
-def stored(folder: Path, name: str, table: pa.Table, *gone: int, **options: Any) -> LocalFile:
+def stored(folder: Path, name: str, table: pa.Table, *gone: int, **options: Any) -> StoredFile:
     """A file with the rows of a table, some of which count as deleted."""
     pq.write_table(table, folder / name, **options)
-    return LocalFile(name, folder / name, BitMap64(gone))
+    return StoredFile(name, LOCAL, str(folder / name), BitMap64(gone))
 
 
 def looked_up(
-    files: list[LocalFile],
+    files: list[StoredFile],
     keys: dict[str, list[Any]],
     schema: T.StructType = SCHEMA,
     rows_max: int = 100,
@@ -102,7 +103,7 @@ def test_random_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int)
         whole = stored(tmp_path, file, table, row_group_size=random.choice((7, 100)))
         gone = BitMap64(random.sample(range(40), 5))
         only = BitMap64(random.sample(range(40), 20)) if random.random() < 0.3 else None
-        files.append(LocalFile(file, whole.path, gone, only))
+        files.append(StoredFile(file, LOCAL, whole.path, gone, only))
         listed = enumerate(zip(*values.values(), strict=True))
         rows += [
             (file, i, row) for i, row in listed if i not in gone and (only is None or i in only)
@@ -143,11 +144,11 @@ def test_row_groups_without_a_key_are_not_read(tmp_path: Path) -> None:
     rows = pa.table({"k": list(range(100)), "v": [f"{i:03}" for i in range(100)]})
     file = stored(tmp_path, "a", rows, row_group_size=50, compression="none")
     (first, second) = (pq.read_metadata(file.path).row_group(i) for i in range(2))
-    raw = bytearray(file.path.read_bytes())
+    raw = bytearray(Path(file.path).read_bytes())
     start = first.column(0).dictionary_page_offset
     end = second.column(0).dictionary_page_offset
     raw[start:end] = bytes(end - start)
-    file.path.write_bytes(bytes(raw))
+    Path(file.path).write_bytes(bytes(raw))
     assert [row[0] for row in looked_up([file], {"k": [75]})] == [75]
     assert [row[0] for row in looked_up([file], {"v": ["080"]})] == [80]
     with pytest.raises(OnlySpark):
@@ -198,7 +199,7 @@ def test_rows_by_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(parquet_reader, "BATCH_ROWS", 7)
     rows = pa.table({"k": list(range(100)), "v": ["x"] * 100})
     whole = stored(tmp_path, "a", rows, row_group_size=30)
-    file = LocalFile("a", whole.path, BitMap64([31]), only=BitMap64([0, 29, 31, 99]))
+    file = StoredFile("a", LOCAL, whole.path, BitMap64([31]), only=BitMap64([0, 29, 31, 99]))
     assert [row[0] for row in looked_up([file], {})] == [0, 29, 99]
 
 
@@ -267,8 +268,8 @@ def test_what_is_left_to_spark(tmp_path: Path) -> None:
     rows = pa.table({"k": [1], "v": ["x"]})
     old = rows.replace_schema_metadata({"org.apache.spark.legacyDateTime": ""})
     damaged = stored(tmp_path, "damaged", rows)
-    damaged.path.write_bytes(damaged.path.read_bytes()[:-9])
-    missing = LocalFile("missing", tmp_path / "missing", NOBODY)
+    Path(damaged.path).write_bytes(Path(damaged.path).read_bytes()[:-9])
+    missing = StoredFile("missing", LOCAL, str(tmp_path / "missing"), NOBODY)
     for file in (stored(tmp_path, "old", old), damaged, missing):
         with pytest.raises(OnlySpark):
             looked_up([file], {"k": [1]})

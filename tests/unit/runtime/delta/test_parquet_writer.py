@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import types as T
 
+from ctsql.runtime.delta.file_stores import LOCAL
 from ctsql.runtime.delta.parquet_writer import TEXT_MAX, is_plain, statistics, write
 
 SCHEMA = (
@@ -80,7 +81,7 @@ def rows(texts: list[str | None]) -> pa.Table:
 def test_a_file_and_what_is_said_of_it(tmp_path: Path) -> None:
     """Bounds of whole numbers, dates and texts; numbers of NULLs; the rows as they were."""
     given = rows(["b", "a", None])
-    staged = write(given, SCHEMA, tmp_path, "4.2.0")
+    staged = write(given, SCHEMA, LOCAL, str(tmp_path), "4.2.0")
     assert staged is not None
     add = json.loads(staged.action)["add"]
     assert (add["path"], add["partitionValues"]) == (staged.path, {})
@@ -116,5 +117,5 @@ def test_what_python_does_not_have_has_no_bounds() -> None:
 def test_nested_columns_are_for_spark(tmp_path: Path) -> None:
     """Nothing is written."""
     schema = T.StructType().add("a", T.ArrayType(T.IntegerType()))
-    assert write(pa.table({"a": [[1]]}), schema, tmp_path, "4.2.0") is None
+    assert write(pa.table({"a": [[1]]}), schema, LOCAL, str(tmp_path), "4.2.0") is None
     assert not list(tmp_path.iterdir())

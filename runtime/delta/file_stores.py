@@ -1,0 +1,146 @@
+"""The stores whose files this process reads and writes itself: local disks, and S3 by Arrow.
+
+S3 is reached as Spark's own connector is told to (``fs.s3a.*``, those of the bucket first). It is
+left to Spark if a setting has no counterpart in Arrow, or if Arrow does not find a file there that
+Spark sees. Other stores are left to Spark.
+
+Source: Hadoop's "Connecting to an Amazon S3 Bucket through the S3A Connector", and the reference of
+``pyarrow.fs.S3FileSystem``.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import urlparse
+
+from pyarrow.fs import FileSystem, LocalFileSystem, S3FileSystem
+
+from ctsql.runtime.delta.locks import local_path
+from ctsql.runtime.rows.declined import Declined
+
+REMOTE_THREADS = 16
+"""Requests at a time to a store whose answers take long."""
+_AWS = "s3.amazonaws.com"
+_BY_KEYS = {"SimpleAWSCredentialsProvider", "TemporaryAWSCredentialsProvider"}
+_BY_SURROUNDINGS = {"EnvironmentVariableCredentialsProvider", "IAMInstanceCredentialsProvider"}
+_ANONYMOUS = {"AnonymousAWSCredentialsProvider"}
+_ONLY_SPARK = ("fs.s3a.accesspoint.arn", "fs.s3a.proxy.host")
+_ONLY_SPARK_WRITES = (
+    "fs.s3a.acl.default",
+    "fs.s3a.create.storage.class",
+    "fs.s3a.encryption.algorithm",
+)
+
+Setting = Callable[[str], str | None]
+"""The value of a Hadoop setting, None without one."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FileStore:
+    """A store.
+
+    Attributes:
+        files: as Arrow reaches it. is_local: a disk of this machine. may_write: whether a file that
+            Arrow writes is as one that Spark writes.
+    """
+
+    files: FileSystem
+    is_local: bool = False
+    may_write: bool = True
+
+    @property
+    def threads(self) -> int:
+        """The number of files to read at a time."""
+        return (os.cpu_count() or 1) if self.is_local else REMOTE_THREADS
+
+
+LOCAL = FileStore(LocalFileSystem(), is_local=True)
+
+
+@dataclass(frozen=True, slots=True)
+class S3Connection:
+    """How a bucket is reached.
+
+    Attributes:
+        access_key, secret_key, session_token: None for those of the process's surroundings.
+        endpoint: without the scheme; None for AWS. may_write: as of :class:`FileStore`.
+    """
+
+    access_key: str | None = None
+    secret_key: str | None = None
+    session_token: str | None = None
+    is_anonymous: bool = False
+    endpoint: str | None = None
+    scheme: str = "https"
+    region: str | None = None
+    is_path_style: bool = False
+    may_write: bool = True
+
+    def open(self) -> FileStore:
+        """Connect to it; nothing is asked of the store yet."""
+        files = S3FileSystem(
+            access_key=self.access_key,
+            secret_key=self.secret_key,
+            session_token=self.session_token,
+            anonymous=self.is_anonymous,
+            endpoint_override=self.endpoint,
+            scheme=self.scheme,
+            region=self.region,
+            force_virtual_addressing=self.endpoint is not None and not self.is_path_style,
+        )
+        return FileStore(files, may_write=self.may_write)
+
+
+def path_in_store(location: str) -> str:
+    """The path of a table's location, as Arrow takes it: with the bucket, without the scheme."""
+    folder = local_path(location)
+    return location.split("://", 1)[1] if folder is None else str(folder)
+
+
+def bucket_of(location: str) -> str | None:
+    """The bucket of a location on S3, None for any other store."""
+    parsed = urlparse(location)
+    return parsed.netloc if parsed.scheme == "s3a" else None
+
+
+def s3_connection(bucket: str, setting: Setting) -> S3Connection | Declined:
+    """How Arrow reaches a bucket as Spark's connector does; declined where it cannot. Pure."""
+
+    def get(name: str) -> str:
+        own = name.replace("fs.s3a.", f"fs.s3a.bucket.{bucket}.", 1)
+        return (setting(own) or setting(name) or "").strip()
+
+    for name in _ONLY_SPARK:
+        if get(name):
+            return Declined(f"{name} is set")
+    if get("fs.s3a.requester.pays.enabled") == "true":
+        return Declined("the requester pays")
+    encryption = get("fs.s3a.encryption.algorithm")
+    if encryption.startswith("CSE") or encryption == "SSE-C":
+        return Declined(f"the connector itself encrypts, by {encryption}")
+
+    listed = get("fs.s3a.aws.credentials.provider").replace("\n", ",").split(",")
+    providers = {name.strip().rsplit(".", 1)[-1] for name in listed if name.strip()}
+    if unknown := providers - _BY_KEYS - _BY_SURROUNDINGS - _ANONYMOUS:
+        return Declined(f"credentials come from {min(unknown)}")
+    access, secret = get("fs.s3a.access.key"), get("fs.s3a.secret.key")
+    by_keys = bool(access and secret and (not providers or providers & _BY_KEYS))
+    is_anonymous = not by_keys and bool(providers) and providers <= _BY_KEYS | _ANONYMOUS
+    if is_anonymous and not providers & _ANONYMOUS:
+        return Declined("there are no credentials")
+
+    endpoint = get("fs.s3a.endpoint")
+    scheme, _, host = endpoint.rpartition("://")
+    if not scheme:
+        scheme = "http" if get("fs.s3a.connection.ssl.enabled") == "false" else "https"
+    return S3Connection(
+        access_key=access if by_keys else None,
+        secret_key=secret if by_keys else None,
+        session_token=(get("fs.s3a.session.token") or None) if by_keys else None,
+        is_anonymous=is_anonymous,
+        endpoint=host.rstrip("/") if host and host != _AWS else None,
+        scheme=scheme,
+        region=get("fs.s3a.endpoint.region") or None,
+        is_path_style=get("fs.s3a.path.style.access") == "true",
+        may_write=not any(get(name) for name in _ONLY_SPARK_WRITES),
+    )

@@ -1,0 +1,105 @@
+"""How this process reaches a bucket, by the settings of Spark's connector."""
+
+from pathlib import Path
+
+import pytest
+from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+
+from ctsql.runtime.delta.file_stores import (
+    FileStore,
+    S3Connection,
+    bucket_of,
+    path_in_store,
+    s3_connection,
+)
+from ctsql.runtime.rows.declined import Declined
+
+KEYS = {"access.key": "a", "secret.key": "s"}
+HADOOP = "org.apache.hadoop.fs.s3a"
+SIMPLE = f"{HADOOP}.SimpleAWSCredentialsProvider"
+TEMPORARY = f"{HADOOP}.TemporaryAWSCredentialsProvider"
+HADOOPS = (
+    f"\n{TEMPORARY},\n {SIMPLE},\n "
+    "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider,\n "
+    "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider"
+)
+"""What Hadoop's own defaults list."""
+
+
+def asked(bucket: str = "lake", **settings: str) -> S3Connection | Declined:
+    named = {f"fs.s3a.{name}": value for name, value in settings.items()}
+    return s3_connection(bucket, named.get)
+
+
+@pytest.mark.parametrize(
+    ("settings", "connection"),
+    [
+        ({}, S3Connection()),
+        ({"aws.credentials.provider": HADOOPS}, S3Connection()),
+        ({**KEYS, "aws.credentials.provider": HADOOPS}, S3Connection("a", "s")),
+        (
+            {**KEYS, "session.token": "t", "aws.credentials.provider": TEMPORARY},
+            S3Connection("a", "s", "t"),
+        ),
+        (
+            {"aws.credentials.provider": f"{HADOOP}.AnonymousAWSCredentialsProvider"},
+            S3Connection(is_anonymous=True),
+        ),
+        (
+            {**KEYS, "endpoint": "http://127.0.0.1:9000/", "path.style.access": "true"},
+            S3Connection("a", "s", endpoint="127.0.0.1:9000", scheme="http", is_path_style=True),
+        ),
+        (
+            {**KEYS, "endpoint": "store:9000", "connection.ssl.enabled": "false"},
+            S3Connection("a", "s", endpoint="store:9000", scheme="http"),
+        ),
+        (
+            {**KEYS, "endpoint": "s3.amazonaws.com", "endpoint.region": "eu-central-1"},
+            S3Connection("a", "s", region="eu-central-1"),
+        ),
+        (
+            {**KEYS, "bucket.lake.access.key": "b", "bucket.other.access.key": "c"},
+            S3Connection("b", "s"),
+        ),
+        ({**KEYS, "encryption.algorithm": "SSE-KMS"}, S3Connection("a", "s", may_write=False)),
+        ({**KEYS, "acl.default": "PublicRead"}, S3Connection("a", "s", may_write=False)),
+    ],
+)
+def test_a_bucket_is_reached_as_spark_is_told(
+    settings: dict[str, str], connection: S3Connection
+) -> None:
+    """Keys, endpoint, region; what Arrow cannot write as Spark does is left to Spark."""
+    assert asked(**settings) == connection
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"aws.credentials.provider": SIMPLE}, "there are no credentials"),
+        (
+            {"aws.credentials.provider": f"{HADOOP}.auth.AssumedRoleCredentialProvider"},
+            "credentials come from AssumedRoleCredentialProvider",
+        ),
+        ({**KEYS, "encryption.algorithm": "CSE-KMS"}, "the connector itself encrypts, by CSE-KMS"),
+        ({**KEYS, "encryption.algorithm": "SSE-C"}, "the connector itself encrypts, by SSE-C"),
+        ({**KEYS, "requester.pays.enabled": "true"}, "the requester pays"),
+        ({**KEYS, "proxy.host": "gate"}, "fs.s3a.proxy.host is set"),
+        ({**KEYS, "bucket.lake.accesspoint.arn": "arn:x"}, "fs.s3a.accesspoint.arn is set"),
+    ],
+)
+def test_what_arrow_cannot_do_is_left_to_spark(settings: dict[str, str], reason: str) -> None:
+    """With the reason."""
+    assert asked(**settings) == Declined(reason)
+
+
+def test_locations() -> None:
+    """As Arrow takes them."""
+    assert bucket_of("s3a://lake/w/t 1%20") == "lake"
+    assert path_in_store("s3a://lake/w/t 1%20") == "lake/w/t 1%20"
+    assert bucket_of("hdfs://host:8020/w") is bucket_of("file:/w") is None
+    assert path_in_store("file:/w/t%201") == "/w/t 1"
+
+
+def test_a_remote_store_is_read_with_more_threads(tmp_path: Path) -> None:
+    """Its answers take long."""
+    assert FileStore(SubTreeFileSystem(str(tmp_path), LocalFileSystem())).threads > 8
