@@ -18,8 +18,8 @@ from pyarrow.fs import FileSystem, LocalFileSystem, S3FileSystem
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.rows.declined import Declined
 
-REMOTE_THREADS = 16
-"""Requests at a time to a store whose answers take long."""
+REMOTE_THREADS = 8
+"""Files read at a time from a store whose answers take long; each holds columns of a row group."""
 _AWS = "s3.amazonaws.com"
 _BY_KEYS = {"SimpleAWSCredentialsProvider", "TemporaryAWSCredentialsProvider"}
 _BY_SURROUNDINGS = {"EnvironmentVariableCredentialsProvider", "IAMInstanceCredentialsProvider"}
