@@ -161,7 +161,8 @@ class Alteration(OnNames):
 
     def refresh(self, statement: st.RefreshView) -> str:
         """REFRESH MATERIALIZED VIEW name [FULL]."""
-        item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW)
+        only = "Only a materialized view is refreshed; a task runs when its input changes."
+        item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW, only=only)
         refresh_view(self.engine, item, full=statement.full)
         return "REFRESH MATERIALIZED VIEW"
 

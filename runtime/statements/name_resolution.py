@@ -30,12 +30,16 @@ class Namespace:
         )
         return Binder(catalog, self.search_schema, analyst, columns_of=columns_of)
 
-    def of_kind(self, ref: RelationRef, kind: ObjectKind) -> Item:
-        """The object with a name; raises WRONG_OBJECT_KIND if it is of another kind."""
+    def of_kind(self, ref: RelationRef, kind: ObjectKind, *, only: str | None = None) -> Item:
+        """The object with a name; raises WRONG_OBJECT_KIND if it is of another kind.
+
+        Args:
+            only: why no other kind can stand in the statement; None if one can.
+        """
         catalog = self.engine.refresh_catalog()
         item = catalog.get(qualify(ref, self.search_schema), span=ref.span, kind=kind.value)
         if item.kind is not kind:
-            hint = f"Write {item.kind.keyword} instead of {kind.keyword}."
+            hint = only or f"Write {item.kind.keyword} instead of {kind.keyword}."
             if kind is ObjectKind.CONTINUAL_TASK and item.kind is ObjectKind.TASK_OUTPUT:
                 hint = f"It is written by continual task {catalog.items[item.owner].name}: name it."
             raise item.wrong_kind(kind.value, hint, ref.span)

@@ -37,7 +37,8 @@ class Verification(OnNames):
             VIEW_REPLACED: no contents of its new definition are stored yet.
             VIEW_FINISHED: REPAIR of a view after its last refresh.
         """
-        item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW)
+        only = "Only a materialized view can be compared with its query."
+        item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW, only=only)
         self.engine.timeline.refresh()
         if statement.repair:
             check_not_finished(self.engine, item)

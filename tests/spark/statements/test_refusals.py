@@ -48,6 +48,8 @@ CASES = [
     ("UPDATE plain SET key = 1", "OUTPUT_OWNED", "plain"),
     ("DROP TABLE feed", "DEPENDENT_OBJECTS", "feed"),
     ("DROP VIEW feed", "WRONG_OBJECT_KIND", "feed"),
+    ("EXPLAIN ANALYZE copy", "WRONG_OBJECT_KIND", "copy"),
+    ("REFRESH MATERIALIZED VIEW feed", "WRONG_OBJECT_KIND", "feed"),
     ("DROP TABLE nope", "UNKNOWN_RELATION", "nope"),
     ("ALTER TABLE feed RENAME TO copy", "OBJECT_EXISTS", "copy"),
     ("COMMENT ON COLUMN feed.nope IS 'x'", "UNKNOWN_COLUMN", None),
