@@ -26,7 +26,8 @@ from ctsql.planner.ivm.algebra.nodes import (
 )
 from ctsql.planner.ivm.algebra.reasons import Reason, Refused
 from ctsql.planner.ivm.algebra.traversal import descend, replace_nodes
-from ctsql.planner.ivm.parse.query import Relation, compile_query
+from ctsql.planner.ivm.parse.from_relations import Relation
+from ctsql.planner.ivm.parse.query import compile_query
 from ctsql.planner.ivm.rewrites.column_pruning import prune
 from ctsql.planner.ivm.rewrites.exactness import inexact
 from ctsql.planner.ivm.rules import change

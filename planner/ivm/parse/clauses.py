@@ -20,22 +20,33 @@ from ctsql.planner.syntax.tokens.tokenizer import (
     words_are,
 )
 
-_CLAUSES = (
-    ("FROM",),
-    ("WHERE",),
-    ("GROUP", "BY"),
-    ("HAVING",),
-    ("QUALIFY",),
-    ("WINDOW",),
-    ("ORDER", "BY"),
-    ("SORT", "BY"),
-    ("CLUSTER", "BY"),
-    ("DISTRIBUTE", "BY"),
-    ("LIMIT",),
-    ("OFFSET",),
-)
 _UNSUPPORTED = ("SORT BY", "CLUSTER BY", "DISTRIBUTE BY")
+_TAIL = ("ORDER BY", "LIMIT", "OFFSET", *_UNSUPPORTED)
+_CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "QUALIFY", "WINDOW", *_TAIL)
 _SET_OPERATORS = {"UNION": "union", "INTERSECT": "intersect", "EXCEPT": "except", "MINUS": "except"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aliased:
+    """What an alias may follow, with names for its columns; LATERAL may stand in front."""
+
+    alias: str | None = None
+    columns: tuple[str, ...] = ()
+    is_lateral: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSource(Aliased):
+    """A name, maybe of a common table expression; ``TABLE t`` is a query of it."""
+
+    name: Tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextSource(Aliased):
+    """VALUES or a table function, kept as text."""
+
+    tokens: Tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,20 +74,6 @@ class SelectText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ValuesText:
-    """``VALUES ...`` as a query."""
-
-    tokens: Tokens
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableText:
-    """``TABLE t`` as a query."""
-
-    tokens: Tokens
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SetText:
     """Two queries with UNION, INTERSECT or EXCEPT between them."""
 
@@ -97,7 +94,7 @@ class QueryText:
     offset: Tokens
 
 
-BodyText = SelectText | ValuesText | TableText | SetText | QueryText
+BodyText = SelectText | TextSource | TableSource | SetText | QueryText
 
 
 def starts_query(tokens: Tokens, index: int) -> bool:
@@ -110,17 +107,13 @@ def starts_query(tokens: Tokens, index: int) -> bool:
 
 
 def read_query(tokens: Tokens) -> QueryText:
-    """A query's clauses.
-
-    Raises:
-        Refused: RECURSIVE_QUERY, CLAUSE_UNSUPPORTED or TEXT_NOT_READ.
-    """
+    """A query's clauses."""
     if not tokens:
         raise Refused("TEXT_NOT_READ")
     rest, ctes = _with(tokens) if tokens[0].upper == "WITH" else (tokens, ())
     segments, operators = _segments(rest)
     clauses = _clauses(segments[-1])
-    first = min((lo for name, lo, _ in clauses if _is_tail(name)), default=len(segments[-1]))
+    first = min((lo for name, lo, _ in clauses if name in _TAIL), default=len(segments[-1]))
     windows = _windows(segments[-1], clauses)
     tail = {name: segments[-1][lo + len(name.split()) : hi] for name, lo, hi in clauses}
     bodies = [_body(s, {}) for s in segments[:-1]] + [_body(segments[-1][:first], windows)]
@@ -135,10 +128,6 @@ def read_query(tokens: Tokens) -> QueryText:
         limit=tail.get("LIMIT", ()),
         offset=tail.get("OFFSET", ()),
     )
-
-
-def _is_tail(name: str) -> bool:
-    return name in ("ORDER BY", "LIMIT", "OFFSET", *_UNSUPPORTED)
 
 
 def _with(tokens: Tokens) -> tuple[Tokens, tuple[CteText, ...]]:
@@ -211,9 +200,10 @@ def _clauses(tokens: Tokens) -> list[tuple[str, int, int]]:
     """Name, begin and end of each clause behind the select list."""
     marks: list[tuple[str, int]] = []
     for index, _ in at_depth_0(tokens, brackets=True):
-        for words in _CLAUSES:
+        for name in _CLAUSES:
+            words = name.split()
             if words_are(tokens, index, *words) and _is_clause(tokens, index, words[0]):
-                marks.append((" ".join(words), index))
+                marks.append((name, index))
     stops = [index for _, index in marks[1:]] + [len(tokens)] * bool(marks)
     return [(name, lo, hi) for (name, lo), hi in zip(marks, stops, strict=True)]
 
@@ -245,9 +235,9 @@ def _body(tokens: Tokens, windows: dict[str, Tokens]) -> BodyText:
     if inside is not None:
         return read_query(inside)
     if first == "VALUES":
-        return ValuesText(tokens=tokens)
+        return TextSource(tokens=tokens)
     if first == "TABLE":
-        return TableText(tokens=tokens)
+        return TableSource(name=tokens[1:])
     if first != "SELECT":
         raise Refused("CLAUSE_UNSUPPORTED", tokens[0].span)
     clauses = _clauses(tokens)
@@ -255,10 +245,9 @@ def _body(tokens: Tokens, windows: dict[str, Tokens]) -> BodyText:
     if len(set(names)) != len(names):
         raise Refused("TEXT_NOT_READ", span_of(tokens))
     parts = {name: tokens[lo + len(name.split()) : hi] for name, lo, hi in clauses}
-    if any(_is_tail(name) for name in names):
+    if any(name in _TAIL for name in names):
         raise Refused("TEXT_NOT_READ", span_of(tokens))
-    listed = tokens[1 : clauses[0][1] if clauses else len(tokens)]
-    listed = _without_hint(listed)
+    listed = _without_hint(tokens[1 : clauses[0][1] if clauses else len(tokens)])
     is_distinct = words_are(listed, 0, "DISTINCT")
     if is_distinct or words_are(listed, 0, "ALL"):
         listed = listed[1:]

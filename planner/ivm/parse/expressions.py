@@ -44,6 +44,11 @@ _TYPES = word_set("""
     LONG NUMERIC REAL SHORT SMALLINT STRING TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TINYINT
     VARCHAR VARIANT TIME
 """)
+_REFUSED_FUNCTIONS = (
+    (spark_functions.SESSION, "NONDETERMINISTIC"),
+    (spark_functions.CLOCKS, "CLOCK_READ"),
+    (spark_functions.GENERATORS, "GENERATOR_PLACE"),
+)
 _NO_QUERY_WORDS = ("SELECT", "UNION", "INTERSECT", "EXCEPT", "MINUS")
 _QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE")
 _FLOATING_NUMBER = re.compile(r"(?i)^[0-9.]+(e[+-]?[0-9]+)?[df]$|^[0-9.]+e[+-]?[0-9]+$")
@@ -64,11 +69,7 @@ class Reading:
 
     @staticmethod
     def of(text: str) -> "Reading":
-        """Read a text.
-
-        Raises:
-            Refused: TEXT_NOT_READ, sqlglot cannot read it.
-        """
+        """Read a text."""
         source = Source(text)
         try:
             tree = sqlglot.parse_one(plain_comments(text), dialect="spark")
@@ -125,12 +126,7 @@ class Expressions:
         self.subquery = subquery
 
     def build(self, tokens: Tokens, scope: Scope, calls: Calls | None = None) -> Expr:
-        """The expression of some tokens.
-
-        Raises:
-            Refused: a name, a function or a subquery that has no change rule there; tokens that
-                are not certain to be one expression to Spark.
-        """
+        """The expression of some tokens, refused if Spark might read them as another."""
         if not tokens:
             raise Refused("TEXT_NOT_READ")
         try:
@@ -242,9 +238,8 @@ class Expressions:
         It may be a unit, a type or the parameter of a lambda: which one is not certain.
         """
         token = tokens[index]
-        before = upper_at(tokens, index - 1)
-        behind = tokens[index + 1] if index + 1 < len(tokens) else None
-        if before in (".", "AS") or (behind is not None and behind.kind is Kind.STRING):
+        is_literal = any(t.kind is Kind.STRING for t in tokens[index + 1 : index + 2])
+        if is_literal or upper_at(tokens, index - 1) in (".", "AS"):
             return False
         return scope.own_column([token.text], token.span) is not None
 
@@ -297,18 +292,11 @@ def call_end(
 
 
 def check_function(token: Token) -> None:
-    """A function of one row must be known, and always give the same.
-
-    Raises:
-        Refused: NONDETERMINISTIC, CLOCK_READ, GENERATOR_PLACE or FUNCTION_UNKNOWN.
-    """
+    """A function of one row must be known, and always give the same."""
     name = fold(token.text)
-    if name in spark_functions.SESSION:
-        raise Refused("NONDETERMINISTIC", token.span)
-    if name in spark_functions.CLOCKS:
-        raise Refused("CLOCK_READ", token.span)
-    if name in spark_functions.GENERATORS:
-        raise Refused("GENERATOR_PLACE", token.span)
+    for words, code in _REFUSED_FUNCTIONS:
+        if name in words:
+            raise Refused(code, token.span)
     if name not in spark_functions.SCALARS and token.upper not in _TYPES:
         raise Refused("FUNCTION_UNKNOWN", token.span)
 
@@ -348,19 +336,15 @@ def is_floating(expr: Expr) -> bool:
     A quotient of integers is one, and one of decimals is not.
     """
     columns = [part for part in expr.parts if isinstance(part, Col)]
-    texts = [part for part in expr.parts if isinstance(part, str)]
-    if any(_is_float_type(col.type) for col in columns):
-        return True
-    inner = [p.node.columns for p in expr.parts if isinstance(p, Subquery)]
-    if any(_is_float_type(cols[0].type) for cols in inner if cols):
-        return True
-    words = {text.lower() for text in texts}
-    if words & spark_functions.FLOATING or words & {"real", "double", "float"}:
-        return True
-    if any(_FLOATING_NUMBER.match(text) for text in texts):
-        return True
+    words = {part.lower() for part in expr.parts if isinstance(part, str)}
+    inner = [col for p in expr.parts if isinstance(p, Subquery) for col in p.node.columns[:1]]
     exact = all(col.type.lower().startswith("decimal") for col in columns) and bool(columns)
-    return "/" in words and not exact
+    return (
+        any(_is_float_type(col.type) for col in columns + inner)
+        or not words.isdisjoint(spark_functions.FLOATING | {"real", "double", "float"})
+        or any(_FLOATING_NUMBER.match(word) for word in words)
+        or ("/" in words and not exact)
+    )
 
 
 def _is_float_type(name: str) -> bool:

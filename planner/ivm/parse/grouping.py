@@ -1,7 +1,7 @@
 """GROUP BY: its columns, its sets, and what the select list may use of them."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.planner.ivm.algebra.nodes import Col, Expr, Part
@@ -39,9 +39,6 @@ def read_grouping(
     Args:
         build: makes an expression. items: the select list's expressions, for ordinals and ALL;
             None for one that holds an aggregate.
-
-    Raises:
-        Refused: GROUPING_UNSUPPORTED, or a reason in an expression.
     """
     keys: list[Expr] = []
 
@@ -61,9 +58,9 @@ def read_grouping(
     if len(tokens) == 1 and tokens[0].upper == "ALL":
         plain = [item for item in items if item is not None]
         return Grouping(tuple(dict.fromkeys(plain)), None)
-    several = False
-    factors: list[list[tuple[int, ...]]] = []
     body, trailing = _trailing(tokens)
+    several = bool(trailing)
+    factors: list[list[tuple[int, ...]]] = []
     for group in cut_at_commas(body):
         made = _sets(group, number)
         if made is None:
@@ -74,7 +71,6 @@ def read_grouping(
             several = True
             factors.append(made)
     if trailing:
-        several = True
         factors = [_trailing_sets(trailing, factors, number)]
     sets = [
         tuple(dict.fromkeys(itertools.chain.from_iterable(choice)))
@@ -114,8 +110,7 @@ def _trailing_sets(
         if made is None:
             raise Refused("GROUPING_UNSUPPORTED", span_of(trailing))
         return made
-    members = [factor[0] for factor in factors]
-    return list(_rollup(members) if trailing[1].upper == "ROLLUP" else _cube(members))
+    return _subsets(trailing[1].upper, [factor[0] for factor in factors])
 
 
 def _sets(tokens: Tokens, number: Callable[[Tokens], int]) -> list[tuple[int, ...]] | None:
@@ -129,8 +124,7 @@ def _sets(tokens: Tokens, number: Callable[[Tokens], int]) -> list[tuple[int, ..
     pieces = cut_at_commas(tokens[opening + 1 : -1])
     if word == "GROUPING":
         return [s for piece in pieces for s in _sets(piece, number) or [_member(piece, number)]]
-    members = [_member(piece, number) for piece in pieces]
-    return list(_rollup(members) if word == "ROLLUP" else _cube(members))
+    return _subsets(word, [_member(piece, number) for piece in pieces])
 
 
 def _member(tokens: Tokens, number: Callable[[Tokens], int]) -> tuple[int, ...]:
@@ -141,15 +135,14 @@ def _member(tokens: Tokens, number: Callable[[Tokens], int]) -> tuple[int, ...]:
     return tuple(number(g) for g in cut_at_commas(inside)) if inside else ()
 
 
-def _rollup(members: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
-    for count in range(len(members), -1, -1):
-        yield tuple(itertools.chain.from_iterable(members[:count]))
-
-
-def _cube(members: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
-    for kept in itertools.product((True, False), repeat=len(members)):
-        chosen = [m for m, is_kept in zip(members, kept, strict=True) if is_kept]
-        yield tuple(itertools.chain.from_iterable(chosen))
+def _subsets(word: str, members: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The sets of ROLLUP, which are the members' beginnings, or of CUBE, which are all subsets."""
+    count = len(members)
+    kept: Iterable[Iterable[bool]] = itertools.product((True, False), repeat=count)
+    if word == "ROLLUP":
+        kept = ([i < n for i in range(count)] for n in range(count, -1, -1))
+    chosen = (itertools.compress(members, one) for one in kept)
+    return [tuple(itertools.chain.from_iterable(one)) for one in chosen]
 
 
 class Grouped:
@@ -169,11 +162,7 @@ class Grouped:
         self.rows = frozenset(rows)
 
     def rewrite(self, expr: Expr) -> Expr:
-        """The expression over the groups.
-
-        Raises:
-            Refused: KEY_NOT_MATCHED.
-        """
+        """The expression over the groups."""
         parts = expr.parts
         for key, col in self.longer:
             parts = _replace_key(parts, key.parts, col)
@@ -184,13 +173,9 @@ class Grouped:
 
 
 def _replace_key(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tuple[Part, ...]:
-    """The parts with a column for every operand that is the key.
-
-    Raises:
-        Refused: TEXT_NOT_READ, the key's parts are there and may be an operand or not.
-    """
+    """The parts with a column for every operand that is the key; what may be one is refused."""
     size = len(key)
-    found = [i for i in range(len(parts) - size + 1) if _is_at(parts, i, key)]
+    found = [i for i in range(len(parts) - size + 1) if all(map(_same, parts[i : i + size], key))]
     if not found:
         return parts
     try:
@@ -207,10 +192,6 @@ def _replace_key(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tu
             made.append(parts[index])
             index += 1
     return tuple(made)
-
-
-def _is_at(parts: tuple[Part, ...], index: int, key: tuple[Part, ...]) -> bool:
-    return all(_same(a, b) for a, b in zip(parts[index : index + len(key)], key, strict=True))
 
 
 def _same(a: Part, b: Part) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ctsql.catalog.names import fold
 from ctsql.planner.ivm.algebra import nodes as alg
@@ -11,11 +10,12 @@ from ctsql.planner.ivm.algebra.traversal import pass_through, subqueries
 from ctsql.planner.ivm.parse.clauses import SelectText
 from ctsql.planner.ivm.parse.expressions import Calls, conjuncts, type_of
 from ctsql.planner.ivm.parse.from_clause import read_source
-from ctsql.planner.ivm.parse.from_relations import filter_rows
+from ctsql.planner.ivm.parse.from_relations import Relations, filter_rows
 from ctsql.planner.ivm.parse.function_calls import (
     WindowDraft,
     aggregate_call,
     has_calls,
+    order_by_place,
     order_item,
     outside_calls,
     window_call,
@@ -31,9 +31,6 @@ from ctsql.planner.syntax.tokens.tokenizer import (
     cut_at_commas,
     span_of,
 )
-
-if TYPE_CHECKING:  # the two compile each other's parts
-    from ctsql.planner.ivm.parse.query import Compiler, Ctes
 
 
 @dataclass(slots=True)
@@ -62,29 +59,22 @@ class Block:
     """Compiles one SELECT.
 
     Args:
-        compiler: the query compiler. text: the SELECT. outer: what is visible around it.
-        ctes: the common table expressions that it sees.
+        compiler: the query compiler. text: the SELECT. around: what is visible around it.
     """
 
-    def __init__(
-        self, compiler: "Compiler", text: SelectText, outer: Scope | None, ctes: "Ctes"
-    ) -> None:
+    def __init__(self, compiler: Relations, text: SelectText, around: Scope) -> None:
         self.compiler = compiler
-        self.expressions = compiler.expressions(ctes)
+        self.expressions = compiler.expressions
         self.text = text
-        self.ctes = ctes
+        self.around = around
         self.aggregates: dict[alg.Expr, alg.AggregateCall] = {}
         self.grouping_arguments: dict[alg.Col, tuple[alg.Expr, ...]] = {}
         self.windows: dict[WindowDraft, alg.Col] = {}
-        self.scope = Scope(outer=outer)
+        self.scope = Scope(outer=around, ctes=around.ctes)
         self.calls = Calls(self._aggregate, self._window, dict(text.windows))
 
     def compile(self, order: Sequence[Tokens]) -> Selected:
-        """The SELECT, with the ORDER BY items that a LIMIT needs.
-
-        Raises:
-            Refused: a part has no change rule.
-        """
+        """The SELECT, with the ORDER BY items that a LIMIT needs."""
         node = self._rows()
         outputs = self._outputs()
         aliases = {fold(o.name): o.expr for o in outputs if o.name}
@@ -110,10 +100,9 @@ class Block:
 
     def _rows(self) -> alg.Node:
         if self.text.source:
-            source = read_source(self.text.source)
-            found = self.compiler.relations(self.ctes).source(source, self.scope, self.ctes)
+            found = self.compiler.source(read_source(self.text.source), self.around)
             node = found.node
-            self.scope = Scope(sources=found.sources, outer=self.scope.outer)
+            self.scope = replace(self.scope, sources=found.sources)
         else:
             node = self.compiler.one_row()
         pieces = conjuncts(self.text.where) if self.text.where else []
@@ -131,7 +120,7 @@ class Block:
                 found += [_Output(name, None, alg.Expr.of(col)) for name, col in star]
                 continue
             name, value = self._alias(tokens)
-            scope = self.scope.with_aliases(aliases)
+            scope = replace(self.scope, aliases=dict(aliases))
             expr = self.expressions.build(value, scope, self.calls)
             found.append(_Output(name, value, expr))
             if name:
@@ -173,7 +162,7 @@ class Block:
         if not tokens:
             return []
         self._check_aliases(tokens, aliases)
-        scope = self.scope.with_aliases(aliases)
+        scope = replace(self.scope, aliases=aliases)
         calls = replace(self.calls, is_condition=True)
         return [self.expressions.build(p, scope, calls) for p in conjuncts(tokens)]
 
@@ -196,13 +185,9 @@ class Block:
     ) -> alg.Order:
         """An item of ORDER BY; the select list's names go before the columns in FROM."""
         first = tokens[0]
-        scope = Scope(aliases=aliases, outer=self.scope)
         if first.kind is Kind.NUMBER and first.text.isdigit():
-            place = int(first.text)
-            if not 1 <= place <= len(outputs):
-                raise Refused("TEXT_NOT_READ", first.span)
-            rest = " ".join(t.text for t in tokens[1:])
-            return alg.Order(expr=outputs[place - 1].expr, direction=rest)
+            return order_by_place(tokens, [o.expr for o in outputs])
+        scope = Scope(aliases=aliases, outer=self.scope, ctes=self.scope.ctes)
         return order_item(tokens, self.expressions, scope, self.calls)
 
     # ---- groups
@@ -225,7 +210,7 @@ class Block:
         self, node: alg.Node, outputs: Sequence[_Output], aliases: dict[str, alg.Expr]
     ) -> tuple[alg.Node, Grouped]:
         items = [None if o.tokens is not None and has_calls(o.tokens) else o.expr for o in outputs]
-        scope = self.scope.with_aliases(aliases)
+        scope = replace(self.scope, aliases=aliases)
         grouping = (
             read_grouping(self.text.group, lambda t: self.expressions.build(t, scope), items)
             if self.text.group
