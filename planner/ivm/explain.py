@@ -8,7 +8,7 @@ from typing import assert_never
 
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Reason
-from ctsql.planner.ivm.algebra.traversal import expressions, inputs, subqueries
+from ctsql.planner.ivm.algebra.traversal import inputs, own_subqueries
 from ctsql.planner.ivm.plan import ChangePlan, NoChangePlan
 from ctsql.planner.ivm.rules.context import Applied
 from ctsql.planner.ivm.sql.spark import join_texts
@@ -52,10 +52,9 @@ def _walk(
     lines.append("  " * depth + text)
     for child in inputs(node):
         _walk(child, depth + 1, rules, told, lines)
-    for expr in expressions(node):
-        for subquery in subqueries(expr):
-            lines.append("  " * (depth + 1) + f"Subquery ({subquery.kind.value})")
-            _walk(subquery.node, depth + 2, rules, told, lines)
+    for subquery in own_subqueries(node):
+        lines.append("  " * (depth + 1) + f"Subquery ({subquery.kind.value})")
+        _walk(subquery.node, depth + 2, rules, told, lines)
 
 
 def label(node: alg.Node) -> str:

@@ -11,7 +11,7 @@ from ctsql.planner.ivm.algebra import nodes as alg, spark_functions
 from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.algebra.traversal import (
     columns_in,
-    has_subquery,
+    own_subqueries,
     pass_through,
     rename,
     subqueries,
@@ -331,7 +331,7 @@ def _push(node: alg.Node, predicate: alg.Expr) -> alg.Node:
             kind=alg.JoinKind.LEFT | alg.JoinKind.SEMI | alg.JoinKind.ANTI
         ) if columns and (columns <= set(node.left.columns)):
             return replace(node, left=_push(node.left, predicate))
-        case alg.Filter() if not has_subquery(node):
+        case alg.Filter() if not own_subqueries(node):
             if isinstance(node.child, alg.Filter | alg.Join | alg.OuterOrSemiJoin):
                 return replace(node, child=_push(node.child, predicate))
             return replace(node, predicates=(*node.predicates, predicate))

@@ -8,7 +8,7 @@ nodes below, the nodes as they were and as they are, and nothing else.
 from typing import assert_never
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import has_subquery
+from ctsql.planner.ivm.algebra.traversal import own_subqueries
 from ctsql.planner.ivm.rules import (
     counting,
     join,
@@ -26,9 +26,9 @@ def change(node: alg.Node, changes: DeltaDerivation) -> alg.Node | None:
     match node:
         case alg.Scan():
             return scan.change_scan(node, changes)
-        case alg.Filter() if has_subquery(node):
+        case alg.Filter() if own_subqueries(node):
             return outer_join_and_subquery.change_filter(node, changes)
-        case alg.Project() if has_subquery(node):
+        case alg.Project() if own_subqueries(node):
             return outer_join_and_subquery.change_project(node, changes)
         case alg.Filter() | alg.Project() | alg.Generate():
             return linear.change_linear(node, changes)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.planner.ivm.algebra.nodes import Col, Expr, Filter, Join, Node, Project, Scan, Step
-from ctsql.planner.ivm.algebra.traversal import columns_in, equal_classes, has_subquery
+from ctsql.planner.ivm.algebra.traversal import columns_in, equal_classes, own_subqueries
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
 from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole, sum_of_deltas
 
@@ -72,7 +72,7 @@ def is_plain(node: Node) -> bool:
         case Scan():
             return True
         case Filter() | Project():
-            return not has_subquery(node) and is_plain(node.child)
+            return not own_subqueries(node) and is_plain(node.child)
         case _:
             return False
 

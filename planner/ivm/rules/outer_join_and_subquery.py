@@ -24,8 +24,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import expressions, free, pass_through, subqueries
-from ctsql.planner.ivm.rewrites.correlation import at_version, correlation_core, restrict_to_visible
+from ctsql.planner.ivm.algebra.traversal import (
+    free,
+    own_subqueries,
+    pass_through,
+    with_subqueries,
+)
+from ctsql.planner.ivm.rewrites.correlation import correlation_core, restrict_to_visible
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import join_pairs, restrict
 from ctsql.planner.ivm.rules.context import (
     DeltaDerivation,
@@ -119,10 +124,10 @@ def change_filter(node: alg.Filter, changes: DeltaDerivation) -> alg.Node | None
     changes.note(node, RULE)
 
     def rebuild(rows: alg.Node, version: Callable[[alg.Subquery], alg.Node]) -> alg.Node:
-        predicates = tuple(at_version(p, version) for p in node.predicates)
+        predicates = tuple(with_subqueries(p, version) for p in node.predicates)
         return alg.Filter(child=rows, predicates=predicates)
 
-    return _change(node.child, _inner(node), rebuild, node, changes)
+    return _change(node.child, own_subqueries(node), rebuild, node, changes)
 
 
 def change_project(node: alg.Project, changes: DeltaDerivation) -> alg.Node | None:
@@ -130,15 +135,11 @@ def change_project(node: alg.Project, changes: DeltaDerivation) -> alg.Node | No
     changes.note(node, RULE)
 
     def rebuild(rows: alg.Node, version: Callable[[alg.Subquery], alg.Node]) -> alg.Node:
-        items = tuple(alg.Projection(at_version(i.expr, version), i.col) for i in node.items)
+        items = tuple(alg.Projection(with_subqueries(i.expr, version), i.col) for i in node.items)
         diff = pass_through((alg.DIFF,)) if alg.DIFF in rows.columns else ()
         return alg.Project(child=rows, items=(*items, *diff))
 
-    return _change(node.child, _inner(node), rebuild, node, changes)
-
-
-def _inner(node: alg.Node) -> list[alg.Subquery]:
-    return [s for expr in expressions(node) for s in subqueries(expr)]
+    return _change(node.child, own_subqueries(node), rebuild, node, changes)
 
 
 def _change(

@@ -20,7 +20,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import union_all
+from ctsql.planner.ivm.algebra.traversal import union_all, with_inputs
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
 from ctsql.planner.ivm.rules.context import DeltaDerivation, replacement_delta, sum_of_deltas
 
@@ -81,9 +81,8 @@ def inputs_and_keys(node: Keyed | alg.Limit) -> tuple[list[alg.Node], list[Seque
 
 def replace_inputs(node: Keyed | alg.Limit, inputs: Sequence[alg.Node]) -> alg.Node:
     """The operator over other inputs."""
-    if isinstance(node, alg.SetOperation):
-        return replace(node, left=inputs[0], right=inputs[1])
-    return replace(node, child=inputs[0])
+    made = iter(inputs)
+    return with_inputs(node, lambda _: next(made))
 
 
 def affected_keys(

@@ -20,14 +20,13 @@ from ctsql.planner.ivm.algebra.nodes import (
 )
 from ctsql.planner.ivm.algebra.traversal import (
     descend,
-    expressions,
     free,
     inputs,
+    own_subqueries,
     pass_through,
     rebuild,
     rename,
     replace_nodes,
-    subqueries,
     tables,
 )
 from ctsql.planner.ivm.rewrites.column_pruning import prune
@@ -119,10 +118,9 @@ def _renumber(node: Node) -> Node:
 def _nodes_read_whole(query: Node) -> Iterator[Node]:
     """All nodes in scalar subqueries that use nothing around them."""
     for below in descend(query):
-        for expr in expressions(below):
-            for subquery in subqueries(expr):
-                if subquery.kind is SubqueryKind.SCALAR and not free(subquery.node):
-                    yield from descend(subquery.node)
+        for subquery in own_subqueries(below):
+            if subquery.kind is SubqueryKind.SCALAR and not free(subquery.node):
+                yield from descend(subquery.node)
 
 
 def _tables_elsewhere(node: Node, places: Collection[Node]) -> Iterator[str]:
@@ -133,6 +131,5 @@ def _tables_elsewhere(node: Node, places: Collection[Node]) -> Iterator[str]:
         yield node.table
     for child in inputs(node):
         yield from _tables_elsewhere(child, places)
-    for expr in expressions(node):
-        for subquery in subqueries(expr):
-            yield from _tables_elsewhere(subquery.node, places)
+    for subquery in own_subqueries(node):
+        yield from _tables_elsewhere(subquery.node, places)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import has_subquery, pass_through, union_all
+from ctsql.planner.ivm.algebra.traversal import own_subqueries, pass_through, union_all
 from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole
 from ctsql.planner.ivm.rules.recompute_keys import (
     Keyed,
@@ -46,7 +46,7 @@ class KeyedTop:
 def below_filters(node: alg.Node) -> tuple[alg.Node, tuple[alg.Filter | alg.Project, ...]]:
     """The node below filters and projections without subqueries, and these, from the top."""
     above: list[alg.Filter | alg.Project] = []
-    while isinstance(node, alg.Filter | alg.Project) and not has_subquery(node):
+    while isinstance(node, alg.Filter | alg.Project) and not own_subqueries(node):
         above.append(node)
         node = node.child
     return node, tuple(above)
