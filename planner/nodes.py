@@ -308,10 +308,7 @@ def descend(node: Node) -> Iterator[Node]:
 
 
 def map_nodes(node: Node, change: Callable[[Node], Node]) -> Node:
-    """The plan with ``change`` applied to every node, leaves first.
-
-    A node that nothing changes in is returned as the same object.
-    """
+    """The plan with ``change`` applied to every node, leaves first; itself if unchanged."""
     changed: dict[str, Any] = {}
     for field in dataclasses.fields(node):
         value = getattr(node, field.name)

@@ -54,10 +54,7 @@ def is_row_local(plan: TaskWrite) -> bool:
 
 
 def carry_time(transaction: Transaction) -> Transaction:
-    """The same body with the column :data:`TIME` carried from the input to what it inserts.
-
-    To be used only where :func:`is_row_local` holds, with ``now()`` meaning that column.
-    """
+    """The same body with :data:`TIME` carried from the input, which now() means; if row local."""
     statements = [
         replace(s, query=_add_time(s.query))
         for s in transaction.statements

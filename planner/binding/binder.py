@@ -217,11 +217,7 @@ class Binder:
 
 
 def _diff_of(ref: st.RelationRef, columns: Sequence[str]) -> str:
-    """Return the name of the last column of ``changes(t)``, if t has these columns.
-
-    Raises:
-        INVALID_STATEMENT: t has a column of that name, and no alias list renames the columns.
-    """
+    """Return the name of the last column of ``changes(t)``, if t has these columns."""
     known = [fold(column) for column in columns]
     if DIFF_NAME not in known:
         return DIFF_NAME

@@ -66,11 +66,7 @@ def check_storable(columns: Sequence[Column], span: Span) -> None:
 
 
 def check_not_void(column: Column, span: Span) -> None:
-    """Delta makes a column of type VOID and writes nothing for it.
-
-    Raises:
-        INVALID_COLUMN_TYPE: it is one.
-    """
+    """Refuse a column of type VOID: Delta makes it and writes nothing for it."""
     if column.type == "void":
         raise error(
             "INVALID_COLUMN_TYPE",
@@ -82,11 +78,7 @@ def check_not_void(column: Column, span: Span) -> None:
 
 
 def check_updatable(columns: Sequence[Column], span: Span) -> None:
-    """Columns that UPDATE and MERGE can write: Delta 4.4 reads a backtick in a name wrongly there.
-
-    Raises:
-        INVALID_NAME: one has a backtick.
-    """
+    """Refuse backticks in names: Delta 4.4 reads them wrongly in UPDATE and MERGE."""
     for column in columns:
         if "`" in column.name:
             raise error(
@@ -112,11 +104,7 @@ def forbidden_in(name: str) -> str:
 
 
 def check_holds_rows(catalog: Catalog, item: Item, span: Span | None) -> None:
-    """Refuse a task with several outputs where a relation is wanted: its outputs hold the rows.
-
-    Raises:
-        WRONG_OBJECT_KIND: it is one.
-    """
+    """Refuse a task with several outputs as a relation (WRONG_OBJECT_KIND): they hold the rows."""
     if item.outputs:
         names = ", ".join(str(o.name) for o in catalog.outputs_of(item))
         raise error(
@@ -132,11 +120,7 @@ def check_holds_rows(catalog: Catalog, item: Item, span: Span | None) -> None:
 def not_null_columns(
     statement: CreateMaterializedView, columns: Sequence[Column]
 ) -> tuple[str, ...]:
-    """The asserted columns, by the names that the view gives them.
-
-    Raises:
-        UNKNOWN_COLUMN: the view has no such column. DUPLICATE_COLUMN: it is asserted twice.
-    """
+    """The asserted columns, by the names that the view gives them."""
     found: list[str] = []
     for option in statement.options:
         if option.name != NOT_NULL:

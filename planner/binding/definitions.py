@@ -33,11 +33,7 @@ _parse = lru_cache(maxsize=DEFINITIONS_CACHED_MAX)(parse)
 
 @contextmanager
 def reading_definition(item: Item) -> Iterator[None]:
-    """Turn an error inside into one that names the object whose definition it is in.
-
-    Raises:
-        STORED_DATA_INVALID: this version of ctsql cannot read its definition.
-    """
+    """Turn an error inside into STORED_DATA_INVALID, which names the object of the definition."""
     try:
         yield
     except CtsqlError as problem:

@@ -16,11 +16,7 @@ from ctsql.planner.syntax.ast import (
 
 
 def bind_stored(item: Item, catalog: Catalog) -> Bound:
-    """Bind the definition of an object of the catalog again.
-
-    Raises:
-        STORED_DATA_INVALID: its definition, or that of an object it reads, cannot be read.
-    """
+    """Bind the definition of an object of the catalog; STORED_DATA_INVALID if it cannot be read."""
     for output in catalog.outputs_of(item):
         output.check()
     binder = Binder(catalog, item.search_schema, None, reads=item.reads)

@@ -178,10 +178,7 @@ def _find_changes(inputs: Sequence[Node], transaction: Transaction) -> tuple[Nod
 def _infer_columns(
     binder: Binder, statement: CreateContinualTask, roles: dict[str, Role]
 ) -> tuple[Column, ...]:
-    """The columns of a task without a column list: those of the first INSERT's query.
-
-    They are nullable: a later statement, or another body, may give NULL.
-    """
+    """The columns of the first INSERT's query; nullable, as a later statement may give NULL."""
     first = next((s for s in statement.body if isinstance(s, InsertStatement)), None)
     hint = f"Write them after the name: {statement.target.parts[-1]} (k INT, ...)."
     if first is None:

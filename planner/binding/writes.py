@@ -42,12 +42,7 @@ class BodyBinder:
             self._check_defaults(declared)
 
     def bind(self, statement: st.BodyStatement) -> lp.Insert | lp.Delete | lp.Update | lp.Merge:
-        """One statement.
-
-        Raises:
-            UNKNOWN_COLUMN, DUPLICATE_COLUMN, COLUMN_COUNT_MISMATCH, TYPE_MISMATCH and what
-            Spark's analysis finds.
-        """
+        """Bind one statement, with what Spark's analysis finds."""
         match statement:
             case st.InsertStatement():
                 return self._insert(statement)

@@ -91,11 +91,7 @@ def _choose(wanted: ColumnList | None, columns: Sequence[Column]) -> list[Column
 
 
 def on_one_line(expression: Span) -> str:
-    """An expression without its line breaks and comments: the compiled text is indented.
-
-    Raises:
-        NOT_SUPPORTED: a string in it holds a line break, which must stay.
-    """
+    """An expression without comments and line breaks, which a string in it must not have."""
     parts: list[str] = []
     stop = expression.start
     for token in tokenise(expression):

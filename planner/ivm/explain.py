@@ -10,7 +10,7 @@ from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.ivm.algebra.traversal import inputs, own_subqueries
 from ctsql.planner.ivm.plan import ChangePlan, NoChangePlan
-from ctsql.planner.ivm.rules.context import Applied
+from ctsql.planner.ivm.rules.context import RuleUse
 from ctsql.planner.ivm.sql.spark import join_texts
 
 Telling = Callable[[Reason], str]
@@ -27,7 +27,7 @@ def explain(
     if isinstance(plan, NoChangePlan):
         return f"recompute and compare: {told(plan.reason)}"
     lines = [headline]
-    _walk(plan.query, 1, plan.applied(), told, lines)
+    _walk(plan.query, 1, plan.rules(), told, lines)
     if plan.kept_state is not None:
         kept, need = plan.kept_state
         lines.append(f"state table, kept {need.value}: {', '.join(kept.columns)}")
@@ -39,7 +39,7 @@ def explain(
 def _walk(
     node: alg.Node,
     depth: int,
-    rules: Mapping[alg.Node, Applied],
+    rules: Mapping[alg.Node, RuleUse],
     told: Telling,
     lines: list[str],
 ) -> None:

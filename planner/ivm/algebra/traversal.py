@@ -139,10 +139,7 @@ def key_sources(node: alg.Node) -> dict[alg.Col, alg.Col] | None:
 
 
 def rebuild(thing: Any, change: Callable[[Any], Any]) -> Any:
-    """A copy with ``change`` applied to every node, column and expression, leaves first.
-
-    A part in which nothing changes is returned as the same object.
-    """
+    """A copy with ``change`` applied to every part, leaves first; the same object if unchanged."""
     if isinstance(thing, tuple):
         made = tuple(rebuild(value, change) for value in thing)
         return made if any(a is not b for a, b in zip(made, thing, strict=True)) else thing

@@ -21,11 +21,7 @@ class Compiler(Relations):
     """Compiles one query text."""
 
     def query(self, text: QueryText, around: Scope) -> tuple[alg.Node, list[str]]:
-        """A query's node and the names of its columns.
-
-        Args:
-            around: what is visible around it, for a subquery.
-        """
+        """A query's node and the names of its columns; ``around`` is what is visible around it."""
         for one in text.ctes:
             ctes = {**around.ctes, fold(one.name.text): Cte(one, around.ctes)}
             around = replace(around, ctes=ctes)

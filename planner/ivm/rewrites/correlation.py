@@ -109,10 +109,7 @@ Keys = Callable[[Sequence[alg.Col]], tuple[alg.Step, tuple[alg.Col, ...]]]
 def restrict_to_visible(
     subquery: alg.Subquery, node: alg.Node, around: Sequence[alg.Col], keys: Keys
 ) -> alg.Node:
-    """A subquery's relation, reading only what some of the rows around can see of it.
-
-    Its text tests the same again: this is for what reads the tables.
-    """
+    """A subquery's relation, reading only what some rows around can see; tested again above."""
     made = _restrict_correlated(node, around, keys)
     asked = subquery.left.column if subquery.left is not None else None
     if subquery.kind is not alg.SubqueryKind.IN or asked is None or asked not in around:

@@ -143,10 +143,7 @@ def initial(node: alg.Aggregate, state: StatePlan, numbers: Iterator[int]) -> al
 
 
 def change_aggregate(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None:
-    """The change of GROUP BY, from its state.
-
-    The touched groups after the change replace those before; a group without rows is left out.
-    """
+    """The change of GROUP BY: the touched groups after, less those before, if they have rows."""
     found = _groups(node, changes)
     if found is None:
         return None

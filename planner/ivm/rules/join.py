@@ -19,8 +19,6 @@ from ctsql.planner.ivm.algebra.traversal import columns_in, equal_classes, own_s
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
 from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole, sum_of_deltas
 
-RULE = "one term for each changed operand"
-
 
 def change_join(node: Join, changes: DeltaDerivation) -> Node | None:
     """The change of an inner join."""
@@ -40,7 +38,7 @@ def change_join(node: Join, changes: DeltaDerivation) -> Node | None:
             operands.append(_narrow(whole, step, classes, changes))
         children = _order_operands(operands, index, node.conditions)
         terms.append(replace(node, children=tuple(children)))
-    changes.note(node, RULE)
+    changes.note(node, "one term for each changed operand")
     return sum_of_deltas(terms, node.columns)
 
 

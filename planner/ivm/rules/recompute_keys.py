@@ -45,10 +45,7 @@ def change_grouping_sets(node: alg.Aggregate, changes: DeltaDerivation) -> alg.N
 
 
 def change_by_keys(node: Keyed | alg.Limit, changes: DeltaDerivation) -> alg.Node | None:
-    """The change of an operator, by recomputing it for the affected keys.
-
-    That the order of a LIMIT is total has been checked.
-    """
+    """The change of an operator, recomputed for the affected keys; a LIMIT's order is total."""
     children, keys = inputs_and_keys(node)
     before = [changes.old(child) for child in children]
     if keys[0]:

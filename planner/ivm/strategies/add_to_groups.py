@@ -36,10 +36,7 @@ def can_add(top: KeyedTop, query: alg.Node) -> bool:
 
 
 def shows_counts(node: alg.Aggregate) -> bool:
-    """Whether an aggregate counts its rows, and the values under every sum.
-
-    Then every group that the view shows is certain.
-    """
+    """Whether an aggregate counts rows and every summed value: then all its groups are certain."""
     counted = {call.argument for call in node.calls if call.function == "count"}
     return None in counted and counted >= {call.argument for call in node.calls}
 

@@ -59,11 +59,7 @@ def compared_groups(query: Node) -> tuple[Aggregate, ...]:
 
 
 def compared_rows(query: Node, changes: DeltaDerivation) -> Node | None:
-    """All rows of a query after the change, from the state of the groups that it compares.
-
-    Returns:
-        None if nothing changed, or it compares none.
-    """
+    """All rows of a query after the change, from the groups that it compares; None if no change."""
     places = compared_groups(query)
     if not places or not changes.touches(query):
         return None
@@ -82,11 +78,7 @@ def compared_rows(query: Node, changes: DeltaDerivation) -> Node | None:
 
 
 def widen(query: Node, whole: Node) -> Node:
-    """A query whose groups have the same columns wherever they are compared.
-
-    Args:
-        query: without the columns that it does not need. whole: the same with all of them.
-    """
+    """A query whose groups have the columns of ``whole``, the unpruned one, wherever compared."""
     made = [below for below in descend(whole) if isinstance(below, Aggregate)]
     read: dict[Aggregate, dict[Aggregate, None]] = {}
     for below in descend(query):

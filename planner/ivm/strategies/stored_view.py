@@ -127,11 +127,7 @@ def limit_top(node: alg.Node) -> alg.Limit | None:
 def first_rows(
     node: alg.Node, limit: alg.Limit, names: Sequence[str], changes: DeltaDerivation
 ) -> tuple[alg.Node, alg.Step, alg.StoredGroups] | None:
-    """The rows to choose from: the view's, and the change of what LIMIT chose from.
-
-    Returns:
-        the view's new rows; the step with the rows they are chosen from; the view's rows.
-    """
+    """The view's new rows, the step of the rows they are chosen from, and the stored rows."""
     delta = changes.of(limit.child)
     if delta is None:
         return None

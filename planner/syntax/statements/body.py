@@ -28,17 +28,7 @@ _VERBS = ("INSERT", "DELETE", "UPDATE", "MERGE")
 
 
 def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement, ...]:
-    """Read a body.
-
-    Args:
-        tokens: all that follows AS.
-        place: where to point when nothing follows.
-        name: the task's, for hints.
-
-    Raises:
-        SYNTAX_ERROR, INVALID_STATEMENT: it does not have the form, is empty, or holds a
-            statement that is not allowed there. NOT_SUPPORTED_YET: it holds one of a later version.
-    """
+    """Read all that follows AS (at ``place``) in the definition of the task of this name."""
     example = f"Type: AS (INSERT INTO {name} SELECT ...)"
     if not tokens or tokens[0].upper != "(":
         found = f'"{tokens[0].span.text}"' if tokens else "the end of the statement"

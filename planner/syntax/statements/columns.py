@@ -35,17 +35,7 @@ _OTHER_SYSTEMS = {"JSONB": "STRING", "JSON": "STRING", "UUID": "STRING", "DATETI
 def read_columns(
     tokens: Tokens, place: Span, *, typed: bool, defaults: bool = False
 ) -> tuple[ColumnDef, ...]:
-    """Read a column list.
-
-    Args:
-        tokens: those between its parentheses.
-        place: where to point when it is empty.
-        typed: whether each column has a type. defaults: whether it may have a DEFAULT.
-
-    Raises:
-        SYNTAX_ERROR: it does not have the form. DUPLICATE_COLUMN: a name appears twice.
-        INVALID_COLUMN_TYPE: no such type. NOT_SUPPORTED_YET: constraints and so on.
-    """
+    """Read what is between a list's parentheses; ``place`` is where to point when it is empty."""
     columns: list[ColumnDef] = []
     seen: set[str] = set()
     for group in cut_at_commas(tokens, are_columns=True):

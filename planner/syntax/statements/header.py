@@ -81,15 +81,7 @@ def _grammar() -> Lark:
 
 
 def read_header(tokens: Tokens, *, task: bool) -> Header:
-    """Read a header.
-
-    Args:
-        tokens: the whole statement, from CREATE on.
-        task: whether it is a continual task's; else it is a materialized view's.
-
-    Raises:
-        SYNTAX_ERROR: it does not have the form. NOT_SUPPORTED_YET: a known clause of later.
-    """
+    """Read a header from CREATE on, of a continual task or else of a materialized view."""
     stop = next((i + 1 for i, t in at_depth_0(tokens) if _is_as(tokens, i, t)), len(tokens))
     parsing = _grammar().parse_interactive("")
     for index, token in enumerate(tokens[:stop]):

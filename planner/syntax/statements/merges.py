@@ -27,16 +27,7 @@ _ALLOWED = {
 
 
 def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
-    """Read a MERGE.
-
-    Args:
-        tokens: the whole statement. verb: the index of MERGE, behind a WITH clause, whose
-            names the source may use.
-
-    Raises:
-        SYNTAX_ERROR: it does not have the form. INVALID_STATEMENT: a clause can never apply.
-        DUPLICATE_COLUMN: a column is set twice. NOT_SUPPORTED_YET: schema evolution.
-    """
+    """Read a MERGE; ``verb`` is its index behind a WITH clause, whose names the source may use."""
     cursor = Cursor(tokens, start=verb)
     cursor.expect("MERGE")
     if cursor.at("WITH", "SCHEMA", "EVOLUTION"):

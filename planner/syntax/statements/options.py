@@ -29,12 +29,7 @@ _VIEW_KNOWN = (
 
 
 def task_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
-    """The options of a continual task.
-
-    Raises:
-        INVALID_OPTION: unknown, given twice, or with a value it does not take.
-        SYNTAX_ERROR: it does not have the form.
-    """
+    """The options of a continual task."""
     found: dict[str, Option] = {}
     for group in _all_groups(clauses):
         name = _words(group)
@@ -47,7 +42,7 @@ def task_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
 
 
 def view_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
-    """The options of a materialized view; raises as :func:`task_options` does."""
+    """The options of a materialized view."""
     found: list[Option] = []
     for group in _all_groups(clauses):
         name = _words(group)

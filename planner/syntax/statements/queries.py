@@ -73,12 +73,7 @@ def read_instant(cursor: Cursor, hint: str) -> Instant:
 
 
 def read_dml(tokens: Tokens, *, start: int = 0) -> Dml:
-    """Read INSERT, UPDATE, DELETE or MERGE.
-
-    Args:
-        tokens: the whole statement.
-        start: the index of the verb, behind a WITH clause.
-    """
+    """Read INSERT, UPDATE, DELETE or MERGE, whose verb is at ``start``, behind a WITH clause."""
     cursor = Cursor(tokens, start=start)
     verb = cursor.take().upper
     match verb:

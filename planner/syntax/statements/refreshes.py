@@ -16,11 +16,7 @@ _HOW_MONTHS = "Write a cron text: '0 0 1 * *' is each first of the month, 00:00 
 
 
 def refresh_option(group: Tokens) -> Option:
-    """One REFRESH option; its value is "ON COMMIT", a part of a schedule, or a policy.
-
-    Raises:
-        INVALID_OPTION: a value it does not take. SYNTAX_ERROR: it does not have the form.
-    """
+    """One REFRESH option; its value is "ON COMMIT", a part of a schedule, or a policy."""
     cursor = Cursor(group, of="option")
     cursor.expect("REFRESH")
     cursor.accept("=")

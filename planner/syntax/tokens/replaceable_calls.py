@@ -73,10 +73,7 @@ def clocks(tokens: Tokens) -> tuple[ClockCall, ...]:
 
 
 def nondeterministic(tokens: Tokens) -> tuple[FunctionRef, ...]:
-    """Functions whose result depends on more than the data, and their like, in order.
-
-    These are TABLESAMPLE, and literals like ``TIMESTAMP 'now'``.
-    """
+    """Functions of more than the data, TABLESAMPLE, and literals like ``TIMESTAMP 'now'``."""
     found = []
     for index, token in enumerate(tokens):
         if token.upper in _INSTANTS and _is_moment(tokens, index + 1):

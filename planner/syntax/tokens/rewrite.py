@@ -37,11 +37,7 @@ class Rewritten:
     _pieces: tuple[_Piece, ...]
 
     def origin(self, offset: int) -> int:
-        """The absolute offset, in the source, of a character of the new text.
-
-        Inside replaced text that is where the replaced piece began; past the end (or before the
-        begin) of the new text, the end (or begin) of the span.
-        """
+        """The offset in the source of a character of the new text; of a replacement its begin."""
         if offset >= len(self.text):
             return self.span.stop
         if offset < 0:

@@ -51,11 +51,7 @@ def split_tokens(tokens: Tokens) -> list[list[Token]]:
 
 
 def is_complete(text: str) -> bool:
-    """Return whether a text typed so far can be run: it is blank, or ends with a semicolon.
-
-    A text with a mistake that no further line can mend is complete too, so that the mistake is
-    shown instead of waited out.
-    """
+    """Return whether a text can be run: blank, ended by a semicolon, or wrong beyond mending."""
     if find_unclosed(text) is not None:
         return False
     try:

@@ -97,10 +97,7 @@ def analyse(
 
 
 def with_prefixes(relations: Iterable[RelationRef], tokens: Tokens) -> list[RelationRef]:
-    """The relations, each with the schemas that are written in front of its columns.
-
-    Once ``s.t`` is another name with the alias ``t``, the column ``s.t.c`` must become ``t.c``.
-    """
+    """The relations, each with the schemas before its columns: ``s.t.c`` must become ``t.c``."""
     found = list(relations)
     named = {ref.span.start for ref in found}
     schemas: dict[tuple[str, ...], int] = {}

@@ -42,11 +42,7 @@ def syntax_error(
 def bad_option(
     span: Span, option: str, detail: str, *, value: str = "", hint: str = ""
 ) -> CtsqlError:
-    """An INVALID_OPTION at a place; the caller raises it.
-
-    Args:
-        value: what was found; the text of the place if not given.
-    """
+    """An INVALID_OPTION; ``value`` is what was found, or else the text of the place."""
     told = value or span.text
     return error("INVALID_OPTION", span=span, option=option, value=told, detail=detail, hint=hint)
 
@@ -147,12 +143,7 @@ class Cursor:
         return self.take()
 
     def relation(self, what: str, *, aliased: bool = True) -> RelationRef:
-        """Read ``name`` or ``schema.name``.
-
-        Args:
-            what: for the message when there is none.
-            aliased: False where an alias must be added when the name is replaced.
-        """
+        """Read ``name`` or ``schema.name``; ``aliased`` is False where replacing adds an alias."""
         return relation_ref(self.dotted_name(what), aliased=aliased)
 
     def dotted_name(self, what: str) -> list[Token]:
@@ -163,11 +154,7 @@ class Cursor:
         return parts
 
     def group(self, what: str = "") -> Tokens:
-        """Read a group in parentheses; return the tokens between them.
-
-        Args:
-            what: for the message when there is none.
-        """
+        """Read a group in parentheses; return the tokens between them."""
         if not self.at("("):
             self.fail(f'"(" and {what}' if what else '"("')
         start, stop = self.position + 1, closing(self.tokens, self.position)
@@ -194,13 +181,7 @@ class Cursor:
             self.fail(self._end, hint=hint)
 
     def fail(self, expected: str, *, hint: str = "", known: Iterable[str] = ()) -> NoReturn:
-        """Raise a SYNTAX_ERROR at the next token.
-
-        Args:
-            expected: what is allowed here.
-            hint: what to type.
-            known: words the found one may be a slip of; used when there is no other hint.
-        """
+        """Raise a SYNTAX_ERROR; of one of the ``known`` words it may be a slip."""
         found = self._end if self.current is None else found_text(self.current)
         near = did_you_mean(self.upper(), known) if self.upper() else ""
         raise syntax_error(self.here, f"found {found}, expected {expected}", hint=hint or near)
@@ -215,11 +196,7 @@ def found_text(token: Token | None) -> str:
 
 
 def relation_ref(parts: Tokens, *, aliased: bool) -> RelationRef:
-    """The relation whose identifiers these are.
-
-    Raises:
-        INVALID_NAME: there are more than a schema and a name.
-    """
+    """The relation whose identifiers these are; INVALID_NAME if there are more than two."""
     span = span_of(parts)
     if len(parts) > MAX_NAME_PARTS:
         raise error(
