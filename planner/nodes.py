@@ -45,10 +45,7 @@ class Get(Relation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertsInput(Relation):
-    """Exactly the rows inserted at T, with multiplicity; at T + 1 they are retracted.
-
-    With ``with_snapshot``, the whole contents on the very first run.
-    """
+    """The rows inserted at T, retracted at T + 1; with snapshot, the whole contents on run one."""
 
     with_snapshot: bool = False
 

@@ -17,12 +17,7 @@ from ctsql.planner.syntax.tokens.token_reader import not_yet
 
 
 class BodyBinder:
-    """Binds the statements of one body that write one output.
-
-    Args:
-        own: the output, with its columns. roles: of the inputs and the outputs.
-        declared: the output's column list, for the defaults; empty without one.
-    """
+    """Binds statements that write ``own``, of the column list ``declared``, with these roles."""
 
     def __init__(
         self, binder: Binder, own: Item, roles: dict[str, lp.Role], declared: Sequence[st.ColumnDef]

@@ -30,12 +30,7 @@ from ctsql.planner.lowering.view import check_count
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The rows that a body proposes for one output, before they are consolidated.
-
-    Attributes:
-        inserts: rows to insert; None when no row can be.
-        victims: stored rows to delete, with the columns that locate them; None for none.
-    """
+    """What a body proposes for an output, not consolidated: ``victims`` have their places."""
 
     inserts: DataFrame | None
     victims: DataFrame | None

@@ -73,12 +73,7 @@ VIEW = 0
 
 @dataclass(frozen=True, slots=True)
 class Subquery:
-    """A query inside an expression; its node may use columns of the relation around it.
-
-    Attributes:
-        node: what it reads. kind: how the expression uses it.
-        left: for IN, the expression in front of it.
-    """
+    """A query in an expression, maybe over columns around it; ``left`` is what stands before IN."""
 
     node: "Node"
     kind: SubqueryKind
@@ -157,11 +152,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
-    """Rows that read no table: VALUES, range(), or the one row of a SELECT without FROM.
-
-    Attributes:
-        text: a query or a table function, without an alias. is_function: it is a table function.
-    """
+    """Rows that read no table: VALUES, a table function, the one row of a SELECT without FROM."""
 
     text: str
     columns: tuple[Col, ...]
@@ -287,11 +278,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate:
-    """GROUP BY.
-
-    Attributes:
-        sets: for GROUPING SETS, ROLLUP and CUBE the numbers of the keys of each set; else None.
-    """
+    """GROUP BY; ``sets`` are the numbers of the keys of each of GROUPING SETS, ROLLUP and CUBE."""
 
     child: "Node"
     keys: tuple[Key, ...]

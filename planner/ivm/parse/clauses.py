@@ -8,17 +8,8 @@ Source: the rules ``query``, ``queryTerm``, ``querySpecification`` of Spark's Sq
 from dataclasses import dataclass
 
 from ctsql.planner.ivm.algebra.reasons import Refused
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Token,
-    Tokens,
-    at_depth_0,
-    closing,
-    cut_at_commas,
-    in_parentheses,
-    span_of,
-    upper_at,
-    words_are,
-)
+from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of
 
 _UNSUPPORTED = ("SORT BY", "CLUSTER BY", "DISTRIBUTE BY")
 _TAIL = ("ORDER BY", "LIMIT", "OFFSET", *_UNSUPPORTED)
@@ -124,14 +115,14 @@ def read_query(tokens: Tokens) -> QueryText:
     return QueryText(
         ctes=ctes,
         body=_fold_bodies(bodies, operators),
-        order=tuple(cut_at_commas(order)) if order else (),
+        order=tuple(tk.cut_at_commas(order)) if order else (),
         limit=tail.get("LIMIT", ()),
         offset=tail.get("OFFSET", ()),
     )
 
 
 def _with(tokens: Tokens) -> tuple[Tokens, tuple[CteText, ...]]:
-    if words_are(tokens, 1, "RECURSIVE"):
+    if tk.words_are(tokens, 1, "RECURSIVE"):
         raise Refused("RECURSIVE_QUERY", tokens[1].span)
     index = 1
     found = []
@@ -140,17 +131,17 @@ def _with(tokens: Tokens) -> tuple[Tokens, tuple[CteText, ...]]:
         index += 1
         columns: tuple[str, ...] = ()
         if index < len(tokens) and tokens[index].upper == "(":
-            stop = closing(tokens, index)
+            stop = tk.closing(tokens, index)
             columns = tuple(t.text for t in tokens[index + 1 : stop] if t.is_name)
             index = stop + 1
-        if words_are(tokens, index, "AS"):
+        if tk.words_are(tokens, index, "AS"):
             index += 1
-        stop = closing(tokens, index)
-        if not words_are(tokens, index, "(") or stop >= len(tokens):
+        stop = tk.closing(tokens, index)
+        if not tk.words_are(tokens, index, "(") or stop >= len(tokens):
             raise Refused("TEXT_NOT_READ", name.span)
         query = read_query(tokens[index + 1 : stop])
         found.append(CteText(name=name, columns=columns, query=query))
-        if not words_are(tokens, stop + 1, ","):
+        if not tk.words_are(tokens, stop + 1, ","):
             return tokens[stop + 1 :], tuple(found)
         index = stop + 2
 
@@ -160,16 +151,16 @@ def _segments(tokens: Tokens) -> tuple[list[Tokens], list[tuple[str, bool]]]:
     found: list[Tokens] = []
     operators: list[tuple[str, bool]] = []
     begin = 0
-    for index, token in at_depth_0(tokens, brackets=True):
+    for index, token in tk.at_depth_0(tokens, brackets=True):
         if token.upper not in _SET_OPERATORS or index <= begin:
             continue
         if tokens[index - 1].upper in ("*", ".", "AS", ","):
             continue  # * EXCEPT (c), or a name
         behind = index + 1
-        is_all = words_are(tokens, behind, "ALL")
-        if is_all or words_are(tokens, behind, "DISTINCT"):
+        is_all = tk.words_are(tokens, behind, "ALL")
+        if is_all or tk.words_are(tokens, behind, "DISTINCT"):
             behind += 1
-        if words_are(tokens, behind, "BY", "NAME"):
+        if tk.words_are(tokens, behind, "BY", "NAME"):
             raise Refused("CLAUSE_UNSUPPORTED", token.span)
         found.append(tokens[begin:index])
         operators.append((_SET_OPERATORS[token.upper], is_all))
@@ -199,30 +190,30 @@ def _fold_bodies(bodies: list[BodyText], operators: list[tuple[str, bool]]) -> B
 def _clauses(tokens: Tokens) -> list[tuple[str, int, int]]:
     """Name, begin and end of each clause behind the select list."""
     marks: list[tuple[str, int]] = []
-    for index, _ in at_depth_0(tokens, brackets=True):
+    for index, _ in tk.at_depth_0(tokens, brackets=True):
         for name in _CLAUSES:
             words = name.split()
-            if words_are(tokens, index, *words) and _is_clause(tokens, index, words[0]):
+            if tk.words_are(tokens, index, *words) and _is_clause(tokens, index, words[0]):
                 marks.append((name, index))
     stops = [index for _, index in marks[1:]] + [len(tokens)] * bool(marks)
     return [(name, lo, hi) for (name, lo), hi in zip(marks, stops, strict=True)]
 
 
 def _is_clause(tokens: Tokens, index: int, word: str) -> bool:
-    before = upper_at(tokens, index - 1)
+    before = tk.upper_at(tokens, index - 1)
     if before in (".", "AS") or (index and tokens[index].text.startswith("`")):
         return False
     if word == "FROM" and before == "DISTINCT" and tokens[index - 2].upper in ("IS", "NOT"):
         return False
     if word == "WINDOW":
-        return words_are(tokens, index + 2, "AS", "(")
+        return tk.words_are(tokens, index + 2, "AS", "(")
     return True
 
 
 def _windows(tokens: Tokens, clauses: list[tuple[str, int, int]]) -> dict[str, Tokens]:
     found: dict[str, Tokens] = {}
     for name, lo, hi in clauses:
-        for group in cut_at_commas(tokens[lo + 1 : hi]) if name == "WINDOW" else ():
+        for group in tk.cut_at_commas(tokens[lo + 1 : hi]) if name == "WINDOW" else ():
             found[group[0].text.lower()] = group[3:-1]
     return found
 
@@ -231,7 +222,7 @@ def _body(tokens: Tokens, windows: dict[str, Tokens]) -> BodyText:
     if not tokens:
         raise Refused("TEXT_NOT_READ")
     first = tokens[0].upper
-    inside = in_parentheses(tokens)
+    inside = tk.in_parentheses(tokens)
     if inside is not None:
         return read_query(inside)
     if first == "VALUES":
@@ -248,15 +239,15 @@ def _body(tokens: Tokens, windows: dict[str, Tokens]) -> BodyText:
     if any(name in _TAIL for name in names):
         raise Refused("TEXT_NOT_READ", span_of(tokens))
     listed = _without_hint(tokens[1 : clauses[0][1] if clauses else len(tokens)])
-    is_distinct = words_are(listed, 0, "DISTINCT")
-    if is_distinct or words_are(listed, 0, "ALL"):
+    is_distinct = tk.words_are(listed, 0, "DISTINCT")
+    if is_distinct or tk.words_are(listed, 0, "ALL"):
         listed = listed[1:]
-    if words_are(listed, 0, "ON", "(") and is_distinct:
+    if tk.words_are(listed, 0, "ON", "(") and is_distinct:
         raise Refused("CLAUSE_UNSUPPORTED", listed[0].span)
     return SelectText(
         tokens=tokens,
         is_distinct=is_distinct,
-        items=tuple(cut_at_commas(listed)),
+        items=tuple(tk.cut_at_commas(listed)),
         source=parts.get("FROM", ()),
         where=parts.get("WHERE", ()),
         group=parts.get("GROUP BY", ()),

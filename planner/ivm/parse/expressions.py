@@ -19,18 +19,15 @@ from ctsql.planner.ivm.algebra import spark_functions
 from ctsql.planner.ivm.algebra.nodes import Col, Expr, Node, Part, Subquery, SubqueryKind
 from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.parse.scopes import Scope
-from ctsql.planner.syntax.tokens import operators
+from ctsql.planner.syntax.tokens import operators, tokenizer as tk
 from ctsql.planner.syntax.tokens.tokenizer import (
     Kind,
     Token,
     Tokens,
-    closing,
     plain_comments,
     span_of,
     tokenise,
-    upper_at,
     word_set,
-    words_are,
 )
 
 # Words that a parenthesis may follow, and that are no functions.
@@ -56,11 +53,7 @@ _FLOATING_NUMBER = re.compile(r"(?i)^[0-9.]+(e[+-]?[0-9]+)?[df]$|^[0-9.]+e[+-]?[
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A query's text: its tokens, and where its tree has columns and aliases.
-
-    Attributes:
-        columns: where references to columns start. aliases: where aliases of items start.
-    """
+    """A query's text: its tokens, and where its references to columns and its aliases start."""
 
     source: Source
     tokens: Tokens
@@ -114,12 +107,7 @@ class Calls:
 
 
 class Expressions:
-    """Builds expressions of one query text.
-
-    Args:
-        reading: the text.
-        subquery: compiles the tokens of a query, given the scope around it.
-    """
+    """Builds expressions of a text; ``subquery`` compiles a query's tokens in a scope."""
 
     def __init__(self, reading: Reading, subquery: Callable[[Tokens, Scope], Node]) -> None:
         self.reading = reading
@@ -154,7 +142,7 @@ class Expressions:
         self, tokens: Tokens, index: int, scope: Scope, calls: Calls, parts: list[Part]
     ) -> int:
         token = tokens[index]
-        behind = upper_at(tokens, index + 1)
+        behind = tk.upper_at(tokens, index + 1)
         if token.upper == "(" and behind in _QUERY_WORDS:
             return self._subquery(tokens, index, scope, calls, parts)
         if token.kind in (Kind.WORD, Kind.QUOTED) and token.start in self.reading.columns:
@@ -162,7 +150,7 @@ class Expressions:
         if token.kind is Kind.WORD and behind == "(" and _is_call(tokens, index):
             return self._call(tokens, index, scope, calls, parts)
         if token.kind is Kind.WORD:
-            _check_word(token, upper_at(tokens, index - 1))
+            _check_word(token, tk.upper_at(tokens, index - 1))
         if token.upper == "?" or (token.is_name and self._hides_column(tokens, index, scope)):
             raise Refused("TEXT_NOT_READ", token.span)
         parts.append(token.span.text)
@@ -171,9 +159,9 @@ class Expressions:
     def _subquery(
         self, tokens: Tokens, index: int, scope: Scope, calls: Calls, parts: list[Part]
     ) -> int:
-        stop = closing(tokens, index)
+        stop = tk.closing(tokens, index)
         node = self.subquery(tokens[index + 1 : stop], scope)
-        before = upper_at(tokens, index - 1)
+        before = tk.upper_at(tokens, index - 1)
         if before != "IN":
             is_test = before == "EXISTS"
             parts.append(Subquery(node, SubqueryKind.EXISTS if is_test else SubqueryKind.SCALAR))
@@ -193,7 +181,7 @@ class Expressions:
     def _column(self, tokens: Tokens, index: int, scope: Scope, parts: list[Part]) -> int:
         chain = [tokens[index]]
         stop = index + 1
-        while words_are(tokens, stop, ".") and stop + 1 < len(tokens):
+        while tk.words_are(tokens, stop, ".") and stop + 1 < len(tokens):
             if not tokens[stop + 1].is_name:
                 break
             chain.append(tokens[stop + 1])
@@ -222,7 +210,7 @@ class Expressions:
                 raise Refused("CLAUSE_UNSUPPORTED", span_of(call))
             parts.append(calls.window(call, over[0]))
             return over[1]
-        is_quantifier = upper_at(tokens, index - 1) in ("LIKE", "ILIKE")
+        is_quantifier = tk.upper_at(tokens, index - 1) in ("LIKE", "ILIKE")
         if name in spark_functions.AGGREGATES and not is_quantifier:
             if calls.aggregate is None:
                 raise Refused("KEY_NOT_MATCHED", span_of(call))
@@ -239,7 +227,7 @@ class Expressions:
         """
         token = tokens[index]
         is_literal = any(t.kind is Kind.STRING for t in tokens[index + 1 : index + 2])
-        if is_literal or upper_at(tokens, index - 1) in (".", "AS"):
+        if is_literal or tk.upper_at(tokens, index - 1) in (".", "AS"):
             return False
         return scope.own_column([token.text], token.span) is not None
 
@@ -251,13 +239,13 @@ def texts(tokens: Tokens) -> list[str]:
 
 def _is_call(tokens: Tokens, index: int) -> bool:
     word = tokens[index].upper
-    before = upper_at(tokens, index - 1)
+    before = tk.upper_at(tokens, index - 1)
     if before == ".":  # a method of nothing: Spark has none
         return False
     if word in ("GROUPING", "ANY", "SOME"):
         return word == "GROUPING" or before not in ("LIKE", "ILIKE")
     if word == "EXISTS":
-        return upper_at(tokens, index + 2) not in _QUERY_WORDS
+        return tk.upper_at(tokens, index + 2) not in _QUERY_WORDS
     if word in _NO_FUNCTION:
         return False
     return not (word in _TYPES and before in ("AS", "<", ":", ","))
@@ -267,20 +255,22 @@ def call_end(
     tokens: Tokens, index: int, windows: dict[str, Tokens]
 ) -> tuple[int, tuple[Tokens, int] | None]:
     """Find the end of the call at ``index``, and the tokens in its OVER with their end."""
-    stop = closing(tokens, index + 1) + 1
+    stop = tk.closing(tokens, index + 1) + 1
     while stop < len(tokens):
-        if words_are(tokens, stop, "FILTER", "("):
-            stop = closing(tokens, stop + 1) + 1
-        elif words_are(tokens, stop, "WITHIN", "GROUP", "("):
-            stop = closing(tokens, stop + 2) + 1
-        elif tokens[stop].upper in ("IGNORE", "RESPECT") and words_are(tokens, stop + 1, "NULLS"):
+        if tk.words_are(tokens, stop, "FILTER", "("):
+            stop = tk.closing(tokens, stop + 1) + 1
+        elif tk.words_are(tokens, stop, "WITHIN", "GROUP", "("):
+            stop = tk.closing(tokens, stop + 2) + 1
+        elif tokens[stop].upper in ("IGNORE", "RESPECT") and tk.words_are(
+            tokens, stop + 1, "NULLS"
+        ):
             stop += 2
         else:
             break
-    if not words_are(tokens, stop, "OVER") or stop + 1 >= len(tokens):
+    if not tk.words_are(tokens, stop, "OVER") or stop + 1 >= len(tokens):
         return stop, None
     if tokens[stop + 1].upper == "(":
-        end = closing(tokens, stop + 1)
+        end = tk.closing(tokens, stop + 1)
         inside = tokens[stop + 2 : end]
         if len(inside) == 1 and fold(inside[0].text) in windows:
             inside = windows[fold(inside[0].text)]

@@ -16,15 +16,9 @@ from ctsql.planner.ivm.parse.clauses import (
     read_query,
     starts_query,
 )
+from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.token_reader import Cursor
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Token,
-    Tokens,
-    at_depth_0,
-    closing,
-    span_of,
-    upper_at,
-)
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of
 
 _JOIN_WORDS = ("NATURAL", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "OUTER")
 _UNSUPPORTED = ("PIVOT", "UNPIVOT", "TABLESAMPLE", "MATCH_RECOGNIZE")
@@ -76,7 +70,7 @@ class _Reader(Cursor):
 
     def inside(self) -> Tokens:
         """The tokens in the parentheses that open here."""
-        stop = closing(self.tokens, self.position)
+        stop = tk.closing(self.tokens, self.position)
         if self.upper() != "(" or stop >= len(self.tokens):
             raise self.refuse()
         found = self.tokens[self.position + 1 : stop]
@@ -128,8 +122,8 @@ class _Reader(Cursor):
     def condition(self) -> Tokens:
         begin = self.position
         self.position = len(self.tokens)
-        for index, token in at_depth_0(self.tokens, begin, brackets=True):
-            is_call = upper_at(self.tokens, index + 1) == "("
+        for index, token in tk.at_depth_0(self.tokens, begin, brackets=True):
+            is_call = tk.upper_at(self.tokens, index + 1) == "("
             ends = token.upper in (",", "JOIN", "LATERAL", *_UNSUPPORTED) or (
                 token.upper in _JOIN_WORDS and not is_call
             )
@@ -170,16 +164,16 @@ class _Reader(Cursor):
 
     def _is_query(self) -> bool:
         """``((SELECT 1) UNION (SELECT 2))`` is one; ``((SELECT 1) a JOIN b)`` is not."""
-        stop = closing(self.tokens, self.position)
+        stop = tk.closing(self.tokens, self.position)
         inside = self.tokens[self.position + 1 : stop]
         if inside[0].upper != "(":
             return True
-        first = closing(inside, 0)
-        behind = upper_at(inside, first + 1)
+        first = tk.closing(inside, 0)
+        behind = tk.upper_at(inside, first + 1)
         return behind in ("", "UNION", "INTERSECT", "EXCEPT", "MINUS", "ORDER", "LIMIT", "OFFSET")
 
     def _skip_values(self) -> None:
-        for index, token in at_depth_0(self.tokens, self.position + 1):
+        for index, token in tk.at_depth_0(self.tokens, self.position + 1):
             is_alias = token.is_name and self.tokens[index - 1].upper in (")", "")
             if is_alias or token.upper in ("AS", *_NO_ALIAS):
                 self.position = index

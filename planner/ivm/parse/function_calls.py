@@ -17,16 +17,8 @@ from ctsql.planner.ivm.parse.expressions import (
     type_of,
 )
 from ctsql.planner.ivm.parse.scopes import Scope
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Token,
-    Tokens,
-    at_depth_0,
-    closing,
-    cut_at_commas,
-    span_of,
-    upper_at,
-    words_are,
-)
+from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of
 
 _SAME_TYPE = ("min", "max", "first", "last", "any_value", "sum", "lag", "lead", "mode")
 
@@ -63,8 +55,8 @@ def aggregate_call(
 
 def _argument(tokens: Tokens, expressions: Expressions, scope: Scope) -> Expr | None:
     inside = tokens[2:-1]
-    alone = closing(tokens, 1) == len(tokens) - 1
-    if not alone or not inside or len(cut_at_commas(inside)) != 1:
+    alone = tk.closing(tokens, 1) == len(tokens) - 1
+    if not alone or not inside or len(tk.cut_at_commas(inside)) != 1:
         return None
     if inside[0].upper in ("*", "DISTINCT", "ALL"):
         return None
@@ -111,9 +103,9 @@ def window_draft(
 def _sections(over: Tokens) -> tuple[list[Tokens], list[Tokens], Tokens]:
     """Read OVER (...): the lists of PARTITION BY and ORDER BY, and the frame."""
     marks: list[tuple[str, int, int]] = []
-    for index, token in at_depth_0(over, brackets=True):
+    for index, token in tk.at_depth_0(over, brackets=True):
         word = token.upper
-        if word in ("PARTITION", "ORDER") and words_are(over, index + 1, "BY"):
+        if word in ("PARTITION", "ORDER") and tk.words_are(over, index + 1, "BY"):
             marks.append((word, index, index + 2))
         elif word in ("ROWS", "RANGE"):
             marks.append(("FRAME", index, index))
@@ -123,7 +115,9 @@ def _sections(over: Tokens) -> tuple[list[Tokens], list[Tokens], Tokens]:
     stops = [begin for _, begin, _ in marks[1:]] + [len(over)] * bool(marks)
     for (name, _, begin), stop in zip(marks, stops, strict=True):
         found[name] = over[begin:stop]
-    partition, order = (cut_at_commas(t) if t else [] for t in (found["PARTITION"], found["ORDER"]))
+    partition, order = (
+        tk.cut_at_commas(t) if t else [] for t in (found["PARTITION"], found["ORDER"])
+    )
     return partition, order, found["FRAME"]
 
 
@@ -186,7 +180,7 @@ def has_calls(tokens: Tokens) -> bool:
 
 def _is_aggregate(tokens: Tokens, index: int) -> bool:
     is_known = fold(tokens[index].text) in spark_functions.AGGREGATES
-    return is_known and upper_at(tokens, index + 1) == "("
+    return is_known and tk.upper_at(tokens, index + 1) == "("
 
 
 def outside_calls(tokens: Tokens) -> Iterator[Token]:

@@ -7,18 +7,8 @@ from dataclasses import dataclass, replace
 from ctsql.planner.ivm.algebra.nodes import Col, Expr, Part
 from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.algebra.traversal import columns_in, substitute
-from ctsql.planner.syntax.tokens import operators
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Kind,
-    Tokens,
-    at_depth_0,
-    closing,
-    cut_at_commas,
-    in_parentheses,
-    span_of,
-    upper_at,
-    words_are,
-)
+from ctsql.planner.syntax.tokens import operators, tokenizer as tk
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 
 _SETS_MAX = 4096  # CUBE of 12 columns, which is also Spark's own bound
 
@@ -61,10 +51,10 @@ def read_grouping(
     body, trailing = _trailing(tokens)
     several = bool(trailing)
     factors: list[list[tuple[int, ...]]] = []
-    for group in cut_at_commas(body):
+    for group in tk.cut_at_commas(body):
         made = _sets(group, number)
         if made is None:
-            while (inside := in_parentheses(group)) is not None:
+            while (inside := tk.in_parentheses(group)) is not None:
                 group = inside
             factors.append([(number(group),)])
         else:
@@ -94,10 +84,10 @@ def _bare(expr: Expr) -> Expr:
 
 def _trailing(tokens: Tokens) -> tuple[Tokens, Tokens]:
     """``a, b WITH ROLLUP`` and ``a, b GROUPING SETS (...)`` cut into the list and the rest."""
-    for index, _ in at_depth_0(tokens, brackets=True):
+    for index, _ in tk.at_depth_0(tokens, brackets=True):
         behind_list = index > 0 and tokens[index - 1].upper != ","
-        with_word = any(words_are(tokens, index, "WITH", word) for word in ("ROLLUP", "CUBE"))
-        if with_word or (behind_list and words_are(tokens, index, "GROUPING", "SETS", "(")):
+        with_word = any(tk.words_are(tokens, index, "WITH", word) for word in ("ROLLUP", "CUBE"))
+        if with_word or (behind_list and tk.words_are(tokens, index, "GROUPING", "SETS", "(")):
             return tokens[:index], tokens[index:]
     return tokens, ()
 
@@ -115,13 +105,13 @@ def _trailing_sets(
 
 def _sets(tokens: Tokens, number: Callable[[Tokens], int]) -> list[tuple[int, ...]] | None:
     """The sets of ROLLUP(...), CUBE(...), GROUPING SETS (...); None for a plain expression."""
-    word = upper_at(tokens, 0)
-    opening = 2 if words_are(tokens, 0, "GROUPING", "SETS") else 1
-    if word not in ("ROLLUP", "CUBE", "GROUPING") or not words_are(tokens, opening, "("):
+    word = tk.upper_at(tokens, 0)
+    opening = 2 if tk.words_are(tokens, 0, "GROUPING", "SETS") else 1
+    if word not in ("ROLLUP", "CUBE", "GROUPING") or not tk.words_are(tokens, opening, "("):
         return None
-    if closing(tokens, opening) != len(tokens) - 1:
+    if tk.closing(tokens, opening) != len(tokens) - 1:
         return None
-    pieces = cut_at_commas(tokens[opening + 1 : -1])
+    pieces = tk.cut_at_commas(tokens[opening + 1 : -1])
     if word == "GROUPING":
         return [s for piece in pieces for s in _sets(piece, number) or [_member(piece, number)]]
     return _subsets(word, [_member(piece, number) for piece in pieces])
@@ -129,10 +119,10 @@ def _sets(tokens: Tokens, number: Callable[[Tokens], int]) -> list[tuple[int, ..
 
 def _member(tokens: Tokens, number: Callable[[Tokens], int]) -> tuple[int, ...]:
     """``a``, ``(a, b)`` or ``()``."""
-    inside = in_parentheses(tokens)
+    inside = tk.in_parentheses(tokens)
     if inside is None:
         return (number(tokens),)
-    return tuple(number(g) for g in cut_at_commas(inside)) if inside else ()
+    return tuple(number(g) for g in tk.cut_at_commas(inside)) if inside else ()
 
 
 def _subsets(word: str, members: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -146,12 +136,7 @@ def _subsets(word: str, members: Sequence[tuple[int, ...]]) -> list[tuple[int, .
 
 
 class Grouped:
-    """Rewrites expressions over the rows into expressions over the groups.
-
-    Args:
-        keys: each expression grouped by, and the column it became.
-        rows: the columns of the rows, which may no longer be used but through a key.
-    """
+    """Rewrites expressions over rows of these columns into expressions over groups by ``keys``."""
 
     def __init__(self, keys: Mapping[Expr, Col], rows: Sequence[Col]) -> None:
         self.columns = {expr.column: col for expr, col in keys.items() if expr.column is not None}

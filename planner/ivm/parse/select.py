@@ -23,14 +23,8 @@ from ctsql.planner.ivm.parse.function_calls import (
 )
 from ctsql.planner.ivm.parse.grouping import Grouped, read_grouping
 from ctsql.planner.ivm.parse.scopes import Scope
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Kind,
-    Token,
-    Tokens,
-    closing,
-    cut_at_commas,
-    span_of,
-)
+from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of
 
 
 @dataclass(slots=True)
@@ -44,10 +38,7 @@ class _Output:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A compiled SELECT.
-
-    ``order`` uses the node's columns, of which the last ``hidden`` ones are for ORDER BY only.
-    """
+    """A compiled SELECT; ``hidden`` of the node's columns, the last ones, are for ORDER BY only."""
 
     node: alg.Node
     names: list[str]
@@ -56,11 +47,7 @@ class Selected:
 
 
 class Block:
-    """Compiles one SELECT.
-
-    Args:
-        compiler: the query compiler. text: the SELECT. around: what is visible around it.
-    """
+    """Compiles one SELECT, with what is visible around it."""
 
     def __init__(self, compiler: Relations, text: SelectText, around: Scope) -> None:
         self.compiler = compiler
@@ -151,7 +138,7 @@ class Block:
         rest = tokens[place + 1 :]
         if not rest:
             return found
-        if rest[0].upper != "EXCEPT" or closing(rest, 1) != len(rest) - 1:
+        if rest[0].upper != "EXCEPT" or tk.closing(rest, 1) != len(rest) - 1:
             return None
         dropped = {fold(t.text) for t in rest[2:-1] if t.is_name}
         if not dropped <= {fold(name) for name, _ in found}:
@@ -202,7 +189,7 @@ class Block:
             inside = tokens[2:-1]
             self.grouping_arguments[made.col] = tuple(
                 self.expressions.build(g, self.scope)
-                for g in (cut_at_commas(inside) if inside else ())
+                for g in (tk.cut_at_commas(inside) if inside else ())
             )
         return made.col
 

@@ -17,11 +17,7 @@ from ctsql.planner.ivm.sql.spark import Input, Names, Printer, inputs_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """A query that a plan asks for.
-
-    Attributes:
-        columns: those of the node that are wanted, in order. names: what the result calls them.
-    """
+    """A query: the columns that are wanted of a node, in order, and what the result calls them."""
 
     node: Node
     columns: tuple[Col, ...]
@@ -157,11 +153,7 @@ Query = Text | FirstRowsTest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopTexts:
-    """The first rows, chosen from those the view holds and the change.
-
-    Attributes:
-        rows: all rows that the view should hold. holds: whether they are right.
-    """
+    """All rows that a view of first rows should hold, and the test whether they are right."""
 
     steps: tuple[StepText, ...]
     rows: Text

@@ -11,17 +11,11 @@ from ctsql.planner.syntax.statements.assignments import (
 )
 from ctsql.planner.syntax.statements.columns import read_columns
 from ctsql.planner.syntax.statements.merges import read_merge
+from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.split import split_tokens
 from ctsql.planner.syntax.tokens.sqltext import analyse, mark_target, without
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Tokens,
-    at_depth_0,
-    closing,
-    cut_at_commas,
-    in_parentheses,
-    span_of,
-)
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE")
 _VERBS = ("INSERT", "DELETE", "UPDATE", "MERGE")
@@ -34,7 +28,7 @@ def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement,
         found = f'"{tokens[0].span.text}"' if tokens else "the end of the statement"
         where = tokens[0].span if tokens else place
         raise syntax_error(where, f'found {found}, expected "("', hint=example)
-    stop = closing(tokens, 0)
+    stop = tk.closing(tokens, 0)
     if stop + 1 < len(tokens):
         cursor = Cursor(tokens, start=stop + 1)
         hint = "Options stand in front of AS." if cursor.at("WITH") else ""
@@ -56,7 +50,11 @@ def _statement(tokens: Tokens, name: str) -> st.BodyStatement:
     first = cursor.upper()
     if first == "WITH":
         verb = next(
-            (i for i, t in at_depth_0(tokens) if t.upper in _VERBS and tokens[i - 1].upper == ")"),
+            (
+                i
+                for i, t in tk.at_depth_0(tokens)
+                if t.upper in _VERBS and tokens[i - 1].upper == ")"
+            ),
             None,
         )
         if verb is not None and tokens[verb].upper == "MERGE":
@@ -86,7 +84,7 @@ def _behind_with(tokens: Tokens, verb: int) -> st.DeleteStatement | st.UpdateSta
     clause = tokens[:verb]
     ctes = analyse(span_of(clause), form="ctes", tokens=clause)
     start = 2 if tokens[1].upper == "RECURSIVE" else 1
-    commas = [i + 1 for i, t in at_depth_0(clause) if t.upper == ","]
+    commas = [i + 1 for i, t in tk.at_depth_0(clause) if t.upper == ","]
     known = frozenset(clause[i].text.lower() for i in (start, *commas))
     cursor = Cursor(tokens[verb:])
     span = span_of(tokens)
@@ -142,9 +140,9 @@ def _default_places(tokens: Tokens) -> tuple[tuple[int, Span], ...]:
     if tokens[0].upper != "VALUES":
         return ()
     found: list[tuple[int, Span]] = []
-    for row in cut_at_commas(tokens[1:]):
-        values = in_parentheses(row)
-        for place, value in enumerate(cut_at_commas(values) if values else ()):
+    for row in tk.cut_at_commas(tokens[1:]):
+        values = tk.in_parentheses(row)
+        for place, value in enumerate(tk.cut_at_commas(values) if values else ()):
             if len(value) == 1 and value[0].upper == "DEFAULT":
                 found.append((place, value[0].span))
     return tuple(found)
@@ -185,7 +183,7 @@ def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> 
     target = mark_target(target, cursor.tokens, aliased=alias is not None)
     cursor.expect("SET")
     rest = cursor.rest
-    stop = next((i for i, t in at_depth_0(rest) if t.upper == "WHERE"), len(rest))
+    stop = next((i for i, t in tk.at_depth_0(rest) if t.upper == "WHERE"), len(rest))
     if stop == 0:
         cursor.fail("a column")
     assignments = read_assignments(rest[:stop], (alias or target.parts[-1],), known)

@@ -25,12 +25,7 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """New text, and the way back from it.
-
-    Attributes:
-        text: the new text.
-        span: the source text it was made from.
-    """
+    """New text, the span of the source text it was made from, and the way back."""
 
     text: str
     span: Span

@@ -17,7 +17,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import backtick
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ChangeKind, Edit, RelationRef, SqlText
-from ctsql.planner.syntax.tokens import replaceable_calls
+from ctsql.planner.syntax.tokens import replaceable_calls, tokenizer as tk
 from ctsql.planner.syntax.tokens.rewrite import Rewritten, splice
 from ctsql.planner.syntax.tokens.sqlglot_gaps import gaps, table_operands
 from ctsql.planner.syntax.tokens.token_reader import (
@@ -26,15 +26,7 @@ from ctsql.planner.syntax.tokens.token_reader import (
     relation_ref,
     syntax_error,
 )
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Kind,
-    Token,
-    Tokens,
-    closing,
-    plain_comments,
-    tokenise,
-    words_are,
-)
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, plain_comments, tokenise
 
 Form = Literal["query", "predicate", "statement", "ctes"]
 
@@ -147,12 +139,12 @@ def _chains(tokens: Tokens) -> Iterator[list[Token]]:
 
 def _refuse_time_travel(tokens: Tokens) -> None:
     for index, token in enumerate(tokens[:-1]):
-        if token.upper in TIME_TRAVEL and words_are(tokens, index + 1, "AS", "OF"):
+        if token.upper in TIME_TRAVEL and tk.words_are(tokens, index + 1, "AS", "OF"):
             span = Span(token.source, token.start, tokens[index + 2].stop)
             what = "reading one relation at another time"
             raise not_supported(span, what, hint=_AS_OF_HINT)
         behind = tokens[index + 2] if index + 2 < len(tokens) else None
-        if behind is None or not words_are(tokens, index, "AS", "OF"):
+        if behind is None or not tk.words_are(tokens, index, "AS", "OF"):
             continue
         if behind.kind in (Kind.NUMBER, Kind.STRING) or behind.upper == "TIMESTAMP":
             span = Span(token.source, token.start, behind.stop)
@@ -304,9 +296,9 @@ def _reference(
     is_sampled = [t.upper for t in tokens[behind : behind + 2]] == ["TABLESAMPLE", "("]
     if not aliased and is_sampled:
         # Spark wants the alias behind the sample clause.
-        stop = closing(tokens, behind) + 1
+        stop = tk.closing(tokens, behind) + 1
         if stop < len(tokens) and tokens[stop].upper == "REPEATABLE":
-            stop = closing(tokens, stop) + 1
+            stop = tk.closing(tokens, stop) + 1
         place = tokens[stop - 1].stop
         alias = backtick(parts[-1].text)
         edits.append(Edit(span=Span(parts[0].source, place, place), text=f" AS {alias}"))
@@ -319,7 +311,7 @@ def _change_reference(table: exp.Table, tokens: Tokens, index: int) -> RelationR
     kind = _CHANGES.get(tokens[index].upper)
     if kind is None or index + 1 == len(tokens) or tokens[index + 1].upper != "(":
         return None
-    stop = closing(tokens, index + 1)
+    stop = tk.closing(tokens, index + 1)
     span = Span(tokens[index].source, tokens[index].start, tokens[stop].stop)
     inside = tokens[index + 2 : stop]
     parts = inside[::2]

@@ -8,16 +8,8 @@ from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax.ast import RelationRef
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Kind,
-    Token,
-    Tokens,
-    closing,
-    end_of,
-    span_of,
-    upper_at,
-    words_are,
-)
+from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of
 
 MAX_NAME_PARTS = 2
 
@@ -100,15 +92,15 @@ class Cursor:
         """The next token's span; at the end, the empty span behind the last token."""
         if self.current is not None:
             return self.current.span
-        return end_of(self.tokens)
+        return tk.end_of(self.tokens)
 
     def upper(self, ahead: int = 0) -> str:
         """Return the token so many ahead as keywords are compared; empty at the end."""
-        return upper_at(self.tokens, self.position + ahead)
+        return tk.upper_at(self.tokens, self.position + ahead)
 
     def at(self, *words: str) -> bool:
         """Whether these words come next."""
-        return words_are(self.tokens, self.position, *words)
+        return tk.words_are(self.tokens, self.position, *words)
 
     def accept(self, *words: str) -> bool:
         """Read these words if they come next, all or none."""
@@ -157,7 +149,7 @@ class Cursor:
         """Read a group in parentheses; return the tokens between them."""
         if not self.at("("):
             self.fail(f'"(" and {what}' if what else '"("')
-        start, stop = self.position + 1, closing(self.tokens, self.position)
+        start, stop = self.position + 1, tk.closing(self.tokens, self.position)
         self.position = stop + 1
         return self.tokens[start:stop]
 
