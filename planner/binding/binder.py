@@ -18,11 +18,7 @@ from ctsql.planner.binding.checks import (
     not_null_columns,
     refuse_nondeterministic,
 )
-from ctsql.planner.binding.definitions import (
-    definition_of,
-    is_no_definition,
-    reading_definition,
-)
+from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
 from ctsql.planner.binding.names import qualify
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st

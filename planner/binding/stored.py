@@ -2,17 +2,9 @@
 
 from ctsql.catalog.items import Catalog, Item
 from ctsql.planner.binding.binder import Binder, Bound
-from ctsql.planner.binding.definitions import (
-    definition_of,
-    is_no_definition,
-    reading_definition,
-)
+from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
 from ctsql.planner.binding.task import bind_task
-from ctsql.planner.syntax.ast import (
-    CreateContinualTask,
-    CreateMaterializedView,
-    CreateView,
-)
+from ctsql.planner.syntax.ast import CreateContinualTask, CreateMaterializedView, CreateView
 
 
 def bind_stored(item: Item, catalog: Catalog) -> Bound:

@@ -37,11 +37,7 @@ def explain(
 
 
 def _walk(
-    node: alg.Node,
-    depth: int,
-    rules: Mapping[alg.Node, RuleUse],
-    told: Telling,
-    lines: list[str],
+    node: alg.Node, depth: int, rules: Mapping[alg.Node, RuleUse], told: Telling, lines: list[str]
 ) -> None:
     found = rules.get(node)
     text = label(node)

@@ -53,8 +53,7 @@ def cast_to_stored(rows: DataFrame, node: ViewWrite, more: Sequence[str] = ()) -
         return rows.toDF(*(c.name for c in node.columns), *more)
     positional = rows.toDF(*(f"{COLUMN_}{i}" for i in range(len(node.columns))), *more)
     return positional.select(
-        *(_store(F.col(f"{COLUMN_}{i}"), c) for i, c in enumerate(node.columns)),
-        *more,
+        *(_store(F.col(f"{COLUMN_}{i}"), c) for i, c in enumerate(node.columns)), *more
     )
 
 

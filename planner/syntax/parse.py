@@ -103,11 +103,7 @@ def _explain(tokens: Tokens) -> Explain:
         kind, target = named
         return Explain(span=span, physical=physical, kind=kind, target=target)
     if cursor.at("EXPLAIN"):
-        raise error(
-            "INVALID_STATEMENT",
-            span=cursor.here,
-            message="EXPLAIN cannot be explained",
-        )
+        raise error("INVALID_STATEMENT", span=cursor.here, message="EXPLAIN cannot be explained")
     return Explain(span=span, physical=physical, statement=_statement(cursor.rest))
 
 

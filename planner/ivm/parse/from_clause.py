@@ -204,11 +204,7 @@ class _Reader(Cursor):
             while self.accept(","):
                 columns.append(self.take().text)
         return ViewSource(
-            child=child,
-            generator=generator,
-            is_outer=is_outer,
-            alias=alias,
-            columns=tuple(columns),
+            child=child, generator=generator, is_outer=is_outer, alias=alias, columns=tuple(columns)
         )
 
 

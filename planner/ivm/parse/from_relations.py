@@ -17,13 +17,7 @@ from ctsql.planner.ivm.algebra.traversal import (
     subqueries,
 )
 from ctsql.planner.ivm.parse import clauses, from_clause
-from ctsql.planner.ivm.parse.expressions import (
-    Expressions,
-    Reading,
-    conjuncts,
-    is_floating,
-    texts,
-)
+from ctsql.planner.ivm.parse.expressions import Expressions, Reading, conjuncts, is_floating, texts
 from ctsql.planner.ivm.parse.scopes import Cte, Named, Scope, merge_sources
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, in_parentheses, span_of
 

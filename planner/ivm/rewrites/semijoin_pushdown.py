@@ -14,12 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import (
-    equal_classes,
-    equality,
-    key_sources,
-    with_inputs,
-)
+from ctsql.planner.ivm.algebra.traversal import equal_classes, equality, key_sources, with_inputs
 
 Pairs = tuple[tuple[alg.Col, alg.Col], ...]
 

@@ -9,13 +9,7 @@ from typing import assert_never
 
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.traversal import own_subqueries
-from ctsql.planner.ivm.rules import (
-    counting,
-    join,
-    linear,
-    outer_join_and_subquery,
-    recompute_keys,
-)
+from ctsql.planner.ivm.rules import counting, join, linear, outer_join_and_subquery, recompute_keys
 from ctsql.planner.ivm.rules.context import DeltaDerivation
 
 

@@ -24,12 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import (
-    free,
-    own_subqueries,
-    pass_through,
-    with_subqueries,
-)
+from ctsql.planner.ivm.algebra.traversal import free, own_subqueries, pass_through, with_subqueries
 from ctsql.planner.ivm.rewrites.correlation import correlation_core, restrict_to_visible
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import join_pairs, restrict
 from ctsql.planner.ivm.rules.context import (

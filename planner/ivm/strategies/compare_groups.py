@@ -10,14 +10,7 @@ these, and compared with all rows of the view.
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from ctsql.planner.ivm.algebra.nodes import (
-    Aggregate,
-    Col,
-    Node,
-    Project,
-    Scan,
-    SubqueryKind,
-)
+from ctsql.planner.ivm.algebra.nodes import Aggregate, Col, Node, Project, Scan, SubqueryKind
 from ctsql.planner.ivm.algebra.traversal import (
     descend,
     free,

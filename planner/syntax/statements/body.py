@@ -5,10 +5,7 @@ import dataclasses
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.statements.assignments import (
-    cut_from_assignments,
-    read_assignments,
-)
+from ctsql.planner.syntax.statements.assignments import cut_from_assignments, read_assignments
 from ctsql.planner.syntax.statements.columns import read_columns
 from ctsql.planner.syntax.statements.merges import read_merge
 from ctsql.planner.syntax.tokens import tokenizer as tk

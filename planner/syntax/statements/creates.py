@@ -73,10 +73,7 @@ def _schema(cursor: Cursor) -> st.CreateSchema:
         raise not_yet(cursor.here, f"{cursor.upper()} of a schema")
     cursor.end()
     return st.CreateSchema(
-        span=cursor.span,
-        name=name.text,
-        name_span=name.span,
-        if_not_exists=if_not_exists,
+        span=cursor.span, name=name.text, name_span=name.span, if_not_exists=if_not_exists
     )
 
 

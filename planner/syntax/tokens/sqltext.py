@@ -226,11 +226,7 @@ def _check_form(tree: exp.Expr, span: Span, form: Form, tokens: Tokens) -> None:
 
 
 def _relations(
-    tree: exp.Expr,
-    given: Rewritten,
-    tokens: Tokens,
-    written: set[int],
-    known: frozenset[str],
+    tree: exp.Expr, given: Rewritten, tokens: Tokens, written: set[int], known: frozenset[str]
 ) -> tuple[list[RelationRef], list[Edit]]:
     """The relations in order of text, and aliases that must be added away from their names."""
     starts = {token.start: index for index, token in enumerate(tokens)}
@@ -318,9 +314,7 @@ def _change_reference(table: exp.Table, tokens: Tokens, index: int) -> RelationR
     dots = all(t.upper == "." for t in inside[1::2])
     if len(inside) % 2 == 0 or not dots or not all(t.is_name for t in parts):
         raise syntax_error(
-            span,
-            f"{kind.value}(...) takes the name of a relation",
-            hint=f"Type: {kind.value}(t)",
+            span, f"{kind.value}(...) takes the name of a relation", hint=f"Type: {kind.value}(t)"
         )
     ref = relation_ref(parts, aliased=bool(table.alias))
     named = bool(table.alias_column_names)
