@@ -22,6 +22,7 @@ from ctsql.planner.syntax.ast import (
     texts_of,
 )
 from ctsql.planner.syntax.statements.options import FIXPOINT, ITERATIONS_MAX
+from ctsql.planner.syntax.tokens.token_reader import invalid
 
 
 def bind_task(
@@ -89,13 +90,9 @@ def _read_outputs(
     for output in statement.outputs:
         name = qualify(output.target, binder.search_schema)
         if name in found or name == task_name:
-            raise error(
-                "INVALID_STATEMENT",
-                span=output.target.span,
-                message=f'output "{name}" has the name of '
-                + ("another output" if name in found else "the task"),
-                detail="Each is an object of its own.",
-            )
+            other = "another output" if name in found else "the task"
+            message = f'output "{name}" has the name of {other}'
+            raise invalid(output.target.span, message, "Each is an object of its own.")
         found[name] = output.columns
     return found
 
@@ -150,11 +147,7 @@ def _inputs(binder: Binder, statement: CreateContinualTask, own: Item) -> list[I
         if source.kind is ObjectKind.VIEW:
             raise error("TASK_INPUT_NOT_DURABLE", span=ref.span, name=str(source.name))
         if source.id in {i.id for i in found}:
-            raise error(
-                "INVALID_STATEMENT",
-                span=ref.span,
-                message=f'"{source.name}" stands behind ON INPUT twice',
-            )
+            raise invalid(ref.span, f'"{source.name}" stands behind ON INPUT twice')
         found.append(source)
     return found
 
@@ -182,21 +175,13 @@ def _infer_columns(
     first = next((s for s in statement.body if isinstance(s, InsertStatement)), None)
     hint = f"Write them after the name: {statement.target.parts[-1]} (k INT, ...)."
     if first is None:
-        raise error(
-            "INVALID_STATEMENT",
-            span=statement.target.span,
-            message="a task without an INSERT needs a column list",
-            detail="Its columns cannot be told from another statement.",
-            hint=hint,
-        )
+        message = "a task without an INSERT needs a column list"
+        detail = "Its columns cannot be told from another statement."
+        raise invalid(statement.target.span, message, detail, hint)
     if any(binder.own_of(r) for t in texts_of(first) for r in t.relations):
-        raise error(
-            "INVALID_STATEMENT",
-            span=first.query.span,
-            message="a task whose first INSERT reads the task itself needs a column list",
-            detail="Its columns are what that INSERT would give.",
-            hint=hint,
-        )
+        message = "a task whose first INSERT reads the task itself needs a column list"
+        detail = "Its columns are what that INSERT would give."
+        raise invalid(first.query.span, message, detail, hint)
     found = binder.query(first.query, roles).columns or ()
     columns = [replace(c, type=plain_type(c.type), nullable=True) for c in found]
     return check_unique(columns, [first.query.span])

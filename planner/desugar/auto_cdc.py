@@ -27,13 +27,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ctsql.catalog import schemas
-from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.planner.desugar.task_forms import comment_above
 from ctsql.planner.syntax.ast import ColumnList, CreateFlow
-from ctsql.planner.syntax.tokens.token_reader import not_supported
+from ctsql.planner.syntax.tokens.token_reader import invalid, not_supported
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 
 SEQUENCE, DELETED, UPDATED = "__SEQUENCE", "__DELETED", "__UPDATED_AT"
@@ -67,12 +66,11 @@ def compile_flow(
     kept = {fold(c.name) for c in chosen}
     for key in keys:
         if fold(key.name) not in kept:
-            raise error(
-                "INVALID_STATEMENT",
-                span=flow.columns.span if flow.columns else flow.keys_span,
-                message=f'key column "{key.name}" is not among the columns of the target',
-                detail="A row of the target is found by its key.",
-                hint=f"Add {key.name} to COLUMNS.",
+            raise invalid(
+                flow.columns.span if flow.columns else flow.keys_span,
+                f'key column "{key.name}" is not among the columns of the target',
+                "A row of the target is found by its key.",
+                f"Add {key.name} to COLUMNS.",
             )
     form = _Scd2 if flow.scd_type == 2 else _Scd1Partial if flow.ignore_nulls else _Scd1
     return form(flow, keys, chosen, sequence_type, columns).texts(view_name)

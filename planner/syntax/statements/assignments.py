@@ -47,11 +47,8 @@ def _assignment(cursor: Cursor, qualifiers: tuple[str, ...], known: frozenset[st
         what = "setting a field of a column"
         raise not_yet(span_of(parts), what, "Set the whole column: SET s = named_struct(...)")
     cursor.expect("=")
-    if cursor.current is None:
-        cursor.fail("a value")
-    return Assignment(
-        column=parts[-1].text, span=span_of(parts), value=read_value(cursor.rest, known)
-    )
+    value = read_value(cursor.until(len(cursor.tokens), "a value"), known)
+    return Assignment(column=parts[-1].text, span=span_of(parts), value=value)
 
 
 def read_value(tokens: Tokens, known: frozenset[str] = frozenset()) -> SqlText | None:

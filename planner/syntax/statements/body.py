@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.assignments import cut_from_assignments, read_assignments
@@ -11,7 +11,7 @@ from ctsql.planner.syntax.statements.merges import read_merge
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.split import split_tokens
 from ctsql.planner.syntax.tokens.sqltext import analyse, mark_target, without
-from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import Cursor, invalid, not_yet, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE")
@@ -32,12 +32,8 @@ def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement,
         cursor.end(hint)
     statements = [group for group in split_tokens(tokens[1:stop]) if group]
     if not statements:
-        raise error(
-            "INVALID_STATEMENT",
-            span=span_of(tokens),
-            message="the body of the continual task is empty",
-            hint=example,
-        )
+        message = "the body of the continual task is empty"
+        raise invalid(span_of(tokens), message, hint=example)
     return tuple(_statement(group, name) for group in statements)
 
 
@@ -93,13 +89,9 @@ def _behind_with(tokens: Tokens, verb: int) -> st.DeleteStatement | st.UpdateSta
 def _misplacement(cursor: Cursor, span: Span, name: str) -> CtsqlError:
     first = cursor.upper() or cursor.here.text
     hint = f"Type: INSERT INTO {name} SELECT ..." if first in QUERY_WORDS else ""
-    return error(
-        "INVALID_STATEMENT",
-        span=span,
-        message=f"{first} may not stand in the body of a continual task",
-        detail="A body holds INSERT INTO, DELETE FROM, UPDATE and MERGE INTO statements.",
-        hint=hint,
-    )
+    message = f"{first} may not stand in the body of a continual task"
+    detail = "A body holds INSERT INTO, DELETE FROM, UPDATE and MERGE INTO statements."
+    return invalid(span, message, detail, hint)
 
 
 def _insert(tokens: Tokens, verb: int) -> st.InsertStatement:
@@ -181,10 +173,8 @@ def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> 
     cursor.expect("SET")
     rest = cursor.rest
     stop = next((i for i, t in tk.at_depth_0(rest) if t.upper == "WHERE"), len(rest))
-    if stop == 0:
-        cursor.fail("a column")
-    assignments = read_assignments(rest[:stop], (alias or target.parts[-1],), known)
-    cursor.position += stop
+    listed = cursor.until(stop, "a column")
+    assignments = read_assignments(listed, (alias or target.parts[-1],), known)
     return st.UpdateStatement(
         span=span,
         target=target,

@@ -88,10 +88,7 @@ def _default(cursor: Cursor) -> SqlText:
     ends = (i for i, _ in tk.at_depth_0(rest) if tk.words_are(rest, i, "NOT", "NULL"))
     comments = (i for i, t in tk.at_depth_0(rest) if i and t.upper == "COMMENT")
     stop = min((*(i for i in ends if rest[i - 1].upper != "IS"), *comments), default=len(rest))
-    if stop == 0:
-        cursor.fail("a value")
-    value = rest[:stop]
-    cursor.position += stop
+    value = cursor.until(stop, "a value")
     text = analyse(span_of(value), form="predicate", tokens=value)
     if text.relations:
         what = "a query as DEFAULT"

@@ -43,9 +43,7 @@ def refresh_option(group: Tokens) -> Option:
 
 def _policy(cursor: Cursor, group: Tokens) -> Option:
     cursor.expect("=")
-    if cursor.current is None:
-        cursor.fail(f"one of {', '.join(POLICIES)}")
-    token = cursor.take()
+    token = cursor.take(f"one of {', '.join(POLICIES)}")
     wanted = token.text.lower()
     if token.kind not in (Kind.WORD, Kind.STRING) or wanted not in POLICIES:
         detail = f"It takes one of {', '.join(POLICIES)}."

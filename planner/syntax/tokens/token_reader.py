@@ -39,6 +39,11 @@ def bad_option(
     return error("INVALID_OPTION", span=span, option=option, value=told, detail=detail, hint=hint)
 
 
+def invalid(span: Span, message: str, detail: str = "", hint: str = "") -> CtsqlError:
+    """An INVALID_STATEMENT at a place; the caller raises it."""
+    return error("INVALID_STATEMENT", span=span, message=message, detail=detail, hint=hint)
+
+
 def not_yet(span: Span, what: str, hint: str = "") -> CtsqlError:
     """A NOT_SUPPORTED_YET at a place; the caller raises it."""
     return error("NOT_SUPPORTED_YET", span=span, what=what, hint=hint)
@@ -116,11 +121,21 @@ class Cursor:
                 self.fail(word, hint=hint, known=[word] if word.isalpha() else ())
         return self.tokens[self.position - 1]
 
-    def take(self) -> Token:
-        """Read one token, whatever it is; there must be one."""
+    def take(self, what: str = "") -> Token:
+        """Read one token, whatever it is; ``what`` is for the message when there is none."""
+        if what and self.current is None:
+            self.fail(what)
         token = self.tokens[self.position]
         self.position += 1
         return token
+
+    def until(self, stop: int, what: str) -> Tokens:
+        """Read so many tokens, one at least."""
+        found = self.rest[:stop]
+        if not found:
+            self.fail(what)
+        self.position += len(found)
+        return found
 
     def string(self, what: str, *, hint: str = "") -> Token:
         """Read a string literal."""
@@ -191,11 +206,6 @@ def relation_ref(parts: Tokens, *, aliased: bool) -> RelationRef:
     """The relation whose identifiers these are; INVALID_NAME if there are more than two."""
     span = span_of(parts)
     if len(parts) > MAX_NAME_PARTS:
-        raise error(
-            "INVALID_NAME",
-            span=span,
-            name=span.text,
-            detail="A name has at most two parts: schema.name",
-        )
-    names = tuple(part.text for part in parts)
-    return RelationRef(parts=names, span=span, aliased=aliased)
+        detail = "A name has at most two parts: schema.name"
+        raise error("INVALID_NAME", span=span, name=span.text, detail=detail)
+    return RelationRef(parts=tuple(part.text for part in parts), span=span, aliased=aliased)
