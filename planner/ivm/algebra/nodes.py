@@ -91,9 +91,15 @@ class Expr:
     span: Span | None = field(compare=False, default=None)
 
     @staticmethod
-    def of(*parts: Part) -> "Expr":
-        """An expression of ours."""
-        return Expr(parts)
+    def of(*parts: "Part | Expr") -> "Expr":
+        """An expression of ours: words with blanks between them, columns, other expressions."""
+        found: list[Part] = []
+        for part in parts:
+            if isinstance(part, Expr):
+                found += part.parts
+            else:
+                found += part.split() if isinstance(part, str) else [part]
+        return Expr(tuple(found))
 
     @property
     def column(self) -> Col | None:
@@ -137,7 +143,7 @@ class AggregateCall:
 
 def count_rows(col: Col) -> AggregateCall:
     """The call of count(*)."""
-    return AggregateCall(expr=Expr.of("count", "(", "*", ")"), col=col, function="count")
+    return AggregateCall(expr=Expr.of("count ( * )"), col=col, function="count")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -248,7 +248,7 @@ class Relations(ABC):
         if kind == "full" and shared:
             names = {n: self.fresh(n, a.type) for n, a, _ in shared}
             items = (
-                alg.Projection(alg.Expr.of("coalesce", "(", a, ",", b, ")"), names[n])
+                alg.Projection(alg.Expr.of("coalesce (", a, ",", b, ")"), names[n])
                 for n, a, b in shared
             )
             node = alg.Project(child=node, items=(*pass_through(node.columns), *items))

@@ -85,6 +85,12 @@ class DeltaDerivation:
         """A new column of the same name and type."""
         return replace(col, number=next(self.numbers))
 
+    def repeat(self, child: alg.Node, times: alg.Expr) -> alg.Generate:
+        """Each row of a child so many times."""
+        generator = alg.Expr.of("explode ( sequence ( 1 , CAST (", times, "AS INT ) ) )")
+        made = (self.fresh("copy", "int"),)
+        return alg.Generate(child=child, generator=generator, is_outer=False, made=made)
+
     def touches(self, node: alg.Node) -> bool:
         """Whether the node reads a changed table."""
         return bool(tables(node) & self.changed)

@@ -228,7 +228,7 @@ def _guard(subquery: alg.Subquery, changes: DeltaDerivation) -> alg.Expr | None:
     old = replace(subquery, node=changes.old(subquery.node), left=None)
     new = replace(subquery, left=None)
     if subquery.kind is alg.SubqueryKind.SCALAR:
-        return alg.Expr.of("NOT", "(", old, "<=>", new, ")")
+        return alg.Expr.of("NOT (", old, "<=>", new, ")")
     if subquery.kind is alg.SubqueryKind.EXISTS:
-        return alg.Expr.of("(", "(", "EXISTS", old, ")", "<>", "(", "EXISTS", new, ")", ")")
+        return alg.Expr.of("( ( EXISTS", old, ") <> ( EXISTS", new, ") )")
     return None

@@ -131,7 +131,7 @@ def _one_set(
             items.append(alg.Projection(alg.Expr.of(kept[index].col), changes.copy(key.col)))
             continue
         # A NULL whose type Spark derives from the key.
-        text = alg.Expr.of("any_value", "(", key.source, ")", "FILTER", "(", "WHERE", "false", ")")
+        text = alg.Expr.of("any_value (", key.source, ") FILTER ( WHERE false )")
         null = alg.AggregateCall(
             expr=text, col=changes.fresh("null", key.col.type), function="any_value"
         )
@@ -161,4 +161,4 @@ def _grouping_value(call: alg.AggregateCall, kept: Collection[int]) -> alg.Expr:
     for index in call.grouping or ():
         value = value * 2 + (index not in kept)
     kind = "TINYINT" if call.function == "grouping" else "BIGINT"
-    return alg.Expr.of("CAST", "(", str(value), "AS", kind, ")")
+    return alg.Expr.of("CAST (", str(value), "AS", kind, ")")

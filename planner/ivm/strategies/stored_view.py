@@ -137,18 +137,10 @@ def first_rows(
     change = alg.Project(child=delta, items=pass_through(signed))
     both = union_all([alg.ConstantDiff(child=stored, diff=1), change], signed)
     copies = changes.fresh("copies", "bigint")
-    total = alg.AggregateCall(
-        expr=alg.Expr.of("sum", "(", alg.DIFF, ")"), col=copies, function="sum"
-    )
+    total = alg.AggregateCall(expr=alg.Expr.of("sum (", alg.DIFF, ")"), col=copies, function="sum")
     keys = tuple(alg.Key(source=c, col=c) for c in columns)
     grouped = alg.Aggregate(child=both, keys=keys, calls=(total,))
     there = alg.Filter(child=grouped, predicates=(alg.Expr.of(copies, ">", "0"),))
-    repeat = ("sequence", "(", "1", ",", "CAST", "(", copies, "AS", "INT", ")", ")")
-    each = alg.Generate(
-        child=there,
-        generator=alg.Expr.of("explode", "(", *repeat, ")"),
-        is_outer=False,
-        made=(changes.fresh("copy", "int"),),
-    )
+    each = changes.repeat(there, alg.Expr.of(copies))
     step = changes.step(StepRole.CANDIDATES, alg.Project(child=each, items=pass_through(columns)))
     return replace(limit, child=step), step, stored
