@@ -19,7 +19,6 @@ from ctsql.planner.binding.checks import (
     refuse_nondeterministic,
 )
 from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
-from ctsql.planner.binding.names import qualify
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.refreshes import POLICY
@@ -206,6 +205,11 @@ class Binder:
             policy=refresh_policy(statement),
         )
         return Bound(transform(plan), columns, tuple(self.reads.values()))
+
+
+def qualify(ref: st.RelationRef, search_schema: str) -> Name:
+    """The name a reference means, given the schema for unqualified names."""
+    return Name(*ref.parts) if len(ref.parts) > 1 else Name(search_schema, ref.parts[0])
 
 
 def _diff_of(ref: st.RelationRef, columns: Sequence[str]) -> str:

@@ -8,9 +8,8 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import Every
 from ctsql.catalog.schemas import Column, check_unique, plain_type
-from ctsql.planner.binding.binder import Binder, Bound
+from ctsql.planner.binding.binder import Binder, Bound, qualify
 from ctsql.planner.binding.checks import check_storable, refuse_nondeterministic
-from ctsql.planner.binding.names import qualify
 from ctsql.planner.binding.writes import BodyBinder
 from ctsql.planner.nodes import Get, Node, Role, TaskOutput, TaskWrite, Transaction, descend
 from ctsql.planner.rules import transform
@@ -49,11 +48,12 @@ def bind_task(
     written = list(binder.own.values())
     bodies = {o.id: BodyBinder(binder, o, roles, declared[n]) for n, o in binder.own.items()}
     statements = tuple(bodies[_target(binder, s.target, own).id].bind(s) for s in statement.body)
-    iterations = _iterations(statement)
+    iterations = _option(statement, "ITERATIONS") or 1
+    assert isinstance(iterations, int) or iterations == FIXPOINT  # the parser gives nothing else
     transaction = Transaction(
         statements=statements,
-        iterations=ITERATIONS_MAX if iterations is None else iterations,
-        fixpoint=iterations is None,
+        iterations=iterations if isinstance(iterations, int) else ITERATIONS_MAX,
+        fixpoint=iterations == FIXPOINT,
     )
     columns = () if statement.outputs else written[0].columns
     plan = TaskWrite(
@@ -70,8 +70,8 @@ def bind_task(
         ),
         times=None,
         transaction=transaction,
-        snapshot=all(bool(o.value) for o in statement.options if o.name == "SNAPSHOT"),
-        skip_errors=any(o.name == "ON ERROR" and o.value == "skip" for o in statement.options),
+        snapshot=_option(statement, "SNAPSHOT") is not False,
+        skip_errors=_option(statement, "ON ERROR") == "skip",
         trim=_every(statement, "TRIM EVERY"),
         coalesce=_every(statement, "COALESCE"),
     )
@@ -132,10 +132,14 @@ def _target(binder: Binder, ref: RelationRef, own: Item) -> Item:
     return found
 
 
+def _option(statement: CreateContinualTask, name: str) -> object:
+    """The value of an option; None when it is not given."""
+    return next((o.value for o in statement.options if o.name == name), None)
+
+
 def _every(statement: CreateContinualTask, name: str) -> Every | None:
-    """The interval of an option; None when it is not given."""
-    values = (o.value for o in statement.options if o.name == name)
-    return next((v for v in values if isinstance(v, Every)), None)
+    value = _option(statement, name)
+    return value if isinstance(value, Every) else None
 
 
 def _inputs(binder: Binder, statement: CreateContinualTask, own: Item) -> list[Item]:
@@ -190,11 +194,3 @@ def _infer_columns(
 def _declare(column: ColumnDef) -> Column:
     assert column.type is not None  # the header grammar asks for one
     return Column(column.name, column.type, column.nullable, column.comment)
-
-
-def _iterations(statement: CreateContinualTask) -> int | None:
-    """How often the body may run at one T; None to run it until nothing changes."""
-    values = [o.value for o in statement.options if o.name == "ITERATIONS"]
-    value = values[0] if values else 1
-    assert isinstance(value, int) or value == FIXPOINT  # the parser gives nothing else
-    return value if isinstance(value, int) else None

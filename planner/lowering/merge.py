@@ -63,13 +63,13 @@ class _Lowering:
     def change(self, rows: DataFrame) -> list[tuple[DataFrame, DataFrame | None]]:
         """Rows that clauses take away, each with what is proposed instead."""
         found = []
-        matched = self.of(MergeWhen.MATCHED)
-        if matched:
+        if matched := self.of(MergeWhen.MATCHED):
             found.append(self._split(self._match(rows, matched), matched))
-        unmatched = self.of(MergeWhen.NOT_MATCHED_BY_SOURCE)
-        if unmatched:
+        if unmatched := self.of(MergeWhen.NOT_MATCHED_BY_SOURCE):
             alone = self._join(rows, "LEFT ANTI JOIN")
-            found.append(self._split(self._with_clause(alone, unmatched), unmatched))
+            pieces = ["SELECT *", *self._choice(unmatched), f" FROM {{rows}} AS {self.node.alias}"]
+            acted = self.view.run(pieces, {"rows": alone})
+            found.append(self._split(acted, unmatched))
         return found
 
     def _split(
@@ -97,15 +97,6 @@ class _Lowering:
         often = F.count(F.lit(1)).over(Window.partitionBy(*backtick_all(places))) > 1
         refused = F.raise_error(F.lit(AMBIGUOUS_MATCH)).cast("int")
         return pairs.withColumn(ACTION, F.when(often, refused).otherwise(F.col(ACTION)))
-
-    def _with_clause(self, rows: DataFrame, clauses: Sequence[MergeClause]) -> DataFrame:
-        """Held rows without a match, with the clause that applies and new values."""
-        pieces: Pieces = [
-            "SELECT *",
-            *self._choice(clauses),
-            f" FROM {{rows}} AS {self.node.alias}",
-        ]
-        return self.view.run(pieces, {"rows": rows})
 
     def _choice(self, clauses: Sequence[MergeClause]) -> Pieces:
         """The number of the first clause that applies, 0 for none; and the values it gives."""

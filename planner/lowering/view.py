@@ -37,12 +37,9 @@ def lower_view(node: ViewWrite, context: Context) -> DataFrame:
 def check_count(wanted: int, rows: DataFrame, query: Query) -> None:
     """Refuse a result of more or fewer columns: what ``*`` stands for may have changed."""
     if len(rows.columns) != wanted:
-        raise error(
-            "COLUMN_COUNT_MISMATCH",
-            span=query.sql.span,
-            message=f"the query gives {len(rows.columns)} column(s) now, and gave {wanted}",
-            detail="A table that it reads has lost a column.",
-        )
+        message = f"the query gives {len(rows.columns)} column(s) now, and gave {wanted}"
+        detail = "A table that it reads has lost a column."
+        raise error("COLUMN_COUNT_MISMATCH", span=query.sql.span, message=message, detail=detail)
 
 
 def cast_to_stored(rows: DataFrame, node: ViewWrite, more: Sequence[str] = ()) -> DataFrame:
