@@ -48,8 +48,6 @@ class BodyBinder:
             case st.MergeStatement():
                 return self._merge(statement)
 
-    # ---- pieces
-
     def _piece(self, sql: st.SqlText) -> lp.Query:
         """A predicate or a value: a query without columns of its own."""
         nodes = tuple(self.binder.relation(r, self.roles) for r in sql.relations)
@@ -99,8 +97,6 @@ class BodyBinder:
             assert column.default is not None  # as filtered
             span = column.default.span
             self._check_type(self._column(column.name, column.span), given, span, span.text)
-
-    # ---- statements
 
     def _delete(self, statement: st.DeleteStatement) -> lp.Delete:
         alias = statement.alias or statement.target.parts[-1]

@@ -142,8 +142,6 @@ class _Form:
         self.tracked = [c for c in self.values if c in tracked]
         self.names = [backtick(c.name) for c in chosen]
 
-    # ---- pieces
-
     def by_key(self, one: str, other: str, *more: str) -> str:
         """The condition that two relations speak of the same key."""
         return " AND ".join(f"{one}.{k} <=> {other}.{k}" for k in [*self.keys, *more])
@@ -175,8 +173,6 @@ class _Form:
     def has_events(self) -> str:
         """The condition that the key of ``__o`` has events at this T."""
         return f"EXISTS (SELECT 1 FROM ({self.events()}) AS __e WHERE {self.by_key('__e', '__o')})"
-
-    # ---- statements
 
     def state_columns(self) -> list[tuple[str, str]]:
         """The state's columns beyond the target's own: name and type."""

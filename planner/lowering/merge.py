@@ -58,8 +58,6 @@ class _Lowering:
     def of(self, when: MergeWhen) -> list[MergeClause]:
         return [c for c in self.node.clauses if c.when is when]
 
-    # ---- rows that are held
-
     def change(self, rows: DataFrame) -> list[tuple[DataFrame, DataFrame | None]]:
         """Rows that clauses take away, each with what is proposed instead."""
         found = []
@@ -151,8 +149,6 @@ class _Lowering:
     def _from(self, rows: str, join: str) -> str:
         node = self.node
         return f" FROM {rows} AS {node.alias} {join} {{source}} AS {node.source_alias} ON ("
-
-    # ---- rows of the source
 
     def insert(self, number: int) -> DataFrame:
         """The rows that the WHEN NOT MATCHED clause of this number inserts."""

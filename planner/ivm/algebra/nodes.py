@@ -68,7 +68,7 @@ class Col:
 
 DIFF = Col(0, "diff", "bigint")
 VIEW = 0
-"""The number under which :class:`StateRows` means the view's own rows."""
+"""The number under which :class:`StoredGroups` means the view's own rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,35 +228,38 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OuterOrSemiJoin:
-    """A join in which rows without a partner are kept, or in a semi or anti join select rows."""
-
-    kind: JoinKind
-    left: "Node"
-    right: "Node"
-    conditions: tuple[Expr, ...]
-
-    @property
-    def columns(self) -> tuple[Col, ...]:
-        """Those of both sides; for semi and anti joins those of the left one."""
-        if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
-            return self.left.columns
-        return self.left.columns + self.right.columns
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LateralJoin:
-    """A join with a subquery that uses the left row's columns."""
+class TwoSided:
+    """A left and a right side."""
 
     left: "Node"
     right: "Node"
-    is_left: bool
-    conditions: tuple[Expr, ...]
 
     @property
     def columns(self) -> tuple[Col, ...]:
         """Those of both sides."""
         return self.left.columns + self.right.columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OuterOrSemiJoin(TwoSided):
+    """A join in which rows without a partner are kept, or in a semi or anti join select rows."""
+
+    kind: JoinKind
+    conditions: tuple[Expr, ...]
+
+    @property
+    def columns(self) -> tuple[Col, ...]:
+        """Those of both sides; for semi and anti joins those of the left one."""
+        is_left = self.kind in (JoinKind.SEMI, JoinKind.ANTI)
+        return self.left.columns if is_left else self.left.columns + self.right.columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateralJoin(TwoSided):
+    """A join with a subquery that uses the left row's columns."""
+
+    is_left: bool
+    conditions: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,12 +306,10 @@ class Distinct(Narrowed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetOperation:
+class SetOperation(TwoSided):
     """INTERSECT [ALL] and EXCEPT [ALL]; the columns are named as the left side's."""
 
     operator: str
-    left: "Node"
-    right: "Node"
 
     @property
     def columns(self) -> tuple[Col, ...]:

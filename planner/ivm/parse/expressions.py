@@ -179,13 +179,8 @@ class Expressions:
         return stop + 1
 
     def _column(self, tokens: Tokens, index: int, scope: Scope, parts: list[Part]) -> int:
-        chain = [tokens[index]]
-        stop = index + 1
-        while tk.words_are(tokens, stop, ".") and stop + 1 < len(tokens):
-            if not tokens[stop + 1].is_name:
-                break
-            chain.append(tokens[stop + 1])
-            stop += 2
+        chain = tk.name_chain(tokens, index)
+        stop = index + 2 * len(chain) - 1
         span = span_of(chain)
         found = scope.resolve([t.text for t in chain], span)
         if found is None:

@@ -178,8 +178,6 @@ class Relations(ABC):
         )
         return Found(replace(made, is_outer=source.is_outer), (*below.sources, named))
 
-    # ---- joins
-
     def _join(self, source: from_clause.JoinSource, scope: Scope) -> Found:
         left = self.source(source.left, scope)
         right_source = source.right

@@ -83,8 +83,6 @@ class Block:
             node = filter_rows(node, qualify)
         return self._project(node, outputs, exprs, ordered)
 
-    # ---- rows
-
     def _rows(self) -> alg.Node:
         if self.text.source:
             found = self.compiler.source(read_source(self.text.source), self.around)
@@ -95,8 +93,6 @@ class Block:
         pieces = conjuncts(self.text.where) if self.text.where else []
         where = Calls(is_condition=True)
         return filter_rows(node, [self.expressions.build(p, self.scope, where) for p in pieces])
-
-    # ---- the select list
 
     def _outputs(self) -> list[_Output]:
         found: list[_Output] = []
@@ -177,8 +173,6 @@ class Block:
         scope = Scope(aliases=aliases, outer=self.scope, ctes=self.scope.ctes)
         return order_item(tokens, self.expressions, scope, self.calls)
 
-    # ---- groups
-
     def _aggregate(self, tokens: Tokens) -> alg.Col:
         made = aggregate_call(tokens, self.expressions, self.scope, self.compiler.fresh(""))
         known = self.aggregates.get(made.expr)
@@ -242,8 +236,6 @@ class Block:
             raise Refused("GROUPING_UNSUPPORTED", call.expr.span)
         return replace(call, grouping=tuple(keys.index(a) for a in arguments))
 
-    # ---- windows
-
     def _window(self, tokens: Tokens, over: Tokens) -> alg.Col:
         draft = window_draft(tokens, over, self.expressions, self.scope, self.calls)
         if draft not in self.windows:
@@ -275,8 +267,6 @@ class Block:
             items = tuple(alg.Projection(expr, col) for expr, col in computed.items())
             node = alg.Project(child=node, items=(*pass_through(node.columns), *items))
         return alg.Window(child=node, calls=calls)
-
-    # ---- the result
 
     def _project(
         self,

@@ -100,8 +100,6 @@ def _join(node: alg.Join) -> Core | None:
     )
 
 
-# ---- what rows around can see
-
 Keys = Callable[[Sequence[alg.Col]], tuple[alg.Step, tuple[alg.Col, ...]]]
 """Gives the distinct values of some columns of the rows around, as a step and its columns."""
 

@@ -36,8 +36,6 @@ from ctsql.planner.ivm.rules.context import (
 
 RULE = "affected left rows"
 
-# ---- joins
-
 
 def change_side_join(node: alg.OuterOrSemiJoin, changes: DeltaDerivation) -> alg.Node | None:
     """The change of an outer, semi or anti join."""
@@ -109,9 +107,6 @@ def change_lateral(node: alg.LateralJoin, changes: DeltaDerivation) -> alg.Node 
         node,
         changes,
     )
-
-
-# ---- subqueries in expressions
 
 
 def change_filter(node: alg.Filter, changes: DeltaDerivation) -> alg.Node | None:

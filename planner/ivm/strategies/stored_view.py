@@ -111,9 +111,6 @@ def desired_rows(
     return node, step, tuple(zip(places, names, strict=True))
 
 
-# ---- the first rows
-
-
 def limit_top(node: alg.Node) -> alg.Limit | None:
     """A topmost LIMIT that can be kept from the view's rows: no offset, its order shown."""
     columns = set(node.columns)

@@ -11,7 +11,6 @@ from typing import NoReturn
 
 from lark import Lark, Token as LarkToken, Tree
 from lark.exceptions import UnexpectedToken
-from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import RelationRef
@@ -74,7 +73,9 @@ def _grammar() -> Lark:
 
 def read_header(tokens: Tokens, *, task: bool) -> Header:
     """Read a header from CREATE on, of a continual task or else of a materialized view."""
-    stop = next((i + 1 for i, t in tk.at_depth_0(tokens) if _is_as(tokens, i, t)), len(tokens))
+    words = tk.at_depth_0(tokens)
+    found = (i + 1 for i, t in words if t.upper == "AS" and tokens[i - 1].upper != ".")
+    stop = next(found, len(tokens))
     parsing = _grammar().parse_interactive("")
     for index, token in enumerate(tokens[:stop]):
         made = LarkToken(_terminal(token), token.span.text, start_pos=index)
@@ -83,17 +84,10 @@ def read_header(tokens: Tokens, *, task: bool) -> Header:
         except UnexpectedToken as cause:
             _refuse(tokens, index, set(cause.accepts or cause.expected), task=task, cause=cause)
     if tokens[stop - 1].upper != "AS":
-        _refuse(tokens, len(tokens), _accepts(parsing), task=task, cause=None)
+        accepted = set(parsing.accepts())  # type: ignore[no-untyped-call]
+        _refuse(tokens, len(tokens), accepted, task=task, cause=None)
     tree: Tree[LarkToken] = parsing.feed_eof()  # type: ignore[no-untyped-call]
     return _header(tree, tokens, stop)
-
-
-def _accepts(parsing: InteractiveParser) -> set[str]:
-    return set(parsing.accepts())  # type: ignore[no-untyped-call]
-
-
-def _is_as(tokens: Tokens, index: int, token: Token) -> bool:
-    return token.upper == "AS" and tokens[index - 1].upper != "."
 
 
 def _terminal(token: Token) -> str:

@@ -84,11 +84,6 @@ def nondeterministic(tokens: Tokens) -> tuple[FunctionRef, ...]:
     return tuple(found)
 
 
-def parameters(tokens: Tokens) -> tuple[Span, ...]:
-    """The ``?`` placeholders, in order."""
-    return tuple(token.span for token in tokens if token.upper == "?")
-
-
 def type_edits(tokens: Tokens) -> tuple[Edit, ...]:
     """Spark's spelling for the Postgres types in CAST, TRY_CAST and ``::``, in order."""
     edits: dict[int, Edit] = {}

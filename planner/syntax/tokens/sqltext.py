@@ -84,7 +84,7 @@ def analyse(
                 key=lambda e: e.span.start,
             )
         ),
-        parameters=replaceable_calls.parameters(tokens),
+        parameters=tuple(token.span for token in tokens if token.upper == "?"),
     )
 
 
@@ -121,20 +121,13 @@ def without(text: SqlText, cuts: Iterable[Span]) -> SqlText:
 
 
 def _chains(tokens: Tokens) -> Iterator[list[Token]]:
-    """Names joined by dots; a star ends a chain as a name does."""
+    """Names joined by dots."""
     index = 0
     while index < len(tokens):
-        chain = [tokens[index]]
-        index += 1
-        if not chain[0].is_name:
-            continue
-        while index + 1 < len(tokens) and tokens[index].upper == ".":
-            part = tokens[index + 1]
-            if not part.is_name and part.upper != "*":
-                break
-            chain.append(part)
-            index += 2
-        yield chain
+        chain = tk.name_chain(tokens, index, has_star=True)
+        index += 2 * len(chain) - 1
+        if chain[0].is_name:
+            yield chain
 
 
 def _refuse_time_travel(tokens: Tokens) -> None:
@@ -249,7 +242,7 @@ def _relations(
         index = _first_token(table, given, starts)
         if index is None or tokens[index].start in written:
             continue
-        parts = _name_at(tokens, index)
+        parts = tk.name_chain(tokens, index)
         if parts[-1].text.lower() != table.name.lower():
             continue  # a name that sqlglot made up for a step of a pipe
         ref, edit = _reference(table, parts, tokens, index)
@@ -266,14 +259,6 @@ def _first_token(table: exp.Table, given: Rewritten, starts: dict[int, int]) -> 
         offsets = [i.meta.get("start") for i in table.this.find_all(exp.Identifier)] + offsets
     known = [offset for offset in offsets if offset is not None]
     return starts.get(given.origin(min(known))) if known else None
-
-
-def _name_at(tokens: Tokens, index: int) -> list[Token]:
-    parts = [tokens[index]]
-    while index + 2 < len(tokens) and tokens[index + 1].upper == "." and tokens[index + 2].is_name:
-        index += 2
-        parts.append(tokens[index])
-    return parts
 
 
 def _reference(
