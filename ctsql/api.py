@@ -293,7 +293,7 @@ class Connection(AbstractContextManager["Connection"]):
         Args:
             name: as SQL spells it.
         """
-        from ctsql.planner.binding.names import qualify
+        from ctsql.planner.binding import qualify
         from ctsql.runtime.statements.commits import commits
 
         statement = parse(Source(f"DESCRIBE {name}", "<commits>").whole())

@@ -38,11 +38,7 @@ class KeyLookup:
 
 
 def sole_lookup(body: Transaction, output: str) -> KeyLookup | None:
-    """Return how an output's rows are found, if a DELETE by key is all that reads it.
-
-    Args:
-        output: its object id.
-    """
+    """Return how the output of this id finds its rows, if a DELETE by key is all that reads it."""
     looking = [
         statement
         for statement in body.statements

@@ -11,11 +11,7 @@ InputNode = lp.InsertsInput | lp.DeletesInput | lp.ChangesInput
 def due_times(
     node: lp.Node, changes: Callable[[InputNode], Iterable[Update[Row]]]
 ) -> list[tuple[int, int]]:
-    """Evaluate a node of due times to (t, d), by the transforms on collections.
-
-    Args:
-        changes: the collection of an input node.
-    """
+    """Evaluate a node of due times to (t, d); ``changes`` is the collection of an input node."""
     match node:
         case lp.TimesReduce(times=below):
             return times_reduce(due_times(below, changes))

@@ -45,10 +45,7 @@ class Get(Relation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertsInput(Relation):
-    """Exactly the rows inserted at T, with multiplicity; at T + 1 they are retracted.
-
-    With ``with_snapshot``, the whole contents on the very first run.
-    """
+    """The rows inserted at T, retracted at T + 1; with snapshot, the whole contents on run one."""
 
     with_snapshot: bool = False
 
@@ -308,10 +305,7 @@ def descend(node: Node) -> Iterator[Node]:
 
 
 def map_nodes(node: Node, change: Callable[[Node], Node]) -> Node:
-    """The plan with ``change`` applied to every node, leaves first.
-
-    A node that nothing changes in is returned as the same object.
-    """
+    """The plan with ``change`` applied to every node, leaves first; itself if unchanged."""
     changed: dict[str, Any] = {}
     for field in dataclasses.fields(node):
         value = getattr(node, field.name)

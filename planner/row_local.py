@@ -18,14 +18,8 @@ from ctsql.catalog.reserved_columns import TIME
 from ctsql.planner.ivm.algebra.spark_functions import CLOCKS, SCALARS
 from ctsql.planner.nodes import Insert, InsertsInput, Query, TaskWrite, Transaction, descend
 from ctsql.planner.syntax.ast import Edit
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Kind,
-    Token,
-    Tokens,
-    at_depth_0,
-    tokenise,
-    word_set,
-)
+from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, tokenise, word_set
 
 _COMBINING = word_set(
     """DISTINCT ALL GROUP HAVING WINDOW OVER ORDER SORT CLUSTER DISTRIBUTE LIMIT OFFSET UNION EXCEPT
@@ -54,10 +48,7 @@ def is_row_local(plan: TaskWrite) -> bool:
 
 
 def carry_time(transaction: Transaction) -> Transaction:
-    """The same body with the column :data:`TIME` carried from the input to what it inserts.
-
-    To be used only where :func:`is_row_local` holds, with ``now()`` meaning that column.
-    """
+    """The same body with :data:`TIME` carried from the input, which now() means; if row local."""
     statements = [
         replace(s, query=_add_time(s.query))
         for s in transaction.statements
@@ -96,7 +87,7 @@ def _takes_rows_one_by_one(tokens: Tokens) -> bool:
 
 
 def _from(tokens: Tokens) -> Token | None:
-    return next((t for _, t in at_depth_0(tokens) if t.upper == "FROM"), None)
+    return next((t for _, t in tk.at_depth_0(tokens) if t.upper == "FROM"), None)
 
 
 def _add_time(query: Query) -> Query:

@@ -9,10 +9,10 @@ from ctsql.planner.binding.analyst import Analyst as Analyst
 from ctsql.planner.binding.binder import (
     Binder as Binder,
     Bound as Bound,
+    qualify as qualify,
     refresh_parts as refresh_parts,
 )
 from ctsql.planner.binding.checks import check_holds_rows as check_holds_rows
 from ctsql.planner.binding.definitions import definition_span as definition_span
-from ctsql.planner.binding.names import qualify as qualify
 from ctsql.planner.binding.stored import bind_stored as bind_stored
 from ctsql.planner.binding.task import bind_task as bind_task

@@ -22,10 +22,7 @@ class Analyst(Protocol):
     def assigned_types(
         self, statement: Update | Merge, columns: Sequence[Column]
     ) -> list[tuple[str, ...]]:
-        """The types of the values a statement assigns, a list for each clause (UPDATE has one).
-
-        Its conditions must be conditions; ``columns`` are the output's.
-        """
+        """The types of the values a statement assigns to ``columns``, a list for each clause."""
 
     def value_types(self, values: Sequence[Query]) -> tuple[str, ...]:
         """The types of values that read no relation."""

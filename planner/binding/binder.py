@@ -18,15 +18,11 @@ from ctsql.planner.binding.checks import (
     not_null_columns,
     refuse_nondeterministic,
 )
-from ctsql.planner.binding.definitions import (
-    definition_of,
-    is_no_definition,
-    reading_definition,
-)
-from ctsql.planner.binding.names import qualify
+from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.refreshes import POLICY
+from ctsql.planner.syntax.tokens.token_reader import invalid
 
 DIFF_NAME = "diff"
 """What the last column of ``changes(t)`` is called."""
@@ -114,22 +110,17 @@ class Binder:
         name = qualify(ref, self.search_schema)
         in_body = lp.Role.SELF in roles.values()
         if ref.change is not None and not in_body:
-            raise error(
-                "INVALID_STATEMENT",
-                span=ref.span,
-                message=f"{ref.change.value}(...) may stand in the body of a task only",
-                detail="Elsewhere there is no change at hand, only contents.",
-                hint=f"Type {ref.name_span.text} to read what it holds.",
+            raise invalid(
+                ref.span,
+                f"{ref.change.value}(...) may stand in the body of a task only",
+                "Elsewhere there is no change at hand, only contents.",
+                f"Type {ref.name_span.text} to read what it holds.",
             )
         own = self.own_of(ref)
         if own is not None:
             if not in_body:
-                raise error(
-                    "RECURSIVE_DEFINITION",
-                    span=ref.span,
-                    name=str(name),
-                    detail="A view's query cannot read the view itself.",
-                )
+                detail = "A view's query cannot read the view itself."
+                raise error("RECURSIVE_DEFINITION", span=ref.span, name=str(name), detail=detail)
             if ref.change in _CHANGE_ROLES:
                 raise _no_change_of(ref, "is the output")
             columns = tuple(c.name for c in own.columns)
@@ -216,12 +207,13 @@ class Binder:
         return Bound(transform(plan), columns, tuple(self.reads.values()))
 
 
-def _diff_of(ref: st.RelationRef, columns: Sequence[str]) -> str:
-    """Return the name of the last column of ``changes(t)``, if t has these columns.
+def qualify(ref: st.RelationRef, search_schema: str) -> Name:
+    """The name a reference means, given the schema for unqualified names."""
+    return Name(*ref.parts) if len(ref.parts) > 1 else Name(search_schema, ref.parts[0])
 
-    Raises:
-        INVALID_STATEMENT: t has a column of that name, and no alias list renames the columns.
-    """
+
+def _diff_of(ref: st.RelationRef, columns: Sequence[str]) -> str:
+    """Return the name of the last column of ``changes(t)``, if t has these columns."""
     known = [fold(column) for column in columns]
     if DIFF_NAME not in known:
         return DIFF_NAME
@@ -231,25 +223,22 @@ def _diff_of(ref: st.RelationRef, columns: Sequence[str]) -> str:
     while free in known:
         free += "_"
     named = ", ".join(quote(column) for column in (*columns, free))
-    raise error(
-        "INVALID_STATEMENT",
-        span=ref.span,
-        message=f'changes({ref.name_span.text}) would have two columns called "{DIFF_NAME}"',
-        detail=f'{ref.name_span.text} has a column "{DIFF_NAME}" of its own; the last one says how '
-        "many copies were inserted or deleted.",
-        hint=f"Name them all: changes({ref.name_span.text}) AS {quote(ref.parts[-1])}({named})",
+    table = ref.name_span.text
+    raise invalid(
+        ref.span,
+        f'changes({table}) would have two columns called "{DIFF_NAME}"',
+        f'{table} has a column "{DIFF_NAME}" of its own; the last one says how many copies were '
+        "inserted or deleted.",
+        f"Name them all: changes({table}) AS {quote(ref.parts[-1])}({named})",
     )
 
 
 def _no_change_of(ref: st.RelationRef, why: str) -> CtsqlError:
     assert ref.change is not None  # the caller looked
-    return error(
-        "INVALID_STATEMENT",
-        span=ref.span,
-        message=f"{ref.change.value}({ref.name_span.text}): {ref.name_span.text} {why}",
-        detail="Only what stands behind ON INPUT has changes at T.",
-        hint=f"Type {ref.name_span.text} to read what it holds.",
-    )
+    table = ref.name_span.text
+    message = f"{ref.change.value}({table}): {table} {why}"
+    detail = "Only what stands behind ON INPUT has changes at T."
+    return invalid(ref.span, message, detail, f"Type {table} to read what it holds.")
 
 
 def refresh_parts(statement: st.CreateMaterializedView) -> tuple[RefreshPart, ...] | None:

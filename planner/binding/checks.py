@@ -41,60 +41,36 @@ def check_storable(columns: Sequence[Column], span: Span) -> None:
     """Columns a table can have: INVALID_NAME, INVALID_COLUMN_TYPE."""
     for column in columns:
         if fold(column.name).startswith(PREFIX):
-            raise error(
-                "INVALID_NAME",
-                span=span,
-                name=column.name,
-                detail=f"Names that begin with {PREFIX} are kept for ctsql.",
-            )
+            detail = f"Names that begin with {PREFIX} are kept for ctsql."
+            raise error("INVALID_NAME", span=span, name=column.name, detail=detail)
         if any(character in NAME_FORBIDDEN for character in column.name):
-            raise error(
-                "INVALID_NAME",
-                span=span,
-                name=column.name,
-                detail=f"{forbidden_in(column.name)} Give it a name in the query: ... AS name.",
-            )
+            detail = f"{forbidden_in(column.name)} Give it a name in the query: ... AS name."
+            raise error("INVALID_NAME", span=span, name=column.name, detail=detail)
         check_not_void(column, span)
         if column.type.startswith("interval"):
-            raise error(
-                "INVALID_COLUMN_TYPE",
-                span=span,
-                type=column.type,
-                hint=f'Column "{column.name}" cannot be stored as an interval; store a number of '
-                "seconds or days.",
+            hint = (
+                f'Column "{column.name}" cannot be stored as an interval; store a number of '
+                "seconds or days."
             )
+            raise error("INVALID_COLUMN_TYPE", span=span, type=column.type, hint=hint)
 
 
 def check_not_void(column: Column, span: Span) -> None:
-    """Delta makes a column of type VOID and writes nothing for it.
-
-    Raises:
-        INVALID_COLUMN_TYPE: it is one.
-    """
+    """Refuse a column of type VOID: Delta makes it and writes nothing for it."""
     if column.type == "void":
-        raise error(
-            "INVALID_COLUMN_TYPE",
-            span=span,
-            type="void",
-            hint=f'Column "{column.name}" is always NULL; give it a type, or in a query write '
-            "CAST(NULL AS <type>).",
+        hint = (
+            f'Column "{column.name}" is always NULL; give it a type, or in a query write '
+            "CAST(NULL AS <type>)."
         )
+        raise error("INVALID_COLUMN_TYPE", span=span, type="void", hint=hint)
 
 
 def check_updatable(columns: Sequence[Column], span: Span) -> None:
-    """Columns that UPDATE and MERGE can write: Delta 4.4 reads a backtick in a name wrongly there.
-
-    Raises:
-        INVALID_NAME: one has a backtick.
-    """
+    """Refuse backticks in names: Delta 4.4 reads them wrongly in UPDATE and MERGE."""
     for column in columns:
         if "`" in column.name:
-            raise error(
-                "INVALID_NAME",
-                span=span,
-                name=column.name,
-                detail="A table's column has no backtick in its name: Delta could not update it.",
-            )
+            detail = "A table's column has no backtick in its name: Delta could not update it."
+            raise error("INVALID_NAME", span=span, name=column.name, detail=detail)
 
 
 def forbidden_in(name: str) -> str:
@@ -112,11 +88,7 @@ def forbidden_in(name: str) -> str:
 
 
 def check_holds_rows(catalog: Catalog, item: Item, span: Span | None) -> None:
-    """Refuse a task with several outputs where a relation is wanted: its outputs hold the rows.
-
-    Raises:
-        WRONG_OBJECT_KIND: it is one.
-    """
+    """Refuse a task with several outputs as a relation (WRONG_OBJECT_KIND): they hold the rows."""
     if item.outputs:
         names = ", ".join(str(o.name) for o in catalog.outputs_of(item))
         raise error(
@@ -132,11 +104,7 @@ def check_holds_rows(catalog: Catalog, item: Item, span: Span | None) -> None:
 def not_null_columns(
     statement: CreateMaterializedView, columns: Sequence[Column]
 ) -> tuple[str, ...]:
-    """The asserted columns, by the names that the view gives them.
-
-    Raises:
-        UNKNOWN_COLUMN: the view has no such column. DUPLICATE_COLUMN: it is asserted twice.
-    """
+    """The asserted columns, by the names that the view gives them."""
     found: list[str] = []
     for option in statement.options:
         if option.name != NOT_NULL:
@@ -149,17 +117,30 @@ def not_null_columns(
     return tuple(found)
 
 
-def indefinite(query: Query, kind: str) -> CtsqlError:
-    """The error for a query that Spark says gives another result each time."""
+_AS_COLUMN = "Compute it when the row is inserted into the input, as a column."
+
+
+def _refusal(
+    span: Span, function: str, kind: str, detail: str, hint: str = _AS_COLUMN
+) -> CtsqlError:
     return error(
         "NONDETERMINISTIC_FUNCTION",
-        span=query.sql.span,
-        function="a function that gives another result each time",
+        span=span,
+        function=function,
         kind=kind,
-        detail="Spark marks a part of it as not deterministic, or as one that reads the clock: a "
-        "random function, or a text like 'today' that becomes a date.",
-        hint="Compute it when the row is inserted into the input, as a column.",
+        detail=detail,
+        hint=hint,
     )
+
+
+def indefinite(query: Query, kind: str) -> CtsqlError:
+    """The error for a query that Spark says gives another result each time."""
+    detail = (
+        "Spark marks a part of it as not deterministic, or as one that reads the clock: a "
+        "random function, or a text like 'today' that becomes a date."
+    )
+    function = "a function that gives another result each time"
+    return _refusal(query.sql.span, function, kind, detail)
 
 
 def refuse_nondeterministic(
@@ -170,25 +151,18 @@ def refuse_nondeterministic(
         if not isinstance(node, Query):
             continue
         for function in node.sql.nondeterministic:
-            raise error(
-                "NONDETERMINISTIC_FUNCTION",
-                span=function.span,
-                function=function.name,
-                kind=kind,
-                detail="Computed twice it gives two results, so what is stored at T would not "
-                "be definite: replicas and restarts could disagree.",
-                hint="Compute it when the row is inserted into the input, as a column.",
+            detail = (
+                "Computed twice it gives two results, so what is stored at T would not "
+                "be definite: replicas and restarts could disagree."
             )
+            raise _refusal(function.span, function.name, kind, detail)
         if node.columns and not is_deterministic(node):
             raise indefinite(node, kind)
         if clocks and node.sql.clocks:
             call = node.sql.clocks[0]
-            raise error(
-                "NONDETERMINISTIC_FUNCTION",
-                span=call.span,
-                function=call.span.text,
-                kind=kind,
-                detail="The view would change when nothing is written, only because time passes.",
-                hint="Compare with a column of a small clock table that a job updates, or use "
-                "a continual task, where it means the time T of the change.",
+            detail = "The view would change when nothing is written, only because time passes."
+            hint = (
+                "Compare with a column of a small clock table that a job updates, or use "
+                "a continual task, where it means the time T of the change."
             )
+            raise _refusal(call.span, call.span.text, kind, detail, hint)

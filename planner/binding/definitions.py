@@ -33,11 +33,7 @@ _parse = lru_cache(maxsize=DEFINITIONS_CACHED_MAX)(parse)
 
 @contextmanager
 def reading_definition(item: Item) -> Iterator[None]:
-    """Turn an error inside into one that names the object whose definition it is in.
-
-    Raises:
-        STORED_DATA_INVALID: this version of ctsql cannot read its definition.
-    """
+    """Turn an error inside into STORED_DATA_INVALID, which names the object of the definition."""
     try:
         yield
     except CtsqlError as problem:
@@ -55,9 +51,7 @@ def reading_definition(item: Item) -> Iterator[None]:
 
 def is_no_definition(item: Item) -> CtsqlError:
     """STORED_DATA_INVALID for a definition that makes something else; the caller raises it."""
-    return error(
-        "STORED_DATA_INVALID",
-        what=f'the definition of {item.kind.value} "{item.name}"',
-        detail="It is not the statement that makes such an object.",
-        hint=f"Drop the object and create it again: DROP {item.kind.keyword} {item.name}",
-    )
+    what = f'the definition of {item.kind.value} "{item.name}"'
+    detail = "It is not the statement that makes such an object."
+    hint = f"Drop the object and create it again: DROP {item.kind.keyword} {item.name}"
+    return error("STORED_DATA_INVALID", what=what, detail=detail, hint=hint)

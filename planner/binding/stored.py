@@ -2,25 +2,13 @@
 
 from ctsql.catalog.items import Catalog, Item
 from ctsql.planner.binding.binder import Binder, Bound
-from ctsql.planner.binding.definitions import (
-    definition_of,
-    is_no_definition,
-    reading_definition,
-)
+from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
 from ctsql.planner.binding.task import bind_task
-from ctsql.planner.syntax.ast import (
-    CreateContinualTask,
-    CreateMaterializedView,
-    CreateView,
-)
+from ctsql.planner.syntax.ast import CreateContinualTask, CreateMaterializedView, CreateView
 
 
 def bind_stored(item: Item, catalog: Catalog) -> Bound:
-    """Bind the definition of an object of the catalog again.
-
-    Raises:
-        STORED_DATA_INVALID: its definition, or that of an object it reads, cannot be read.
-    """
+    """Bind the definition of an object of the catalog; STORED_DATA_INVALID if it cannot be read."""
     for output in catalog.outputs_of(item):
         output.check()
     binder = Binder(catalog, item.search_schema, None, reads=item.reads)

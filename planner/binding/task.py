@@ -8,9 +8,8 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import Every
 from ctsql.catalog.schemas import Column, check_unique, plain_type
-from ctsql.planner.binding.binder import Binder, Bound
+from ctsql.planner.binding.binder import Binder, Bound, qualify
 from ctsql.planner.binding.checks import check_storable, refuse_nondeterministic
-from ctsql.planner.binding.names import qualify
 from ctsql.planner.binding.writes import BodyBinder
 from ctsql.planner.nodes import Get, Node, Role, TaskOutput, TaskWrite, Transaction, descend
 from ctsql.planner.rules import transform
@@ -22,6 +21,7 @@ from ctsql.planner.syntax.ast import (
     texts_of,
 )
 from ctsql.planner.syntax.statements.options import FIXPOINT, ITERATIONS_MAX
+from ctsql.planner.syntax.tokens.token_reader import invalid
 
 
 def bind_task(
@@ -48,11 +48,12 @@ def bind_task(
     written = list(binder.own.values())
     bodies = {o.id: BodyBinder(binder, o, roles, declared[n]) for n, o in binder.own.items()}
     statements = tuple(bodies[_target(binder, s.target, own).id].bind(s) for s in statement.body)
-    iterations = _iterations(statement)
+    iterations = _option(statement, "ITERATIONS") or 1
+    assert isinstance(iterations, int) or iterations == FIXPOINT  # the parser gives nothing else
     transaction = Transaction(
         statements=statements,
-        iterations=ITERATIONS_MAX if iterations is None else iterations,
-        fixpoint=iterations is None,
+        iterations=iterations if isinstance(iterations, int) else ITERATIONS_MAX,
+        fixpoint=iterations == FIXPOINT,
     )
     columns = () if statement.outputs else written[0].columns
     plan = TaskWrite(
@@ -69,8 +70,8 @@ def bind_task(
         ),
         times=None,
         transaction=transaction,
-        snapshot=all(bool(o.value) for o in statement.options if o.name == "SNAPSHOT"),
-        skip_errors=any(o.name == "ON ERROR" and o.value == "skip" for o in statement.options),
+        snapshot=_option(statement, "SNAPSHOT") is not False,
+        skip_errors=_option(statement, "ON ERROR") == "skip",
         trim=_every(statement, "TRIM EVERY"),
         coalesce=_every(statement, "COALESCE"),
     )
@@ -89,13 +90,9 @@ def _read_outputs(
     for output in statement.outputs:
         name = qualify(output.target, binder.search_schema)
         if name in found or name == task_name:
-            raise error(
-                "INVALID_STATEMENT",
-                span=output.target.span,
-                message=f'output "{name}" has the name of '
-                + ("another output" if name in found else "the task"),
-                detail="Each is an object of its own.",
-            )
+            other = "another output" if name in found else "the task"
+            message = f'output "{name}" has the name of {other}'
+            raise invalid(output.target.span, message, "Each is an object of its own.")
         found[name] = output.columns
     return found
 
@@ -135,10 +132,14 @@ def _target(binder: Binder, ref: RelationRef, own: Item) -> Item:
     return found
 
 
+def _option(statement: CreateContinualTask, name: str) -> object:
+    """The value of an option; None when it is not given."""
+    return next((o.value for o in statement.options if o.name == name), None)
+
+
 def _every(statement: CreateContinualTask, name: str) -> Every | None:
-    """The interval of an option; None when it is not given."""
-    values = (o.value for o in statement.options if o.name == name)
-    return next((v for v in values if isinstance(v, Every)), None)
+    value = _option(statement, name)
+    return value if isinstance(value, Every) else None
 
 
 def _inputs(binder: Binder, statement: CreateContinualTask, own: Item) -> list[Item]:
@@ -150,11 +151,7 @@ def _inputs(binder: Binder, statement: CreateContinualTask, own: Item) -> list[I
         if source.kind is ObjectKind.VIEW:
             raise error("TASK_INPUT_NOT_DURABLE", span=ref.span, name=str(source.name))
         if source.id in {i.id for i in found}:
-            raise error(
-                "INVALID_STATEMENT",
-                span=ref.span,
-                message=f'"{source.name}" stands behind ON INPUT twice',
-            )
+            raise invalid(ref.span, f'"{source.name}" stands behind ON INPUT twice')
         found.append(source)
     return found
 
@@ -178,28 +175,17 @@ def _find_changes(inputs: Sequence[Node], transaction: Transaction) -> tuple[Nod
 def _infer_columns(
     binder: Binder, statement: CreateContinualTask, roles: dict[str, Role]
 ) -> tuple[Column, ...]:
-    """The columns of a task without a column list: those of the first INSERT's query.
-
-    They are nullable: a later statement, or another body, may give NULL.
-    """
+    """The columns of the first INSERT's query; nullable, as a later statement may give NULL."""
     first = next((s for s in statement.body if isinstance(s, InsertStatement)), None)
     hint = f"Write them after the name: {statement.target.parts[-1]} (k INT, ...)."
     if first is None:
-        raise error(
-            "INVALID_STATEMENT",
-            span=statement.target.span,
-            message="a task without an INSERT needs a column list",
-            detail="Its columns cannot be told from another statement.",
-            hint=hint,
-        )
+        message = "a task without an INSERT needs a column list"
+        detail = "Its columns cannot be told from another statement."
+        raise invalid(statement.target.span, message, detail, hint)
     if any(binder.own_of(r) for t in texts_of(first) for r in t.relations):
-        raise error(
-            "INVALID_STATEMENT",
-            span=first.query.span,
-            message="a task whose first INSERT reads the task itself needs a column list",
-            detail="Its columns are what that INSERT would give.",
-            hint=hint,
-        )
+        message = "a task whose first INSERT reads the task itself needs a column list"
+        detail = "Its columns are what that INSERT would give."
+        raise invalid(first.query.span, message, detail, hint)
     found = binder.query(first.query, roles).columns or ()
     columns = [replace(c, type=plain_type(c.type), nullable=True) for c in found]
     return check_unique(columns, [first.query.span])
@@ -208,11 +194,3 @@ def _infer_columns(
 def _declare(column: ColumnDef) -> Column:
     assert column.type is not None  # the header grammar asks for one
     return Column(column.name, column.type, column.nullable, column.comment)
-
-
-def _iterations(statement: CreateContinualTask) -> int | None:
-    """How often the body may run at one T; None to run it until nothing changes."""
-    values = [o.value for o in statement.options if o.name == "ITERATIONS"]
-    value = values[0] if values else 1
-    assert isinstance(value, int) or value == FIXPOINT  # the parser gives nothing else
-    return value if isinstance(value, int) else None

@@ -17,12 +17,7 @@ from ctsql.planner.syntax.tokens.token_reader import not_yet
 
 
 class BodyBinder:
-    """Binds the statements of one body that write one output.
-
-    Args:
-        own: the output, with its columns. roles: of the inputs and the outputs.
-        declared: the output's column list, for the defaults; empty without one.
-    """
+    """Binds statements that write ``own``, of the column list ``declared``, with these roles."""
 
     def __init__(
         self, binder: Binder, own: Item, roles: dict[str, lp.Role], declared: Sequence[st.ColumnDef]
@@ -42,12 +37,7 @@ class BodyBinder:
             self._check_defaults(declared)
 
     def bind(self, statement: st.BodyStatement) -> lp.Insert | lp.Delete | lp.Update | lp.Merge:
-        """One statement.
-
-        Raises:
-            UNKNOWN_COLUMN, DUPLICATE_COLUMN, COLUMN_COUNT_MISMATCH, TYPE_MISMATCH and what
-            Spark's analysis finds.
-        """
+        """Bind one statement, with what Spark's analysis finds."""
         match statement:
             case st.InsertStatement():
                 return self._insert(statement)
@@ -57,8 +47,6 @@ class BodyBinder:
                 return self._update(statement)
             case st.MergeStatement():
                 return self._merge(statement)
-
-    # ---- pieces
 
     def _piece(self, sql: st.SqlText) -> lp.Query:
         """A predicate or a value: a query without columns of its own."""
@@ -109,8 +97,6 @@ class BodyBinder:
             assert column.default is not None  # as filtered
             span = column.default.span
             self._check_type(self._column(column.name, column.span), given, span, span.text)
-
-    # ---- statements
 
     def _delete(self, statement: st.DeleteStatement) -> lp.Delete:
         alias = statement.alias or statement.target.parts[-1]

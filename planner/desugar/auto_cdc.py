@@ -27,13 +27,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ctsql.catalog import schemas
-from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.planner.desugar.task_forms import comment_above
 from ctsql.planner.syntax.ast import ColumnList, CreateFlow
-from ctsql.planner.syntax.tokens.token_reader import not_supported
+from ctsql.planner.syntax.tokens.token_reader import invalid, not_supported
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 
 SEQUENCE, DELETED, UPDATED = "__SEQUENCE", "__DELETED", "__UPDATED_AT"
@@ -67,12 +66,11 @@ def compile_flow(
     kept = {fold(c.name) for c in chosen}
     for key in keys:
         if fold(key.name) not in kept:
-            raise error(
-                "INVALID_STATEMENT",
-                span=flow.columns.span if flow.columns else flow.keys_span,
-                message=f'key column "{key.name}" is not among the columns of the target',
-                detail="A row of the target is found by its key.",
-                hint=f"Add {key.name} to COLUMNS.",
+            raise invalid(
+                flow.columns.span if flow.columns else flow.keys_span,
+                f'key column "{key.name}" is not among the columns of the target',
+                "A row of the target is found by its key.",
+                f"Add {key.name} to COLUMNS.",
             )
     form = _Scd2 if flow.scd_type == 2 else _Scd1Partial if flow.ignore_nulls else _Scd1
     return form(flow, keys, chosen, sequence_type, columns).texts(view_name)
@@ -91,11 +89,7 @@ def _choose(wanted: ColumnList | None, columns: Sequence[Column]) -> list[Column
 
 
 def on_one_line(expression: Span) -> str:
-    """An expression without its line breaks and comments: the compiled text is indented.
-
-    Raises:
-        NOT_SUPPORTED: a string in it holds a line break, which must stay.
-    """
+    """An expression without comments and line breaks, which a string in it must not have."""
     parts: list[str] = []
     stop = expression.start
     for token in tokenise(expression):
@@ -148,8 +142,6 @@ class _Form:
         self.tracked = [c for c in self.values if c in tracked]
         self.names = [backtick(c.name) for c in chosen]
 
-    # ---- pieces
-
     def by_key(self, one: str, other: str, *more: str) -> str:
         """The condition that two relations speak of the same key."""
         return " AND ".join(f"{one}.{k} <=> {other}.{k}" for k in [*self.keys, *more])
@@ -181,8 +173,6 @@ class _Form:
     def has_events(self) -> str:
         """The condition that the key of ``__o`` has events at this T."""
         return f"EXISTS (SELECT 1 FROM ({self.events()}) AS __e WHERE {self.by_key('__e', '__o')})"
-
-    # ---- statements
 
     def state_columns(self) -> list[tuple[str, str]]:
         """The state's columns beyond the target's own: name and type."""

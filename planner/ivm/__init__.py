@@ -4,7 +4,7 @@
 it makes SQL texts and does not run them.
 """
 
-from ctsql.planner.ivm.parse.query import PlainView as PlainView, Relation as Relation
+from ctsql.planner.ivm.parse.from_relations import PlainView as PlainView, Relation as Relation
 from ctsql.planner.ivm.plan import (
     ChangePlan as ChangePlan,
     NoChangePlan as NoChangePlan,

@@ -8,9 +8,9 @@ from typing import assert_never
 
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Reason
-from ctsql.planner.ivm.algebra.traversal import expressions, inputs, subqueries
+from ctsql.planner.ivm.algebra.traversal import inputs, own_subqueries
 from ctsql.planner.ivm.plan import ChangePlan, NoChangePlan
-from ctsql.planner.ivm.rules.context import Applied
+from ctsql.planner.ivm.rules.context import RuleUse
 from ctsql.planner.ivm.sql.spark import join_texts
 
 Telling = Callable[[Reason], str]
@@ -27,7 +27,7 @@ def explain(
     if isinstance(plan, NoChangePlan):
         return f"recompute and compare: {told(plan.reason)}"
     lines = [headline]
-    _walk(plan.query, 1, plan.applied(), told, lines)
+    _walk(plan.query, 1, plan.rules(), told, lines)
     if plan.kept_state is not None:
         kept, need = plan.kept_state
         lines.append(f"state table, kept {need.value}: {', '.join(kept.columns)}")
@@ -37,11 +37,7 @@ def explain(
 
 
 def _walk(
-    node: alg.Node,
-    depth: int,
-    rules: Mapping[alg.Node, Applied],
-    told: Telling,
-    lines: list[str],
+    node: alg.Node, depth: int, rules: Mapping[alg.Node, RuleUse], told: Telling, lines: list[str]
 ) -> None:
     found = rules.get(node)
     text = label(node)
@@ -52,10 +48,9 @@ def _walk(
     lines.append("  " * depth + text)
     for child in inputs(node):
         _walk(child, depth + 1, rules, told, lines)
-    for expr in expressions(node):
-        for subquery in subqueries(expr):
-            lines.append("  " * (depth + 1) + f"Subquery ({subquery.kind.value})")
-            _walk(subquery.node, depth + 2, rules, told, lines)
+    for subquery in own_subqueries(node):
+        lines.append("  " * (depth + 1) + f"Subquery ({subquery.kind.value})")
+        _walk(subquery.node, depth + 2, rules, told, lines)
 
 
 def label(node: alg.Node) -> str:

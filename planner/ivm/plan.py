@@ -18,19 +18,15 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from ctsql.planner.ivm.algebra.nodes import (
-    DIFF,
-    Aggregate,
-    Node,
-    Scan,
-)
+from ctsql.planner.ivm.algebra.nodes import DIFF, Aggregate, Node, Scan
 from ctsql.planner.ivm.algebra.reasons import Reason, Refused
 from ctsql.planner.ivm.algebra.traversal import descend, replace_nodes
-from ctsql.planner.ivm.parse.query import Relation, compile_query
+from ctsql.planner.ivm.parse.from_relations import Relation
+from ctsql.planner.ivm.parse.query import compile_query
 from ctsql.planner.ivm.rewrites.column_pruning import prune
 from ctsql.planner.ivm.rewrites.exactness import inexact
 from ctsql.planner.ivm.rules import change
-from ctsql.planner.ivm.rules.context import Applied, DeltaDerivation
+from ctsql.planner.ivm.rules.context import DeltaDerivation, RuleUse
 from ctsql.planner.ivm.rules.counting import StatePlan, initial, stored_groups
 from ctsql.planner.ivm.sql.queries import (
     ChangeTexts,
@@ -41,20 +37,11 @@ from ctsql.planner.ivm.sql.queries import (
     Text,
     TopTexts,
 )
+from ctsql.planner.ivm.strategies import state_table
 from ctsql.planner.ivm.strategies.add_to_groups import added_rows, can_add
 from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows, widen
-from ctsql.planner.ivm.strategies.state_table import (
-    StateNeed,
-    chosen_groups,
-    kept_state,
-    state_tables,
-)
-from ctsql.planner.ivm.strategies.stored_view import (
-    desired_rows,
-    first_rows,
-    keyed_top,
-    limit_top,
-)
+from ctsql.planner.ivm.strategies.state_table import StateNeed, state_tables
+from ctsql.planner.ivm.strategies.stored_view import desired_rows, first_rows, keyed_top, limit_top
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +71,6 @@ class ChangePlan:
     states: tuple[StatePlan, ...]
     inexact: Reason | None
 
-    # ---- texts
-
     def normal(self) -> Text:
         """The whole query, printed from the nodes.
 
@@ -94,15 +79,12 @@ class ChangePlan:
         """
         return self._final(self.query, signed=False)
 
-    def signed(self, changed: Collection[str], states: Collection[int] = ()) -> ChangeTexts | None:
-        """The texts of the signed change.
+    def delta(self, changed: Collection[str], states: Collection[int] = ()) -> ChangeTexts | None:
+        """The texts of the signed change; None if the view cannot change.
 
         Args:
             changed: the tables with a change that is not empty. states: the numbers of state
                 tables to use; they must hold the groups as of before.
-
-        Returns:
-            None if the view cannot change.
 
         Raises:
             ValueError: there is no signed change; see :attr:`inexact`.
@@ -111,9 +93,7 @@ class ChangePlan:
             raise ValueError(f"no signed change: {self.inexact.code}")
         changes = self._changes(changed, states)
         found = changes.of(self.query)
-        if found is None:
-            return None
-        return self._with_states(changes, found, signed=True)
+        return None if found is None else self._with_states(changes, found, signed=True)
 
     def _with_states(self, changes: DeltaDerivation, rows: Node, *, signed: bool) -> ChangeTexts:
         used = {}
@@ -127,7 +107,7 @@ class ChangePlan:
     def kept_state(self) -> tuple[StatePlan, StateNeed] | None:
         """The state table that is worth keeping beside the view, and when; None if none is."""
         is_usable = self.inexact is None or self.is_limited
-        return kept_state(self.query) if is_usable else None
+        return state_table.kept_state(self.query) if is_usable else None
 
     @property
     def is_limited(self) -> bool:
@@ -136,36 +116,35 @@ class ChangePlan:
 
     @property
     def reads_all_groups(self) -> bool:
-        """Whether the view is computed from all groups of its state table (see :meth:`chosen`)."""
+        """Whether :meth:`rows_from_groups` gives the view, from a state table of all groups."""
         return self.is_limited or bool(compared_groups(self.query))
 
-    def chosen(self, changed: Collection[str], states: Collection[int]) -> ChangeTexts | None:
-        """The texts by which a view is kept from all groups of its state table.
+    def rows_from_groups(
+        self, changed: Collection[str], states: Collection[int]
+    ) -> ChangeTexts | None:
+        """The texts of all rows, not signed, from all groups of a state table.
 
-        It holds the first of them (ORDER BY .. LIMIT), or what comes of comparing them.
-
-        Returns:
-            all rows that the view should hold, not signed; None if nothing changed.
+        These are the first of the groups (ORDER BY .. LIMIT), or what comes of comparing them.
+        None if nothing changed.
         """
         changes = self._changes(changed, states)
-        found = chosen_groups(self.query, changes)
+        found = state_table.rows_from_groups(self.query, changes)
         return None if found is None else self._with_states(changes, found, signed=False)
 
     @property
     def adds_groups(self) -> bool:
-        """Whether a change can be added to groups that the view holds (see :meth:`keyed`)."""
+        """Whether a change can be added to groups that the view holds (see :meth:`rows_by_key`)."""
         top = keyed_top(self.query)
         return self.inexact is None and top is not None and can_add(top, self.query)
 
-    def keyed(self, changed: Collection[str], *, add: bool = True) -> KeyedTexts | None:
+    def rows_by_key(self, changed: Collection[str], *, add: bool = True) -> KeyedTexts | None:
         """The texts by which the affected keys of the view are replaced.
+
+        None if the topmost operator has no key that the view shows, or nothing changed.
 
         Args:
             add: where the view shows what it takes, add the change to the groups it holds; the
                 texts then read the view. Sums must be of a type that holds sums of sums.
-
-        Returns:
-            None if the topmost operator has no key that the view shows, or nothing changed.
         """
         top = keyed_top(self.query)
         if top is None or (self.inexact is None and None in top.places):
@@ -186,11 +165,7 @@ class ChangePlan:
         )
 
     def first_rows(self, changed: Collection[str]) -> TopTexts | None:
-        """The texts by which ORDER BY .. LIMIT is kept from the view's own rows.
-
-        Returns:
-            None if the query is no such, or nothing changed.
-        """
+        """The texts by which ORDER BY .. LIMIT is kept from the view's own rows, if it can be."""
         limit = limit_top(self.query)
         if limit is None:
             return None
@@ -218,30 +193,22 @@ class ChangePlan:
         assert rows is not None  # this is its state
         return self._final(replace_nodes(self.query, {node: rows}), signed=False)
 
-    # ---- for people
-
-    def applied(self, changed: Collection[str] | None = None) -> Mapping[Node, Applied]:
-        """The rule of each operator that is touched when these tables (or all) change.
-
-        With the state table that is kept at all times, if there is one.
-        """
+    def rules(self) -> Mapping[Node, RuleUse]:
+        """The rule of each operator, with the state table that is kept at all times, if any."""
         kept = self.kept_state
         states = [kept[0].number] if kept is not None and kept[1] is StateNeed.ALWAYS else []
-        changes = self._changes(self.reads if changed is None else changed, states)
+        changes = self._changes(self.reads, states)
         if states and compared_groups(self.query):
             compared_rows(self.query, changes)
         elif self.inexact is None:
             changes.of(self.query)
         else:
-            top = keyed_top(self.query)
-            limit = limit_top(self.query)
+            top, limit = keyed_top(self.query), limit_top(self.query)
             if limit is not None:
                 first_rows(self.query, limit, self.columns, changes)
             elif top is not None:
                 desired_rows(top, changes)
-        return changes.applied
-
-    # ---- parts
+        return changes.rules
 
     def _changes(self, changed: Collection[str], states: Collection[int] = ()) -> DeltaDerivation:
         tables = state_tables(self.query)
@@ -295,8 +262,8 @@ def change_plan(
     blocked = list(inexact(node))
     reason = None
     if blocked:
-        top, limit = keyed_top(node), limit_top(node)
-        kept = (None if top is None else top.operator, limit)
+        top = keyed_top(node)
+        kept = (None if top is None else top.operator, limit_top(node))
         refused = [why for below, why in blocked if below not in kept]
         if refused or len(blocked) > 1:
             return NoChangePlan((refused or [why for _, why in blocked])[0])

@@ -60,10 +60,7 @@ class Sources(Protocol):
         """Return an output's rows with the columns that locate each; None when it is empty."""
 
     def stored_with_keys(self, lookup: KeyLookup, at: int) -> "Found | None":
-        """The stored rows with the keys of a lookup; a key that is NULL finds nothing.
-
-        None if a scan of :meth:`stored` by Spark is better.
-        """
+        """The stored rows with the (non-NULL) keys of a lookup; None: a scan by Spark is better."""
 
 
 @dataclass(frozen=True, slots=True)

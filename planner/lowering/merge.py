@@ -58,18 +58,16 @@ class _Lowering:
     def of(self, when: MergeWhen) -> list[MergeClause]:
         return [c for c in self.node.clauses if c.when is when]
 
-    # ---- rows that are held
-
     def change(self, rows: DataFrame) -> list[tuple[DataFrame, DataFrame | None]]:
         """Rows that clauses take away, each with what is proposed instead."""
         found = []
-        matched = self.of(MergeWhen.MATCHED)
-        if matched:
+        if matched := self.of(MergeWhen.MATCHED):
             found.append(self._split(self._match(rows, matched), matched))
-        unmatched = self.of(MergeWhen.NOT_MATCHED_BY_SOURCE)
-        if unmatched:
+        if unmatched := self.of(MergeWhen.NOT_MATCHED_BY_SOURCE):
             alone = self._join(rows, "LEFT ANTI JOIN")
-            found.append(self._split(self._with_clause(alone, unmatched), unmatched))
+            pieces = ["SELECT *", *self._choice(unmatched), f" FROM {{rows}} AS {self.node.alias}"]
+            acted = self.view.run(pieces, {"rows": alone})
+            found.append(self._split(acted, unmatched))
         return found
 
     def _split(
@@ -97,15 +95,6 @@ class _Lowering:
         often = F.count(F.lit(1)).over(Window.partitionBy(*backtick_all(places))) > 1
         refused = F.raise_error(F.lit(AMBIGUOUS_MATCH)).cast("int")
         return pairs.withColumn(ACTION, F.when(often, refused).otherwise(F.col(ACTION)))
-
-    def _with_clause(self, rows: DataFrame, clauses: Sequence[MergeClause]) -> DataFrame:
-        """Held rows without a match, with the clause that applies and new values."""
-        pieces: Pieces = [
-            "SELECT *",
-            *self._choice(clauses),
-            f" FROM {{rows}} AS {self.node.alias}",
-        ]
-        return self.view.run(pieces, {"rows": rows})
 
     def _choice(self, clauses: Sequence[MergeClause]) -> Pieces:
         """The number of the first clause that applies, 0 for none; and the values it gives."""
@@ -160,8 +149,6 @@ class _Lowering:
     def _from(self, rows: str, join: str) -> str:
         node = self.node
         return f" FROM {rows} AS {node.alias} {join} {{source}} AS {node.source_alias} ON ("
-
-    # ---- rows of the source
 
     def insert(self, number: int) -> DataFrame:
         """The rows that the WHEN NOT MATCHED clause of this number inserts."""

@@ -7,20 +7,15 @@ inserts were proposed. Kept are the two parts that add up to C_i, and the victim
 outputs this is so of each, by its object id.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
 from ctsql.catalog.names import backtick_all
 from ctsql.planner.lowering.context import EMPTY, Context
-from ctsql.planner.lowering.queries import (
-    lower_relation,
-    relation_frames,
-    run_pieces,
-    temporary_view,
-)
+from ctsql.planner.lowering.queries import relation_frames, run_pieces, temporary_view
 from ctsql.planner.nodes import Node, Query, SelfReference
 from ctsql.planner.syntax.ast import RelationRef, SqlText
 
@@ -83,35 +78,20 @@ class View:
             if isinstance(relation, SelfReference)
         }
 
-    def frame(self, node: Node) -> DataFrame:
-        """The rows of one relation."""
-        if isinstance(node, SelfReference):
-            return self.contents(node)
-        return lower_relation(node, self.context)
-
-    @contextmanager
-    def names(self, queries: Sequence[Query]) -> Iterator[dict[RelationRef, str]]:
-        """Temporary views for the relations of several texts."""
-        with ExitStack() as stack:
-            found: dict[RelationRef, str] = {}
-            for query in queries:
-                frames = relation_frames(
-                    query.relations, self.context, self.output_frames(query.relations)
-                )
-                for ref, frame in zip(query.sql.relations, frames, strict=True):
-                    if ref not in found:
-                        found[ref] = stack.enter_context(temporary_view(frame))
-            yield found
-
     def run(
         self, pieces: Sequence[str | Query], rows: dict[str, DataFrame] | None = None
     ) -> DataFrame:
         """A statement of texts of ours and of the user's; ``{name}`` in ours is one of ``rows``."""
         if self.ctes is not None:
             pieces = [self.ctes, " ", *pieces]
-        queries = [p for p in pieces if isinstance(p, Query)]
         with ExitStack() as stack:
-            names = stack.enter_context(self.names(queries))
+            names: dict[RelationRef, str] = {}
+            for query in (p for p in pieces if isinstance(p, Query)):
+                given = self.output_frames(query.relations)
+                frames = relation_frames(query.relations, self.context, given)
+                for ref, frame in zip(query.sql.relations, frames, strict=True):
+                    if ref not in names:
+                        names[ref] = stack.enter_context(temporary_view(frame))
             views = {k: stack.enter_context(temporary_view(f)) for k, f in (rows or {}).items()}
             texts: list[str | SqlText] = []
             for piece in pieces:

@@ -34,10 +34,7 @@ class Composed:
         return "".join(p if isinstance(p, str) else p.text for p in self.parts)
 
     def origin(self, offset: int) -> int:
-        """The place in the user's text of an offset in :attr:`text`.
-
-        In a text of ours that is where the user's next text begins, or the last one ends.
-        """
+        """The place in the user's text; in a text of ours, where the next of the user's begins."""
         start, place = 0, 0
         for part in self.parts:
             length = len(part if isinstance(part, str) else part.text)
@@ -71,10 +68,7 @@ def lower_relation(node: lp.Node, context: Context) -> DataFrame:
 
 
 def _present(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Some columns, as far as they are there: a foreign writer may have taken one away.
-
-    A text that names one that is not there is refused by Spark, at its place.
-    """
+    """The columns that are there; Spark refuses a text that names another, at its place."""
     there = {fold(c) for c in rows.columns}
     return rows.select(*backtick_all([c for c in columns if fold(c) in there]))
 

@@ -81,10 +81,7 @@ def _places(decimal: str) -> int:
 
 
 def as_stored(value: SparkColumn, column: Column) -> SparkColumn:
-    """A value as a column of an output stores it, under the column's name and metadata.
-
-    One that does not fit is an error on the row.
-    """
+    """A value as a column of an output stores it; one that does not fit is an error on the row."""
     plain = plain_type(column.type)
     fitted = value.cast(plain)
     if plain != column.type:

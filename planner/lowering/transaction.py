@@ -30,12 +30,7 @@ from ctsql.planner.lowering.view import check_count
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The rows that a body proposes for one output, before they are consolidated.
-
-    Attributes:
-        inserts: rows to insert; None when no row can be.
-        victims: stored rows to delete, with the columns that locate them; None for none.
-    """
+    """What a body proposes for an output, not consolidated: ``victims`` have their places."""
 
     inserts: DataFrame | None
     victims: DataFrame | None
@@ -68,11 +63,7 @@ def outputs_of(node: lp.Transaction) -> list[str]:
 
 
 def _find_by_key(node: lp.Transaction, output: str, context: Context) -> OutputState | None:
-    """The state of an output that only a DELETE by key reads, if its rows were found by key.
-
-    They are victims from the start, as it does not matter what earlier statements proposed; no
-    statement sees another stored row.
-    """
+    """The state of an output that only a DELETE by key reads: its victims, found by key."""
     lookup = sole_lookup(node, output)
     if lookup is None:
         return None
@@ -172,11 +163,7 @@ def _insert(statement: lp.Insert, view: View, carried: tuple[str, ...] = ()) -> 
 
 
 def _check_types(statement: lp.Insert, rows: DataFrame) -> None:
-    """Refuse values that go into no column: what is read may have other types than it had.
-
-    Raises:
-        TYPE_MISMATCH
-    """
+    """Refuse values that go into no column: what is read may have other types than it had."""
     types = {c.name: c.type for c in statement.target}
     for name, field in zip(statement.into, rows.schema.fields, strict=False):
         given = type_name(field.dataType)
@@ -193,10 +180,7 @@ def _check_types(statement: lp.Insert, rows: DataFrame) -> None:
 def _match(
     view: View, rows: DataFrame, alias: str, where: lp.Query | None, *, keep: bool
 ) -> DataFrame:
-    """The rows that a predicate matches, or (keep) those that it leaves.
-
-    A row is matched where the predicate is true; where it is false or NULL it stays.
-    """
+    """The rows for which a predicate is true, or (keep) those for which it is false or NULL."""
     if where is None:
         return rows
     after = ") IS NOT TRUE" if keep else ")"

@@ -17,11 +17,7 @@ from ctsql.planner.nodes import Query, ViewWrite
 
 
 def lower_view(node: ViewWrite, context: Context) -> DataFrame:
-    """The desired contents as of ``context.at``.
-
-    Raises:
-        TYPE_MISMATCH: what the view reads has other types now, and so have its columns.
-    """
+    """The desired contents as of ``context.at``; TYPE_MISMATCH if what it reads has other types."""
     rows = lower_query(node.desired, context)
     check_count(len(node.columns), rows, node.desired)
     for column, field in zip(node.columns, rows.schema.fields, strict=True):
@@ -39,18 +35,11 @@ def lower_view(node: ViewWrite, context: Context) -> DataFrame:
 
 
 def check_count(wanted: int, rows: DataFrame, query: Query) -> None:
-    """Refuse a result of more or fewer columns: what ``*`` stands for may have changed.
-
-    Raises:
-        COLUMN_COUNT_MISMATCH
-    """
+    """Refuse a result of more or fewer columns: what ``*`` stands for may have changed."""
     if len(rows.columns) != wanted:
-        raise error(
-            "COLUMN_COUNT_MISMATCH",
-            span=query.sql.span,
-            message=f"the query gives {len(rows.columns)} column(s) now, and gave {wanted}",
-            detail="A table that it reads has lost a column.",
-        )
+        message = f"the query gives {len(rows.columns)} column(s) now, and gave {wanted}"
+        detail = "A table that it reads has lost a column."
+        raise error("COLUMN_COUNT_MISMATCH", span=query.sql.span, message=message, detail=detail)
 
 
 def cast_to_stored(rows: DataFrame, node: ViewWrite, more: Sequence[str] = ()) -> DataFrame:
@@ -61,8 +50,7 @@ def cast_to_stored(rows: DataFrame, node: ViewWrite, more: Sequence[str] = ()) -
         return rows.toDF(*(c.name for c in node.columns), *more)
     positional = rows.toDF(*(f"{COLUMN_}{i}" for i in range(len(node.columns))), *more)
     return positional.select(
-        *(_store(F.col(f"{COLUMN_}{i}"), c) for i, c in enumerate(node.columns)),
-        *more,
+        *(_store(F.col(f"{COLUMN_}{i}"), c) for i, c in enumerate(node.columns)), *more
     )
 
 

@@ -160,10 +160,7 @@ class InsertStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteStatement:
-    """DELETE FROM target [[AS] alias] [WHERE predicate], in a task's body.
-
-    ``ctes`` is the WITH clause in front of it.
-    """
+    """[WITH ctes] DELETE FROM target [[AS] alias] [WHERE predicate], in a task's body."""
 
     span: Span
     target: RelationRef
@@ -174,10 +171,7 @@ class DeleteStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """``column = value`` in UPDATE SET, or a column with its value in a MERGE's INSERT.
-
-    The value None stands for DEFAULT.
-    """
+    """``column = value`` in UPDATE SET or in a MERGE's INSERT; the value None means DEFAULT."""
 
     column: str
     span: Span
@@ -226,12 +220,7 @@ class WhenClause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeStatement:
-    """MERGE INTO target USING source ON condition WHEN ..., in a task's body.
-
-    Attributes:
-        source: a query; of a bare relation, one that selects all of it.
-        source_alias: the name by which the conditions know the source, as SQL spells it.
-    """
+    """MERGE INTO target USING source ON condition WHEN ...; ``source`` is always a query."""
 
     span: Span
     target: RelationRef
@@ -282,10 +271,7 @@ class Select(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dml(Statement):
-    """INSERT, UPDATE, DELETE or MERGE at the top level; ``text`` is the whole statement.
-
-    ``text.relations`` leaves the target out.
-    """
+    """INSERT, UPDATE, DELETE or MERGE at top level; ``text.relations`` leaves the target out."""
 
     verb: str  # INSERT, UPDATE, DELETE, MERGE
     target: RelationRef

@@ -1,6 +1,5 @@
 """Reads one statement."""
 
-from ctsql.catalog.errors import error
 from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Span
@@ -12,6 +11,7 @@ from ctsql.planner.syntax.tokens.split import split_tokens
 from ctsql.planner.syntax.tokens.token_reader import (
     Cursor,
     found_text,
+    invalid,
     not_supported,
     not_yet,
     syntax_error,
@@ -103,11 +103,7 @@ def _explain(tokens: Tokens) -> Explain:
         kind, target = named
         return Explain(span=span, physical=physical, kind=kind, target=target)
     if cursor.at("EXPLAIN"):
-        raise error(
-            "INVALID_STATEMENT",
-            span=cursor.here,
-            message="EXPLAIN cannot be explained",
-        )
+        raise invalid(cursor.here, "EXPLAIN cannot be explained")
     return Explain(span=span, physical=physical, statement=_statement(cursor.rest))
 
 

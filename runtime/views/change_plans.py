@@ -25,11 +25,11 @@ from ctsql.planner.ivm import (
     Input,
     NoChangePlan,
     PlainView,
+    Relation,
     TableUse,
     change_plan,
 )
 from ctsql.planner.ivm.algebra.reasons import Reason
-from ctsql.planner.ivm.parse.query import Relation
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite
 from ctsql.planner.syntax import Rewritten, rewrite

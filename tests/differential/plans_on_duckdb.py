@@ -194,7 +194,7 @@ class View:
         is_chosen = (
             self.with_state and self.plan.reads_all_groups and self.plan.kept_state is not None
         )
-        make = self.plan.chosen if is_chosen else self.plan.signed
+        make = self.plan.rows_from_groups if is_chosen else self.plan.delta
         texts = make(changed, used)
         if texts is None:
             return self.stored
@@ -225,7 +225,7 @@ class View:
 
     def refresh_keyed(self, changed: Collection[str]) -> Counter[tuple[Any, ...]] | None:
         """Follow a round by replacing the affected keys; None if the view has none to show."""
-        texts = self.plan.keyed(changed)
+        texts = self.plan.rows_by_key(changed)
         if texts is None:
             return None
         self.duck.steps(texts.steps)

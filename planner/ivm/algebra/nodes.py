@@ -68,17 +68,12 @@ class Col:
 
 DIFF = Col(0, "diff", "bigint")
 VIEW = 0
-"""The number under which :class:`StateRows` means the view's own rows."""
+"""The number under which :class:`StoredGroups` means the view's own rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subquery:
-    """A query inside an expression; its node may use columns of the relation around it.
-
-    Attributes:
-        node: what it reads. kind: how the expression uses it.
-        left: for IN, the expression in front of it.
-    """
+    """A query in an expression, maybe over columns around it; ``left`` is what stands before IN."""
 
     node: "Node"
     kind: SubqueryKind
@@ -96,9 +91,15 @@ class Expr:
     span: Span | None = field(compare=False, default=None)
 
     @staticmethod
-    def of(*parts: Part) -> "Expr":
-        """An expression of ours."""
-        return Expr(parts)
+    def of(*parts: "Part | Expr") -> "Expr":
+        """An expression of ours: words with blanks between them, columns, other expressions."""
+        found: list[Part] = []
+        for part in parts:
+            if isinstance(part, Expr):
+                found += part.parts
+            else:
+                found += part.split() if isinstance(part, str) else [part]
+        return Expr(tuple(found))
 
     @property
     def column(self) -> Col | None:
@@ -142,7 +143,7 @@ class AggregateCall:
 
 def count_rows(col: Col) -> AggregateCall:
     """The call of count(*)."""
-    return AggregateCall(expr=Expr.of("count", "(", "*", ")"), col=col, function="count")
+    return AggregateCall(expr=Expr.of("count ( * )"), col=col, function="count")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,11 +158,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Values:
-    """Rows that read no table: VALUES, range(), or the one row of a SELECT without FROM.
-
-    Attributes:
-        text: a query or a table function, without an alias. is_function: it is a table function.
-    """
+    """Rows that read no table: VALUES, a table function, the one row of a SELECT without FROM."""
 
     text: str
     columns: tuple[Col, ...]
@@ -231,35 +228,38 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OuterOrSemiJoin:
-    """A join in which rows without a partner are kept, or in a semi or anti join select rows."""
-
-    kind: JoinKind
-    left: "Node"
-    right: "Node"
-    conditions: tuple[Expr, ...]
-
-    @property
-    def columns(self) -> tuple[Col, ...]:
-        """Those of both sides; for semi and anti joins those of the left one."""
-        if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
-            return self.left.columns
-        return self.left.columns + self.right.columns
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LateralJoin:
-    """A join with a subquery that uses the left row's columns."""
+class TwoSided:
+    """A left and a right side."""
 
     left: "Node"
     right: "Node"
-    is_left: bool
-    conditions: tuple[Expr, ...]
 
     @property
     def columns(self) -> tuple[Col, ...]:
         """Those of both sides."""
         return self.left.columns + self.right.columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OuterOrSemiJoin(TwoSided):
+    """A join in which rows without a partner are kept, or in a semi or anti join select rows."""
+
+    kind: JoinKind
+    conditions: tuple[Expr, ...]
+
+    @property
+    def columns(self) -> tuple[Col, ...]:
+        """Those of both sides; for semi and anti joins those of the left one."""
+        is_left = self.kind in (JoinKind.SEMI, JoinKind.ANTI)
+        return self.left.columns if is_left else self.left.columns + self.right.columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateralJoin(TwoSided):
+    """A join with a subquery that uses the left row's columns."""
+
+    is_left: bool
+    conditions: tuple[Expr, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,11 +287,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate:
-    """GROUP BY.
-
-    Attributes:
-        sets: for GROUPING SETS, ROLLUP and CUBE the numbers of the keys of each set; else None.
-    """
+    """GROUP BY; ``sets`` are the numbers of the keys of each of GROUPING SETS, ROLLUP and CUBE."""
 
     child: "Node"
     keys: tuple[Key, ...]
@@ -310,12 +306,10 @@ class Distinct(Narrowed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetOperation:
+class SetOperation(TwoSided):
     """INTERSECT [ALL] and EXCEPT [ALL]; the columns are named as the left side's."""
 
     operator: str
-    left: "Node"
-    right: "Node"
 
     @property
     def columns(self) -> tuple[Col, ...]:

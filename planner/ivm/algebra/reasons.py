@@ -47,11 +47,7 @@ NOTES = {
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A code of :data:`REFUSALS` or :data:`NOTES`, and the place in the text.
-
-    Attributes:
-        span: the piece of the user's text, if one piece is to blame.
-    """
+    """A code of :data:`REFUSALS` or :data:`NOTES`, and the piece of the text that is to blame."""
 
     code: str
     span: Span | None = None

@@ -42,19 +42,27 @@ def subqueries(expr: alg.Expr) -> Iterator[alg.Subquery]:
                 yield from subqueries(part.left)
 
 
-def has_subquery(node: alg.Node) -> bool:
-    """Whether an expression of the node itself has a subquery."""
-    return any(any(subqueries(expr)) for expr in expressions(node))
+def own_subqueries(node: alg.Node) -> list[alg.Subquery]:
+    """The subqueries in the expressions of a node itself."""
+    return [s for expr in expressions(node) for s in subqueries(expr)]
 
 
-def descend(node: alg.Node) -> Iterator[alg.Node]:
+def with_subqueries(expr: alg.Expr, change: Callable[[alg.Subquery], alg.Node]) -> alg.Expr:
+    """An expression whose subqueries have other relations."""
+    parts = tuple(
+        dataclasses.replace(p, node=change(p)) if isinstance(p, alg.Subquery) else p
+        for p in expr.parts
+    )
+    return dataclasses.replace(expr, parts=parts)
+
+
+def descend(node: alg.Node, *, subqueries_too: bool = True) -> Iterator[alg.Node]:
     """The node, all below it, and all inside subqueries of its expressions."""
     yield node
     for child in inputs(node):
-        yield from descend(child)
-    for expr in expressions(node):
-        for subquery in subqueries(expr):
-            yield from descend(subquery.node)
+        yield from descend(child, subqueries_too=subqueries_too)
+    for subquery in own_subqueries(node) if subqueries_too else ():
+        yield from descend(subquery.node)
 
 
 def tables(node: alg.Node) -> frozenset[str]:
@@ -94,22 +102,44 @@ def free(node: alg.Node) -> frozenset[alg.Col]:
 
     Numbers are unique within a plan, so a column that no node of the subquery produces is one.
     """
-    below = list(_descend_inputs(node))
+    below = list(descend(node, subqueries_too=False))
     found = {col for one in below for col in _own_columns(one)}
     return frozenset(found.difference(*(one.columns for one in below)))
 
 
-def _descend_inputs(node: alg.Node) -> Iterator[alg.Node]:
-    yield node
-    for child in inputs(node):
-        yield from _descend_inputs(child)
+def with_inputs(node: alg.Node, change: Callable[[alg.Node], alg.Node]) -> alg.Node:
+    """The operator over other inputs; not for UNION ALL, whose inputs have columns."""
+    made: dict[str, Any] = {}
+    for f in dataclasses.fields(node):
+        value = getattr(node, f.name)
+        if isinstance(value, alg.Node):
+            made[f.name] = change(value)
+        elif isinstance(value, tuple) and value and isinstance(value[0], alg.Node):
+            made[f.name] = tuple(change(child) for child in value)
+    return dataclasses.replace(node, **made)
+
+
+def key_sources(node: alg.Node) -> dict[alg.Col, alg.Col] | None:
+    """The child's column of each column by which an operator with one child can be cut.
+
+    Rows of the child that differ in it never come together. None for another operator.
+    """
+    match node:
+        case alg.Filter() | alg.Distinct() | alg.SemiJoinRestriction() | alg.Generate():
+            return {col: col for col in node.child.columns}
+        case alg.Project():
+            own = {item.col: item.expr.column for item in node.items}
+            return {a: b for a, b in own.items() if b is not None and b in node.child.columns}
+        case alg.Aggregate(sets=None):
+            return {key.col: key.source for key in node.keys}
+        case alg.Window():
+            return {col: col for col in node.keys}
+        case _:
+            return None
 
 
 def rebuild(thing: Any, change: Callable[[Any], Any]) -> Any:
-    """A copy with ``change`` applied to every node, column and expression, leaves first.
-
-    A part in which nothing changes is returned as the same object.
-    """
+    """A copy with ``change`` applied to every part, leaves first; the same object if unchanged."""
     if isinstance(thing, tuple):
         made = tuple(rebuild(value, change) for value in thing)
         return made if any(a is not b for a, b in zip(made, thing, strict=True)) else thing

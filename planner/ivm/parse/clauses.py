@@ -8,34 +8,36 @@ Source: the rules ``query``, ``queryTerm``, ``querySpecification`` of Spark's Sq
 from dataclasses import dataclass
 
 from ctsql.planner.ivm.algebra.reasons import Refused
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Token,
-    Tokens,
-    at_depth_0,
-    closing,
-    cut_at_commas,
-    in_parentheses,
-    span_of,
-    upper_at,
-    words_are,
-)
+from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of
 
-_CLAUSES = (
-    ("FROM",),
-    ("WHERE",),
-    ("GROUP", "BY"),
-    ("HAVING",),
-    ("QUALIFY",),
-    ("WINDOW",),
-    ("ORDER", "BY"),
-    ("SORT", "BY"),
-    ("CLUSTER", "BY"),
-    ("DISTRIBUTE", "BY"),
-    ("LIMIT",),
-    ("OFFSET",),
-)
 _UNSUPPORTED = ("SORT BY", "CLUSTER BY", "DISTRIBUTE BY")
+_TAIL = ("ORDER BY", "LIMIT", "OFFSET", *_UNSUPPORTED)
+_CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "QUALIFY", "WINDOW", *_TAIL)
 _SET_OPERATORS = {"UNION": "union", "INTERSECT": "intersect", "EXCEPT": "except", "MINUS": "except"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aliased:
+    """What an alias may follow, with names for its columns; LATERAL may stand in front."""
+
+    alias: str | None = None
+    columns: tuple[str, ...] = ()
+    is_lateral: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSource(Aliased):
+    """A name, maybe of a common table expression; ``TABLE t`` is a query of it."""
+
+    name: Tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextSource(Aliased):
+    """VALUES or a table function, kept as text."""
+
+    tokens: Tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,20 +65,6 @@ class SelectText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ValuesText:
-    """``VALUES ...`` as a query."""
-
-    tokens: Tokens
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableText:
-    """``TABLE t`` as a query."""
-
-    tokens: Tokens
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SetText:
     """Two queries with UNION, INTERSECT or EXCEPT between them."""
 
@@ -97,7 +85,7 @@ class QueryText:
     offset: Tokens
 
 
-BodyText = SelectText | ValuesText | TableText | SetText | QueryText
+BodyText = SelectText | TextSource | TableSource | SetText | QueryText
 
 
 def starts_query(tokens: Tokens, index: int) -> bool:
@@ -110,17 +98,13 @@ def starts_query(tokens: Tokens, index: int) -> bool:
 
 
 def read_query(tokens: Tokens) -> QueryText:
-    """A query's clauses.
-
-    Raises:
-        Refused: RECURSIVE_QUERY, CLAUSE_UNSUPPORTED or TEXT_NOT_READ.
-    """
+    """A query's clauses."""
     if not tokens:
         raise Refused("TEXT_NOT_READ")
     rest, ctes = _with(tokens) if tokens[0].upper == "WITH" else (tokens, ())
     segments, operators = _segments(rest)
     clauses = _clauses(segments[-1])
-    first = min((lo for name, lo, _ in clauses if _is_tail(name)), default=len(segments[-1]))
+    first = min((lo for name, lo, _ in clauses if name in _TAIL), default=len(segments[-1]))
     windows = _windows(segments[-1], clauses)
     tail = {name: segments[-1][lo + len(name.split()) : hi] for name, lo, hi in clauses}
     bodies = [_body(s, {}) for s in segments[:-1]] + [_body(segments[-1][:first], windows)]
@@ -131,18 +115,14 @@ def read_query(tokens: Tokens) -> QueryText:
     return QueryText(
         ctes=ctes,
         body=_fold_bodies(bodies, operators),
-        order=tuple(cut_at_commas(order)) if order else (),
+        order=tuple(tk.cut_at_commas(order)) if order else (),
         limit=tail.get("LIMIT", ()),
         offset=tail.get("OFFSET", ()),
     )
 
 
-def _is_tail(name: str) -> bool:
-    return name in ("ORDER BY", "LIMIT", "OFFSET", *_UNSUPPORTED)
-
-
 def _with(tokens: Tokens) -> tuple[Tokens, tuple[CteText, ...]]:
-    if words_are(tokens, 1, "RECURSIVE"):
+    if tk.words_are(tokens, 1, "RECURSIVE"):
         raise Refused("RECURSIVE_QUERY", tokens[1].span)
     index = 1
     found = []
@@ -151,17 +131,17 @@ def _with(tokens: Tokens) -> tuple[Tokens, tuple[CteText, ...]]:
         index += 1
         columns: tuple[str, ...] = ()
         if index < len(tokens) and tokens[index].upper == "(":
-            stop = closing(tokens, index)
+            stop = tk.closing(tokens, index)
             columns = tuple(t.text for t in tokens[index + 1 : stop] if t.is_name)
             index = stop + 1
-        if words_are(tokens, index, "AS"):
+        if tk.words_are(tokens, index, "AS"):
             index += 1
-        stop = closing(tokens, index)
-        if not words_are(tokens, index, "(") or stop >= len(tokens):
+        stop = tk.closing(tokens, index)
+        if not tk.words_are(tokens, index, "(") or stop >= len(tokens):
             raise Refused("TEXT_NOT_READ", name.span)
         query = read_query(tokens[index + 1 : stop])
         found.append(CteText(name=name, columns=columns, query=query))
-        if not words_are(tokens, stop + 1, ","):
+        if not tk.words_are(tokens, stop + 1, ","):
             return tokens[stop + 1 :], tuple(found)
         index = stop + 2
 
@@ -171,16 +151,16 @@ def _segments(tokens: Tokens) -> tuple[list[Tokens], list[tuple[str, bool]]]:
     found: list[Tokens] = []
     operators: list[tuple[str, bool]] = []
     begin = 0
-    for index, token in at_depth_0(tokens, brackets=True):
+    for index, token in tk.at_depth_0(tokens, brackets=True):
         if token.upper not in _SET_OPERATORS or index <= begin:
             continue
         if tokens[index - 1].upper in ("*", ".", "AS", ","):
             continue  # * EXCEPT (c), or a name
         behind = index + 1
-        is_all = words_are(tokens, behind, "ALL")
-        if is_all or words_are(tokens, behind, "DISTINCT"):
+        is_all = tk.words_are(tokens, behind, "ALL")
+        if is_all or tk.words_are(tokens, behind, "DISTINCT"):
             behind += 1
-        if words_are(tokens, behind, "BY", "NAME"):
+        if tk.words_are(tokens, behind, "BY", "NAME"):
             raise Refused("CLAUSE_UNSUPPORTED", token.span)
         found.append(tokens[begin:index])
         operators.append((_SET_OPERATORS[token.upper], is_all))
@@ -210,29 +190,30 @@ def _fold_bodies(bodies: list[BodyText], operators: list[tuple[str, bool]]) -> B
 def _clauses(tokens: Tokens) -> list[tuple[str, int, int]]:
     """Name, begin and end of each clause behind the select list."""
     marks: list[tuple[str, int]] = []
-    for index, _ in at_depth_0(tokens, brackets=True):
-        for words in _CLAUSES:
-            if words_are(tokens, index, *words) and _is_clause(tokens, index, words[0]):
-                marks.append((" ".join(words), index))
+    for index, _ in tk.at_depth_0(tokens, brackets=True):
+        for name in _CLAUSES:
+            words = name.split()
+            if tk.words_are(tokens, index, *words) and _is_clause(tokens, index, words[0]):
+                marks.append((name, index))
     stops = [index for _, index in marks[1:]] + [len(tokens)] * bool(marks)
     return [(name, lo, hi) for (name, lo), hi in zip(marks, stops, strict=True)]
 
 
 def _is_clause(tokens: Tokens, index: int, word: str) -> bool:
-    before = upper_at(tokens, index - 1)
+    before = tk.upper_at(tokens, index - 1)
     if before in (".", "AS") or (index and tokens[index].text.startswith("`")):
         return False
     if word == "FROM" and before == "DISTINCT" and tokens[index - 2].upper in ("IS", "NOT"):
         return False
     if word == "WINDOW":
-        return words_are(tokens, index + 2, "AS", "(")
+        return tk.words_are(tokens, index + 2, "AS", "(")
     return True
 
 
 def _windows(tokens: Tokens, clauses: list[tuple[str, int, int]]) -> dict[str, Tokens]:
     found: dict[str, Tokens] = {}
     for name, lo, hi in clauses:
-        for group in cut_at_commas(tokens[lo + 1 : hi]) if name == "WINDOW" else ():
+        for group in tk.cut_at_commas(tokens[lo + 1 : hi]) if name == "WINDOW" else ():
             found[group[0].text.lower()] = group[3:-1]
     return found
 
@@ -241,13 +222,13 @@ def _body(tokens: Tokens, windows: dict[str, Tokens]) -> BodyText:
     if not tokens:
         raise Refused("TEXT_NOT_READ")
     first = tokens[0].upper
-    inside = in_parentheses(tokens)
+    inside = tk.in_parentheses(tokens)
     if inside is not None:
         return read_query(inside)
     if first == "VALUES":
-        return ValuesText(tokens=tokens)
+        return TextSource(tokens=tokens)
     if first == "TABLE":
-        return TableText(tokens=tokens)
+        return TableSource(name=tokens[1:])
     if first != "SELECT":
         raise Refused("CLAUSE_UNSUPPORTED", tokens[0].span)
     clauses = _clauses(tokens)
@@ -255,19 +236,18 @@ def _body(tokens: Tokens, windows: dict[str, Tokens]) -> BodyText:
     if len(set(names)) != len(names):
         raise Refused("TEXT_NOT_READ", span_of(tokens))
     parts = {name: tokens[lo + len(name.split()) : hi] for name, lo, hi in clauses}
-    if any(_is_tail(name) for name in names):
+    if any(name in _TAIL for name in names):
         raise Refused("TEXT_NOT_READ", span_of(tokens))
-    listed = tokens[1 : clauses[0][1] if clauses else len(tokens)]
-    listed = _without_hint(listed)
-    is_distinct = words_are(listed, 0, "DISTINCT")
-    if is_distinct or words_are(listed, 0, "ALL"):
+    listed = _without_hint(tokens[1 : clauses[0][1] if clauses else len(tokens)])
+    is_distinct = tk.words_are(listed, 0, "DISTINCT")
+    if is_distinct or tk.words_are(listed, 0, "ALL"):
         listed = listed[1:]
-    if words_are(listed, 0, "ON", "(") and is_distinct:
+    if tk.words_are(listed, 0, "ON", "(") and is_distinct:
         raise Refused("CLAUSE_UNSUPPORTED", listed[0].span)
     return SelectText(
         tokens=tokens,
         is_distinct=is_distinct,
-        items=tuple(cut_at_commas(listed)),
+        items=tuple(tk.cut_at_commas(listed)),
         source=parts.get("FROM", ()),
         where=parts.get("WHERE", ()),
         group=parts.get("GROUP BY", ()),

@@ -19,18 +19,15 @@ from ctsql.planner.ivm.algebra import spark_functions
 from ctsql.planner.ivm.algebra.nodes import Col, Expr, Node, Part, Subquery, SubqueryKind
 from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.parse.scopes import Scope
-from ctsql.planner.syntax.tokens import operators
+from ctsql.planner.syntax.tokens import operators, tokenizer as tk
 from ctsql.planner.syntax.tokens.tokenizer import (
     Kind,
     Token,
     Tokens,
-    closing,
     plain_comments,
     span_of,
     tokenise,
-    upper_at,
     word_set,
-    words_are,
 )
 
 # Words that a parenthesis may follow, and that are no functions.
@@ -44,6 +41,11 @@ _TYPES = word_set("""
     LONG NUMERIC REAL SHORT SMALLINT STRING TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TINYINT
     VARCHAR VARIANT TIME
 """)
+_REFUSED_FUNCTIONS = (
+    (spark_functions.SESSION, "NONDETERMINISTIC"),
+    (spark_functions.CLOCKS, "CLOCK_READ"),
+    (spark_functions.GENERATORS, "GENERATOR_PLACE"),
+)
 _NO_QUERY_WORDS = ("SELECT", "UNION", "INTERSECT", "EXCEPT", "MINUS")
 _QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE")
 _FLOATING_NUMBER = re.compile(r"(?i)^[0-9.]+(e[+-]?[0-9]+)?[df]$|^[0-9.]+e[+-]?[0-9]+$")
@@ -51,11 +53,7 @@ _FLOATING_NUMBER = re.compile(r"(?i)^[0-9.]+(e[+-]?[0-9]+)?[df]$|^[0-9.]+e[+-]?[
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A query's text: its tokens, and where its tree has columns and aliases.
-
-    Attributes:
-        columns: where references to columns start. aliases: where aliases of items start.
-    """
+    """A query's text: its tokens, and where its references to columns and its aliases start."""
 
     source: Source
     tokens: Tokens
@@ -64,11 +62,7 @@ class Reading:
 
     @staticmethod
     def of(text: str) -> "Reading":
-        """Read a text.
-
-        Raises:
-            Refused: TEXT_NOT_READ, sqlglot cannot read it.
-        """
+        """Read a text."""
         source = Source(text)
         try:
             tree = sqlglot.parse_one(plain_comments(text), dialect="spark")
@@ -113,24 +107,14 @@ class Calls:
 
 
 class Expressions:
-    """Builds expressions of one query text.
-
-    Args:
-        reading: the text.
-        subquery: compiles the tokens of a query, given the scope around it.
-    """
+    """Builds expressions of a text; ``subquery`` compiles a query's tokens in a scope."""
 
     def __init__(self, reading: Reading, subquery: Callable[[Tokens, Scope], Node]) -> None:
         self.reading = reading
         self.subquery = subquery
 
     def build(self, tokens: Tokens, scope: Scope, calls: Calls | None = None) -> Expr:
-        """The expression of some tokens.
-
-        Raises:
-            Refused: a name, a function or a subquery that has no change rule there; tokens that
-                are not certain to be one expression to Spark.
-        """
+        """The expression of some tokens, refused if Spark might read them as another."""
         if not tokens:
             raise Refused("TEXT_NOT_READ")
         try:
@@ -158,7 +142,7 @@ class Expressions:
         self, tokens: Tokens, index: int, scope: Scope, calls: Calls, parts: list[Part]
     ) -> int:
         token = tokens[index]
-        behind = upper_at(tokens, index + 1)
+        behind = tk.upper_at(tokens, index + 1)
         if token.upper == "(" and behind in _QUERY_WORDS:
             return self._subquery(tokens, index, scope, calls, parts)
         if token.kind in (Kind.WORD, Kind.QUOTED) and token.start in self.reading.columns:
@@ -166,7 +150,7 @@ class Expressions:
         if token.kind is Kind.WORD and behind == "(" and _is_call(tokens, index):
             return self._call(tokens, index, scope, calls, parts)
         if token.kind is Kind.WORD:
-            _check_word(token, upper_at(tokens, index - 1))
+            _check_word(token, tk.upper_at(tokens, index - 1))
         if token.upper == "?" or (token.is_name and self._hides_column(tokens, index, scope)):
             raise Refused("TEXT_NOT_READ", token.span)
         parts.append(token.span.text)
@@ -175,9 +159,9 @@ class Expressions:
     def _subquery(
         self, tokens: Tokens, index: int, scope: Scope, calls: Calls, parts: list[Part]
     ) -> int:
-        stop = closing(tokens, index)
+        stop = tk.closing(tokens, index)
         node = self.subquery(tokens[index + 1 : stop], scope)
-        before = upper_at(tokens, index - 1)
+        before = tk.upper_at(tokens, index - 1)
         if before != "IN":
             is_test = before == "EXISTS"
             parts.append(Subquery(node, SubqueryKind.EXISTS if is_test else SubqueryKind.SCALAR))
@@ -195,13 +179,8 @@ class Expressions:
         return stop + 1
 
     def _column(self, tokens: Tokens, index: int, scope: Scope, parts: list[Part]) -> int:
-        chain = [tokens[index]]
-        stop = index + 1
-        while words_are(tokens, stop, ".") and stop + 1 < len(tokens):
-            if not tokens[stop + 1].is_name:
-                break
-            chain.append(tokens[stop + 1])
-            stop += 2
+        chain = tk.name_chain(tokens, index)
+        stop = index + 2 * len(chain) - 1
         span = span_of(chain)
         found = scope.resolve([t.text for t in chain], span)
         if found is None:
@@ -226,7 +205,7 @@ class Expressions:
                 raise Refused("CLAUSE_UNSUPPORTED", span_of(call))
             parts.append(calls.window(call, over[0]))
             return over[1]
-        is_quantifier = upper_at(tokens, index - 1) in ("LIKE", "ILIKE")
+        is_quantifier = tk.upper_at(tokens, index - 1) in ("LIKE", "ILIKE")
         if name in spark_functions.AGGREGATES and not is_quantifier:
             if calls.aggregate is None:
                 raise Refused("KEY_NOT_MATCHED", span_of(call))
@@ -242,9 +221,8 @@ class Expressions:
         It may be a unit, a type or the parameter of a lambda: which one is not certain.
         """
         token = tokens[index]
-        before = upper_at(tokens, index - 1)
-        behind = tokens[index + 1] if index + 1 < len(tokens) else None
-        if before in (".", "AS") or (behind is not None and behind.kind is Kind.STRING):
+        is_literal = any(t.kind is Kind.STRING for t in tokens[index + 1 : index + 2])
+        if is_literal or tk.upper_at(tokens, index - 1) in (".", "AS"):
             return False
         return scope.own_column([token.text], token.span) is not None
 
@@ -256,13 +234,13 @@ def texts(tokens: Tokens) -> list[str]:
 
 def _is_call(tokens: Tokens, index: int) -> bool:
     word = tokens[index].upper
-    before = upper_at(tokens, index - 1)
+    before = tk.upper_at(tokens, index - 1)
     if before == ".":  # a method of nothing: Spark has none
         return False
     if word in ("GROUPING", "ANY", "SOME"):
         return word == "GROUPING" or before not in ("LIKE", "ILIKE")
     if word == "EXISTS":
-        return upper_at(tokens, index + 2) not in _QUERY_WORDS
+        return tk.upper_at(tokens, index + 2) not in _QUERY_WORDS
     if word in _NO_FUNCTION:
         return False
     return not (word in _TYPES and before in ("AS", "<", ":", ","))
@@ -272,20 +250,22 @@ def call_end(
     tokens: Tokens, index: int, windows: dict[str, Tokens]
 ) -> tuple[int, tuple[Tokens, int] | None]:
     """Find the end of the call at ``index``, and the tokens in its OVER with their end."""
-    stop = closing(tokens, index + 1) + 1
+    stop = tk.closing(tokens, index + 1) + 1
     while stop < len(tokens):
-        if words_are(tokens, stop, "FILTER", "("):
-            stop = closing(tokens, stop + 1) + 1
-        elif words_are(tokens, stop, "WITHIN", "GROUP", "("):
-            stop = closing(tokens, stop + 2) + 1
-        elif tokens[stop].upper in ("IGNORE", "RESPECT") and words_are(tokens, stop + 1, "NULLS"):
+        if tk.words_are(tokens, stop, "FILTER", "("):
+            stop = tk.closing(tokens, stop + 1) + 1
+        elif tk.words_are(tokens, stop, "WITHIN", "GROUP", "("):
+            stop = tk.closing(tokens, stop + 2) + 1
+        elif tokens[stop].upper in ("IGNORE", "RESPECT") and tk.words_are(
+            tokens, stop + 1, "NULLS"
+        ):
             stop += 2
         else:
             break
-    if not words_are(tokens, stop, "OVER") or stop + 1 >= len(tokens):
+    if not tk.words_are(tokens, stop, "OVER") or stop + 1 >= len(tokens):
         return stop, None
     if tokens[stop + 1].upper == "(":
-        end = closing(tokens, stop + 1)
+        end = tk.closing(tokens, stop + 1)
         inside = tokens[stop + 2 : end]
         if len(inside) == 1 and fold(inside[0].text) in windows:
             inside = windows[fold(inside[0].text)]
@@ -297,18 +277,11 @@ def call_end(
 
 
 def check_function(token: Token) -> None:
-    """A function of one row must be known, and always give the same.
-
-    Raises:
-        Refused: NONDETERMINISTIC, CLOCK_READ, GENERATOR_PLACE or FUNCTION_UNKNOWN.
-    """
+    """A function of one row must be known, and always give the same."""
     name = fold(token.text)
-    if name in spark_functions.SESSION:
-        raise Refused("NONDETERMINISTIC", token.span)
-    if name in spark_functions.CLOCKS:
-        raise Refused("CLOCK_READ", token.span)
-    if name in spark_functions.GENERATORS:
-        raise Refused("GENERATOR_PLACE", token.span)
+    for words, code in _REFUSED_FUNCTIONS:
+        if name in words:
+            raise Refused(code, token.span)
     if name not in spark_functions.SCALARS and token.upper not in _TYPES:
         raise Refused("FUNCTION_UNKNOWN", token.span)
 
@@ -348,19 +321,15 @@ def is_floating(expr: Expr) -> bool:
     A quotient of integers is one, and one of decimals is not.
     """
     columns = [part for part in expr.parts if isinstance(part, Col)]
-    texts = [part for part in expr.parts if isinstance(part, str)]
-    if any(_is_float_type(col.type) for col in columns):
-        return True
-    inner = [p.node.columns for p in expr.parts if isinstance(p, Subquery)]
-    if any(_is_float_type(cols[0].type) for cols in inner if cols):
-        return True
-    words = {text.lower() for text in texts}
-    if words & spark_functions.FLOATING or words & {"real", "double", "float"}:
-        return True
-    if any(_FLOATING_NUMBER.match(text) for text in texts):
-        return True
+    words = {part.lower() for part in expr.parts if isinstance(part, str)}
+    inner = [col for p in expr.parts if isinstance(p, Subquery) for col in p.node.columns[:1]]
     exact = all(col.type.lower().startswith("decimal") for col in columns) and bool(columns)
-    return "/" in words and not exact
+    return (
+        any(_is_float_type(col.type) for col in columns + inner)
+        or not words.isdisjoint(spark_functions.FLOATING | {"real", "double", "float"})
+        or any(_FLOATING_NUMBER.match(word) for word in words)
+        or ("/" in words and not exact)
+    )
 
 
 def _is_float_type(name: str) -> bool:

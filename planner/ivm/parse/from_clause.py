@@ -5,18 +5,20 @@ SqlBaseParser.g4.
 """
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 from ctsql.planner.ivm.algebra.reasons import Refused
-from ctsql.planner.ivm.parse.clauses import QueryText, read_query, starts_query
-from ctsql.planner.syntax.tokens.token_reader import Cursor
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Token,
-    Tokens,
-    at_depth_0,
-    closing,
-    span_of,
-    upper_at,
+from ctsql.planner.ivm.parse.clauses import (
+    Aliased,
+    QueryText,
+    TableSource,
+    TextSource,
+    read_query,
+    starts_query,
 )
+from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.token_reader import Cursor
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of
 
 _JOIN_WORDS = ("NATURAL", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "OUTER")
 _UNSUPPORTED = ("PIVOT", "UNPIVOT", "TABLESAMPLE", "MATCH_RECOGNIZE")
@@ -25,32 +27,10 @@ _NO_ALIAS = (*_JOIN_WORDS, *_UNSUPPORTED, "JOIN", "ON", "USING", "LATERAL", "EXC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableSource:
-    """A name, maybe of a common table expression."""
-
-    name: Tokens
-    alias: str | None
-    columns: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuerySource:
+class QuerySource(Aliased):
     """A query in parentheses; with LATERAL it sees the relations in front of it."""
 
     query: QueryText
-    alias: str | None
-    columns: tuple[str, ...]
-    is_lateral: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextSource:
-    """VALUES or a table function, kept as text."""
-
-    tokens: Tokens
-    alias: str | None
-    columns: tuple[str, ...]
-    is_lateral: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,17 +47,20 @@ class JoinSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ViewSource:
+class ViewSource(Aliased):
     """LATERAL VIEW [OUTER] generator(...) alias AS columns."""
 
     child: "Source"
     generator: Tokens
     is_outer: bool
-    alias: str | None
-    columns: tuple[str, ...]
 
 
 Source = TableSource | QuerySource | TextSource | JoinSource | ViewSource
+
+
+class _Alias(TypedDict, total=False):
+    alias: str
+    columns: tuple[str, ...]
 
 
 class _Reader(Cursor):
@@ -87,7 +70,7 @@ class _Reader(Cursor):
 
     def inside(self) -> Tokens:
         """The tokens in the parentheses that open here."""
-        stop = closing(self.tokens, self.position)
+        stop = tk.closing(self.tokens, self.position)
         if self.upper() != "(" or stop >= len(self.tokens):
             raise self.refuse()
         found = self.tokens[self.position + 1 : stop]
@@ -138,16 +121,15 @@ class _Reader(Cursor):
 
     def condition(self) -> Tokens:
         begin = self.position
-        for index, token in at_depth_0(self.tokens, begin, brackets=True):
-            is_call = upper_at(self.tokens, index + 1) == "("
+        self.position = len(self.tokens)
+        for index, token in tk.at_depth_0(self.tokens, begin, brackets=True):
+            is_call = tk.upper_at(self.tokens, index + 1) == "("
             ends = token.upper in (",", "JOIN", "LATERAL", *_UNSUPPORTED) or (
                 token.upper in _JOIN_WORDS and not is_call
             )
             if ends and index > begin and self.tokens[index - 1].upper != ".":
                 self.position = index
                 break
-        else:
-            self.position = len(self.tokens)
         if self.position == begin:
             raise self.refuse()
         return self.tokens[begin : self.position]
@@ -157,19 +139,15 @@ class _Reader(Cursor):
         if self.upper() == "(":
             if starts_query(self.tokens, self.position) and self._is_query():
                 query = read_query(self.inside())
-                alias, columns = self.alias()
-                return QuerySource(query=query, alias=alias, columns=columns, is_lateral=is_lateral)
+                return QuerySource(query=query, is_lateral=is_lateral, **self.alias())
             inner = _Reader(self.inside()).whole()
-            alias, _ = self.alias()
-            if alias is not None or is_lateral:
+            if self.alias() or is_lateral:
                 raise self.refuse("CLAUSE_UNSUPPORTED")
             return inner
         begin = self.position
         if self.upper() == "VALUES":
             self._skip_values()
-            text = self.tokens[begin : self.position]
-            alias, columns = self.alias()
-            return TextSource(tokens=text, alias=alias, columns=columns)
+            return TextSource(tokens=self.tokens[begin : self.position], **self.alias())
         if not self.is_at_name:
             raise self.refuse()
         self.position += 1
@@ -178,43 +156,38 @@ class _Reader(Cursor):
         if self.upper() == "(":
             self.inside()
             text = self.tokens[begin : self.position]
-            alias, columns = self.alias()
-            return TextSource(tokens=text, alias=alias, columns=columns, is_lateral=is_lateral)
+            return TextSource(tokens=text, is_lateral=is_lateral, **self.alias())
+        table = TableSource(name=self.tokens[begin : self.position], **self.alias())
         if self.upper() == "TABLESAMPLE":
             raise self.refuse("SAMPLE")
-        name = self.tokens[begin : self.position]
-        alias, columns = self.alias()
-        if self.upper() == "TABLESAMPLE":
-            raise self.refuse("SAMPLE")
-        return TableSource(name=name, alias=alias, columns=columns)
+        return table
 
     def _is_query(self) -> bool:
         """``((SELECT 1) UNION (SELECT 2))`` is one; ``((SELECT 1) a JOIN b)`` is not."""
-        stop = closing(self.tokens, self.position)
+        stop = tk.closing(self.tokens, self.position)
         inside = self.tokens[self.position + 1 : stop]
         if inside[0].upper != "(":
             return True
-        first = closing(inside, 0)
-        behind = upper_at(inside, first + 1)
+        first = tk.closing(inside, 0)
+        behind = tk.upper_at(inside, first + 1)
         return behind in ("", "UNION", "INTERSECT", "EXCEPT", "MINUS", "ORDER", "LIMIT", "OFFSET")
 
     def _skip_values(self) -> None:
-        for index, token in at_depth_0(self.tokens, self.position + 1):
+        for index, token in tk.at_depth_0(self.tokens, self.position + 1):
             is_alias = token.is_name and self.tokens[index - 1].upper in (")", "")
             if is_alias or token.upper in ("AS", *_NO_ALIAS):
                 self.position = index
                 return
         self.position = len(self.tokens)
 
-    def alias(self) -> tuple[str | None, tuple[str, ...]]:
+    def alias(self) -> _Alias:
         has_as = self.accept("AS")
         if not self.is_at_name or (not has_as and self.upper() in _NO_ALIAS):
-            return None, ()
-        name = self.take().text
-        columns: tuple[str, ...] = ()
+            return {}
+        found: _Alias = {"alias": self.take().text}
         if self.upper() == "(":
-            columns = tuple(t.text for t in self.inside() if t.is_name)
-        return name, columns
+            found["columns"] = tuple(t.text for t in self.inside() if t.is_name)
+        return found
 
     def view(self, child: Source) -> ViewSource:
         self.accept("LATERAL", "VIEW")
@@ -223,27 +196,18 @@ class _Reader(Cursor):
         self.position += 1
         self.inside()
         generator = self.tokens[begin : self.position]
-        alias: str | None = None
-        if self.is_at_name and self.upper() != "AS":
-            alias = self.take().text
+        has_alias = self.is_at_name and self.upper() != "AS"
+        alias = self.take().text if has_alias else None
         columns: list[str] = []
         if self.accept("AS") or self.is_at_name:
             columns.append(self.take().text)
             while self.accept(","):
                 columns.append(self.take().text)
         return ViewSource(
-            child=child,
-            generator=generator,
-            is_outer=is_outer,
-            alias=alias,
-            columns=tuple(columns),
+            child=child, generator=generator, is_outer=is_outer, alias=alias, columns=tuple(columns)
         )
 
 
 def read_source(tokens: Tokens) -> Source:
-    """The relations of a FROM clause.
-
-    Raises:
-        Refused: SAMPLE, CLAUSE_UNSUPPORTED or TEXT_NOT_READ.
-    """
+    """The relations of a FROM clause."""
     return _Reader(tokens).whole()

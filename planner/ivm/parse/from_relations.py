@@ -1,28 +1,38 @@
 """Turns a FROM clause into nodes and the scope its columns are found in."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ctsql.catalog.names import fold
+from ctsql.catalog.schemas import Column
+from ctsql.catalog.spans import Span
 from ctsql.planner.ivm.algebra import nodes as alg, spark_functions
 from ctsql.planner.ivm.algebra.reasons import Refused
-from ctsql.planner.ivm.algebra.traversal import columns_in, has_subquery, pass_through, subqueries
-from ctsql.planner.ivm.parse import from_clause
-from ctsql.planner.ivm.parse.expressions import Expressions, conjuncts, is_floating, texts
-from ctsql.planner.ivm.parse.scopes import Named, Scope, merge_sources
+from ctsql.planner.ivm.algebra.traversal import (
+    columns_in,
+    own_subqueries,
+    pass_through,
+    rename,
+    subqueries,
+)
+from ctsql.planner.ivm.parse import clauses, from_clause
+from ctsql.planner.ivm.parse.expressions import Expressions, Reading, conjuncts, is_floating, texts
+from ctsql.planner.ivm.parse.scopes import Cte, Named, Scope, merge_sources
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, in_parentheses, span_of
 
-if TYPE_CHECKING:  # the two compile each other's parts
-    from ctsql.planner.ivm.parse.query import Compiler, Ctes
 
-_KINDS = {
-    "left": alg.JoinKind.LEFT,
-    "right": alg.JoinKind.RIGHT,
-    "full": alg.JoinKind.FULL,
-    "semi": alg.JoinKind.SEMI,
-    "anti": alg.JoinKind.ANTI,
-}
+@dataclass(frozen=True, slots=True)
+class PlainView:
+    """A relation that is evaluated in place: its query, its columns' names, what it reads."""
+
+    sql: str
+    columns: tuple[str, ...]
+    relations: "Mapping[str, Relation]"
+
+
+Relation = Sequence[Column] | PlainView
+"""What a query's relation is: a table with these columns, or a plain view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,154 +43,165 @@ class Found:
     sources: tuple[Named, ...]
 
 
-class Relations:
-    """Compiles FROM clauses.
+class Relations(ABC):
+    """Compiles the FROM clauses of one query text.
 
     Args:
-        compiler: the query compiler; gives fresh columns, and nodes of nested queries.
+        reading: the text. relations: by name as typed, ``t`` or ``s.t``, folded.
+        numbers: the numbers for new columns; shared with the texts of plain views.
     """
 
-    def __init__(self, compiler: "Compiler", expressions: Expressions) -> None:
-        self.compiler = compiler
-        self.expressions = expressions
+    def __init__(
+        self, reading: Reading, relations: Mapping[str, Relation], numbers: Iterator[int]
+    ) -> None:
+        self.reading = reading
+        self.known = relations
+        self.numbers = numbers
+        self.expressions = Expressions(
+            reading, lambda tokens, scope: self.query(clauses.read_query(tokens), scope)[0]
+        )
 
-    def source(self, source: from_clause.Source, scope: Scope, ctes: "Ctes") -> Found:
-        """The node of a source, and its names.
+    @abstractmethod
+    def query(self, text: clauses.QueryText, around: Scope) -> tuple[alg.Node, list[str]]:
+        """A query's node and the names of its columns."""
 
-        Raises:
-            Refused: what is in it has no change rule.
-        """
+    def fresh(self, name: str, kind: str = "") -> alg.Col:
+        """A new column."""
+        return alg.Col(next(self.numbers), name, kind)
+
+    def one_row(self) -> alg.Values:
+        """The relation that a SELECT without FROM reads."""
+        return alg.Values(text="SELECT 1", columns=(self.fresh("one", "int"),))
+
+    def source(self, source: from_clause.Source, scope: Scope) -> Found:
+        """The node of a source, and its names; ``scope`` is what is visible around FROM."""
         match source:
-            case from_clause.TableSource():
-                return self._table(source, ctes)
+            case clauses.TableSource():
+                return self._table(source, scope)
             case from_clause.QuerySource():
-                node, names = self.compiler.query(source.query, scope.outer, ctes)
-                return _name_columns(node, names, source.alias, source.columns)
-            case from_clause.TextSource():
-                return self._rows(source, scope)
+                node, names = self.query(source.query, scope)
+                return _name_columns(node, names, source)
+            case clauses.TextSource():
+                return self._rows(source, Scope(ctes=scope.ctes))
             case from_clause.JoinSource():
-                return self._join(source, scope, ctes)
+                return self._join(source, scope)
             case from_clause.ViewSource():
-                return self._view(source, scope, ctes)
+                return self._view(source, scope)
 
-    def _table(self, source: from_clause.TableSource, ctes: "Ctes") -> Found:
+    def _table(self, source: clauses.TableSource, scope: Scope) -> Found:
         parts = [t.text for t in source.name if t.is_name]
-        if len(parts) == 1 and fold(parts[0]) in ctes:
-            node, names = self.compiler.cte(ctes[fold(parts[0])])
-            return _name_columns(node, names, source.alias or parts[0], source.columns)
-        node, names = self.compiler.relation(parts, span_of(source.name))
-        found = _name_columns(node, names, source.alias or parts[-1], source.columns)
-        if source.alias is None and len(parts) > 1:
-            only = found.sources[0]
-            alias = tuple(fold(p) for p in parts)
-            return Found(found.node, (Named(alias=alias, columns=only.columns),))
-        return found
+        cte = scope.ctes.get(fold(parts[0])) if len(parts) == 1 else None
+        if cte is not None:
+            node, names = self._cte(cte)
+        else:
+            node, names = self._relation(parts, span_of(source.name))
+        qualifier = parts if source.alias is None else [source.alias]
+        return _name_columns(node, names, source, qualifier)
 
-    def _rows(self, source: from_clause.TextSource, scope: Scope) -> Found:
+    def _cte(self, entry: Cte) -> tuple[alg.Node, list[str]]:
+        """A common table expression under new column numbers."""
+        if entry.compiled is None:
+            node, names = self.query(entry.text.query, Scope(ctes=entry.ctes))
+            entry.compiled = (node, list(entry.text.columns) or names)
+        node, names = entry.compiled
+        return rename(node, node.columns, [self.fresh(c.name, c.type) for c in node.columns]), names
+
+    def _relation(self, parts: Sequence[str], span: Span) -> tuple[alg.Node, list[str]]:
+        """A table or a plain view."""
+        name = ".".join(fold(part) for part in parts)
+        found = self.known.get(name)
+        if found is None:
+            raise Refused("RELATION_UNKNOWN", span)
+        if isinstance(found, PlainView):
+            below = type(self)(Reading.of(found.sql), found.relations, self.numbers)
+            try:
+                node, _ = below.query(clauses.read_query(below.reading.tokens), Scope())
+            except Refused as refusal:  # the place is in another text
+                raise Refused(refusal.reason.code, span) from refusal
+            return node, list(found.columns)
+        columns = tuple(self.fresh(c.name, c.type) for c in found)
+        names = [c.name for c in found]
+        return alg.Scan(table=name, names=tuple(names), columns=columns), names
+
+    def _rows(self, source: clauses.TextSource, scope: Scope) -> Found:
         """VALUES, range() and constants; they read nothing, so they never change."""
         first = source.tokens[0]
         is_function = first.upper != "VALUES"
         if is_function and fold(first.text) in spark_functions.GENERATORS:
-            return self._generate(source)
+            return self._generate(source, scope)
         if is_function and fold(first.text) != "range":
             raise Refused("RELATION_UNKNOWN", first.span)
         inner = source.tokens[1:]
         if inner:
-            _refuse_subquery(self.expressions.build_piece(inner, Scope()), inner)
+            _refuse_subquery(self.expressions.build_piece(inner, scope), inner)
         if is_function:
             names = ["id"]
         else:
             row = cut_at_commas(inner)[0]
             values = cut_at_commas(in_parentheses(row) or row)
             names = [f"col{i + 1}" for i in range(len(values))]
-        columns = tuple(self.compiler.fresh(name) for name in names)
-        rows = alg.Values(
-            text=" ".join(texts(source.tokens)),
-            columns=columns,
-            is_function=is_function,
-        )
-        return _name_columns(rows, names, source.alias, source.columns)
+        columns = tuple(self.fresh(name) for name in names)
+        text = " ".join(texts(source.tokens))
+        rows = alg.Values(text=text, columns=columns, is_function=is_function)
+        return _name_columns(rows, names, source)
 
-    def _generate(self, source: from_clause.TextSource) -> Found:
+    def _generate(self, source: clauses.TextSource, scope: Scope) -> Found:
         """A generator in FROM over constants is the generator over one row."""
-        generator = self.expressions.build_generator(source.tokens, Scope())
-        _refuse_subquery(generator, source.tokens)
-        made = self._generator_columns(source.tokens, generator, source.columns)
-        node = alg.Generate(
-            child=self.compiler.one_row(), generator=generator, is_outer=False, made=made
-        )
-        return _name_columns(node, [c.name for c in made], source.alias, source.columns)
+        node = self._generator(source.tokens, source.columns, self.one_row(), scope)
+        return _name_columns(node, [c.name for c in node.made], source)
 
-    def _generator_columns(
-        self, tokens: Tokens, generator: alg.Expr, columns: Sequence[str]
-    ) -> tuple[alg.Col, ...]:
+    def _generator(
+        self, tokens: Tokens, columns: Sequence[str], child: alg.Node, scope: Scope
+    ) -> alg.Generate:
+        """The generator over each row of a child."""
+        generator = self.expressions.build_generator(tokens, scope)
+        _refuse_subquery(generator, tokens)
         name = fold(tokens[0].text)
-        names = list(columns)
-        if not names:
-            names = {"explode": ["col"], "explode_outer": ["col"]}.get(
-                name, ["pos", "col"] if name.startswith("posexplode") else []
-            )
-        if not names:
+        if not columns and name.startswith("posexplode"):
+            columns = ("pos", "col")
+        elif not columns and name in ("explode", "explode_outer"):
+            columns = ("col",)
+        elif not columns:
             raise Refused("GENERATOR_PLACE", span_of(tokens))
         kind = "double" if is_floating(generator) else ""
-        return tuple(self.compiler.fresh(n, kind) for n in names)
+        made = tuple(self.fresh(n, kind) for n in columns)
+        return alg.Generate(child=child, generator=generator, is_outer=False, made=made)
 
-    def _view(self, source: from_clause.ViewSource, scope: Scope, ctes: "Ctes") -> Found:
-        below = self.source(source.child, scope, ctes)
-        inner = Scope(sources=below.sources, outer=scope.outer)
+    def _view(self, source: from_clause.ViewSource, scope: Scope) -> Found:
+        below = self.source(source.child, scope)
         if fold(source.generator[0].text) not in spark_functions.GENERATORS:
             raise Refused("FUNCTION_UNKNOWN", source.generator[0].span)
-        generator = self.expressions.build_generator(source.generator, inner)
-        _refuse_subquery(generator, source.generator)
-        made = self._generator_columns(source.generator, generator, source.columns)
-        node = alg.Generate(
-            child=below.node, generator=generator, is_outer=source.is_outer, made=made
+        inner = _inside(scope, below.sources)
+        made = self._generator(source.generator, source.columns, below.node, inner)
+        named = Named(
+            alias=(fold(source.alias or ""),), columns=tuple((c.name, c) for c in made.made)
         )
-        named = Named(alias=(fold(source.alias or ""),), columns=tuple((c.name, c) for c in made))
-        return Found(node, (*below.sources, named))
+        return Found(replace(made, is_outer=source.is_outer), (*below.sources, named))
 
-    # ---- joins
-
-    def _join(self, source: from_clause.JoinSource, scope: Scope, ctes: "Ctes") -> Found:
-        left = self.source(source.left, scope, ctes)
-        seen = Scope(sources=left.sources, outer=scope.outer)
+    def _join(self, source: from_clause.JoinSource, scope: Scope) -> Found:
+        left = self.source(source.left, scope)
         right_source = source.right
-        if isinstance(right_source, from_clause.TextSource) and right_source.is_lateral:
+        if isinstance(right_source, clauses.TextSource) and right_source.is_lateral:
             raise Refused("CLAUSE_UNSUPPORTED", span_of(right_source.tokens))
-        if isinstance(right_source, from_clause.QuerySource) and right_source.is_lateral:
-            node, names = self.compiler.query(right_source.query, seen, ctes)
-            right = _name_columns(node, names, right_source.alias, right_source.columns)
-        else:
-            right = self.source(right_source, Scope(outer=scope.outer), ctes)
+        is_lateral = isinstance(right_source, from_clause.QuerySource) and right_source.is_lateral
+        right = self.source(right_source, _inside(scope, left.sources) if is_lateral else scope)
         shared = self._find_shared(source, left, right)
-        both = Scope(sources=(*left.sources, *right.sources), outer=scope.outer)
-        conditions = tuple(
-            self.expressions.build(piece, both)
-            for piece in (conjuncts(source.on) if source.on else ())
-        )
+        sources = (*left.sources, *right.sources)
+        both = _inside(scope, sources)
+        pieces = conjuncts(source.on) if source.on else ()
+        conditions = tuple(self.expressions.build(piece, both) for piece in pieces)
         conditions += tuple(alg.Expr.of(a, "=", b) for _, a, b in shared)
         if any(any(subqueries(c)) for c in conditions):
             raise Refused("SUBQUERY_PLACE", span_of(source.on))
-        if isinstance(right_source, from_clause.QuerySource) and right_source.is_lateral:
-            return self._lateral(source, left, right, conditions)
-        return self._connect(source.kind, left, right, conditions, shared)
-
-    def _lateral(
-        self,
-        source: from_clause.JoinSource,
-        left: Found,
-        right: Found,
-        conditions: tuple[alg.Expr, ...],
-    ) -> Found:
+        if not is_lateral:
+            return self._connect(source.kind, left, right, conditions, shared)
         if source.kind not in ("inner", "left") or source.using or source.is_natural:
             raise Refused("CLAUSE_UNSUPPORTED", span_of(source.span_tokens))
+        is_left = source.kind == "left"
         node = alg.LateralJoin(
-            left=left.node,
-            right=right.node,
-            is_left=source.kind == "left",
-            conditions=conditions,
+            left=left.node, right=right.node, is_left=is_left, conditions=conditions
         )
-        return Found(node, (*left.sources, *right.sources))
+        return Found(node, sources)
 
     def _find_shared(
         self, source: from_clause.JoinSource, left: Found, right: Found
@@ -209,27 +230,32 @@ class Relations:
         conditions: tuple[alg.Expr, ...],
         shared: list[tuple[str, alg.Col, alg.Col]],
     ) -> Found:
+        node: alg.Node
         if kind == "inner":
             node = inner_join(left.node, right.node, conditions)
-            return Found(
-                node, merge_sources(left.sources, right.sources, {n: a for n, a, _ in shared})
+        else:
+            node = alg.OuterOrSemiJoin(
+                kind=alg.JoinKind[kind.upper()],
+                left=left.node,
+                right=right.node,
+                conditions=conditions,
             )
-        node = alg.OuterOrSemiJoin(
-            kind=_KINDS[kind], left=left.node, right=right.node, conditions=conditions
-        )
         if kind in ("semi", "anti"):
             return Found(node, left.sources)
-        if kind != "full":
-            names = {n: (a if kind == "left" else b) for n, a, b in shared}
-            return Found(node, merge_sources(left.sources, right.sources, names))
-        items = []
-        names = {}
-        for name, a, b in shared:
-            names[name] = self.compiler.fresh(name, a.type)
-            items.append(alg.Projection(alg.Expr.of("coalesce", "(", a, ",", b, ")"), names[name]))
-        if items:
+        names = {n: (b if kind == "right" else a) for n, a, b in shared}
+        if kind == "full" and shared:
+            names = {n: self.fresh(n, a.type) for n, a, _ in shared}
+            items = (
+                alg.Projection(alg.Expr.of("coalesce (", a, ",", b, ")"), names[n])
+                for n, a, b in shared
+            )
             node = alg.Project(child=node, items=(*pass_through(node.columns), *items))
         return Found(node, merge_sources(left.sources, right.sources, names))
+
+
+def _inside(around: Scope, sources: tuple[Named, ...]) -> Scope:
+    """The scope of expressions over relations in FROM."""
+    return Scope(sources=sources, outer=around, ctes=around.ctes)
 
 
 def _refuse_subquery(made: alg.Expr, tokens: Tokens) -> None:
@@ -239,12 +265,17 @@ def _refuse_subquery(made: alg.Expr, tokens: Tokens) -> None:
 
 
 def _name_columns(
-    node: alg.Node, names: Sequence[str], alias: str | None, columns: Sequence[str]
+    node: alg.Node,
+    names: Sequence[str],
+    source: clauses.Aliased,
+    qualifier: Sequence[str] | None = None,
 ) -> Found:
-    listed = list(zip(columns or names, node.columns, strict=False))
-    if columns and len(columns) != len(node.columns):
+    """A relation under the names of its columns, or those that an alias gives them."""
+    if source.columns and len(source.columns) != len(node.columns):
         raise Refused("TEXT_NOT_READ")
-    return Found(node, (Named(alias=(fold(alias or ""),), columns=tuple(listed)),))
+    listed = tuple(zip(source.columns or names, node.columns, strict=False))
+    parts = qualifier or [source.alias or ""]
+    return Found(node, (Named(alias=tuple(fold(p) for p in parts), columns=listed),))
 
 
 def inner_join(left: alg.Node, right: alg.Node, conditions: tuple[alg.Expr, ...]) -> alg.Node:
@@ -286,18 +317,15 @@ def _push(node: alg.Node, predicate: alg.Expr) -> alg.Node:
                 if columns <= set(child.columns):
                     below = _push(child, predicate)
                     children = (*node.children[:index], below, *node.children[index + 1 :])
-                    return alg.Join(children=children, conditions=node.conditions)
-            return alg.Join(children=node.children, conditions=(*node.conditions, predicate))
+                    return replace(node, children=children)
+            return replace(node, conditions=(*node.conditions, predicate))
         case alg.OuterOrSemiJoin(
             kind=alg.JoinKind.LEFT | alg.JoinKind.SEMI | alg.JoinKind.ANTI
         ) if columns and (columns <= set(node.left.columns)):
-            left = _push(node.left, predicate)
-            return alg.OuterOrSemiJoin(
-                kind=node.kind, left=left, right=node.right, conditions=node.conditions
-            )
-        case alg.Filter() if not has_subquery(node):
+            return replace(node, left=_push(node.left, predicate))
+        case alg.Filter() if not own_subqueries(node):
             if isinstance(node.child, alg.Filter | alg.Join | alg.OuterOrSemiJoin):
-                return alg.Filter(child=_push(node.child, predicate), predicates=node.predicates)
-            return alg.Filter(child=node.child, predicates=(*node.predicates, predicate))
+                return replace(node, child=_push(node.child, predicate))
+            return replace(node, predicates=(*node.predicates, predicate))
         case _:
             return alg.Filter(child=node, predicates=(predicate,))

@@ -1,6 +1,6 @@
 """Calls of aggregate and window functions: what of them a change rule must know."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ctsql.catalog.names import fold
@@ -17,16 +17,8 @@ from ctsql.planner.ivm.parse.expressions import (
     type_of,
 )
 from ctsql.planner.ivm.parse.scopes import Scope
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Token,
-    Tokens,
-    at_depth_0,
-    closing,
-    cut_at_commas,
-    span_of,
-    upper_at,
-    words_are,
-)
+from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of
 
 _SAME_TYPE = ("min", "max", "first", "last", "any_value", "sum", "lag", "lead", "mode")
 
@@ -45,11 +37,7 @@ class WindowDraft:
 def aggregate_call(
     tokens: Tokens, expressions: Expressions, scope: Scope, fresh: Col
 ) -> AggregateCall:
-    """The call of an aggregate function; ``fresh`` is the column it becomes.
-
-    Raises:
-        Refused: SUBQUERY_PLACE, or what is in an argument.
-    """
+    """The call of an aggregate function; ``fresh`` is the column it becomes."""
     name = fold(tokens[0].text)
     inside = expressions.build_piece(tokens[1:], scope)
     if any(subqueries(inside)):
@@ -67,8 +55,8 @@ def aggregate_call(
 
 def _argument(tokens: Tokens, expressions: Expressions, scope: Scope) -> Expr | None:
     inside = tokens[2:-1]
-    alone = closing(tokens, 1) == len(tokens) - 1
-    if not alone or not inside or len(cut_at_commas(inside)) != 1:
+    alone = tk.closing(tokens, 1) == len(tokens) - 1
+    if not alone or not inside or len(tk.cut_at_commas(inside)) != 1:
         return None
     if inside[0].upper in ("*", "DISTINCT", "ALL"):
         return None
@@ -98,36 +86,26 @@ def _add_type(col: Col, name: str, argument: Expr | None, whole: Expr) -> Col:
 def window_draft(
     tokens: Tokens, over: Tokens, expressions: Expressions, scope: Scope, calls: Calls
 ) -> WindowDraft:
-    """A window function, its call and its window read.
-
-    Raises:
-        Refused: the window has a form that is not known here, or an argument's reason.
-    """
+    """A window function, its call and its window read."""
     calls = Calls(aggregate=calls.aggregate)
     inside = expressions.build_piece(tokens[1:], scope, calls)
     call = Expr((tokens[0].span.text, *inside.parts), span_of(tokens))
-    sections = _sections(over)
-    partition = tuple(
-        expressions.build(g, scope, calls)
-        for g in (cut_at_commas(sections["PARTITION"]) if sections["PARTITION"] else ())
-    )
-    order = tuple(
-        order_item(g, expressions, scope, calls)
-        for g in (cut_at_commas(sections["ORDER"]) if sections["ORDER"] else ())
-    )
-    frame = tuple(texts(sections["FRAME"]))
+    by, ordered, framed = _sections(over)
+    partition = tuple(expressions.build(g, scope, calls) for g in by)
+    order = tuple(order_item(g, expressions, scope, calls) for g in ordered)
+    frame = tuple(texts(framed))
     everything = (call, *partition, *(o.expr for o in order))
     if any(any(subqueries(e)) for e in everything):
         raise Refused("SUBQUERY_PLACE", span_of(tokens))
     return WindowDraft(fold(tokens[0].text), call, partition, order, frame)
 
 
-def _sections(over: Tokens) -> dict[str, Tokens]:
+def _sections(over: Tokens) -> tuple[list[Tokens], list[Tokens], Tokens]:
     """Read OVER (...): the lists of PARTITION BY and ORDER BY, and the frame."""
     marks: list[tuple[str, int, int]] = []
-    for index, token in at_depth_0(over, brackets=True):
+    for index, token in tk.at_depth_0(over, brackets=True):
         word = token.upper
-        if word in ("PARTITION", "ORDER") and words_are(over, index + 1, "BY"):
+        if word in ("PARTITION", "ORDER") and tk.words_are(over, index + 1, "BY"):
             marks.append((word, index, index + 2))
         elif word in ("ROWS", "RANGE"):
             marks.append(("FRAME", index, index))
@@ -136,8 +114,11 @@ def _sections(over: Tokens) -> dict[str, Tokens]:
     found: dict[str, Tokens] = {"PARTITION": (), "ORDER": (), "FRAME": ()}
     stops = [begin for _, begin, _ in marks[1:]] + [len(over)] * bool(marks)
     for (name, _, begin), stop in zip(marks, stops, strict=True):
-        found[name] = tuple(over[begin:stop])
-    return found
+        found[name] = over[begin:stop]
+    partition, order = (
+        tk.cut_at_commas(t) if t else [] for t in (found["PARTITION"], found["ORDER"])
+    )
+    return partition, order, found["FRAME"]
 
 
 def order_item(
@@ -151,6 +132,14 @@ def order_item(
         stop -= 1
     direction = " ".join(texts(tokens[stop:]))
     return Order(expr=expressions.build(tokens[:stop], scope, calls), direction=direction)
+
+
+def order_by_place(tokens: Tokens, exprs: Sequence[Expr]) -> Order:
+    """An item of ORDER BY that is a number, of one of these expressions."""
+    place = int(tokens[0].text)
+    if not 1 <= place <= len(exprs):
+        raise Refused("TEXT_NOT_READ", tokens[0].span)
+    return Order(expr=exprs[place - 1], direction=" ".join(t.text for t in tokens[1:]))
 
 
 def window_call(
@@ -191,7 +180,7 @@ def has_calls(tokens: Tokens) -> bool:
 
 def _is_aggregate(tokens: Tokens, index: int) -> bool:
     is_known = fold(tokens[index].text) in spark_functions.AGGREGATES
-    return is_known and upper_at(tokens, index + 1) == "("
+    return is_known and tk.upper_at(tokens, index + 1) == "("
 
 
 def outside_calls(tokens: Tokens) -> Iterator[Token]:

@@ -1,24 +1,14 @@
 """GROUP BY: its columns, its sets, and what the select list may use of them."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.planner.ivm.algebra.nodes import Col, Expr, Part
 from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.algebra.traversal import columns_in, substitute
-from ctsql.planner.syntax.tokens import operators
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Kind,
-    Tokens,
-    at_depth_0,
-    closing,
-    cut_at_commas,
-    in_parentheses,
-    span_of,
-    upper_at,
-    words_are,
-)
+from ctsql.planner.syntax.tokens import operators, tokenizer as tk
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 
 _SETS_MAX = 4096  # CUBE of 12 columns, which is also Spark's own bound
 
@@ -39,9 +29,6 @@ def read_grouping(
     Args:
         build: makes an expression. items: the select list's expressions, for ordinals and ALL;
             None for one that holds an aggregate.
-
-    Raises:
-        Refused: GROUPING_UNSUPPORTED, or a reason in an expression.
     """
     keys: list[Expr] = []
 
@@ -61,20 +48,19 @@ def read_grouping(
     if len(tokens) == 1 and tokens[0].upper == "ALL":
         plain = [item for item in items if item is not None]
         return Grouping(tuple(dict.fromkeys(plain)), None)
-    several = False
-    factors: list[list[tuple[int, ...]]] = []
     body, trailing = _trailing(tokens)
-    for group in cut_at_commas(body):
+    several = bool(trailing)
+    factors: list[list[tuple[int, ...]]] = []
+    for group in tk.cut_at_commas(body):
         made = _sets(group, number)
         if made is None:
-            while (inside := in_parentheses(group)) is not None:
+            while (inside := tk.in_parentheses(group)) is not None:
                 group = inside
             factors.append([(number(group),)])
         else:
             several = True
             factors.append(made)
     if trailing:
-        several = True
         factors = [_trailing_sets(trailing, factors, number)]
     sets = [
         tuple(dict.fromkeys(itertools.chain.from_iterable(choice)))
@@ -98,10 +84,10 @@ def _bare(expr: Expr) -> Expr:
 
 def _trailing(tokens: Tokens) -> tuple[Tokens, Tokens]:
     """``a, b WITH ROLLUP`` and ``a, b GROUPING SETS (...)`` cut into the list and the rest."""
-    for index, _ in at_depth_0(tokens, brackets=True):
+    for index, _ in tk.at_depth_0(tokens, brackets=True):
         behind_list = index > 0 and tokens[index - 1].upper != ","
-        with_word = any(words_are(tokens, index, "WITH", word) for word in ("ROLLUP", "CUBE"))
-        if with_word or (behind_list and words_are(tokens, index, "GROUPING", "SETS", "(")):
+        with_word = any(tk.words_are(tokens, index, "WITH", word) for word in ("ROLLUP", "CUBE"))
+        if with_word or (behind_list and tk.words_are(tokens, index, "GROUPING", "SETS", "(")):
             return tokens[:index], tokens[index:]
     return tokens, ()
 
@@ -114,51 +100,43 @@ def _trailing_sets(
         if made is None:
             raise Refused("GROUPING_UNSUPPORTED", span_of(trailing))
         return made
-    members = [factor[0] for factor in factors]
-    return list(_rollup(members) if trailing[1].upper == "ROLLUP" else _cube(members))
+    return _subsets(trailing[1].upper, [factor[0] for factor in factors])
 
 
 def _sets(tokens: Tokens, number: Callable[[Tokens], int]) -> list[tuple[int, ...]] | None:
     """The sets of ROLLUP(...), CUBE(...), GROUPING SETS (...); None for a plain expression."""
-    word = upper_at(tokens, 0)
-    opening = 2 if words_are(tokens, 0, "GROUPING", "SETS") else 1
-    if word not in ("ROLLUP", "CUBE", "GROUPING") or not words_are(tokens, opening, "("):
+    word = tk.upper_at(tokens, 0)
+    opening = 2 if tk.words_are(tokens, 0, "GROUPING", "SETS") else 1
+    if word not in ("ROLLUP", "CUBE", "GROUPING") or not tk.words_are(tokens, opening, "("):
         return None
-    if closing(tokens, opening) != len(tokens) - 1:
+    if tk.closing(tokens, opening) != len(tokens) - 1:
         return None
-    pieces = cut_at_commas(tokens[opening + 1 : -1])
+    pieces = tk.cut_at_commas(tokens[opening + 1 : -1])
     if word == "GROUPING":
         return [s for piece in pieces for s in _sets(piece, number) or [_member(piece, number)]]
-    members = [_member(piece, number) for piece in pieces]
-    return list(_rollup(members) if word == "ROLLUP" else _cube(members))
+    return _subsets(word, [_member(piece, number) for piece in pieces])
 
 
 def _member(tokens: Tokens, number: Callable[[Tokens], int]) -> tuple[int, ...]:
     """``a``, ``(a, b)`` or ``()``."""
-    inside = in_parentheses(tokens)
+    inside = tk.in_parentheses(tokens)
     if inside is None:
         return (number(tokens),)
-    return tuple(number(g) for g in cut_at_commas(inside)) if inside else ()
+    return tuple(number(g) for g in tk.cut_at_commas(inside)) if inside else ()
 
 
-def _rollup(members: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
-    for count in range(len(members), -1, -1):
-        yield tuple(itertools.chain.from_iterable(members[:count]))
-
-
-def _cube(members: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
-    for kept in itertools.product((True, False), repeat=len(members)):
-        chosen = [m for m, is_kept in zip(members, kept, strict=True) if is_kept]
-        yield tuple(itertools.chain.from_iterable(chosen))
+def _subsets(word: str, members: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The sets of ROLLUP, which are the members' beginnings, or of CUBE, which are all subsets."""
+    count = len(members)
+    kept: Iterable[Iterable[bool]] = itertools.product((True, False), repeat=count)
+    if word == "ROLLUP":
+        kept = ([i < n for i in range(count)] for n in range(count, -1, -1))
+    chosen = (itertools.compress(members, one) for one in kept)
+    return [tuple(itertools.chain.from_iterable(one)) for one in chosen]
 
 
 class Grouped:
-    """Rewrites expressions over the rows into expressions over the groups.
-
-    Args:
-        keys: each expression grouped by, and the column it became.
-        rows: the columns of the rows, which may no longer be used but through a key.
-    """
+    """Rewrites expressions over rows of these columns into expressions over groups by ``keys``."""
 
     def __init__(self, keys: Mapping[Expr, Col], rows: Sequence[Col]) -> None:
         self.columns = {expr.column: col for expr, col in keys.items() if expr.column is not None}
@@ -169,11 +147,7 @@ class Grouped:
         self.rows = frozenset(rows)
 
     def rewrite(self, expr: Expr) -> Expr:
-        """The expression over the groups.
-
-        Raises:
-            Refused: KEY_NOT_MATCHED.
-        """
+        """The expression over the groups."""
         parts = expr.parts
         for key, col in self.longer:
             parts = _replace_key(parts, key.parts, col)
@@ -184,13 +158,9 @@ class Grouped:
 
 
 def _replace_key(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tuple[Part, ...]:
-    """The parts with a column for every operand that is the key.
-
-    Raises:
-        Refused: TEXT_NOT_READ, the key's parts are there and may be an operand or not.
-    """
+    """The parts with a column for every operand that is the key; what may be one is refused."""
     size = len(key)
-    found = [i for i in range(len(parts) - size + 1) if _is_at(parts, i, key)]
+    found = [i for i in range(len(parts) - size + 1) if all(map(_same, parts[i : i + size], key))]
     if not found:
         return parts
     try:
@@ -207,10 +177,6 @@ def _replace_key(parts: tuple[Part, ...], key: tuple[Part, ...], col: Col) -> tu
             made.append(parts[index])
             index += 1
     return tuple(made)
-
-
-def _is_at(parts: tuple[Part, ...], index: int, key: tuple[Part, ...]) -> bool:
-    return all(_same(a, b) for a, b in zip(parts[index : index + len(key)], key, strict=True))
 
 
 def _same(a: Part, b: Part) -> bool:

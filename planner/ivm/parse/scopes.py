@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
-from ctsql.planner.ivm.algebra.nodes import Col, Expr
+from ctsql.planner.ivm.algebra.nodes import Col, Expr, Node
 from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.parse.clauses import CteText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,22 +28,28 @@ class Named:
     merged: frozenset[str] = frozenset()
 
 
+@dataclass(slots=True)
+class Cte:
+    """A common table expression; compiled when it is first read."""
+
+    text: CteText
+    ctes: "Mapping[str, Cte]"
+    compiled: tuple[Node, list[str]] | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The columns that can be named at a place."""
+    """The columns and the common table expressions that can be named at a place."""
 
     sources: tuple[Named, ...] = ()
     outer: "Scope | None" = None
     aliases: Mapping[str, Expr] = field(default_factory=dict)
+    ctes: Mapping[str, Cte] = field(default_factory=dict)
 
     def resolve(self, chain: Sequence[str], span: Span) -> tuple[Expr, int] | None:
-        """The column or aliased expression a chain of names begins with.
+        """The column or aliased expression a chain of names begins with, and how many it took.
 
-        Returns:
-            it, and how many parts of the chain it took; the rest are fields of a struct.
-
-        Raises:
-            Refused: AMBIGUOUS_COLUMN.
+        The rest of the chain are fields of a struct.
         """
         found = self._own(chain, span)
         if found is not None:
@@ -94,10 +101,6 @@ class Scope:
             if source.alias[-len(folded) :] == folded:
                 return list(source.columns)
         return None
-
-    def with_aliases(self, aliases: Mapping[str, Expr]) -> "Scope":
-        """The scope with aliases of a select list."""
-        return replace(self, aliases=dict(aliases))
 
 
 def merge_sources(

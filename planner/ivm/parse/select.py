@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ctsql.catalog.names import fold
 from ctsql.planner.ivm.algebra import nodes as alg
@@ -11,11 +10,12 @@ from ctsql.planner.ivm.algebra.traversal import pass_through, subqueries
 from ctsql.planner.ivm.parse.clauses import SelectText
 from ctsql.planner.ivm.parse.expressions import Calls, conjuncts, type_of
 from ctsql.planner.ivm.parse.from_clause import read_source
-from ctsql.planner.ivm.parse.from_relations import filter_rows
+from ctsql.planner.ivm.parse.from_relations import Relations, filter_rows
 from ctsql.planner.ivm.parse.function_calls import (
     WindowDraft,
     aggregate_call,
     has_calls,
+    order_by_place,
     order_item,
     outside_calls,
     window_call,
@@ -23,17 +23,8 @@ from ctsql.planner.ivm.parse.function_calls import (
 )
 from ctsql.planner.ivm.parse.grouping import Grouped, read_grouping
 from ctsql.planner.ivm.parse.scopes import Scope
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Kind,
-    Token,
-    Tokens,
-    closing,
-    cut_at_commas,
-    span_of,
-)
-
-if TYPE_CHECKING:  # the two compile each other's parts
-    from ctsql.planner.ivm.parse.query import Compiler, Ctes
+from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of
 
 
 @dataclass(slots=True)
@@ -47,10 +38,7 @@ class _Output:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A compiled SELECT.
-
-    ``order`` uses the node's columns, of which the last ``hidden`` ones are for ORDER BY only.
-    """
+    """A compiled SELECT; ``hidden`` of the node's columns, the last ones, are for ORDER BY only."""
 
     node: alg.Node
     names: list[str]
@@ -59,32 +47,21 @@ class Selected:
 
 
 class Block:
-    """Compiles one SELECT.
+    """Compiles one SELECT, with what is visible around it."""
 
-    Args:
-        compiler: the query compiler. text: the SELECT. outer: what is visible around it.
-        ctes: the common table expressions that it sees.
-    """
-
-    def __init__(
-        self, compiler: "Compiler", text: SelectText, outer: Scope | None, ctes: "Ctes"
-    ) -> None:
+    def __init__(self, compiler: Relations, text: SelectText, around: Scope) -> None:
         self.compiler = compiler
-        self.expressions = compiler.expressions(ctes)
+        self.expressions = compiler.expressions
         self.text = text
-        self.ctes = ctes
+        self.around = around
         self.aggregates: dict[alg.Expr, alg.AggregateCall] = {}
         self.grouping_arguments: dict[alg.Col, tuple[alg.Expr, ...]] = {}
         self.windows: dict[WindowDraft, alg.Col] = {}
-        self.scope = Scope(outer=outer)
+        self.scope = Scope(outer=around, ctes=around.ctes)
         self.calls = Calls(self._aggregate, self._window, dict(text.windows))
 
     def compile(self, order: Sequence[Tokens]) -> Selected:
-        """The SELECT, with the ORDER BY items that a LIMIT needs.
-
-        Raises:
-            Refused: a part has no change rule.
-        """
+        """The SELECT, with the ORDER BY items that a LIMIT needs."""
         node = self._rows()
         outputs = self._outputs()
         aliases = {fold(o.name): o.expr for o in outputs if o.name}
@@ -106,21 +83,16 @@ class Block:
             node = filter_rows(node, qualify)
         return self._project(node, outputs, exprs, ordered)
 
-    # ---- rows
-
     def _rows(self) -> alg.Node:
         if self.text.source:
-            source = read_source(self.text.source)
-            found = self.compiler.relations(self.ctes).source(source, self.scope, self.ctes)
+            found = self.compiler.source(read_source(self.text.source), self.around)
             node = found.node
-            self.scope = Scope(sources=found.sources, outer=self.scope.outer)
+            self.scope = replace(self.scope, sources=found.sources)
         else:
             node = self.compiler.one_row()
         pieces = conjuncts(self.text.where) if self.text.where else []
         where = Calls(is_condition=True)
         return filter_rows(node, [self.expressions.build(p, self.scope, where) for p in pieces])
-
-    # ---- the select list
 
     def _outputs(self) -> list[_Output]:
         found: list[_Output] = []
@@ -131,7 +103,7 @@ class Block:
                 found += [_Output(name, None, alg.Expr.of(col)) for name, col in star]
                 continue
             name, value = self._alias(tokens)
-            scope = self.scope.with_aliases(aliases)
+            scope = replace(self.scope, aliases=dict(aliases))
             expr = self.expressions.build(value, scope, self.calls)
             found.append(_Output(name, value, expr))
             if name:
@@ -162,7 +134,7 @@ class Block:
         rest = tokens[place + 1 :]
         if not rest:
             return found
-        if rest[0].upper != "EXCEPT" or closing(rest, 1) != len(rest) - 1:
+        if rest[0].upper != "EXCEPT" or tk.closing(rest, 1) != len(rest) - 1:
             return None
         dropped = {fold(t.text) for t in rest[2:-1] if t.is_name}
         if not dropped <= {fold(name) for name, _ in found}:
@@ -173,7 +145,7 @@ class Block:
         if not tokens:
             return []
         self._check_aliases(tokens, aliases)
-        scope = self.scope.with_aliases(aliases)
+        scope = replace(self.scope, aliases=aliases)
         calls = replace(self.calls, is_condition=True)
         return [self.expressions.build(p, scope, calls) for p in conjuncts(tokens)]
 
@@ -196,16 +168,10 @@ class Block:
     ) -> alg.Order:
         """An item of ORDER BY; the select list's names go before the columns in FROM."""
         first = tokens[0]
-        scope = Scope(aliases=aliases, outer=self.scope)
         if first.kind is Kind.NUMBER and first.text.isdigit():
-            place = int(first.text)
-            if not 1 <= place <= len(outputs):
-                raise Refused("TEXT_NOT_READ", first.span)
-            rest = " ".join(t.text for t in tokens[1:])
-            return alg.Order(expr=outputs[place - 1].expr, direction=rest)
+            return order_by_place(tokens, [o.expr for o in outputs])
+        scope = Scope(aliases=aliases, outer=self.scope, ctes=self.scope.ctes)
         return order_item(tokens, self.expressions, scope, self.calls)
-
-    # ---- groups
 
     def _aggregate(self, tokens: Tokens) -> alg.Col:
         made = aggregate_call(tokens, self.expressions, self.scope, self.compiler.fresh(""))
@@ -217,7 +183,7 @@ class Block:
             inside = tokens[2:-1]
             self.grouping_arguments[made.col] = tuple(
                 self.expressions.build(g, self.scope)
-                for g in (cut_at_commas(inside) if inside else ())
+                for g in (tk.cut_at_commas(inside) if inside else ())
             )
         return made.col
 
@@ -225,7 +191,7 @@ class Block:
         self, node: alg.Node, outputs: Sequence[_Output], aliases: dict[str, alg.Expr]
     ) -> tuple[alg.Node, Grouped]:
         items = [None if o.tokens is not None and has_calls(o.tokens) else o.expr for o in outputs]
-        scope = self.scope.with_aliases(aliases)
+        scope = replace(self.scope, aliases=aliases)
         grouping = (
             read_grouping(self.text.group, lambda t: self.expressions.build(t, scope), items)
             if self.text.group
@@ -270,8 +236,6 @@ class Block:
             raise Refused("GROUPING_UNSUPPORTED", call.expr.span)
         return replace(call, grouping=tuple(keys.index(a) for a in arguments))
 
-    # ---- windows
-
     def _window(self, tokens: Tokens, over: Tokens) -> alg.Col:
         draft = window_draft(tokens, over, self.expressions, self.scope, self.calls)
         if draft not in self.windows:
@@ -303,8 +267,6 @@ class Block:
             items = tuple(alg.Projection(expr, col) for expr, col in computed.items())
             node = alg.Project(child=node, items=(*pass_through(node.columns), *items))
         return alg.Window(child=node, calls=calls)
-
-    # ---- the result
 
     def _project(
         self,

@@ -8,7 +8,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import columns_in, free
+from ctsql.planner.ivm.algebra.traversal import (
+    columns_in,
+    expressions,
+    free,
+    with_inputs,
+    with_subqueries,
+)
 
 
 def prune(node: alg.Node, wanted: Collection[alg.Col]) -> alg.Node:
@@ -29,31 +35,19 @@ def prune(node: alg.Node, wanted: Collection[alg.Col]) -> alg.Node:
                 child=prune(node.child, need | _uses(predicates)), predicates=predicates
             )
         case alg.Project():
-            items = tuple(_item(i) for i in node.items if i.col in need)
+            items = tuple(replace(i, expr=_inside(i.expr)) for i in node.items if i.col in need)
             return alg.Project(child=prune(node.child, _uses(i.expr for i in items)), items=items)
-        case alg.Join():
-            need |= _uses(node.conditions)
-            children = tuple(prune(child, need) for child in node.children)
-            return replace(node, children=children)
-        case alg.OuterOrSemiJoin():
-            need |= _uses(node.conditions)
-            return replace(node, left=prune(node.left, need), right=prune(node.right, need))
+        case alg.Join() | alg.OuterOrSemiJoin() | alg.Generate() | alg.Limit():
+            need |= _uses(expressions(node))
+            return with_inputs(node, lambda child: prune(child, need))
+        case alg.Distinct() | alg.SetOperation():
+            return with_inputs(node, lambda child: prune(child, child.columns))
         case alg.LateralJoin():
             need |= _uses(node.conditions)
             right = prune(node.right, need)
             return replace(node, left=prune(node.left, need | free(right)), right=right)
-        case alg.Generate():
-            return replace(node, child=prune(node.child, need | columns_in(node.generator)))
         case alg.Aggregate():
             return _aggregate(node, need)
-        case alg.Distinct():
-            return alg.Distinct(child=prune(node.child, node.child.columns))
-        case alg.SetOperation():
-            return replace(
-                node,
-                left=prune(node.left, node.left.columns),
-                right=prune(node.right, node.right.columns),
-            )
         case alg.UnionAll():
             places = [i for i, col in enumerate(node.columns) if col in need]
             branches = []
@@ -67,9 +61,6 @@ def prune(node: alg.Node, wanted: Collection[alg.Col]) -> alg.Node:
             calls = tuple(c for c in node.calls if c.col in need)
             below = prune(node.child, need | _uses(c.expr for c in calls))
             return alg.Window(child=below, calls=calls) if calls else below
-        case alg.Limit():
-            need |= _uses(o.expr for o in node.order)
-            return replace(node, child=prune(node.child, need))
         case _:
             raise TypeError(f"{type(node).__name__} is no part of a query")
 
@@ -87,16 +78,10 @@ def _aggregate(node: alg.Aggregate, need: frozenset[alg.Col]) -> alg.Aggregate:
     return replace(node, child=prune(node.child, below), calls=calls)
 
 
-def _item(item: alg.Projection) -> alg.Projection:
-    return replace(item, expr=_inside(item.expr))
-
-
 def _inside(expr: alg.Expr) -> alg.Expr:
     """The expression with its subqueries pruned: EXISTS reads no column at all."""
-    parts = tuple(_subquery(p) if isinstance(p, alg.Subquery) else p for p in expr.parts)
-    return replace(expr, parts=parts)
 
+    def pruned(part: alg.Subquery) -> alg.Node:
+        return prune(part.node, () if part.kind is alg.SubqueryKind.EXISTS else part.node.columns)
 
-def _subquery(part: alg.Subquery) -> alg.Subquery:
-    wanted = () if part.kind is alg.SubqueryKind.EXISTS else part.node.columns
-    return replace(part, node=prune(part.node, wanted))
+    return with_subqueries(expr, pruned)

@@ -14,7 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import columns_in, equality, free, subqueries
+from ctsql.planner.ivm.algebra.traversal import (
+    columns_in,
+    equality,
+    free,
+    own_subqueries,
+    subqueries,
+)
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import join_pairs, restrict
 
 
@@ -41,19 +47,15 @@ def correlation_core(node: alg.Node) -> Core | None:
         case alg.Filter():
             below = correlation_core(node.child)
             return None if below is None else _filter(node, below, around)
-        case alg.Project():
+        case alg.Project() | alg.Aggregate():
             below = correlation_core(node.child)
-            if below is None or any(any(subqueries(i.expr)) for i in node.items):
+            if below is None or own_subqueries(node):
                 return None
-            plain = {i.col: i.expr.column for i in node.items}
-            traced = {c: below.traced[s] for c, s in plain.items() if s in below.traced and s}
-            return Core(below.node, below.pairs, traced)
-        case alg.Aggregate():
-            below = correlation_core(node.child)
-            if below is None:
-                return None
-            sources = {k.col: k.source for k in node.keys}
-            traced = {c: below.traced[s] for c, s in sources.items() if s in below.traced}
+            if isinstance(node, alg.Project):
+                sources = {i.col: i.expr.column for i in node.items}
+            else:
+                sources = {k.col: k.source for k in node.keys}
+            traced = {c: below.traced[s] for c, s in sources.items() if s in below.traced and s}
             return Core(below.node, below.pairs, traced)
         case alg.Distinct() | alg.Window() | alg.Limit():
             return correlation_core(node.child)
@@ -98,27 +100,14 @@ def _join(node: alg.Join) -> Core | None:
     )
 
 
-# ---- what rows around can see
-
 Keys = Callable[[Sequence[alg.Col]], tuple[alg.Step, tuple[alg.Col, ...]]]
 """Gives the distinct values of some columns of the rows around, as a step and its columns."""
-
-
-def at_version(expr: alg.Expr, version: Callable[[alg.Subquery], alg.Node]) -> alg.Expr:
-    """An expression whose subqueries have other relations."""
-    parts = tuple(
-        replace(p, node=version(p)) if isinstance(p, alg.Subquery) else p for p in expr.parts
-    )
-    return replace(expr, parts=parts)
 
 
 def restrict_to_visible(
     subquery: alg.Subquery, node: alg.Node, around: Sequence[alg.Col], keys: Keys
 ) -> alg.Node:
-    """A subquery's relation, reading only what some of the rows around can see of it.
-
-    Its text tests the same again: this is for what reads the tables.
-    """
+    """A subquery's relation, reading only what some rows around can see; tested again above."""
     made = _restrict_correlated(node, around, keys)
     asked = subquery.left.column if subquery.left is not None else None
     if subquery.kind is not alg.SubqueryKind.IN or asked is None or asked not in around:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import equal_classes, equality
+from ctsql.planner.ivm.algebra.traversal import equal_classes, equality, key_sources, with_inputs
 
 Pairs = tuple[tuple[alg.Col, alg.Col], ...]
 
@@ -44,17 +44,15 @@ def _push(
         return restrict(child, keys, tuple(mapped), is_hint=is_hint)
 
     own = [(a, b) for a, b in pairs if a in node.columns]
+    sources = key_sources(node)
+    if sources is not None:
+        plain = [(a, b) for a, b in own if a in sources]
+        mapped = [(sources[a], b) for a, b in plain]
+        return with_inputs(node, lambda child: inside(child, mapped)), frozenset(plain)
     match node:
         case alg.Scan():
             test = alg.KeyPredicate(keys=keys, pairs=tuple(own), is_hint=is_hint)
             return alg.SemiJoinRestriction(child=node, tests=(test,)), frozenset(own)
-        case alg.Filter():
-            return replace(node, child=inside(node.child, own)), frozenset(own)
-        case alg.Project():
-            source = {item.col: item.expr.column for item in node.items}
-            plain = [(a, b) for a, b in own if source[a] in node.child.columns]
-            mapped = [(c, b) for a, b in plain if (c := source[a]) is not None]
-            return replace(node, child=inside(node.child, mapped)), frozenset(plain)
         case alg.Join():
             return _join(node, keys, own, is_hint)
         case alg.OuterOrSemiJoin():
@@ -62,16 +60,6 @@ def _push(
         case alg.LateralJoin():
             left = [(a, b) for a, b in own if a in node.left.columns]
             return replace(node, left=inside(node.left, left)), frozenset(left)
-        case alg.Generate():
-            child = [(a, b) for a, b in own if a in node.child.columns]
-            return replace(node, child=inside(node.child, child)), frozenset(child)
-        case alg.Aggregate(sets=None):
-            sources = {k.col: k.source for k in node.keys}
-            plain = [(a, b) for a, b in own if a in sources]
-            mapped = [(sources[a], b) for a, b in plain]
-            return replace(node, child=inside(node.child, mapped)), frozenset(plain)
-        case alg.Distinct():
-            return alg.Distinct(child=inside(node.child, own)), frozenset(own)
         case alg.SetOperation():
             place = {col: i for i, col in enumerate(node.left.columns)}
             theirs = [(node.right.columns[place[a]], b) for a, b in own]
@@ -86,11 +74,6 @@ def _push(
                 for b in node.branches
             )
             return replace(node, branches=branches), frozenset(own)
-        case alg.Window():
-            plain = [(a, b) for a, b in own if a in node.keys]
-            return replace(node, child=inside(node.child, plain)), frozenset(plain)
-        case alg.SemiJoinRestriction():
-            return replace(node, child=inside(node.child, own)), frozenset(own)
         case _:
             return node, frozenset()
 

@@ -1,4 +1,4 @@
-"""One change rule a file; :func:`change` finds the rule of a node.
+"""A file for each kind of change rule; :func:`change` finds the rule of a node.
 
 Every rule returns an *exact* signed change: added to the former contents it gives the new ones.
 So rules compose over any nesting, by induction over the tree. A rule reads the changes of the
@@ -8,16 +8,8 @@ nodes below, the nodes as they were and as they are, and nothing else.
 from typing import assert_never
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import has_subquery
-from ctsql.planner.ivm.rules import (
-    counting,
-    join,
-    linear,
-    outer_join_and_subquery,
-    recompute_keys,
-    scan,
-    union_all,
-)
+from ctsql.planner.ivm.algebra.traversal import own_subqueries
+from ctsql.planner.ivm.rules import counting, join, linear, outer_join_and_subquery, recompute_keys
 from ctsql.planner.ivm.rules.context import DeltaDerivation
 
 
@@ -25,15 +17,15 @@ def change(node: alg.Node, changes: DeltaDerivation) -> alg.Node | None:
     """The signed change of a node that reads a changed table; None if it can have none."""
     match node:
         case alg.Scan():
-            return scan.change_scan(node, changes)
-        case alg.Filter() if has_subquery(node):
+            return linear.change_scan(node, changes)
+        case alg.Filter() if own_subqueries(node):
             return outer_join_and_subquery.change_filter(node, changes)
-        case alg.Project() if has_subquery(node):
+        case alg.Project() if own_subqueries(node):
             return outer_join_and_subquery.change_project(node, changes)
         case alg.Filter() | alg.Project() | alg.Generate():
             return linear.change_linear(node, changes)
         case alg.UnionAll():
-            return union_all.change_union_all(node, changes)
+            return linear.change_union_all(node, changes)
         case alg.Join():
             return join.change_join(node, changes)
         case alg.OuterOrSemiJoin():

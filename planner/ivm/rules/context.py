@@ -38,7 +38,7 @@ class PlannedStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class RuleUse:
     """The rule that an operator takes, for EXPLAIN."""
 
     rule: str
@@ -70,7 +70,7 @@ class DeltaDerivation:
         self.numbers = numbers
         self.state = state
         self.steps: list[PlannedStep] = []
-        self.applied: dict[alg.Node, Applied] = {}
+        self.rules: dict[alg.Node, RuleUse] = {}
         self.groups: dict[int, tuple[alg.Step, alg.Step]] = {}
         self.state_keys: dict[int, tuple[str, tuple[tuple[str, str], ...]]] = {}
         self._rule = rule
@@ -85,16 +85,18 @@ class DeltaDerivation:
         """A new column of the same name and type."""
         return replace(col, number=next(self.numbers))
 
+    def repeat(self, child: alg.Node, times: alg.Expr) -> alg.Generate:
+        """Each row of a child so many times."""
+        generator = alg.Expr.of("explode ( sequence ( 1 , CAST (", times, "AS INT ) ) )")
+        made = (self.fresh("copy", "int"),)
+        return alg.Generate(child=child, generator=generator, is_outer=False, made=made)
+
     def touches(self, node: alg.Node) -> bool:
         """Whether the node reads a changed table."""
         return bool(tables(node) & self.changed)
 
     def of(self, node: alg.Node) -> alg.Node | None:
-        """The signed change of a node: its columns in some order, and the diff.
-
-        Returns:
-            None if nothing that the node reads has changed.
-        """
+        """The signed change of a node: its columns in some order, and the diff, if any."""
         if not self.touches(node):
             return None
         if node not in self._known:
@@ -139,8 +141,8 @@ class DeltaDerivation:
     def note(self, operator: alg.Node, rule: str, code: str | None = None) -> None:
         """Remember for EXPLAIN which rule an operator took, and why it reads more than it might."""
         note = None if code is None else Reason(code)
-        if operator not in self.applied or note is not None:
-            self.applied[operator] = Applied(rule=rule, note=note)
+        if operator not in self.rules or note is not None:
+            self.rules[operator] = RuleUse(rule=rule, note=note)
 
 
 def sum_of_deltas(changes: Sequence[alg.Node], columns: Sequence[alg.Col]) -> alg.Node | None:

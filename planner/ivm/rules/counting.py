@@ -105,7 +105,7 @@ def state_of(node: alg.Aggregate, number: int) -> StatePlan | None:
 
 def _size(argument: alg.Expr) -> alg.Expr:
     """|x|, of a type that holds that of every integer and adds up without overflow."""
-    return alg.Expr.of("abs", "(", "CAST", "(", *argument.parts, "AS", "DECIMAL(20, 0)", ")", ")")
+    return alg.Expr.of("abs ( CAST (", argument, "AS DECIMAL ( 20 , 0 ) ) )")
 
 
 def _has_state(call: alg.AggregateCall) -> bool:
@@ -128,25 +128,22 @@ def _average_type(argument: alg.Expr) -> str | None:
     size = decimal_size(kind)
     if size is None or size[0] > _DIGITS_MAX:
         return None
-    return f"DECIMAL({size[0] + 4}, {size[1] + 4})"
+    return f"DECIMAL ( {size[0] + 4} , {size[1] + 4} )"
 
 
 def initial(node: alg.Aggregate, state: StatePlan, numbers: Iterator[int]) -> alg.Aggregate:
     """The state's rows computed from all rows, its columns in the order of the state's names."""
-    calls = [_call("count", ("*",), numbers)]
+    calls = [_call("count", "*", numbers)]
     for argument, is_summed in state.arguments:
-        calls.append(_call("count", argument.parts, numbers))
+        calls.append(_call("count", argument, numbers))
         if is_summed:
-            calls.append(_call("sum", argument.parts, numbers))
+            calls.append(_call("sum", argument, numbers))
     keys = tuple(replace(k, col=replace(k.col, number=next(numbers))) for k in node.keys)
     return alg.Aggregate(child=node.child, keys=keys, calls=tuple(calls))
 
 
 def change_aggregate(node: alg.Aggregate, changes: DeltaDerivation) -> alg.Node | None:
-    """The change of GROUP BY, from its state.
-
-    The touched groups after the change replace those before; a group without rows is left out.
-    """
+    """The change of GROUP BY: the touched groups after, less those before, if they have rows."""
     found = _groups(node, changes)
     if found is None:
         return None
@@ -229,23 +226,16 @@ def change_groups(
     The last two are of summed arguments only, and NULL where no such row is.
     """
     unit = changes.fresh("unit", "int")
-    each_copy = ("explode", "(", "sequence", "(", "1", ",", "CAST", "(", "abs", "(", alg.DIFF, ")")
-    each = alg.Generate(
-        child=delta,
-        generator=alg.Expr.of(*each_copy, "AS", "INT", ")", ")", ")"),
-        is_outer=False,
-        made=(changes.fresh("copy", "int"),),
-    )
-    sign = alg.Expr.of("CASE", "WHEN", alg.DIFF, ">", "0", "THEN", "1", "ELSE", "-", "1", "END")
+    each = changes.repeat(delta, alg.Expr.of("abs (", alg.DIFF, ")"))
+    sign = alg.Expr.of("CASE WHEN", alg.DIFF, "> 0 THEN 1 ELSE - 1 END")
     rows = alg.Project(child=each, items=(*pass_through(delta.columns), alg.Projection(sign, unit)))
     calls = [_sum(changes, unit)]
     for argument, is_summed in state.arguments:
-        value = ("(", *argument.parts, ")")
-        test = ("CASE", "WHEN", *value, "IS", "NOT", "NULL", "THEN", unit, "ELSE", "0", "END")
-        calls.append(_sum(changes, *test))
-        for sign_is in (">", "<") if is_summed else ():
-            part = ("CASE", "WHEN", unit, sign_is, "0", "THEN", *value, "END")
-            calls.append(_sum(changes, *part))
+        calls.append(
+            _sum(changes, "CASE WHEN (", argument, ") IS NOT NULL THEN", unit, "ELSE 0 END")
+        )
+        for sign_is in ("> 0", "< 0") if is_summed else ():
+            calls.append(_sum(changes, "CASE WHEN", unit, sign_is, "THEN (", argument, ") END"))
     keys = tuple(replace(k, col=changes.copy(k.col)) for k in node.keys)
     return alg.Aggregate(child=rows, keys=keys, calls=tuple(calls))
 
@@ -276,14 +266,13 @@ def _merge(
 def _add_up(state: StatePlan, both: alg.UnionAll, at: int, changes: DeltaDerivation) -> alg.Node:
     """The sums over both; a sum is what was added less what was taken away."""
     waiting = iter(both.columns[at:])
-    calls = [_sum(changes, next(waiting), default="0")]
+    calls = [_sum(changes, next(waiting), or_zero=True)]
     for _, is_summed in state.arguments:
-        calls.append(_sum(changes, next(waiting), default="0"))
+        calls.append(_sum(changes, next(waiting), or_zero=True))
         if is_summed:
             plus, minus = next(waiting), next(waiting)
             expr = alg.Expr.of(
-                *("coalesce", "(", "sum", "(", plus, ")", ",", "0", ")", "-"),
-                *("coalesce", "(", "sum", "(", minus, ")", ",", "0", ")"),
+                "coalesce ( sum (", plus, ") , 0 ) - coalesce ( sum (", minus, ") , 0 )"
             )
             calls.append(alg.AggregateCall(expr=expr, col=changes.fresh("s"), function="sum"))
     keys = tuple(alg.Key(source=c, col=changes.copy(c)) for c in both.columns[:at])
@@ -313,26 +302,26 @@ def _value(call: alg.AggregateCall, count: alg.Col, total: alg.Col) -> alg.Expr:
     if call.function == "count":
         return alg.Expr.of(count)
     if call.function == "sum":
-        value: tuple[str | alg.Col, ...] = (total,)
+        value = alg.Expr.of(total)
     else:
         kind = _average_type(call.argument) if call.argument is not None else None
         assert kind is not None  # or state_of would have found no state
         if kind == "DOUBLE":
-            value = ("CAST", "(", total, "AS", "DOUBLE", ")", "/", count)
+            value = alg.Expr.of("CAST (", total, "AS DOUBLE ) /", count)
         else:
-            value = ("CAST", "(", total, "/", count, "AS", kind, ")")
-    return alg.Expr.of("CASE", "WHEN", count, ">", "0", "THEN", *value, "END")
+            value = alg.Expr.of("CAST (", total, "/", count, "AS", kind, ")")
+    return alg.Expr.of("CASE WHEN", count, "> 0 THEN", value, "END")
 
 
-def _call(name: str, inside: tuple[alg.Part, ...], numbers: Iterator[int]) -> alg.AggregateCall:
-    expr = alg.Expr.of(name, "(", *inside, ")")
+def _call(name: str, inside: str | alg.Expr, numbers: Iterator[int]) -> alg.AggregateCall:
+    expr = alg.Expr.of(name, "(", inside, ")")
     return alg.AggregateCall(expr=expr, col=alg.Col(next(numbers), name), function=name)
 
 
 def _sum(
-    changes: DeltaDerivation, *inside: alg.Part, default: str | None = None
+    changes: DeltaDerivation, *inside: alg.Part | alg.Expr, or_zero: bool = False
 ) -> alg.AggregateCall:
-    parts: tuple[alg.Part, ...] = ("sum", "(", *inside, ")")
-    if default is not None:
-        parts = ("coalesce", "(", *parts, ",", default, ")")
-    return alg.AggregateCall(expr=alg.Expr.of(*parts), col=changes.fresh("sum"), function="sum")
+    expr = alg.Expr.of("sum (", *inside, ")")
+    if or_zero:
+        expr = alg.Expr.of("coalesce (", expr, ", 0 )")
+    return alg.AggregateCall(expr=expr, col=changes.fresh("sum"), function="sum")

@@ -15,11 +15,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.planner.ivm.algebra.nodes import Col, Expr, Filter, Join, Node, Project, Scan, Step
-from ctsql.planner.ivm.algebra.traversal import columns_in, equal_classes, has_subquery
+from ctsql.planner.ivm.algebra.traversal import columns_in, equal_classes, own_subqueries
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
 from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole, sum_of_deltas
-
-RULE = "one term for each changed operand"
 
 
 def change_join(node: Join, changes: DeltaDerivation) -> Node | None:
@@ -40,7 +38,7 @@ def change_join(node: Join, changes: DeltaDerivation) -> Node | None:
             operands.append(_narrow(whole, step, classes, changes))
         children = _order_operands(operands, index, node.conditions)
         terms.append(replace(node, children=tuple(children)))
-    changes.note(node, RULE)
+    changes.note(node, "one term for each changed operand")
     return sum_of_deltas(terms, node.columns)
 
 
@@ -72,7 +70,7 @@ def is_plain(node: Node) -> bool:
         case Scan():
             return True
         case Filter() | Project():
-            return not has_subquery(node) and is_plain(node.child)
+            return not own_subqueries(node) and is_plain(node.child)
         case _:
             return False
 

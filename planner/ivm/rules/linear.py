@@ -1,29 +1,50 @@
-"""Filters, projections, explode: the change of the result is the operator on the change.
+"""Tables, filters, projections, explode, UNION ALL: the operator on the changes of its inputs.
 
-    d sigma_p(R) = sigma_p(dR)      d pi_e(R) = pi_e(dR)      d explode(R) = explode(dR)
+    d sigma_p(R) = sigma_p(dR)    d pi_e(R) = pi_e(dR)    d explode(R) = explode(dR)
+    d(A + B) = dA + dB
 
 Each row of R gives its rows of the result whatever the other rows are, so the operator, with the
 diff carried along, is a homomorphism of signed multisets: op(A + B) = op(A) + op(B). This needs
 expressions that give the same for equal rows, which the parser checks. LATERAL VIEW OUTER is linear
-too: whether an array is empty depends on its own row alone.
+too: whether an array is empty depends on its own row alone. Sums of signed multisets are what UNION
+ALL is; a branch whose tables did not change drops out. The change of a table is that in its log,
+consolidated; VALUES and range() read no table, so they have no change.
 Source: the linear operators of DBSP (Budiu et al., VLDB 2023, section 4).
 """
 
 from dataclasses import replace
 
-from ctsql.planner.ivm.algebra.nodes import DIFF, Filter, Generate, Node, Project
+from ctsql.planner.ivm.algebra import nodes as alg
+from ctsql.planner.ivm.algebra.nodes import DIFF
 from ctsql.planner.ivm.algebra.traversal import pass_through
 from ctsql.planner.ivm.rules.context import DeltaDerivation
 
-RULE = "linear"
+
+def change_scan(node: alg.Scan, changes: DeltaDerivation) -> alg.Node:
+    """The change of a table."""
+    changes.note(node, "the table's own change")
+    names, columns = (*node.names, DIFF.sql), (*node.columns, DIFF)
+    return replace(node, names=names, columns=columns, version=alg.Version.DELTA)
 
 
-def change_linear(node: Filter | Project | Generate, changes: DeltaDerivation) -> Node | None:
+def change_linear(
+    node: alg.Filter | alg.Project | alg.Generate, changes: DeltaDerivation
+) -> alg.Node | None:
     """The change of a filter or a projection without subqueries, or of LATERAL VIEW [OUTER]."""
     below = changes.of(node.child)
     if below is None:
         return None
-    changes.note(node, RULE)
-    if isinstance(node, Project):
-        return Project(child=below, items=(*node.items, *pass_through((DIFF,))))
+    changes.note(node, "linear")
+    if isinstance(node, alg.Project):
+        return alg.Project(child=below, items=(*node.items, *pass_through((DIFF,))))
     return replace(node, child=below)
+
+
+def change_union_all(node: alg.UnionAll, changes: DeltaDerivation) -> alg.Node | None:
+    """The change of UNION ALL."""
+    found = ((changes.of(branch.node), branch.cols) for branch in node.branches)
+    branches = tuple(
+        alg.UnionInput(node=below, cols=(*cols, DIFF)) for below, cols in found if below is not None
+    )
+    changes.note(node, "sum of the branches' changes")
+    return alg.UnionAll(branches=branches, columns=(*node.columns, DIFF)) if branches else None

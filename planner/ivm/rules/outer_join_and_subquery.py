@@ -24,8 +24,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import expressions, free, pass_through, subqueries
-from ctsql.planner.ivm.rewrites.correlation import at_version, correlation_core, restrict_to_visible
+from ctsql.planner.ivm.algebra.traversal import free, own_subqueries, pass_through, with_subqueries
+from ctsql.planner.ivm.rewrites.correlation import correlation_core, restrict_to_visible
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import join_pairs, restrict
 from ctsql.planner.ivm.rules.context import (
     DeltaDerivation,
@@ -35,8 +35,6 @@ from ctsql.planner.ivm.rules.context import (
 )
 
 RULE = "affected left rows"
-
-# ---- joins
 
 
 def change_side_join(node: alg.OuterOrSemiJoin, changes: DeltaDerivation) -> alg.Node | None:
@@ -111,18 +109,15 @@ def change_lateral(node: alg.LateralJoin, changes: DeltaDerivation) -> alg.Node 
     )
 
 
-# ---- subqueries in expressions
-
-
 def change_filter(node: alg.Filter, changes: DeltaDerivation) -> alg.Node | None:
     """The change of a filter whose predicates have subqueries."""
     changes.note(node, RULE)
 
     def rebuild(rows: alg.Node, version: Callable[[alg.Subquery], alg.Node]) -> alg.Node:
-        predicates = tuple(at_version(p, version) for p in node.predicates)
+        predicates = tuple(with_subqueries(p, version) for p in node.predicates)
         return alg.Filter(child=rows, predicates=predicates)
 
-    return _change(node.child, _inner(node), rebuild, node, changes)
+    return _change(node.child, own_subqueries(node), rebuild, node, changes)
 
 
 def change_project(node: alg.Project, changes: DeltaDerivation) -> alg.Node | None:
@@ -130,15 +125,11 @@ def change_project(node: alg.Project, changes: DeltaDerivation) -> alg.Node | No
     changes.note(node, RULE)
 
     def rebuild(rows: alg.Node, version: Callable[[alg.Subquery], alg.Node]) -> alg.Node:
-        items = tuple(alg.Projection(at_version(i.expr, version), i.col) for i in node.items)
+        items = tuple(alg.Projection(with_subqueries(i.expr, version), i.col) for i in node.items)
         diff = pass_through((alg.DIFF,)) if alg.DIFF in rows.columns else ()
         return alg.Project(child=rows, items=(*items, *diff))
 
-    return _change(node.child, _inner(node), rebuild, node, changes)
-
-
-def _inner(node: alg.Node) -> list[alg.Subquery]:
-    return [s for expr in expressions(node) for s in subqueries(expr)]
+    return _change(node.child, own_subqueries(node), rebuild, node, changes)
 
 
 def _change(
@@ -232,7 +223,7 @@ def _guard(subquery: alg.Subquery, changes: DeltaDerivation) -> alg.Expr | None:
     old = replace(subquery, node=changes.old(subquery.node), left=None)
     new = replace(subquery, left=None)
     if subquery.kind is alg.SubqueryKind.SCALAR:
-        return alg.Expr.of("NOT", "(", old, "<=>", new, ")")
+        return alg.Expr.of("NOT (", old, "<=>", new, ")")
     if subquery.kind is alg.SubqueryKind.EXISTS:
-        return alg.Expr.of("(", "(", "EXISTS", old, ")", "<>", "(", "EXISTS", new, ")", ")")
+        return alg.Expr.of("( ( EXISTS", old, ") <> ( EXISTS", new, ") )")
     return None

@@ -20,7 +20,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import union_all
+from ctsql.planner.ivm.algebra.traversal import union_all, with_inputs
 from ctsql.planner.ivm.rewrites.semijoin_pushdown import restrict
 from ctsql.planner.ivm.rules.context import DeltaDerivation, replacement_delta, sum_of_deltas
 
@@ -45,10 +45,7 @@ def change_grouping_sets(node: alg.Aggregate, changes: DeltaDerivation) -> alg.N
 
 
 def change_by_keys(node: Keyed | alg.Limit, changes: DeltaDerivation) -> alg.Node | None:
-    """The change of an operator, by recomputing it for the affected keys.
-
-    That the order of a LIMIT is total has been checked.
-    """
+    """The change of an operator, recomputed for the affected keys; a LIMIT's order is total."""
     children, keys = inputs_and_keys(node)
     before = [changes.old(child) for child in children]
     if keys[0]:
@@ -81,9 +78,8 @@ def inputs_and_keys(node: Keyed | alg.Limit) -> tuple[list[alg.Node], list[Seque
 
 def replace_inputs(node: Keyed | alg.Limit, inputs: Sequence[alg.Node]) -> alg.Node:
     """The operator over other inputs."""
-    if isinstance(node, alg.SetOperation):
-        return replace(node, left=inputs[0], right=inputs[1])
-    return replace(node, child=inputs[0])
+    made = iter(inputs)
+    return with_inputs(node, lambda _: next(made))
 
 
 def affected_keys(
@@ -135,7 +131,7 @@ def _one_set(
             items.append(alg.Projection(alg.Expr.of(kept[index].col), changes.copy(key.col)))
             continue
         # A NULL whose type Spark derives from the key.
-        text = alg.Expr.of("any_value", "(", key.source, ")", "FILTER", "(", "WHERE", "false", ")")
+        text = alg.Expr.of("any_value (", key.source, ") FILTER ( WHERE false )")
         null = alg.AggregateCall(
             expr=text, col=changes.fresh("null", key.col.type), function="any_value"
         )
@@ -165,4 +161,4 @@ def _grouping_value(call: alg.AggregateCall, kept: Collection[int]) -> alg.Expr:
     for index in call.grouping or ():
         value = value * 2 + (index not in kept)
     kind = "TINYINT" if call.function == "grouping" else "BIGINT"
-    return alg.Expr.of("CAST", "(", str(value), "AS", kind, ")")
+    return alg.Expr.of("CAST (", str(value), "AS", kind, ")")

@@ -4,6 +4,7 @@ Each is a value: a node with names for its columns. It says what it reads, and i
 under the names that this is given.
 """
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,25 +13,33 @@ from ctsql.catalog.names import backtick
 from ctsql.planner.ivm.algebra.nodes import Col, Limit, Node, Scan, SemiJoinRestriction, Step
 from ctsql.planner.ivm.algebra.traversal import descend
 from ctsql.planner.ivm.rules.context import StepRole
-from ctsql.planner.ivm.sql.spark import Input, Names, Printer, inputs_of
+from ctsql.planner.ivm.sql.spark import Input, Names, Printer
+
+
+class Query(ABC):
+    """What is printed for Spark, given names for what it reads."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def sql(self, name: Names) -> str:
+        """The query in Spark's SQL."""
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """What it reads, in the order in which its text names it."""
+        found: dict[Input, str] = {}
+        self.sql(lambda use: found.setdefault(use, ""))
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text:
-    """A query that a plan asks for.
-
-    Attributes:
-        columns: those of the node that are wanted, in order. names: what the result calls them.
-    """
+class Text(Query):
+    """A query: the columns that are wanted of a node, in order, and what the result calls them."""
 
     node: Node
     columns: tuple[Col, ...]
     names: tuple[str, ...]
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        """What it reads."""
-        return inputs_of(self.sql)
 
     def sql(self, name: Names) -> str:
         """The query in Spark's SQL."""
@@ -112,7 +121,7 @@ class KeyedTexts:
 
 
 @dataclass(frozen=True, slots=True)
-class FirstRowsTest:
+class FirstRowsTest(Query):
     """One row with one boolean: whether the first rows of the candidates are those of the query.
 
     If not, rows that were not stored have moved up, and the query must be run.
@@ -125,11 +134,6 @@ class FirstRowsTest:
     candidates: Text
     stored: Text
     limit: Limit
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        """What it reads."""
-        return inputs_of(self.sql)
 
     def sql(self, name: Names) -> str:
         """The query in Spark's SQL."""
@@ -152,16 +156,9 @@ class FirstRowsTest:
         return f"SELECT coalesce(holds, true) AS holds FROM ({holds})"
 
 
-Query = Text | FirstRowsTest
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopTexts:
-    """The first rows, chosen from those the view holds and the change.
-
-    Attributes:
-        rows: all rows that the view should hold. holds: whether they are right.
-    """
+    """All rows that a view of first rows should hold, and the test whether they are right."""
 
     steps: tuple[StepText, ...]
     rows: Text

@@ -77,25 +77,11 @@ def name_by(table: Callable[[TableUse], str]) -> Names:
     return name
 
 
-def inputs_of(printed: Callable[[Names], str]) -> tuple[Input, ...]:
-    """What a query reads, in the order in which its text names it."""
-    found: dict[Input, None] = {}
-
-    def note(use: Input) -> str:
-        found[use] = None
-        return ""
-
-    printed(note)
-    return tuple(found)
-
-
 class Printer:
     """Prints nodes with the names given."""
 
     def __init__(self, name: Names) -> None:
         self.name = name
-
-    # ---- expressions
 
     def expr(self, expr: alg.Expr) -> str:
         """An expression's text."""
@@ -117,8 +103,6 @@ class Printer:
         if len(conditions) == 1:
             return self.expr(conditions[0])
         return " AND ".join(f"({self.expr(c)})" for c in conditions)
-
-    # ---- relations
 
     def query(self, node: alg.Node) -> str:
         """A node as a query; its columns carry their own names, in order."""

@@ -36,10 +36,7 @@ def can_add(top: KeyedTop, query: alg.Node) -> bool:
 
 
 def shows_counts(node: alg.Aggregate) -> bool:
-    """Whether an aggregate counts its rows, and the values under every sum.
-
-    Then every group that the view shows is certain.
-    """
+    """Whether an aggregate counts rows and every summed value: then all its groups are certain."""
     counted = {call.argument for call in node.calls if call.function == "count"}
     return None in counted and counted >= {call.argument for call in node.calls}
 
@@ -139,26 +136,18 @@ class _Groups:
 
     def is_doubtful(self) -> alg.Expr:
         """1 where the group has to be recomputed, else 0."""
-        there: tuple[alg.Part, ...] = (self.there, "IS", "NOT", "NULL", "AND")
-        cases: list[tuple[alg.Part, ...]] = [
-            (self.there, "IS", "NULL", "AND", self.rows, "<=", "0")
-        ]
-        counted: list[tuple[alg.Expr | None, alg.Col]] = [(None, self.rows)]
-        counted += [(argument, parts[0]) for argument, parts in self.parts.items()]
+        cases = [alg.Expr.of(self.there, "IS NULL AND", self.rows, "<= 0")]
+        counted = [(None, self.rows), *((a, parts[0]) for a, parts in self.parts.items())]
         for argument, change in counted:
             known = self._stored_count(argument)
-            if known is None:
-                cases.append((*there, change, "<", "0"))
-            else:
-                cases.append((*there, known, "+", change, "<", "0"))
-        parts: list[alg.Part] = ["CASE"]
-        for case in cases:
-            parts += ["WHEN", *case, "THEN", "1"]
-        return alg.Expr.of(*parts, "ELSE", "0", "END")
+            after = alg.Expr.of(change) if known is None else alg.Expr.of(known, "+", change)
+            cases.append(alg.Expr.of(self.there, "IS NOT NULL AND", after, "< 0"))
+        whens = (part for case in cases for part in ("WHEN", case, "THEN 1"))
+        return alg.Expr.of("CASE", *whens, "ELSE 0 END")
 
-    def _count(self, argument: alg.Expr | None, change: alg.Col) -> tuple[alg.Part, ...] | None:
+    def _count(self, argument: alg.Expr | None, change: alg.Col) -> alg.Expr | None:
         known = self._stored_count(argument)
-        return None if known is None else ("coalesce", "(", known, ",", "0", ")", "+", change)
+        return None if known is None else alg.Expr.of("coalesce (", known, ", 0 ) +", change)
 
     def values(self) -> list[alg.Projection]:
         """The keys and calls of a certain group."""
@@ -169,27 +158,25 @@ class _Groups:
         return items + [alg.Projection(self._value(call), call.col) for call in self.node.calls]
 
     def _value(self, call: alg.AggregateCall) -> alg.Expr:
-        if call.argument is None:
-            return alg.Expr.of(*(self._count(None, self.rows) or ()))
-        many, *moved = self.parts[call.argument]
+        many, *moved = (self.rows,) if call.argument is None else self.parts[call.argument]
         count = self._count(call.argument, many)
         if call.function == "count":
-            return alg.Expr.of(*(count or ()))
+            assert count is not None  # the view shows it
+            return count
         plus, minus = moved
         was = self.stored[call]
-        total: tuple[alg.Part, ...] = (
-            *("coalesce", "(", was, ",", "0", ")", "+", "coalesce", "(", plus, ",", "0", ")"),
-            *("-", "coalesce", "(", minus, ",", "0", ")"),
+        total = alg.Expr.of(
+            *("coalesce (", was, ", 0 ) + coalesce (", plus, ", 0 ) - coalesce (", minus, ", 0 )")
         )
+        some = alg.Expr.of(was, "IS NOT NULL OR", many, "> 0")
         if count is not None:
-            return alg.Expr.of("CASE", "WHEN", *count, ">", "0", "THEN", *total, "END")
-        some = (was, "IS", "NOT", "NULL", "OR", many, ">", "0")
-        return alg.Expr.of("CASE", "WHEN", *some, "THEN", *total, "END")
+            some = alg.Expr.of(count, "> 0")
+        return alg.Expr.of("CASE WHEN", some, "THEN", total, "END")
 
     def remains(self) -> tuple[alg.Expr, ...]:
         """The test whether a certain group still has rows; none if rows are not counted."""
         count = self._count(None, self.rows)
-        return () if count is None else (alg.Expr.of(*count, ">", "0"),)
+        return () if count is None else (alg.Expr.of(count, "> 0"),)
 
 
 def _combine(

@@ -10,24 +10,16 @@ these, and compared with all rows of the view.
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from ctsql.planner.ivm.algebra.nodes import (
-    Aggregate,
-    Col,
-    Node,
-    Project,
-    Scan,
-    SubqueryKind,
-)
+from ctsql.planner.ivm.algebra.nodes import Aggregate, Col, Node, Project, Scan, SubqueryKind
 from ctsql.planner.ivm.algebra.traversal import (
     descend,
-    expressions,
     free,
     inputs,
+    own_subqueries,
     pass_through,
     rebuild,
     rename,
     replace_nodes,
-    subqueries,
     tables,
 )
 from ctsql.planner.ivm.rewrites.column_pruning import prune
@@ -60,11 +52,7 @@ def compared_groups(query: Node) -> tuple[Aggregate, ...]:
 
 
 def compared_rows(query: Node, changes: DeltaDerivation) -> Node | None:
-    """All rows of a query after the change, from the state of the groups that it compares.
-
-    Returns:
-        None if nothing changed, or it compares none.
-    """
+    """All rows of a query after the change, from the groups that it compares; None if no change."""
     places = compared_groups(query)
     if not places or not changes.touches(query):
         return None
@@ -83,11 +71,7 @@ def compared_rows(query: Node, changes: DeltaDerivation) -> Node | None:
 
 
 def widen(query: Node, whole: Node) -> Node:
-    """A query whose groups have the same columns wherever they are compared.
-
-    Args:
-        query: without the columns that it does not need. whole: the same with all of them.
-    """
+    """A query whose groups have the columns of ``whole``, the unpruned one, wherever compared."""
     made = [below for below in descend(whole) if isinstance(below, Aggregate)]
     read: dict[Aggregate, dict[Aggregate, None]] = {}
     for below in descend(query):
@@ -119,10 +103,9 @@ def _renumber(node: Node) -> Node:
 def _nodes_read_whole(query: Node) -> Iterator[Node]:
     """All nodes in scalar subqueries that use nothing around them."""
     for below in descend(query):
-        for expr in expressions(below):
-            for subquery in subqueries(expr):
-                if subquery.kind is SubqueryKind.SCALAR and not free(subquery.node):
-                    yield from descend(subquery.node)
+        for subquery in own_subqueries(below):
+            if subquery.kind is SubqueryKind.SCALAR and not free(subquery.node):
+                yield from descend(subquery.node)
 
 
 def _tables_elsewhere(node: Node, places: Collection[Node]) -> Iterator[str]:
@@ -133,6 +116,5 @@ def _tables_elsewhere(node: Node, places: Collection[Node]) -> Iterator[str]:
         yield node.table
     for child in inputs(node):
         yield from _tables_elsewhere(child, places)
-    for expr in expressions(node):
-        for subquery in subqueries(expr):
-            yield from _tables_elsewhere(subquery.node, places)
+    for subquery in own_subqueries(node):
+        yield from _tables_elsewhere(subquery.node, places)

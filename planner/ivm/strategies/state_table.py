@@ -44,10 +44,7 @@ def state_tables(node: Node) -> list[tuple[Aggregate, StatePlan]]:
 
 
 def kept_state(query: Node) -> tuple[StatePlan, StateNeed] | None:
-    """The state table that is worth keeping, and when; None if none is.
-
-    The caller knows that every operator is exact.
-    """
+    """The state table that is worth keeping, and when, if every operator is exact; else None."""
     limit = limit_top(query)
     operator, _ = below_filters(query if limit is None else limit.child)
     found = dict(state_tables(query))
@@ -67,12 +64,8 @@ def kept_state(query: Node) -> tuple[StatePlan, StateNeed] | None:
     return found[operator], need
 
 
-def chosen_groups(query: Node, changes: DeltaDerivation) -> Node | None:
-    """All rows of a query over all groups as their state has them: the first, or those compared.
-
-    Returns:
-        None if nothing changed, or the query is no such.
-    """
+def rows_from_groups(query: Node, changes: DeltaDerivation) -> Node | None:
+    """All rows of a query over all groups of its state: the first, or those compared."""
     if compared_groups(query):
         return compared_rows(query, changes)
     limit = limit_top(query)

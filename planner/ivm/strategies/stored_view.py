@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.planner.ivm.algebra import nodes as alg
-from ctsql.planner.ivm.algebra.traversal import has_subquery, pass_through, union_all
+from ctsql.planner.ivm.algebra.traversal import own_subqueries, pass_through, union_all
 from ctsql.planner.ivm.rules.context import DeltaDerivation, StepRole
 from ctsql.planner.ivm.rules.recompute_keys import (
     Keyed,
@@ -46,7 +46,7 @@ class KeyedTop:
 def below_filters(node: alg.Node) -> tuple[alg.Node, tuple[alg.Filter | alg.Project, ...]]:
     """The node below filters and projections without subqueries, and these, from the top."""
     above: list[alg.Filter | alg.Project] = []
-    while isinstance(node, alg.Filter | alg.Project) and not has_subquery(node):
+    while isinstance(node, alg.Filter | alg.Project) and not own_subqueries(node):
         above.append(node)
         node = node.child
     return node, tuple(above)
@@ -111,9 +111,6 @@ def desired_rows(
     return node, step, tuple(zip(places, names, strict=True))
 
 
-# ---- the first rows
-
-
 def limit_top(node: alg.Node) -> alg.Limit | None:
     """A topmost LIMIT that can be kept from the view's rows: no offset, its order shown."""
     columns = set(node.columns)
@@ -127,11 +124,7 @@ def limit_top(node: alg.Node) -> alg.Limit | None:
 def first_rows(
     node: alg.Node, limit: alg.Limit, names: Sequence[str], changes: DeltaDerivation
 ) -> tuple[alg.Node, alg.Step, alg.StoredGroups] | None:
-    """The rows to choose from: the view's, and the change of what LIMIT chose from.
-
-    Returns:
-        the view's new rows; the step with the rows they are chosen from; the view's rows.
-    """
+    """The view's new rows, the step of the rows they are chosen from, and the stored rows."""
     delta = changes.of(limit.child)
     if delta is None:
         return None
@@ -141,18 +134,10 @@ def first_rows(
     change = alg.Project(child=delta, items=pass_through(signed))
     both = union_all([alg.ConstantDiff(child=stored, diff=1), change], signed)
     copies = changes.fresh("copies", "bigint")
-    total = alg.AggregateCall(
-        expr=alg.Expr.of("sum", "(", alg.DIFF, ")"), col=copies, function="sum"
-    )
+    total = alg.AggregateCall(expr=alg.Expr.of("sum (", alg.DIFF, ")"), col=copies, function="sum")
     keys = tuple(alg.Key(source=c, col=c) for c in columns)
     grouped = alg.Aggregate(child=both, keys=keys, calls=(total,))
     there = alg.Filter(child=grouped, predicates=(alg.Expr.of(copies, ">", "0"),))
-    repeat = ("sequence", "(", "1", ",", "CAST", "(", copies, "AS", "INT", ")", ")")
-    each = alg.Generate(
-        child=there,
-        generator=alg.Expr.of("explode", "(", *repeat, ")"),
-        is_outer=False,
-        made=(changes.fresh("copy", "int"),),
-    )
+    each = changes.repeat(there, alg.Expr.of(copies))
     step = changes.step(StepRole.CANDIDATES, alg.Project(child=each, items=pass_through(columns)))
     return replace(limit, child=step), step, stored

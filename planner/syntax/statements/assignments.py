@@ -15,16 +15,7 @@ from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, span_of
 def read_assignments(
     tokens: Tokens, qualifiers: tuple[str, ...], known: frozenset[str] = frozenset()
 ) -> tuple[Assignment, ...]:
-    """Read a list of assignments.
-
-    Args:
-        tokens: those behind SET. qualifiers: names that may qualify a column.
-        known: names of common table expressions around the statement.
-
-    Raises:
-        SYNTAX_ERROR: it does not have the form. DUPLICATE_COLUMN: a column is set twice.
-        NOT_SUPPORTED_YET: a field of a column is set.
-    """
+    """Read what is behind SET; ``qualifiers`` may stand before a column, ``known`` are the CTEs."""
     found: list[Assignment] = []
     for group in cut_at_commas(tokens):
         if not group:
@@ -56,11 +47,8 @@ def _assignment(cursor: Cursor, qualifiers: tuple[str, ...], known: frozenset[st
         what = "setting a field of a column"
         raise not_yet(span_of(parts), what, "Set the whole column: SET s = named_struct(...)")
     cursor.expect("=")
-    if cursor.current is None:
-        cursor.fail("a value")
-    return Assignment(
-        column=parts[-1].text, span=span_of(parts), value=read_value(cursor.rest, known)
-    )
+    value = read_value(cursor.until(len(cursor.tokens), "a value"), known)
+    return Assignment(column=parts[-1].text, span=span_of(parts), value=value)
 
 
 def read_value(tokens: Tokens, known: frozenset[str] = frozenset()) -> SqlText | None:

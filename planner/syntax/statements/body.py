@@ -2,61 +2,38 @@
 
 import dataclasses
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.statements.assignments import (
-    cut_from_assignments,
-    read_assignments,
-)
+from ctsql.planner.syntax.statements.assignments import cut_from_assignments, read_assignments
 from ctsql.planner.syntax.statements.columns import read_columns
 from ctsql.planner.syntax.statements.merges import read_merge
+from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.split import split_tokens
 from ctsql.planner.syntax.tokens.sqltext import analyse, mark_target, without
-from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Tokens,
-    at_depth_0,
-    closing,
-    cut_at_commas,
-    in_parentheses,
-    span_of,
-)
+from ctsql.planner.syntax.tokens.token_reader import Cursor, invalid, not_yet, syntax_error
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
 
 QUERY_WORDS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "MAP", "REDUCE")
 _VERBS = ("INSERT", "DELETE", "UPDATE", "MERGE")
 
 
 def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement, ...]:
-    """Read a body.
-
-    Args:
-        tokens: all that follows AS.
-        place: where to point when nothing follows.
-        name: the task's, for hints.
-
-    Raises:
-        SYNTAX_ERROR, INVALID_STATEMENT: it does not have the form, is empty, or holds a
-            statement that is not allowed there. NOT_SUPPORTED_YET: it holds one of a later version.
-    """
+    """Read all that follows AS (at ``place``) in the definition of the task of this name."""
     example = f"Type: AS (INSERT INTO {name} SELECT ...)"
     if not tokens or tokens[0].upper != "(":
         found = f'"{tokens[0].span.text}"' if tokens else "the end of the statement"
         where = tokens[0].span if tokens else place
         raise syntax_error(where, f'found {found}, expected "("', hint=example)
-    stop = closing(tokens, 0)
+    stop = tk.closing(tokens, 0)
     if stop + 1 < len(tokens):
         cursor = Cursor(tokens, start=stop + 1)
         hint = "Options stand in front of AS." if cursor.at("WITH") else ""
         cursor.end(hint)
     statements = [group for group in split_tokens(tokens[1:stop]) if group]
     if not statements:
-        raise error(
-            "INVALID_STATEMENT",
-            span=span_of(tokens),
-            message="the body of the continual task is empty",
-            hint=example,
-        )
+        message = "the body of the continual task is empty"
+        raise invalid(span_of(tokens), message, hint=example)
     return tuple(_statement(group, name) for group in statements)
 
 
@@ -66,7 +43,11 @@ def _statement(tokens: Tokens, name: str) -> st.BodyStatement:
     first = cursor.upper()
     if first == "WITH":
         verb = next(
-            (i for i, t in at_depth_0(tokens) if t.upper in _VERBS and tokens[i - 1].upper == ")"),
+            (
+                i
+                for i, t in tk.at_depth_0(tokens)
+                if t.upper in _VERBS and tokens[i - 1].upper == ")"
+            ),
             None,
         )
         if verb is not None and tokens[verb].upper == "MERGE":
@@ -96,7 +77,7 @@ def _behind_with(tokens: Tokens, verb: int) -> st.DeleteStatement | st.UpdateSta
     clause = tokens[:verb]
     ctes = analyse(span_of(clause), form="ctes", tokens=clause)
     start = 2 if tokens[1].upper == "RECURSIVE" else 1
-    commas = [i + 1 for i, t in at_depth_0(clause) if t.upper == ","]
+    commas = [i + 1 for i, t in tk.at_depth_0(clause) if t.upper == ","]
     known = frozenset(clause[i].text.lower() for i in (start, *commas))
     cursor = Cursor(tokens[verb:])
     span = span_of(tokens)
@@ -108,13 +89,9 @@ def _behind_with(tokens: Tokens, verb: int) -> st.DeleteStatement | st.UpdateSta
 def _misplacement(cursor: Cursor, span: Span, name: str) -> CtsqlError:
     first = cursor.upper() or cursor.here.text
     hint = f"Type: INSERT INTO {name} SELECT ..." if first in QUERY_WORDS else ""
-    return error(
-        "INVALID_STATEMENT",
-        span=span,
-        message=f"{first} may not stand in the body of a continual task",
-        detail="A body holds INSERT INTO, DELETE FROM, UPDATE and MERGE INTO statements.",
-        hint=hint,
-    )
+    message = f"{first} may not stand in the body of a continual task"
+    detail = "A body holds INSERT INTO, DELETE FROM, UPDATE and MERGE INTO statements."
+    return invalid(span, message, detail, hint)
 
 
 def _insert(tokens: Tokens, verb: int) -> st.InsertStatement:
@@ -152,9 +129,9 @@ def _default_places(tokens: Tokens) -> tuple[tuple[int, Span], ...]:
     if tokens[0].upper != "VALUES":
         return ()
     found: list[tuple[int, Span]] = []
-    for row in cut_at_commas(tokens[1:]):
-        values = in_parentheses(row)
-        for place, value in enumerate(cut_at_commas(values) if values else ()):
+    for row in tk.cut_at_commas(tokens[1:]):
+        values = tk.in_parentheses(row)
+        for place, value in enumerate(tk.cut_at_commas(values) if values else ()):
             if len(value) == 1 and value[0].upper == "DEFAULT":
                 found.append((place, value[0].span))
     return tuple(found)
@@ -195,11 +172,9 @@ def _update(cursor: Cursor, span: Span, known: frozenset[str] = frozenset()) -> 
     target = mark_target(target, cursor.tokens, aliased=alias is not None)
     cursor.expect("SET")
     rest = cursor.rest
-    stop = next((i for i, t in at_depth_0(rest) if t.upper == "WHERE"), len(rest))
-    if stop == 0:
-        cursor.fail("a column")
-    assignments = read_assignments(rest[:stop], (alias or target.parts[-1],), known)
-    cursor.position += stop
+    stop = next((i for i, t in tk.at_depth_0(rest) if t.upper == "WHERE"), len(rest))
+    listed = cursor.until(stop, "a column")
+    assignments = read_assignments(listed, (alias or target.parts[-1],), known)
     return st.UpdateStatement(
         span=span,
         target=target,

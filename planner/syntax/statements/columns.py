@@ -6,20 +6,12 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ColumnDef, Edit, SqlText
+from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.replaceable_calls import POSTGRES_TYPES, spark_types
 from ctsql.planner.syntax.tokens.rewrite import splice
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Kind,
-    Token,
-    Tokens,
-    at_depth_0,
-    cut_at_commas,
-    span_of,
-    word_set,
-    words_are,
-)
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of, word_set
 
 TYPES = word_set("""
     BOOLEAN BYTE TINYINT SHORT SMALLINT INT INTEGER LONG BIGINT FLOAT REAL DOUBLE DATE TIME
@@ -35,20 +27,10 @@ _OTHER_SYSTEMS = {"JSONB": "STRING", "JSON": "STRING", "UUID": "STRING", "DATETI
 def read_columns(
     tokens: Tokens, place: Span, *, typed: bool, defaults: bool = False
 ) -> tuple[ColumnDef, ...]:
-    """Read a column list.
-
-    Args:
-        tokens: those between its parentheses.
-        place: where to point when it is empty.
-        typed: whether each column has a type. defaults: whether it may have a DEFAULT.
-
-    Raises:
-        SYNTAX_ERROR: it does not have the form. DUPLICATE_COLUMN: a name appears twice.
-        INVALID_COLUMN_TYPE: no such type. NOT_SUPPORTED_YET: constraints and so on.
-    """
+    """Read what is between a list's parentheses; ``place`` is where to point when it is empty."""
     columns: list[ColumnDef] = []
     seen: set[str] = set()
-    for group in cut_at_commas(tokens, are_columns=True):
+    for group in tk.cut_at_commas(tokens, are_columns=True):
         if not group:
             before = tokens[0].span if tokens else place
             raise syntax_error(before, "a column is missing in the list")
@@ -63,7 +45,7 @@ def read_columns(
 def type_edits(columns: Tokens) -> list[Edit]:
     """Spark's spelling for the Postgres types in a list of columns with types."""
     edits: list[Edit] = []
-    for group in cut_at_commas(columns, are_columns=True):
+    for group in tk.cut_at_commas(columns, are_columns=True):
         edits.extend(spark_types(_type_tokens(group, 1)))
     return edits
 
@@ -103,13 +85,10 @@ def _column(cursor: Cursor, *, typed: bool, defaults: bool) -> ColumnDef:
 def _default(cursor: Cursor) -> SqlText:
     """The value behind DEFAULT; it ends where NOT NULL or COMMENT begins, or the column."""
     rest = cursor.rest
-    ends = (i for i, _ in at_depth_0(rest) if words_are(rest, i, "NOT", "NULL"))
-    comments = (i for i, t in at_depth_0(rest) if i and t.upper == "COMMENT")
+    ends = (i for i, _ in tk.at_depth_0(rest) if tk.words_are(rest, i, "NOT", "NULL"))
+    comments = (i for i, t in tk.at_depth_0(rest) if i and t.upper == "COMMENT")
     stop = min((*(i for i in ends if rest[i - 1].upper != "IS"), *comments), default=len(rest))
-    if stop == 0:
-        cursor.fail("a value")
-    value = rest[:stop]
-    cursor.position += stop
+    value = cursor.until(stop, "a value")
     text = analyse(span_of(value), form="predicate", tokens=value)
     if text.relations:
         what = "a query as DEFAULT"

@@ -9,10 +9,7 @@ from ctsql.catalog.refreshes import parse_interval
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.alters import read_alter_task
-from ctsql.planner.syntax.statements.subscriptions import (
-    read_drop_subscription,
-    read_subscribe,
-)
+from ctsql.planner.syntax.statements.subscriptions import read_drop_subscription, read_subscribe
 from ctsql.planner.syntax.tokens.token_reader import (
     Cursor,
     bad_option,

@@ -24,11 +24,7 @@ _LAYOUTS = (("PARTITIONED", "BY"), ("CLUSTER", "BY"), ("TBLPROPERTIES",))
 
 
 def read_create(tokens: Tokens) -> st.Statement:
-    """Read a statement that begins with CREATE.
-
-    Raises:
-        SYNTAX_ERROR, NOT_SUPPORTED, NOT_SUPPORTED_YET and what its parts raise.
-    """
+    """Read a statement that begins with CREATE."""
     cursor = Cursor(tokens)
     cursor.expect("CREATE")
     or_replace = cursor.accept("OR", "REPLACE")
@@ -77,10 +73,7 @@ def _schema(cursor: Cursor) -> st.CreateSchema:
         raise not_yet(cursor.here, f"{cursor.upper()} of a schema")
     cursor.end()
     return st.CreateSchema(
-        span=cursor.span,
-        name=name.text,
-        name_span=name.span,
-        if_not_exists=if_not_exists,
+        span=cursor.span, name=name.text, name_span=name.span, if_not_exists=if_not_exists
     )
 
 

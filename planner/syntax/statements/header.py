@@ -11,21 +11,12 @@ from typing import NoReturn
 
 from lark import Lark, Token as LarkToken, Tree
 from lark.exceptions import UnexpectedToken
-from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import RelationRef
+from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.token_reader import found_text, not_yet, relation_ref, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Kind,
-    Token,
-    Tokens,
-    at_depth_0,
-    end_of,
-    span_of,
-    word_set,
-    words_are,
-)
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of, word_set
 
 _KEYWORDS = word_set("""
     CREATE OR REPLACE CONTINUAL TASK MATERIALIZED VIEW IF NOT EXISTS ON INPUT OUTPUTS AS WITH
@@ -81,16 +72,10 @@ def _grammar() -> Lark:
 
 
 def read_header(tokens: Tokens, *, task: bool) -> Header:
-    """Read a header.
-
-    Args:
-        tokens: the whole statement, from CREATE on.
-        task: whether it is a continual task's; else it is a materialized view's.
-
-    Raises:
-        SYNTAX_ERROR: it does not have the form. NOT_SUPPORTED_YET: a known clause of later.
-    """
-    stop = next((i + 1 for i, t in at_depth_0(tokens) if _is_as(tokens, i, t)), len(tokens))
+    """Read a header from CREATE on, of a continual task or else of a materialized view."""
+    words = tk.at_depth_0(tokens)
+    found = (i + 1 for i, t in words if t.upper == "AS" and tokens[i - 1].upper != ".")
+    stop = next(found, len(tokens))
     parsing = _grammar().parse_interactive("")
     for index, token in enumerate(tokens[:stop]):
         made = LarkToken(_terminal(token), token.span.text, start_pos=index)
@@ -99,17 +84,10 @@ def read_header(tokens: Tokens, *, task: bool) -> Header:
         except UnexpectedToken as cause:
             _refuse(tokens, index, set(cause.accepts or cause.expected), task=task, cause=cause)
     if tokens[stop - 1].upper != "AS":
-        _refuse(tokens, len(tokens), _accepts(parsing), task=task, cause=None)
+        accepted = set(parsing.accepts())  # type: ignore[no-untyped-call]
+        _refuse(tokens, len(tokens), accepted, task=task, cause=None)
     tree: Tree[LarkToken] = parsing.feed_eof()  # type: ignore[no-untyped-call]
     return _header(tree, tokens, stop)
-
-
-def _accepts(parsing: InteractiveParser) -> set[str]:
-    return set(parsing.accepts())  # type: ignore[no-untyped-call]
-
-
-def _is_as(tokens: Tokens, index: int, token: Token) -> bool:
-    return token.upper == "AS" and tokens[index - 1].upper != "."
 
 
 def _terminal(token: Token) -> str:
@@ -178,9 +156,9 @@ def _refuse(
     tokens: Tokens, index: int, accepted: set[str], *, task: bool, cause: Exception | None
 ) -> NoReturn:
     found = tokens[index] if index < len(tokens) else None
-    place = found.span if found else end_of(tokens)
+    place = found.span if found else tk.end_of(tokens)
     for words, what in _LATER.items():
-        if words_are(tokens, index, *words):
+        if tk.words_are(tokens, index, *words):
             hint = "Put it in WITH (...)." if words == ("REFRESH",) else ""
             raise not_yet(place, what, hint)
     if found is not None and found.upper == "WITH" and tokens[index - 1].upper == ")":
@@ -206,6 +184,6 @@ def _refuse(
 def _target_text(tokens: Tokens) -> str:
     """The name being created, as typed, as far as a broken header shows it."""
     index = next((i + 1 for i, t in enumerate(tokens) if t.upper in ("TASK", "VIEW")), len(tokens))
-    if words_are(tokens, index, "IF", "NOT", "EXISTS"):
+    if tk.words_are(tokens, index, "IF", "NOT", "EXISTS"):
         index += 3
     return tokens[index].span.text if index < len(tokens) and tokens[index].is_name else "<name>"

@@ -15,7 +15,7 @@ from ctsql.planner.syntax.statements.assignments import (
     read_value,
 )
 from ctsql.planner.syntax.tokens.sqltext import analyse, mark_target, with_prefixes, without
-from ctsql.planner.syntax.tokens.token_reader import Cursor, not_yet, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import Cursor, invalid, not_yet, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, at_depth_0, cut_at_commas, end_of, span_of
 
 _CLAUSES = "WHEN MATCHED, WHEN NOT MATCHED or WHEN NOT MATCHED BY SOURCE"
@@ -27,16 +27,7 @@ _ALLOWED = {
 
 
 def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
-    """Read a MERGE.
-
-    Args:
-        tokens: the whole statement. verb: the index of MERGE, behind a WITH clause, whose
-            names the source may use.
-
-    Raises:
-        SYNTAX_ERROR: it does not have the form. INVALID_STATEMENT: a clause can never apply.
-        DUPLICATE_COLUMN: a column is set twice. NOT_SUPPORTED_YET: schema evolution.
-    """
+    """Read a MERGE; ``verb`` is its index behind a WITH clause, whose names the source may use."""
     cursor = Cursor(tokens, start=verb)
     cursor.expect("MERGE")
     if cursor.at("WITH", "SCHEMA", "EVOLUTION"):
@@ -52,9 +43,7 @@ def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
     cursor.expect("ON")
     rest = cursor.rest
     starts = [i for i in _outside_case(rest) if rest[i].upper == "WHEN"]
-    on = rest[: starts[0]] if starts else rest
-    if not on:
-        cursor.fail("a condition")
+    on = cursor.until(starts[0] if starts else len(rest), "a condition")
     if not starts:
         message = f"found the end of the statement, expected {_CLAUSES}"
         raise syntax_error(end_of(tokens), message)
@@ -148,10 +137,8 @@ def _clause(tokens: Tokens, names: tuple[str, ...]) -> st.WhenClause:
     if cursor.accept("AND"):
         rest = cursor.rest
         stop = next((i for i in _outside_case(rest) if rest[i].upper == "THEN"), len(rest))
-        if stop == 0:
-            cursor.fail("a condition")
-        condition = analyse(span_of(rest[:stop]), form="predicate", tokens=rest[:stop])
-        cursor.position += stop
+        tested = cursor.until(stop, "a condition")
+        condition = analyse(span_of(tested), form="predicate", tokens=tested)
     cursor.expect("THEN")
     allowed = _ALLOWED[when]
     action = next((a for a in allowed if cursor.at(a.name)), None)
@@ -159,21 +146,18 @@ def _clause(tokens: Tokens, names: tuple[str, ...]) -> st.WhenClause:
         cursor.fail(" or ".join(a.name for a in allowed), known=[a.name for a in allowed])
     cursor.take()
     clause = st.WhenClause(span=span_of(tokens), when=when, action=action, condition=condition)
-    match action:
-        case st.MergeAction.DELETE:
-            cursor.end()
-            return clause
-        case st.MergeAction.UPDATE:
-            cursor.expect("SET")
-            if cursor.at("*") and when is st.MergeWhen.MATCHED and len(cursor.rest) == 1:
-                return dataclasses.replace(clause, star=cursor.here)
-            if cursor.current is None:
-                cursor.fail("a column")
-            return dataclasses.replace(clause, assignments=read_assignments(cursor.rest, names))
-        case st.MergeAction.INSERT:
-            if cursor.at("*") and len(cursor.rest) == 1:
-                return dataclasses.replace(clause, star=cursor.here)
-            return dataclasses.replace(clause, assignments=_insert(cursor, names))
+    if action is st.MergeAction.DELETE:
+        cursor.end()
+        return clause
+    if action is st.MergeAction.UPDATE:
+        cursor.expect("SET")
+    has_star = when is not st.MergeWhen.NOT_MATCHED_BY_SOURCE and len(cursor.rest) == 1
+    if has_star and cursor.at("*"):
+        return dataclasses.replace(clause, star=cursor.here)
+    if action is st.MergeAction.INSERT:
+        return dataclasses.replace(clause, assignments=_insert(cursor, names))
+    listed = cursor.until(len(cursor.tokens), "a column")
+    return dataclasses.replace(clause, assignments=read_assignments(listed, names))
 
 
 def _insert(cursor: Cursor, names: tuple[str, ...]) -> tuple[st.Assignment, ...]:
@@ -184,11 +168,8 @@ def _insert(cursor: Cursor, names: tuple[str, ...]) -> tuple[st.Assignment, ...]
     values = _group(cursor, "the values in parentheses")
     cursor.end()
     if len(columns) != len(values):
-        raise error(
-            "COLUMN_COUNT_MISMATCH",
-            span=place,
-            message=f"{len(values)} value(s) are given for {len(columns)} column(s)",
-        )
+        message = f"{len(values)} value(s) are given for {len(columns)} column(s)"
+        raise error("COLUMN_COUNT_MISMATCH", span=place, message=message)
     found = []
     for column, value in zip(columns, values, strict=True):
         if not column or not value:
@@ -215,12 +196,11 @@ def _check_reachable(clauses: tuple[st.WhenClause, ...]) -> None:
     for clause in clauses:
         if clause.when in closed:
             kind = clause.when.name.replace("_", " ")
-            raise error(
-                "INVALID_STATEMENT",
-                span=clause.span,
-                message=f"this WHEN {kind} clause never applies",
-                detail="One before it has no condition and takes every row.",
-                hint=f"Only the last WHEN {kind} clause may be without AND <condition>.",
+            raise invalid(
+                clause.span,
+                f"this WHEN {kind} clause never applies",
+                "One before it has no condition and takes every row.",
+                f"Only the last WHEN {kind} clause may be without AND <condition>.",
             )
         if clause.condition is None:
             closed.add(clause.when)

@@ -1,6 +1,7 @@
 """Reads the options of WITH (...)."""
 
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import did_you_mean
@@ -29,12 +30,7 @@ _VIEW_KNOWN = (
 
 
 def task_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
-    """The options of a continual task.
-
-    Raises:
-        INVALID_OPTION: unknown, given twice, or with a value it does not take.
-        SYNTAX_ERROR: it does not have the form.
-    """
+    """The options of a continual task."""
     found: dict[str, Option] = {}
     for group in _all_groups(clauses):
         name = _words(group)
@@ -47,7 +43,7 @@ def task_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
 
 
 def view_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
-    """The options of a materialized view; raises as :func:`task_options` does."""
+    """The options of a materialized view."""
     found: list[Option] = []
     for group in _all_groups(clauses):
         name = _words(group)
@@ -57,17 +53,11 @@ def view_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
         if not _begins(name, "REFRESH"):
             raise _unknown(group, name, _VIEW_KNOWN)
         option = refresh_option(group)
-        if option.name == POLICY:
-            if any(o.name == POLICY for o in found):
-                raise _twice(group, POLICY)
-            found.append(option)
-            continue
-        refreshes = [o for o in found if o.name == "REFRESH"]
-        if any(option.value == other.value for other in refreshes):
-            raise _twice(group, "REFRESH")
+        alike = [o for o in found if o.name == option.name]
+        if alike and (option.name == POLICY or option.value in [o.value for o in alike]):
+            raise _twice(group, option.name)
         found.append(option)
-        refreshes.append(option)
-        if len(refreshes) > 1 and any(o.value == "ON COMMIT" for o in refreshes):
+        if alike and any(o.value == "ON COMMIT" for o in (option, *alike)):
             detail = "A view that is refreshed at every commit has no other refresh times."
             hint = "Leave REFRESH ON COMMIT out, or the others."
             value = "ON COMMIT together with other times"
@@ -103,11 +93,7 @@ def _all_groups(clauses: Iterable[Tokens]) -> list[Tokens]:
 
 def _words(group: Tokens) -> str:
     """The option's name: the words it begins with, in upper case."""
-    words = []
-    for token in group:
-        if token.kind is not Kind.WORD:
-            break
-        words.append(token.upper)
+    words = [t.upper for t in takewhile(lambda t: t.kind is Kind.WORD, group)]
     if not words:
         raise syntax_error(group[0].span, f'found "{group[0].span.text}", expected an option')
     return " ".join(words)
@@ -137,9 +123,7 @@ def _interval(cursor: Cursor, name: str) -> Every:
 
 
 def _iterations(cursor: Cursor, name: str) -> int | str:
-    if cursor.current is None:
-        cursor.fail("a number or FIXPOINT")
-    value = cursor.take()
+    value = cursor.take("a number or FIXPOINT")
     if value.upper == "FIXPOINT":
         return FIXPOINT
     made = int(value.text) if value.kind is Kind.NUMBER and value.text.isdigit() else 0
@@ -150,9 +134,7 @@ def _iterations(cursor: Cursor, name: str) -> int | str:
 
 
 def _boolean(cursor: Cursor, name: str) -> bool:
-    if cursor.current is None:
-        cursor.fail("true or false")
-    value = cursor.take()
+    value = cursor.take("true or false")
     if value.upper not in ("TRUE", "FALSE"):
         raise bad_option(value.span, name, "It takes true or false.")
     return value.upper == "TRUE"

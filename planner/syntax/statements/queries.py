@@ -2,16 +2,10 @@
 
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Dml, Instant, RelationRef, Select
+from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.sqltext import TIME_TRAVEL, analyse, mark_target
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Kind,
-    Tokens,
-    at_depth_0,
-    span_of,
-    upper_at,
-    words_are,
-)
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 
 DML_VERBS = ("INSERT", "UPDATE", "DELETE", "MERGE")
 # What may follow a column that was given the alias "of".
@@ -24,8 +18,8 @@ _AS_OF_HINT = "AS OF takes milliseconds since 1970 or a timestamp in quotes."
 
 def read_query(tokens: Tokens) -> Select | Dml:
     """Read a query, or a DML statement that begins with WITH."""
-    for index, token in at_depth_0(tokens):
-        behind_cte = upper_at(tokens, index - 1) == ")"
+    for index, token in tk.at_depth_0(tokens):
+        behind_cte = tk.upper_at(tokens, index - 1) == ")"
         if tokens[0].upper == "WITH" and token.upper in DML_VERBS and behind_cte:
             return read_dml(tokens, start=index)
     place = _as_of(tokens)
@@ -44,16 +38,16 @@ def read_query(tokens: Tokens) -> Select | Dml:
 
 def _is_as_of(tokens: Tokens, index: int) -> bool:
     """AS OF with a time behind it, not an alias and not Spark's own clause."""
-    if not words_are(tokens, index, "AS", "OF"):
+    if not tk.words_are(tokens, index, "AS", "OF"):
         return False
-    if upper_at(tokens, index - 1) in TIME_TRAVEL:
+    if tk.upper_at(tokens, index - 1) in TIME_TRAVEL:
         return False
     behind = tokens[index + 2] if index + 2 < len(tokens) else None
     return behind is not None and behind.upper not in (*_BEHIND_ALIAS, ")")
 
 
 def _as_of(tokens: Tokens) -> int | None:
-    return next((i for i, _ in at_depth_0(tokens) if _is_as_of(tokens, i)), None)
+    return next((i for i, _ in tk.at_depth_0(tokens) if _is_as_of(tokens, i)), None)
 
 
 def read_instant(cursor: Cursor, hint: str) -> Instant:
@@ -73,12 +67,7 @@ def read_instant(cursor: Cursor, hint: str) -> Instant:
 
 
 def read_dml(tokens: Tokens, *, start: int = 0) -> Dml:
-    """Read INSERT, UPDATE, DELETE or MERGE.
-
-    Args:
-        tokens: the whole statement.
-        start: the index of the verb, behind a WITH clause.
-    """
+    """Read INSERT, UPDATE, DELETE or MERGE, whose verb is at ``start``, behind a WITH clause."""
     cursor = Cursor(tokens, start=start)
     verb = cursor.take().upper
     match verb:

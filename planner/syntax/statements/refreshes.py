@@ -16,11 +16,7 @@ _HOW_MONTHS = "Write a cron text: '0 0 1 * *' is each first of the month, 00:00 
 
 
 def refresh_option(group: Tokens) -> Option:
-    """One REFRESH option; its value is "ON COMMIT", a part of a schedule, or a policy.
-
-    Raises:
-        INVALID_OPTION: a value it does not take. SYNTAX_ERROR: it does not have the form.
-    """
+    """One REFRESH option; its value is "ON COMMIT", a part of a schedule, or a policy."""
     cursor = Cursor(group, of="option")
     cursor.expect("REFRESH")
     cursor.accept("=")
@@ -47,9 +43,7 @@ def refresh_option(group: Tokens) -> Option:
 
 def _policy(cursor: Cursor, group: Tokens) -> Option:
     cursor.expect("=")
-    if cursor.current is None:
-        cursor.fail(f"one of {', '.join(POLICIES)}")
-    token = cursor.take()
+    token = cursor.take(f"one of {', '.join(POLICIES)}")
     wanted = token.text.lower()
     if token.kind not in (Kind.WORD, Kind.STRING) or wanted not in POLICIES:
         detail = f"It takes one of {', '.join(POLICIES)}."

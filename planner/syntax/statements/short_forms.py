@@ -12,12 +12,17 @@ their clauses may stand in any order here. What is known there and refused here 
 name: APPLY AS TRUNCATE WHEN, ONCE, SYSTEM SEQUENCE BY, SCD TYPE BITEMPORAL.
 """
 
-from ctsql.catalog.errors import error
 from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.desugar.task_forms import TaskForm, compile_form
 from ctsql.planner.syntax.ast import ColumnList, CreateFlow, RelationRef
-from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
+from ctsql.planner.syntax.tokens.token_reader import (
+    Cursor,
+    invalid,
+    not_supported,
+    not_yet,
+    syntax_error,
+)
 from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, span_of, tokenise
 
 _CLAUSES: tuple[tuple[str, ...], ...] = (
@@ -93,11 +98,7 @@ def _group(cursor: Cursor, what: str) -> Tokens:
 
 
 def read_flow(cursor: Cursor) -> CreateFlow:
-    """Read what follows CREATE FLOW.
-
-    Raises:
-        SYNTAX_ERROR, INVALID_OPTION, NOT_SUPPORTED, NOT_SUPPORTED_YET.
-    """
+    """Read what follows CREATE FLOW."""
     if_not_exists = cursor.if_not_exists()
     name = cursor.relation("the flow's name")
     cursor.expect("AS", hint=_FLOW_HINT)
@@ -219,12 +220,8 @@ class _FlowClauses:
                 raise syntax_error(cursor.here, f"{clause} is missing", hint=_FLOW_HINT)
         assert self.sequence is not None  # looked at above
         if self.tracked is not None and self.scd_type == 1:
-            raise error(
-                "INVALID_STATEMENT",
-                span=self.tracked.span,
-                message="TRACK HISTORY ON goes with STORED AS SCD TYPE 2",
-                detail="With SCD type 1 no history is kept.",
-            )
+            message = "TRACK HISTORY ON goes with STORED AS SCD TYPE 2"
+            raise invalid(self.tracked.span, message, "With SCD type 1 no history is kept.")
         return CreateFlow(
             span=cursor.span,
             name=name,

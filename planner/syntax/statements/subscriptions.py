@@ -17,11 +17,7 @@ _TIME_HINT = "A time is milliseconds since 1970 or a timestamp in quotes."
 
 
 def read_subscribe(cursor: Cursor) -> Subscribe:
-    """Read what follows SUBSCRIBE.
-
-    Raises:
-        SYNTAX_ERROR, INVALID_OPTION. NOT_SUPPORTED_YET: a query in place of a name.
-    """
+    """Read what follows SUBSCRIBE."""
     cursor.accept("TO")
     if cursor.at("(") or cursor.upper() in ("SELECT", "WITH"):
         hint = "Type CREATE VIEW name AS the query, then SUBSCRIBE TO name."

@@ -32,8 +32,6 @@ class PieceReader:
         self.pieces = pieces
         self.at = 0
 
-    # ---- pieces
-
     def text(self, ahead: int = 0) -> str:
         """The piece as it is typed; empty for an operand of another kind, and at the end."""
         place = self.at + ahead

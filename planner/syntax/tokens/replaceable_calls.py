@@ -9,14 +9,8 @@ import re
 
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ClockCall, ClockKind, Edit, FunctionRef
-from ctsql.planner.syntax.tokens.tokenizer import (
-    GENERIC_TYPES,
-    Kind,
-    Tokens,
-    closing,
-    upper_at,
-    word_set,
-)
+from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.tokenizer import GENERIC_TYPES, Kind, Tokens, word_set
 
 CLOCKS = {
     "NOW": ClockKind.TIMESTAMP,
@@ -62,21 +56,18 @@ def clocks(tokens: Tokens) -> tuple[ClockCall, ...]:
         if token.upper not in CLOCKS or _is_no_call(tokens, index):
             continue
         kind = CLOCKS[token.upper]
-        if upper_at(tokens, index + 1) == "(":
-            if upper_at(tokens, index + 2) == ")":
+        if tk.upper_at(tokens, index + 1) == "(":
+            if tk.upper_at(tokens, index + 2) == ")":
                 stop = tokens[index + 2].stop
                 span = Span(token.source, token.start, stop)
                 found.append(ClockCall(kind=kind, span=span))
-        elif token.upper in _BARE and upper_at(tokens, index + 1) != ".":
+        elif token.upper in _BARE and tk.upper_at(tokens, index + 1) != ".":
             found.append(ClockCall(kind=kind, span=token.span))
     return tuple(found)
 
 
 def nondeterministic(tokens: Tokens) -> tuple[FunctionRef, ...]:
-    """Functions whose result depends on more than the data, and their like, in order.
-
-    These are TABLESAMPLE, and literals like ``TIMESTAMP 'now'``.
-    """
+    """Functions of more than the data, TABLESAMPLE, and literals like ``TIMESTAMP 'now'``."""
     found = []
     for index, token in enumerate(tokens):
         if token.upper in _INSTANTS and _is_moment(tokens, index + 1):
@@ -84,8 +75,8 @@ def nondeterministic(tokens: Tokens) -> tuple[FunctionRef, ...]:
             found.append(FunctionRef(name=name, span=token.span))
         if _is_no_call(tokens, index):
             continue
-        called = upper_at(tokens, index + 1) == "("
-        bare = token.upper in _BARE and upper_at(tokens, index + 1) != "."
+        called = tk.upper_at(tokens, index + 1) == "("
+        bare = token.upper in _BARE and tk.upper_at(tokens, index + 1) != "."
         if token.upper == "TABLESAMPLE" and called:
             found.append(FunctionRef(name="TABLESAMPLE", span=token.span))
         elif token.upper in NONDETERMINISTIC and (called or bare):
@@ -93,18 +84,13 @@ def nondeterministic(tokens: Tokens) -> tuple[FunctionRef, ...]:
     return tuple(found)
 
 
-def parameters(tokens: Tokens) -> tuple[Span, ...]:
-    """The ``?`` placeholders, in order."""
-    return tuple(token.span for token in tokens if token.upper == "?")
-
-
 def type_edits(tokens: Tokens) -> tuple[Edit, ...]:
     """Spark's spelling for the Postgres types in CAST, TRY_CAST and ``::``, in order."""
     edits: dict[int, Edit] = {}
     for index, token in enumerate(tokens):
         found: list[Edit] = []
-        if token.upper in ("CAST", "TRY_CAST") and upper_at(tokens, index + 1) == "(":
-            stop = closing(tokens, index + 1)
+        if token.upper in ("CAST", "TRY_CAST") and tk.upper_at(tokens, index + 1) == "(":
+            stop = tk.closing(tokens, index + 1)
             begin = _cast_type(tokens, index + 2, stop)
             found = spark_types(tokens[begin:stop])
         elif token.upper in ("::", "?::"):
@@ -118,7 +104,7 @@ def spark_types(tokens: Tokens) -> list[Edit]:
     edits = []
     angles: list[bool] = []  # for each open angle bracket: is it a struct's?
     for index, token in enumerate(tokens):
-        before = upper_at(tokens, index - 1)
+        before = tk.upper_at(tokens, index - 1)
         if token.upper == "<":
             angles.append(before == "STRUCT")
         elif token.upper in (">", ">>", ">>>"):
@@ -137,7 +123,7 @@ def spark_types(tokens: Tokens) -> list[Edit]:
 
 def _spelling(tokens: Tokens, index: int) -> str | None:
     token = tokens[index]
-    if token.upper == "VARCHAR" and upper_at(tokens, index + 1) != "(":
+    if token.upper == "VARCHAR" and tk.upper_at(tokens, index + 1) != "(":
         return "STRING"
     return POSTGRES_TYPES.get(token.upper)
 
@@ -155,12 +141,12 @@ def _cast_type(tokens: Tokens, start: int, stop: int) -> int:
 def _type_stop(tokens: Tokens, start: int) -> int:
     """The index behind the type that follows ``::``."""
     stop = min(start + 1, len(tokens))
-    if upper_at(tokens, start) == "DOUBLE" and upper_at(tokens, stop) == "PRECISION":
+    if tk.upper_at(tokens, start) == "DOUBLE" and tk.upper_at(tokens, stop) == "PRECISION":
         return stop + 1
-    if upper_at(tokens, stop) == "(":
-        return closing(tokens, stop) + 1
-    generic = upper_at(tokens, start) in GENERIC_TYPES
-    if generic and upper_at(tokens, stop) == "<":
+    if tk.upper_at(tokens, stop) == "(":
+        return tk.closing(tokens, stop) + 1
+    generic = tk.upper_at(tokens, start) in GENERIC_TYPES
+    if generic and tk.upper_at(tokens, stop) == "<":
         depth = 0
         for index in range(stop, len(tokens)):
             symbol = tokens[index].upper
@@ -180,4 +166,4 @@ def _is_moment(tokens: Tokens, index: int) -> bool:
 
 def _is_no_call(tokens: Tokens, index: int) -> bool:
     """Whether a word is a part of a name, or an alias."""
-    return upper_at(tokens, index - 1) in (".", "AS")
+    return tk.upper_at(tokens, index - 1) in (".", "AS")

@@ -25,23 +25,14 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """New text, and the way back from it.
-
-    Attributes:
-        text: the new text.
-        span: the source text it was made from.
-    """
+    """New text, the span of the source text it was made from, and the way back."""
 
     text: str
     span: Span
     _pieces: tuple[_Piece, ...]
 
     def origin(self, offset: int) -> int:
-        """The absolute offset, in the source, of a character of the new text.
-
-        Inside replaced text that is where the replaced piece began; past the end (or before the
-        begin) of the new text, the end (or begin) of the span.
-        """
+        """The offset in the source of a character of the new text; of a replacement its begin."""
         if offset >= len(self.text):
             return self.span.stop
         if offset < 0:

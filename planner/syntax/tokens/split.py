@@ -30,32 +30,21 @@ def split_tokens(tokens: Tokens) -> list[list[Token]]:
             opened.append(token)
         elif token.upper == ")":
             if not opened:
-                raise error(
-                    "SYNTAX_ERROR",
-                    span=token.span,
-                    message="a parenthesis closes that was not opened",
-                )
+                message = "a parenthesis closes that was not opened"
+                raise error("SYNTAX_ERROR", span=token.span, message=message)
             opened.pop()
         if token.upper == ";" and not opened:
             statements.append([])
         else:
             statements[-1].append(token)
     if opened:
-        raise error(
-            "SYNTAX_ERROR",
-            span=opened[-1].span,
-            message="a parenthesis is not closed",
-            detail="It opens here.",
-        )
+        message, detail = "a parenthesis is not closed", "It opens here."
+        raise error("SYNTAX_ERROR", span=opened[-1].span, message=message, detail=detail)
     return statements
 
 
 def is_complete(text: str) -> bool:
-    """Return whether a text typed so far can be run: it is blank, or ends with a semicolon.
-
-    A text with a mistake that no further line can mend is complete too, so that the mistake is
-    shown instead of waited out.
-    """
+    """Return whether a text can be run: blank, ended by a semicolon, or wrong beyond mending."""
     if find_unclosed(text) is not None:
         return False
     try:

@@ -8,15 +8,8 @@ tests/unit/planner/syntax/test_sqltext.py.
 
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import Edit
-from ctsql.planner.syntax.tokens.tokenizer import (
-    GENERIC_TYPES,
-    Kind,
-    Token,
-    Tokens,
-    closing,
-    upper_at,
-    words_are,
-)
+from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.tokenizer import GENERIC_TYPES, Kind, Token, Tokens
 
 # What a query may follow, so that TABLE there begins one.
 _QUERY_MAY_FOLLOW = ("(", "UNION", "EXCEPT", "INTERSECT", "MINUS", "ALL", "DISTINCT", "AS", ")")
@@ -38,7 +31,7 @@ def table_operands(tokens: Tokens) -> list[Edit]:
         if following.is_name and before in _QUERY_MAY_FOLLOW:
             edits.append(Edit(span=token.span, text="SELECT * FROM"))
         elif following.upper == "(" and index + 2 < len(tokens):
-            stop = closing(tokens, index + 1)
+            stop = tk.closing(tokens, index + 1)
             if tokens[index + 2].is_name and _is_name_only(tokens[index + 2 : stop]):
                 place = Span(token.source, following.stop, following.stop)
                 edits.append(Edit(span=place, text="SELECT * FROM "))
@@ -51,7 +44,7 @@ def gaps(tokens: Tokens) -> list[Edit]:
     edits: list[Edit] = []
     types = 0
     for index, token in enumerate(tokens):
-        if token.upper == "<" and upper_at(tokens, index - 1) in GENERIC_TYPES:
+        if token.upper == "<" and tk.upper_at(tokens, index - 1) in GENERIC_TYPES:
             types += 1
         elif token.upper in (">", ">>", ">>>") and types:
             types = max(types - len(token.upper), 0)
@@ -66,9 +59,9 @@ def gaps(tokens: Tokens) -> list[Edit]:
             edits.append(Edit(span=token.span, text=">>"))
         elif token.upper == "|>":
             edits.extend(_pipe(tokens, index))
-        elif token.upper == "MAX" and words_are(tokens, index, "MAX", "RECURSION", "LEVEL"):
+        elif token.upper == "MAX" and tk.words_are(tokens, index, "MAX", "RECURSION", "LEVEL"):
             edits.append(_blank(token, tokens[min(index + 3, len(tokens) - 1)]))
-        elif words_are(tokens, index, "WITH", "SCHEMA", "EVOLUTION"):
+        elif tk.words_are(tokens, index, "WITH", "SCHEMA", "EVOLUTION"):
             edits.append(_blank(token, tokens[index + 2]))
     return edits
 
@@ -118,7 +111,7 @@ def _path(tokens: Tokens, index: int) -> list[Edit]:
 
 def _pipe(tokens: Tokens, index: int) -> list[Edit]:
     """Operators of a pipe that sqlglot lacks become a SELECT of the same expressions."""
-    word = upper_at(tokens, index + 1)
+    word = tk.upper_at(tokens, index + 1)
     if word == "LIMIT":
         return [Edit(span=tokens[index + 1].span, text="WHERE")]
     if word in ("SET", "RENAME", "EXTEND", "DROP"):

@@ -17,7 +17,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import backtick
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ChangeKind, Edit, RelationRef, SqlText
-from ctsql.planner.syntax.tokens import replaceable_calls
+from ctsql.planner.syntax.tokens import replaceable_calls, tokenizer as tk
 from ctsql.planner.syntax.tokens.rewrite import Rewritten, splice
 from ctsql.planner.syntax.tokens.sqlglot_gaps import gaps, table_operands
 from ctsql.planner.syntax.tokens.token_reader import (
@@ -26,15 +26,7 @@ from ctsql.planner.syntax.tokens.token_reader import (
     relation_ref,
     syntax_error,
 )
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Kind,
-    Token,
-    Tokens,
-    closing,
-    plain_comments,
-    tokenise,
-    words_are,
-)
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, plain_comments, tokenise
 
 Form = Literal["query", "predicate", "statement", "ctes"]
 
@@ -92,15 +84,12 @@ def analyse(
                 key=lambda e: e.span.start,
             )
         ),
-        parameters=replaceable_calls.parameters(tokens),
+        parameters=tuple(token.span for token in tokens if token.upper == "?"),
     )
 
 
 def with_prefixes(relations: Iterable[RelationRef], tokens: Tokens) -> list[RelationRef]:
-    """The relations, each with the schemas that are written in front of its columns.
-
-    Once ``s.t`` is another name with the alias ``t``, the column ``s.t.c`` must become ``t.c``.
-    """
+    """The relations, each with the schemas before its columns: ``s.t.c`` must become ``t.c``."""
     found = list(relations)
     named = {ref.span.start for ref in found}
     schemas: dict[tuple[str, ...], int] = {}
@@ -132,30 +121,23 @@ def without(text: SqlText, cuts: Iterable[Span]) -> SqlText:
 
 
 def _chains(tokens: Tokens) -> Iterator[list[Token]]:
-    """Names joined by dots; a star ends a chain as a name does."""
+    """Names joined by dots."""
     index = 0
     while index < len(tokens):
-        chain = [tokens[index]]
-        index += 1
-        if not chain[0].is_name:
-            continue
-        while index + 1 < len(tokens) and tokens[index].upper == ".":
-            part = tokens[index + 1]
-            if not part.is_name and part.upper != "*":
-                break
-            chain.append(part)
-            index += 2
-        yield chain
+        chain = tk.name_chain(tokens, index, has_star=True)
+        index += 2 * len(chain) - 1
+        if chain[0].is_name:
+            yield chain
 
 
 def _refuse_time_travel(tokens: Tokens) -> None:
     for index, token in enumerate(tokens[:-1]):
-        if token.upper in TIME_TRAVEL and words_are(tokens, index + 1, "AS", "OF"):
+        if token.upper in TIME_TRAVEL and tk.words_are(tokens, index + 1, "AS", "OF"):
             span = Span(token.source, token.start, tokens[index + 2].stop)
             what = "reading one relation at another time"
             raise not_supported(span, what, hint=_AS_OF_HINT)
         behind = tokens[index + 2] if index + 2 < len(tokens) else None
-        if behind is None or not words_are(tokens, index, "AS", "OF"):
+        if behind is None or not tk.words_are(tokens, index, "AS", "OF"):
             continue
         if behind.kind in (Kind.NUMBER, Kind.STRING) or behind.upper == "TIMESTAMP":
             span = Span(token.source, token.start, behind.stop)
@@ -237,11 +219,7 @@ def _check_form(tree: exp.Expr, span: Span, form: Form, tokens: Tokens) -> None:
 
 
 def _relations(
-    tree: exp.Expr,
-    given: Rewritten,
-    tokens: Tokens,
-    written: set[int],
-    known: frozenset[str],
+    tree: exp.Expr, given: Rewritten, tokens: Tokens, written: set[int], known: frozenset[str]
 ) -> tuple[list[RelationRef], list[Edit]]:
     """The relations in order of text, and aliases that must be added away from their names."""
     starts = {token.start: index for index, token in enumerate(tokens)}
@@ -264,7 +242,7 @@ def _relations(
         index = _first_token(table, given, starts)
         if index is None or tokens[index].start in written:
             continue
-        parts = _name_at(tokens, index)
+        parts = tk.name_chain(tokens, index)
         if parts[-1].text.lower() != table.name.lower():
             continue  # a name that sqlglot made up for a step of a pipe
         ref, edit = _reference(table, parts, tokens, index)
@@ -283,14 +261,6 @@ def _first_token(table: exp.Table, given: Rewritten, starts: dict[int, int]) -> 
     return starts.get(given.origin(min(known))) if known else None
 
 
-def _name_at(tokens: Tokens, index: int) -> list[Token]:
-    parts = [tokens[index]]
-    while index + 2 < len(tokens) and tokens[index + 1].upper == "." and tokens[index + 2].is_name:
-        index += 2
-        parts.append(tokens[index])
-    return parts
-
-
 def _reference(
     table: exp.Table, parts: list[Token], tokens: Tokens, index: int
 ) -> tuple[RelationRef, list[Edit]]:
@@ -307,9 +277,9 @@ def _reference(
     is_sampled = [t.upper for t in tokens[behind : behind + 2]] == ["TABLESAMPLE", "("]
     if not aliased and is_sampled:
         # Spark wants the alias behind the sample clause.
-        stop = closing(tokens, behind) + 1
+        stop = tk.closing(tokens, behind) + 1
         if stop < len(tokens) and tokens[stop].upper == "REPEATABLE":
-            stop = closing(tokens, stop) + 1
+            stop = tk.closing(tokens, stop) + 1
         place = tokens[stop - 1].stop
         alias = backtick(parts[-1].text)
         edits.append(Edit(span=Span(parts[0].source, place, place), text=f" AS {alias}"))
@@ -322,16 +292,14 @@ def _change_reference(table: exp.Table, tokens: Tokens, index: int) -> RelationR
     kind = _CHANGES.get(tokens[index].upper)
     if kind is None or index + 1 == len(tokens) or tokens[index + 1].upper != "(":
         return None
-    stop = closing(tokens, index + 1)
+    stop = tk.closing(tokens, index + 1)
     span = Span(tokens[index].source, tokens[index].start, tokens[stop].stop)
     inside = tokens[index + 2 : stop]
     parts = inside[::2]
     dots = all(t.upper == "." for t in inside[1::2])
     if len(inside) % 2 == 0 or not dots or not all(t.is_name for t in parts):
         raise syntax_error(
-            span,
-            f"{kind.value}(...) takes the name of a relation",
-            hint=f"Type: {kind.value}(t)",
+            span, f"{kind.value}(...) takes the name of a relation", hint=f"Type: {kind.value}(t)"
         )
     ref = relation_ref(parts, aliased=bool(table.alias))
     named = bool(table.alias_column_names)

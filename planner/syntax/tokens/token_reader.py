@@ -8,16 +8,8 @@ from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.syntax.ast import RelationRef
-from ctsql.planner.syntax.tokens.tokenizer import (
-    Kind,
-    Token,
-    Tokens,
-    closing,
-    end_of,
-    span_of,
-    upper_at,
-    words_are,
-)
+from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of
 
 MAX_NAME_PARTS = 2
 
@@ -42,13 +34,14 @@ def syntax_error(
 def bad_option(
     span: Span, option: str, detail: str, *, value: str = "", hint: str = ""
 ) -> CtsqlError:
-    """An INVALID_OPTION at a place; the caller raises it.
-
-    Args:
-        value: what was found; the text of the place if not given.
-    """
+    """An INVALID_OPTION; ``value`` is what was found, or else the text of the place."""
     told = value or span.text
     return error("INVALID_OPTION", span=span, option=option, value=told, detail=detail, hint=hint)
+
+
+def invalid(span: Span, message: str, detail: str = "", hint: str = "") -> CtsqlError:
+    """An INVALID_STATEMENT at a place; the caller raises it."""
+    return error("INVALID_STATEMENT", span=span, message=message, detail=detail, hint=hint)
 
 
 def not_yet(span: Span, what: str, hint: str = "") -> CtsqlError:
@@ -104,15 +97,15 @@ class Cursor:
         """The next token's span; at the end, the empty span behind the last token."""
         if self.current is not None:
             return self.current.span
-        return end_of(self.tokens)
+        return tk.end_of(self.tokens)
 
     def upper(self, ahead: int = 0) -> str:
         """Return the token so many ahead as keywords are compared; empty at the end."""
-        return upper_at(self.tokens, self.position + ahead)
+        return tk.upper_at(self.tokens, self.position + ahead)
 
     def at(self, *words: str) -> bool:
         """Whether these words come next."""
-        return words_are(self.tokens, self.position, *words)
+        return tk.words_are(self.tokens, self.position, *words)
 
     def accept(self, *words: str) -> bool:
         """Read these words if they come next, all or none."""
@@ -128,11 +121,21 @@ class Cursor:
                 self.fail(word, hint=hint, known=[word] if word.isalpha() else ())
         return self.tokens[self.position - 1]
 
-    def take(self) -> Token:
-        """Read one token, whatever it is; there must be one."""
+    def take(self, what: str = "") -> Token:
+        """Read one token, whatever it is; ``what`` is for the message when there is none."""
+        if what and self.current is None:
+            self.fail(what)
         token = self.tokens[self.position]
         self.position += 1
         return token
+
+    def until(self, stop: int, what: str) -> Tokens:
+        """Read so many tokens, one at least."""
+        found = self.rest[:stop]
+        if not found:
+            self.fail(what)
+        self.position += len(found)
+        return found
 
     def string(self, what: str, *, hint: str = "") -> Token:
         """Read a string literal."""
@@ -147,12 +150,7 @@ class Cursor:
         return self.take()
 
     def relation(self, what: str, *, aliased: bool = True) -> RelationRef:
-        """Read ``name`` or ``schema.name``.
-
-        Args:
-            what: for the message when there is none.
-            aliased: False where an alias must be added when the name is replaced.
-        """
+        """Read ``name`` or ``schema.name``; ``aliased`` is False where replacing adds an alias."""
         return relation_ref(self.dotted_name(what), aliased=aliased)
 
     def dotted_name(self, what: str) -> list[Token]:
@@ -163,14 +161,10 @@ class Cursor:
         return parts
 
     def group(self, what: str = "") -> Tokens:
-        """Read a group in parentheses; return the tokens between them.
-
-        Args:
-            what: for the message when there is none.
-        """
+        """Read a group in parentheses; return the tokens between them."""
         if not self.at("("):
             self.fail(f'"(" and {what}' if what else '"("')
-        start, stop = self.position + 1, closing(self.tokens, self.position)
+        start, stop = self.position + 1, tk.closing(self.tokens, self.position)
         self.position = stop + 1
         return self.tokens[start:stop]
 
@@ -194,13 +188,7 @@ class Cursor:
             self.fail(self._end, hint=hint)
 
     def fail(self, expected: str, *, hint: str = "", known: Iterable[str] = ()) -> NoReturn:
-        """Raise a SYNTAX_ERROR at the next token.
-
-        Args:
-            expected: what is allowed here.
-            hint: what to type.
-            known: words the found one may be a slip of; used when there is no other hint.
-        """
+        """Raise a SYNTAX_ERROR; of one of the ``known`` words it may be a slip."""
         found = self._end if self.current is None else found_text(self.current)
         near = did_you_mean(self.upper(), known) if self.upper() else ""
         raise syntax_error(self.here, f"found {found}, expected {expected}", hint=hint or near)
@@ -215,18 +203,9 @@ def found_text(token: Token | None) -> str:
 
 
 def relation_ref(parts: Tokens, *, aliased: bool) -> RelationRef:
-    """The relation whose identifiers these are.
-
-    Raises:
-        INVALID_NAME: there are more than a schema and a name.
-    """
+    """The relation whose identifiers these are; INVALID_NAME if there are more than two."""
     span = span_of(parts)
     if len(parts) > MAX_NAME_PARTS:
-        raise error(
-            "INVALID_NAME",
-            span=span,
-            name=span.text,
-            detail="A name has at most two parts: schema.name",
-        )
-    names = tuple(part.text for part in parts)
-    return RelationRef(parts=names, span=span, aliased=aliased)
+        detail = "A name has at most two parts: schema.name"
+        raise error("INVALID_NAME", span=span, name=span.text, detail=detail)
+    return RelationRef(parts=tuple(part.text for part in parts), span=span, aliased=aliased)

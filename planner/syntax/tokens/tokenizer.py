@@ -106,7 +106,10 @@ def tokenise(span: Span) -> tuple[Token, ...]:
     if text.startswith("\ufeff"):  # a byte order mark is no part of the first word
         text = " " + text[1:]
     try:
-        return tuple(_join_strings(_join_operators(_join_names(_spark_tokens(text, span)))))
+        found = _spark_tokens(text, span)
+        for belong, kind in _JOINED:
+            found = _join_touching(found, belong, kind)
+        return tuple(_join_strings(found))
     except TokenError as cause:
         place = find_unclosed(text)
         if place is not None:
@@ -167,19 +170,12 @@ def plain_comments(text: str) -> str:
     return made + text[position:]
 
 
-def _join_names(tokens: Iterable[Token]) -> Iterator[Token]:
-    """A name may begin with a digit."""
-    return _join_touching(
-        tokens,
-        lambda a, b: a.kind is Kind.NUMBER and a.text.isdigit() and b.kind is Kind.WORD,
-        Kind.WORD,
-    )
-
-
-def _join_operators(tokens: Iterable[Token]) -> Iterator[Token]:
-    """Operators of several signs, and numbers that begin with a dot."""
-    whole = _join_touching(tokens, lambda a, b: a.upper + b.upper in _OPERATORS, Kind.SYMBOL)
-    return _join_touching(whole, lambda a, b: a.upper == "." and b.kind is Kind.NUMBER, Kind.NUMBER)
+# Names that begin with a digit, operators of several signs, numbers that begin with a dot.
+_JOINED: tuple[tuple[Callable[[Token, Token], bool], Kind], ...] = (
+    (lambda a, b: (a.kind, b.kind) == (Kind.NUMBER, Kind.WORD) and a.text.isdigit(), Kind.WORD),
+    (lambda a, b: a.upper + b.upper in _OPERATORS, Kind.SYMBOL),
+    (lambda a, b: a.upper == "." and b.kind is Kind.NUMBER, Kind.NUMBER),
+)
 
 
 def _join_touching(
@@ -340,6 +336,18 @@ def cut_at_commas(tokens: Tokens, *, are_columns: bool = False) -> list[Tokens]:
 def upper_at(tokens: Tokens, index: int) -> str:
     """The token at an index as keywords are compared; empty before the first and at the end."""
     return tokens[index].upper if 0 <= index < len(tokens) else ""
+
+
+def name_chain(tokens: Tokens, index: int, *, has_star: bool = False) -> list[Token]:
+    """The name at an index and those joined to it by dots; a star ends a chain as a name does."""
+    chain = [tokens[index]]
+    while upper_at(tokens, index + 1) == "." and index + 2 < len(tokens):
+        part = tokens[index + 2]
+        if not (part.is_name or (has_star and part.upper == "*")):
+            break
+        chain.append(part)
+        index += 2
+    return chain
 
 
 def words_are(tokens: Tokens, index: int, *words: str) -> bool:

@@ -33,7 +33,7 @@ def refresh(context: RefreshContext) -> Outcome:
         return NotApplicable()
     add = _adds(context, changes.plan)
     runner = changes.runner
-    texts = changes.plan.keyed(changes.changed, add=add)
+    texts = changes.plan.rows_by_key(changes.changed, add=add)
     if texts is None:
         return NotApplicable()
     stored = context.stored

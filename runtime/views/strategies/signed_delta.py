@@ -22,7 +22,7 @@ def refresh(context: RefreshContext) -> Outcome:
     plan, runner = context.changes.plan, context.changes.runner
     if plan.inexact is not None:
         return Fallback(plan.inexact.code)
-    texts = plan.signed(context.changes.changed)
+    texts = plan.delta(context.changes.changed)
     if texts is None:
         return Staged(NAME)
     runner.run(texts.steps, [texts.rows])

@@ -33,7 +33,7 @@ def refresh(context: RefreshContext) -> Outcome:
     if stored is None:
         return NotApplicable()
     is_whole = plan.reads_all_groups
-    make = plan.chosen if is_whole else plan.signed
+    make = plan.rows_from_groups if is_whole else plan.delta
     texts = make(changes.changed, [kept.number])
     if texts is None:
         state.unchanged()

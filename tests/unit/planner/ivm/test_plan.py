@@ -48,14 +48,14 @@ def test_only_columns_that_matter_are_read() -> None:
 def test_terms_of_unchanged_tables_are_cut() -> None:
     """With one changed table of two there is one term, and the other table is read once."""
     plan = planned("SELECT t.v, u.w FROM t JOIN u ON t.k = u.k", TABLES)
-    both, one = plan.signed(["t", "u"]), plan.signed(["t"])
+    both, one = plan.delta(["t", "u"]), plan.delta(["t"])
     assert both is not None
     assert one is not None
     assert (both.rows.sql(NAMES).count("JOIN"), one.rows.sql(NAMES).count("JOIN")) == (2, 1)
     assert "u__old" in printed(both)
     assert "u__old" not in printed(one)
-    assert plan.signed([]) is None
-    assert plan.signed(["elsewhere"]) is None
+    assert plan.delta([]) is None
+    assert plan.delta(["elsewhere"]) is None
 
 
 def test_scans_know_the_keys_that_matter() -> None:
@@ -67,7 +67,7 @@ def test_scans_know_the_keys_that_matter() -> None:
         return "x"
 
     plan = planned("SELECT k, sum(v) AS n FROM t GROUP BY k", TABLES)
-    texts = plan.signed(["t"])
+    texts = plan.delta(["t"])
     assert texts is not None
     printed(texts, name_by(table))
     keys = [s.name for s in texts.steps if s.role is StepRole.KEYS]
@@ -95,7 +95,7 @@ def test_subqueries_know_the_rows_around_them(condition: str, columns: list[str]
         return "x"
 
     plan = planned(f"SELECT k, v FROM t WHERE {condition}", TABLES)
-    printed(plan.signed(["t"]), name_by(table))
+    printed(plan.delta(["t"]), name_by(table))
     (inside,) = (use for use in uses if use.table == "u")
     assert [mine for _, pairs in inside.keys for mine, _ in pairs] == columns
 
@@ -104,7 +104,7 @@ def test_keys_lead_to_columns_of_the_view() -> None:
     """The names given to the view's columns are those of the texts and of the pairs."""
     plan = change_plan("SELECT count(*), k FROM t GROUP BY k", TABLES, ["many", "key"])
     assert isinstance(plan, ChangePlan)
-    texts = plan.keyed(["t"])
+    texts = plan.rows_by_key(["t"])
     assert texts is not None
     assert texts.pairs == (("key", "__ct_key1"),)
     assert texts.rows.sql(NAMES).startswith("SELECT __ct_")
@@ -140,13 +140,13 @@ def test_expressions_keep_the_users_text() -> None:
 def test_texts_are_the_same_every_time() -> None:
     """No counter runs on between two askings."""
     plan = planned("SELECT DISTINCT t.k FROM t LEFT JOIN u ON t.k = u.k", TABLES)
-    assert plan.signed(["t", "u"]) == plan.signed(["u", "t"])
+    assert plan.delta(["t", "u"]) == plan.delta(["u", "t"])
 
 
 def test_what_spark_cannot_plan_in_one_text_is_marked() -> None:
     """A change under a scalar subquery must be rows before Spark sees what reads it."""
     plan = planned("SELECT k, (SELECT max(w) FROM u WHERE u.k = t.k) AS m FROM t", TABLES)
-    texts = plan.signed(["t", "u"])
+    texts = plan.delta(["t", "u"])
     assert texts is not None
     marked = {s.role for s in texts.steps if s.must_be_stored}
     assert marked == {StepRole.CHANGE, StepRole.ROWS}
@@ -156,8 +156,8 @@ def test_a_text_says_what_it_reads_before_it_is_printed() -> None:
     """Whoever runs it finds all of that first; printing looks up names, and nothing else."""
     plan = planned("SELECT k, count(*) AS n, sum(v) AS s FROM t GROUP BY k", TABLES)
     (state,) = plan.states
-    texts = plan.signed(["t"], [state.number])
-    added = plan.keyed(["t"])
+    texts = plan.delta(["t"], [state.number])
+    added = plan.rows_by_key(["t"])
     assert texts is not None
     assert added is not None
     every = [step.rows for step in (*texts.steps, *added.steps)]

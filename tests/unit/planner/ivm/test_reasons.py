@@ -95,7 +95,7 @@ def test_note(code: str) -> None:
     """A part that reads whole tables is named in the plan."""
     plan = change_plan(NOTED[code], TABLES)
     assert isinstance(plan, ChangePlan)
-    notes = [a.note.code for a in plan.applied().values() if a.note is not None]
+    notes = [a.note.code for a in plan.rules().values() if a.note is not None]
     assert notes == [code]
 
 

@@ -276,7 +276,7 @@ def test_a_certain_group_reads_no_table() -> None:
         uses.append(use)
         return "x"
 
-    texts = planned(ADDED["rows counted"], TABLES).keyed(["t"])
+    texts = planned(ADDED["rows counted"], TABLES).rows_by_key(["t"])
     assert texts is not None
     assert [t.sql(name_by(table)) for t in (*(s.rows for s in texts.steps), texts.rows)]
     wide = {use.version.value: use.keys for use in uses}
