@@ -113,7 +113,7 @@ class StoredRows:
     def all(self) -> RowSet:
         """All of them."""
         if isinstance(self._near, Declined):
-            return SparkRows(self._table.located(self._version))
+            return SparkRows(self._table.locate_rows(self._version))
         return self._near
 
     def with_keys(self, keys: RowSet, pairs: Sequence[tuple[str, str]]) -> RowSet:

@@ -85,6 +85,12 @@ class LogFiles:
             self._commits[version] = found
         return found
 
+    def snapshot_at(self, version: int) -> Any:
+        """Delta's snapshot of a version."""
+        none = self._gateway.none
+        with translate_spark_errors():
+            return self._log.getSnapshotAt(version, none, none, False)
+
     def checksum(self, version: int) -> dict[str, Any]:
         """The contents of :func:`parse_checksum` for a version; empty without a readable file."""
         path = self._names.checksumFile(self._folder, version)

@@ -186,9 +186,9 @@ class MemoryTable(DeltaTable):
         """The rows at a version, lazily."""
         if self.step(version) is None:
             return super().frame(version)
-        return self.located(version).drop(FILE_COLUMN, ROW_COLUMN)
+        return self.locate_rows(version).drop(FILE_COLUMN, ROW_COLUMN)
 
-    def located(self, version: int) -> DataFrame:
+    def locate_rows(self, version: int) -> DataFrame:
         """The rows at a version with their locations."""
         step = self.step(version)
         if step is None:
@@ -213,7 +213,7 @@ class MemoryTable(DeltaTable):
         return super().schema_at(min(version, self.stored_version))
 
     def _stored_rows(self, version: int) -> DataFrame:
-        return super().located(version)
+        return super().locate_rows(version)
 
     def added_rows(self, versions: Sequence[int], times: range | None = None) -> DataFrame:
         """The rows that commits add which do nothing else; in memory each commit has one T."""
@@ -240,7 +240,7 @@ class MemoryTable(DeltaTable):
             frames += [p.withColumn("_change_type", F.lit("insert")) for p in parts]
             if step.deleted:
                 places = F.broadcast(_places(self.gateway.session, step.deleted))
-                gone = self.located(version - 1).join(
+                gone = self.locate_rows(version - 1).join(
                     places, [FILE_COLUMN, ROW_COLUMN], "left_semi"
                 )
                 frames.append(gone.withColumn("_change_type", F.lit("delete")))

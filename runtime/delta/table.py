@@ -88,7 +88,7 @@ class Gateway(JvmObjects):
         if table is not None:
             self.delta.DeltaLog.invalidateCache(self.jsession, table.jpath)
 
-    def qualified(self, location: str) -> str:
+    def qualify(self, location: str) -> str:
         """A location as a full URI, for example ``file:/data/warehouse``.
 
         A relative path is relative to this process's working folder, not to the JVM's.
@@ -176,7 +176,7 @@ class DeltaTable(DeltaRows):
         self.location = location.rstrip("/")
         self.jpath = gateway.path(self.location)
         self._names = gateway.delta.util.FileNames
-        self.identity = Identity(self)
+        self.identity = Identity(self.location, self._forget_snapshot)
         self._open()
 
     def _open(self) -> None:
@@ -188,15 +188,14 @@ class DeltaTable(DeltaRows):
         self.log_files = LogFiles(self.gateway, self.log, self.location)
         self._files: dict[int, dict[str, DataFile]] = {}
         self.vectors = Vectors(self.gateway, self.log, self._hadoop)
-        self.versions = Versions(self)
+        self.versions = Versions(self.log_files, self.update)
         self._snapshot: Any = None
         self._store: FileStore | Declined | None = None
         self.oldest_seen: int | None = None  # the oldest version at the last listing of the log
 
     # ---- which table it is
 
-    def forget_snapshot(self) -> None:
-        """Read the log again before the next use."""
+    def _forget_snapshot(self) -> None:
         self._snapshot = None
 
     def check_same(self, *, near: bool = False) -> None:
@@ -214,7 +213,7 @@ class DeltaTable(DeltaRows):
             self._look(near=near)
 
     def _look(self, *, near: bool) -> None:
-        if not self.identity.is_same(near=near):
+        if not self.identity.is_same(self.log_files, near=near):
             self.identity.forget()
             self.gateway.delta.DeltaLog.invalidateCache(self.gateway.jsession, self.jpath)
             self._open()
@@ -256,7 +255,7 @@ class DeltaTable(DeltaRows):
                 self.commit_at(version)
             self._snapshot = newest
             try:
-                self.identity.take(newest, version)
+                self.identity.take(self.versions, newest, version)
             except CtsqlError:
                 self._snapshot = None
                 raise
@@ -370,10 +369,9 @@ class DeltaTable(DeltaRows):
         if known is not None:
             return dict(known)
         snapshot = self.update()
+        if int(snapshot.version()) != version:
+            snapshot = self.log_files.snapshot_at(version)
         with translate_spark_errors():
-            if snapshot.version() != version:
-                none = self.gateway.none
-                snapshot = self.log.getSnapshotAt(version, none, none, False)
             files = [DataFile(add.json()) for add in snapshot.allFiles().collectAsList()]
         return {file.path: file for file in files}
 

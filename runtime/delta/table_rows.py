@@ -105,7 +105,7 @@ class DeltaRows(ABC):
             jdf = self.log.createDataFrame(snapshot, adds, False, gateway.none)
         return self.gateway.frame(jdf)
 
-    def located(self, version: int) -> DataFrame:
+    def locate_rows(self, version: int) -> DataFrame:
         """The rows at a version with their locations (``FILE_COLUMN``, ``ROW_COLUMN``)."""
         return self.add_locations(self.frame(version))
 
@@ -128,7 +128,10 @@ class DeltaRows(ABC):
 
     def schema_at(self, version: int) -> StructType:
         """The schema of a version, as rows are read."""
-        return self.versions.schema(version)
+        known, layout = self.versions.schemas, self.metadata_at(version).layout
+        if layout not in known:
+            known[layout] = self.frame_of((), version).schema
+        return known[layout]
 
     def added_rows(self, versions: Sequence[int], times: range | None = None) -> DataFrame:
         """The rows of the files added by commits that do nothing else.

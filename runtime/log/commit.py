@@ -54,7 +54,7 @@ Outcome = Committed | UpperMismatch | Disturbed
 Appended = Committed | UpperMismatch | Disturbed | Unwritten
 
 
-def always_disturbed(detail: str) -> CtsqlError:
+def disturbance_error(detail: str) -> CtsqlError:
     """The error for a write that lost to other commits at every try.
 
     Args:

@@ -147,7 +147,7 @@ def merge(parts: Sequence[Movement]) -> Movement:
     return Movement(parts[-1].time, parts[0].before, parts[-1].version, parts=apart)
 
 
-def stored_at(entries: Sequence[Entry], at: int) -> Stored:
+def find_storage(entries: Sequence[Entry], at: int) -> Stored:
     """Find where an output's contents as of T are stored.
 
     Args:

@@ -47,7 +47,7 @@ from ctsql.runtime.log.commit import (
     Unwritten as Unwritten,
     UpperMismatch as UpperMismatch,
     Write,
-    always_disturbed as always_disturbed,
+    disturbance_error as disturbance_error,
 )
 from ctsql.runtime.log.protocol import LogTable, LogTransaction, RowsGone
 from ctsql.runtime.log.staging import Batch as Batch, Rows as Rows, discard_on_error, schema_of
@@ -295,7 +295,7 @@ class Output:
                     return outcome
                 if isinstance(outcome, Disturbed):
                     return self._clean_up(batches + own, outcome)
-            raise always_disturbed(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
+            raise disturbance_error(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
     def drop(self, batch: Batch) -> Committed | UpperMismatch:
         """Delete an outdated batch; Committed if it is in already (I5)."""
@@ -365,7 +365,7 @@ class Output:
                 return outcome
             if outcome is not None:
                 return self._clean_up(batches, outcome)
-        raise always_disturbed(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
+        raise disturbance_error(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
     def _clean_up(self, batches: Sequence[Batch], outcome: _Lost) -> Committed | _Lost:
         """Delete the batches that lost, except those that are in already (I5)."""

@@ -116,7 +116,7 @@ def stored_as_of(warehouse: Warehouse, item: Item, at: int) -> Stored | Fallback
         item, at
     ):
         return Fallback("NOT_STORED", f"{item.name} at T = {at}")
-    stored = warehouse.versions.stored_at(item, at)
+    stored = warehouse.versions.find_storage(item, at)
     if stored.version is None and item.kind is ObjectKind.TABLE:
         return Fallback("HISTORY_LOST", f"{item.name} at T = {at}")
     return stored

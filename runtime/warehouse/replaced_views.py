@@ -70,7 +70,7 @@ def is_before_columns(warehouse: Warehouse, item: Item, at: int, entries: Sequen
 def version_before(warehouse: Warehouse, item: Item, at: int) -> int | None:
     """The version that a view's table had at T, if the log still tells; None before its first."""
     try:
-        return warehouse.versions.stored_at(item, at).version
+        return warehouse.versions.find_storage(item, at).version
     except CtsqlError as problem:
         if problem.condition != "HISTORY_LOST":
             raise

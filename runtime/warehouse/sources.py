@@ -147,7 +147,7 @@ class StoredSources:
         if version is None:
             return None
         table = self.warehouse.relations.table(item)
-        return table.located(version) if table.files(version) else None
+        return table.locate_rows(version) if table.files(version) else None
 
     def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found | None:
         """What the output holds of the keys of a change, if they are few."""
@@ -212,4 +212,4 @@ class ExplainedSources(StoredSources):
             return None
         table = self.warehouse.relations.table(self.warehouse.relations.item(object_id))
         version = table.version()
-        return table.located(version) if table.files(version) else None
+        return table.locate_rows(version) if table.files(version) else None

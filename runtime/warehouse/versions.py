@@ -51,13 +51,13 @@ class Versions:
         Where a later commit is shared by Ts before and after this one, that is not all of it:
         rows are to be read by :meth:`contents_at`.
         """
-        return self.stored_at(item, at).version
+        return self.find_storage(item, at).version
 
-    def stored_at(self, item: Item, at: int) -> Stored:
+    def find_storage(self, item: Item, at: int) -> Stored:
         """Where an object's contents as of T are."""
         if item.kind is ObjectKind.TABLE:
             return Stored(self._timeline.version_at(item.id, at))
-        return table_changes.stored_at(self._relations.output(item).entries(since=at + 1), at)
+        return table_changes.find_storage(self._relations.output(item).entries(since=at + 1), at)
 
     def stored_upper(self, item: Item) -> int:
         """An output's upper (exclusive), or its time of creation when nothing is written yet.
@@ -146,7 +146,7 @@ class Versions:
         """How many rows an object holds as of T, from the log; None when it does not say."""
         if item.location is None:
             return None
-        stored = self.stored_at(item, at)
+        stored = self.find_storage(item, at)
         if stored.shared is not None:
             return None
         if stored.version is None:
@@ -244,7 +244,7 @@ class Versions:
 
     def contents_at(self, item: Item, at: int) -> DataFrame:
         """The rows of an object's table as of T, none before the first; raises VIEW_FAILED."""
-        stored = self.stored_at(item, at)
+        stored = self.find_storage(item, at)
         rows = self.contents(item, stored.version)
         if stored.shared is None:
             return rows

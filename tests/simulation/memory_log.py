@@ -273,7 +273,7 @@ class MemoryTable:
         found.schema = self.schema_at(self.folder.newest)
         return found
 
-    def located(self, version: int) -> Rows:
+    def locate_rows(self, version: int) -> Rows:
         """The rows at a version with their places."""
         self._link.step("read", self.location)
         found = [
