@@ -55,12 +55,7 @@ class LogFiles:
         return version in self._commits
 
     def commit_at(self, version: int) -> Commit:
-        """One commit, parsed.
-
-        Raises:
-            HISTORY_LOST: the log of that version was cleaned up.
-            STORED_DATA_INVALID: its file is damaged.
-        """
+        """One commit, parsed; raises HISTORY_LOST if it was cleaned up, or STORED_DATA_INVALID."""
         found = self._commits.get(version)
         if found is None:
             path = self._commit_path(version)

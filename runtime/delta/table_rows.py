@@ -72,10 +72,7 @@ class DeltaRows(ABC):
         return self.versions.metadata(version)
 
     def reshapes(self, version: int) -> bool:
-        """Whether the commit of a version changes the columns of existing rows.
-
-        True if that is unknown because the log before it was cleaned up.
-        """
+        """Whether a commit changes the columns of existing rows; True if that is unknown."""
         if version <= 0 or self.commit_at(version).table is None:
             return False
         try:
@@ -93,11 +90,7 @@ class DeltaRows(ABC):
         return self.frame_of(self.files(version).values(), version)
 
     def frame_of(self, files: Iterable[DataFile], version: int | None = None) -> DataFrame:
-        """The rows of some files, lazily.
-
-        Args:
-            version: whose metadata is used; None for the newest one.
-        """
+        """The rows of some files, lazily, by the metadata of a version; None for the newest."""
         gateway = self.gateway
         snapshot = self.update() if version is None else self.versions.snapshot(version)
         with translate_spark_errors():
@@ -136,8 +129,7 @@ class DeltaRows(ABC):
     def added_rows(self, versions: Sequence[int], times: range | None = None) -> DataFrame:
         """The rows of the files added by commits that do nothing else.
 
-        Args:
-            times: the Ts of the last version that count, if several share it; None for all.
+        ``times`` are the Ts of the last version that count, if several share it; None for all.
         """
         adds = list(added_files(self, versions, times))
         last = versions[-1]
@@ -152,9 +144,6 @@ class DeltaRows(ABC):
 
         Delta plans every scan with a query over the list of files, which for a few small files
         takes longer than the scan. Deletion vectors are ignored.
-
-        Args:
-            paths: as in the log. version: whose metadata is used.
         """
         if not 0 < len(paths) <= PLAIN_FILES_MAX or not self._are_plain(paths, version):
             return None
@@ -215,7 +204,7 @@ class DeltaRows(ABC):
         return self.gateway.frame(jdf)
 
     def _has_feed(self, commit: Commit) -> bool:
-        if commit.has_change_files:
+        if commit.change_paths:
             return True
         configuration = self.metadata_at(commit.version).configuration
         return configuration.get("delta.enableChangeDataFeed", "false") == "true"

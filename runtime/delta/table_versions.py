@@ -35,14 +35,9 @@ Replaced = Callable[[str], CtsqlError]
 
 
 class Versions:
-    """The metadata and snapshots of a table's versions.
-
-    Attributes:
-        schemas: the columns as rows are read, by layout.
-    """
+    """The metadata and snapshots of a table's versions; its columns as rows are read, by layout."""
 
     def __init__(self, log: LogFiles, update: Callable[[], Any]) -> None:
-        """Args: update: gives the newest snapshot."""
         self.log = log
         self._update = update
         self._known: dict[int, TableMetadata] = {}
@@ -60,7 +55,6 @@ class Versions:
         return found
 
     def _roll(self, version: int) -> TableMetadata | None:
-        """Derive it from that of a near version, over the commits between."""
         below = max((v for v in self._known if v < version), default=None)
         above = min((v for v in self._known if v > version), default=None)
         try:
@@ -83,7 +77,6 @@ class Versions:
         )
 
     def _read_metadata(self, version: int) -> TableMetadata:
-        """Read what is stored for the version itself."""
         if self.log.has(version) and (made := self.log.commit_at(version).table) is not None:
             return made
         newest = self._update()
@@ -133,7 +126,6 @@ class Identity:
     """
 
     def __init__(self, location: str, forget_snapshot: Callable[[], None]) -> None:
-        """Args: forget_snapshot: has the log read again, by the id that is now expected."""
         self._forget_snapshot = forget_snapshot
         folder = local_path(location)
         self._folder = None if folder is None else folder / "_delta_log"
@@ -170,22 +162,14 @@ class Identity:
         return status.st_ino, status.st_mtime_ns, status.st_size
 
     def is_same(self, log: LogFiles, *, near: bool) -> bool:
-        """Whether the newest commit seen is still the same file.
-
-        Args:
-            near: check only if that costs no round trip.
-        """
+        """Whether the newest commit seen is the same file; ``near``: if that is no round trip."""
         if self._seen is None or (near and self._folder is None):
             return True
         version, mark = self._seen
         return self._mark(log, version) == mark
 
     def take(self, versions: Versions, snapshot: Any, version: int) -> None:
-        """Note the newest snapshot of the log.
-
-        Raises:
-            TABLE_REPLACED: it is that of another table, and an object owns the table.
-        """
+        """Note the newest snapshot; raises TABLE_REPLACED if it is that of another table."""
         with translate_spark_errors():
             found = str(snapshot.metadata().id())
         if self.replaced is not None:

@@ -40,18 +40,14 @@ class LogTransaction(Protocol):
     def stage_deletes(self, victims: Iterable[tuple[str, Collection[int]]]) -> list[StagedDelete]:
         """Stage the deletion of rows of the version read.
 
-        Args:
-            victims: (full path as in ``_metadata.file_path``, row indexes), each file once.
+        Each file once, by its full path as in ``_metadata.file_path``, with row indexes.
         """
 
     def set_columns(self, schema: str) -> None:
         """Let :meth:`stage` write rows of these columns, for :meth:`start_anew`."""
 
     def start_anew(self, schema: str) -> None:
-        """Replace the table's columns and delete all its rows.
-
-        A commit that changes any rows first makes this one fail.
-        """
+        """Replace the columns and delete all rows; depends on every row."""
 
     def read_application(self, app: str) -> None:
         """Depend on an application id (L2)."""

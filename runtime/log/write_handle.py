@@ -159,8 +159,7 @@ class Output:
     def has_foreign_rows(self) -> bool:
         """Whether another writer changed rows since the last commit with an upper was computed.
 
-        Decided by the log alone: commits after the version which that commit was computed from
-        that change data and carry no upper.
+        Decided by the log alone.
         """
         newest = self.table.version()
         self.follow(newest)
@@ -212,8 +211,7 @@ class Output:
         """The batch of a text; takes over its files.
 
         Raises:
-            BATCH_INVALID, BATCH_TOO_NEW: see :meth:`BatchText.from_json`.
-            BATCH_OF_ANOTHER_OUTPUT: it was staged for another output.
+            BATCH_INVALID, BATCH_TOO_NEW, BATCH_OF_ANOTHER_OUTPUT.
         """
         read = BatchText.from_json(text)
         if (read.table_id, read.app) != (self.table.table_id, self.app):
@@ -305,7 +303,6 @@ class Output:
     def _check(
         self, changes: Sequence[Batch | Rows], lower: int, upper: int
     ) -> tuple[list[Batch], list[Rows]]:
-        """Check all changes; returns batches and rows separately."""
         batches = [c for c in changes if isinstance(c, Batch)]
         rows = [c for c in changes if isinstance(c, Rows)]
         times = [r.time for r in rows] + [p.time for b in batches for p in b.text.parts]
@@ -339,13 +336,9 @@ class Output:
         return [batch]
 
     def commit(self, batch: Batch, new: int | None, metadata: Mapping[str, Any]) -> Outcome:
-        """Commit one batch at its own lower; it is used up, and deleted if it is not in.
+        """Commit one batch at its own lower, to the upper ``new``; None leaves the upper.
 
-        Args:
-            new: the upper (exclusive) after it; None leaves the upper.
-
-        Raises:
-            COMMIT_UNKNOWN: the commit failed and the log cannot be read to find out.
+        The batch is used up, and deleted if it is not in. Raises COMMIT_UNKNOWN as above.
         """
         if new is not None and new <= batch.lower:
             raise error(
@@ -379,7 +372,6 @@ class Output:
         return Committed(max(known)) if known and len(known) == len(versions) else outcome
 
     def _version_of(self, batch: Batch) -> int | None:
-        """The version that holds a batch which was read from a text; None if it is not in."""
         if not batch.travelled:
             return None
         for v in range(batch.text.version + 1, self.table.version() + 1):

@@ -73,12 +73,7 @@ _CONSTANTS = ("LocalTableScanExec", "OneRowRelationExec", "EmptyRelationExec")
 
 @dataclass(frozen=True)
 class Recipe:
-    """How rows are made of others.
-
-    Attributes:
-        key: says all that ``build`` does, so that equal keys mean equal plans.
-        leaves: what it is made of. build: makes the DataFrame, of one for each leaf.
-    """
+    """How rows are made of others, the leaves; equal keys mean equal plans."""
 
     key: Hashable
     leaves: tuple[LocalRows, ...]
@@ -88,11 +83,7 @@ class Recipe:
 def derive(
     inputs: Sequence[RowSet], build: Callable[[Sequence[DataFrame]], DataFrame], key: Hashable
 ) -> RowSet:
-    """The rows that Spark makes of others; not computed yet.
-
-    Args:
-        inputs: of one session; at least one. key: says all that ``build`` does.
-    """
+    """The rows that Spark makes of others, of one session; ``key`` says all that ``build`` does."""
     recipes = [r for r in map(_recipe, inputs) if r is not None]
     if len(recipes) < len(inputs):
         return SparkRows(build([rows.frame for rows in inputs]))
@@ -182,13 +173,11 @@ class PreparedRows(RowSet):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A physical plan over empty leaves.
+    """A physical plan over empty leaves, and the settings that it was made under.
 
     Attributes:
-        root: the plan. leaves: the node to replace, its columns, and the place of its rows among
-            the recipe's leaves. output: the columns of what it gives, as the JVM has them.
-        schema: the same. is_marked: is there ``WIDE`` behind them?
-        settings: those that it was made under.
+        leaves: the node to replace, its columns, and the place of its rows among the recipe's.
+        output, schema: the columns of what it gives. is_marked: is there ``WIDE`` behind them?
     """
 
     root: Any
@@ -351,11 +340,7 @@ def _key(recipe: Recipe) -> Hashable:
 
 
 def _leaves(root: Any, places: Mapping[int, int]) -> list[tuple[Any, Any, int]] | Declined:
-    """The nodes of a plan that are to be replaced, with their columns and places (P3).
-
-    Args:
-        places: of the leaves, by the numbers of their RDDs.
-    """
+    """The nodes of a plan to replace, with columns and places, by numbers of their RDDs."""
     if not root.subqueriesAll().isEmpty():
         return Declined("the plan has a subquery")
     found: list[tuple[Any, Any, int]] = []

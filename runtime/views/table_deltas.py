@@ -98,7 +98,7 @@ def find_move(
     if kind is Change.FAILED:
         return Fallback("ERROR_HELD", f"{item.name}")
     counts = [n for c in commits if c.changes_data for n in rows_changed(c)]
-    if any(c.has_change_files for c in commits):
+    if any(c.change_paths for c in commits):
         counts = [None]
     if movement.is_shared or movement.parts:
         counts = [

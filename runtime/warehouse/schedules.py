@@ -55,13 +55,10 @@ class Schedules:
         return min(self._timeline.requests(item.id, after=time - 1, until=planned), default=planned)
 
     def is_refresh_due(self, passed: int) -> bool:
-        """Is there a time, after the newest T, at which a view or task has something to do?
+        """Is there a time, after the newest T until ``passed``, at which something is to be done?
 
         Without one the newest T need not move: reads of views that wait show the same. What
         cannot be read has nothing to do; whoever reads it is told why.
-
-        Args:
-            passed: the clock's time; later ones are not due.
         """
         now, readable = self._timeline.now, self._relations.readable()
         return any(
@@ -201,7 +198,6 @@ class Schedules:
         return found
 
     def _run_time(self, item: Item, time: int) -> int:
-        """The T at which a task runs for a change at a time."""
         schedule = self.schedule(item)
         return time if schedule is None else schedule.round_up(time)
 

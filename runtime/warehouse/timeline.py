@@ -36,8 +36,8 @@ in-commit timestamps.
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -45,6 +45,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.times import TIME_MAX
 from ctsql.runtime.delta.table import SYSTEM_TABLE, DeltaTable, Gateway
 from ctsql.runtime.log import clock, fault_points as faults
+from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.write_handle import Batch, Committed, Output
 from ctsql.runtime.warehouse.replaced_tables import NOT_THERE
 from ctsql.runtime.warehouse.timestamp_assignment import (
@@ -109,6 +110,9 @@ class Timeline:
         self.location = location
         self._table = gateway.output_table(location)
         self._output = Output(self._table, APP)
+        self._forget()
+
+    def _forget(self) -> None:
         self._read_to = -1  # newest delta version whose bindings are taken in
         self._read_from = 0  # oldest, inclusive
         self._known_from = 0  # from this T on (inclusive), every binding is taken in
@@ -152,11 +156,7 @@ class Timeline:
             newest, domains = self._table.domains()
             while self._output.follow(newest) > newest:
                 newest, domains = self._table.domains()
-            if FRONTIER in domains:
-                self._frontier = json.loads(domains[FRONTIER])
-            self._requests = json.loads(domains.get(REQUESTS, "{}"))
-            self._tasks = _tasks_of(domains.get(TASKS, "{}"))
-            self.intents = json.loads(domains.get(INTENTS, "{}"))
+            self._take_in(domains)
             self._read_to, self._read_from = newest, newest + 1
             self._known_from = TIME_MAX
             return self.now
@@ -167,29 +167,23 @@ class Timeline:
             return self.refresh()
         for version in range(self._read_to + 1, newest + 1):
             commit = self._table.commit_at(version)
-            for binding in self._bindings_of(version):
+            for binding in _bindings_of(commit):
                 self._bindings.setdefault(binding.source, []).append(binding)
-            changed = dict(commit.domains)
-            if (frontier := changed.get(FRONTIER)) is not None:
-                self._frontier = json.loads(frontier)
-            if (requests := changed.get(REQUESTS)) is not None:
-                self._requests = json.loads(requests)
-            if (tasks := changed.get(TASKS)) is not None:
-                self._tasks = _tasks_of(tasks)
-            if (intents := changed.get(INTENTS)) is not None:
-                self.intents = json.loads(intents)
+            self._take_in(dict(commit.domains))
             self._read_to = version  # at once: what is taken in is not taken in again
         return self.now
 
-    def _forget(self) -> None:
-        self._read_to, self._read_from, self._known_from = -1, 0, 0
-        self._bindings, self._frontier, self._requests, self._no_data_above = {}, {}, {}, {}
-        self.intents = {}
-        self._archive_taken = False
-
-    def _bindings_of(self, version: int) -> list[Binding]:
-        rows = self._table.commit_at(version).metadata.get("bindings", [])
-        return [Binding(int(t), str(s), int(v)) for t, s, v in rows]
+    def _take_in(self, domains: Mapping[str, str | None]) -> None:
+        names = (FRONTIER, REQUESTS, INTENTS, TASKS)
+        known = {name: json.loads(text) for name in names if (text := domains.get(name))}
+        self._frontier = known.get(FRONTIER, self._frontier)
+        self._requests = known.get(REQUESTS, self._requests)
+        self.intents = known.get(INTENTS, self.intents)
+        if TASKS in known:
+            self._tasks = {
+                task: TaskState(tuple((t, n) for t, n in raw["revisions"]), raw["suspended"])
+                for task, raw in known[TASKS].items()
+            }
 
     def _scan_back(self, source: str, until: int) -> None:
         """Take in older bindings until the source has one at or before ``until``."""
@@ -204,16 +198,21 @@ class Timeline:
         if not self._table.has(self._read_from - 1):
             self._load_archived()
             return True
-        metadata = self._table.commit_at(self._read_from - 1).metadata
+        commit = self._table.commit_at(self._read_from - 1)
+        metadata = commit.metadata
         self._read_from -= 1  # not before: where looking fails, it is looked at again
         if "bindings" in metadata or self._read_from == 0:
             self._known_from = int(metadata.get("lower", 0))
-        older: dict[str, list[Binding]] = {}
-        for binding in self._bindings_of(self._read_from):
-            older.setdefault(binding.source, []).append(binding)
-        for s, found in older.items():
-            self._bindings[s] = found + self._bindings.get(s, [])
+        self._put_before(_bindings_of(commit))
         return True
+
+    def _put_before(self, bindings: Iterable[Binding]) -> None:
+        """Take in bindings that are older than all that are known, oldest first."""
+        older: dict[str, list[Binding]] = {}
+        for binding in bindings:
+            older.setdefault(binding.source, []).append(binding)
+        for source, found in older.items():
+            self._bindings[source] = found + self._bindings.get(source, [])
 
     def _load_archived(self) -> None:
         """Take in older bindings whose commits were cleaned up, some of the table's rows at a time.
@@ -229,13 +228,7 @@ class Timeline:
             whole = [r for r in rows if r["t"] > oldest]
             rows = whole or archived.where(f"t = {oldest}").collect()
         self._known_from = 0 if self._archive_taken else rows[-1]["t"]
-        older: dict[str, list[Binding]] = {}
-        for row in reversed(rows):
-            older.setdefault(row["source"], []).append(
-                Binding(row["t"], row["source"], row["version"])
-            )
-        for source, found in older.items():
-            self._bindings[source] = found + self._bindings.get(source, [])
+        self._put_before(Binding(r["t"], r["source"], r["version"]) for r in reversed(rows))
 
     def version_at(self, source: str, at: int) -> int | None:
         """The version a source had at a time; None before its first binding."""
@@ -297,10 +290,7 @@ class Timeline:
                 for c in self.unbound(source, name, table)
             ]
             fresh = fresh or request is not None or task is not None
-            waiting = {
-                group: frozenset(intent["tables"]) & sources.keys()
-                for group, intent in self.intents.items()
-            }
+            waiting = {g: frozenset(i["tables"]) & sources.keys() for g, i in self.intents.items()}
             bindings = assign(candidates, self.now, waiting=waiting, tick_ms=tick_ms)
             if not bindings and self.now >= 0 and not fresh:
                 return self.now
@@ -317,7 +307,7 @@ class Timeline:
                 batch.domains[REQUESTS] = json.dumps({**self._requests, request: newest})
             if task is not None:
                 changed = {**self._tasks, task[0]: task[1](self.task(task[0]), newest)}
-                batch.domains[TASKS] = _tasks_text(changed)
+                batch.domains[TASKS] = json.dumps({t: asdict(s) for t, s in changed.items()})
             said = {"bindings": [[b.time, b.source, b.version] for b in bindings]}
             outcome = self._output.commit(batch, newest + 1, said)
             if isinstance(outcome, Committed):
@@ -326,19 +316,18 @@ class Timeline:
                 if outcome.version % ARCHIVE_EVERY_COMMITS == 0:
                     self.archive()
                 return newest
-        raise self._never_first()
+        raise _never_first()
 
     def _move_frontier(
         self,
         batch: Batch,
         bindings: Sequence[Binding],
         candidates: Sequence[Candidate],
-        sources: Iterable[str],
+        sources: Collection[str],
     ) -> None:
         """Say how far each source is bound; intents whose transactions are bound go."""
-        frontier = {**self._frontier, **{b.source: b.version for b in bindings}}
-        kept = set(sources)
-        frontier = {s: v for s, v in frontier.items() if s in kept}
+        newest = {**self._frontier, **{b.source: b.version for b in bindings}}
+        frontier = {source: v for source, v in newest.items() if source in sources}
         batch.domains[FRONTIER] = json.dumps(frontier)
         bound = {c.group for c in candidates if c.version <= frontier.get(c.source, -1)}
         if bound & self.intents.keys():
@@ -348,10 +337,8 @@ class Timeline:
     def change_intents(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> bool:
         """Record what becomes of the intents, at a new T; False when ``change`` wants nothing.
 
-        Args:
-            change: given the intents as they are; looked at anew when somebody else was first.
-                What it checks holds until its result is recorded, as far as it is on the
-                timeline. May raise.
+        It is given the intents as they are, again when somebody else was first, and may raise.
+        What it checks holds until its result is recorded, as far as it is on the timeline.
         """
         for _ in range(MINT_TRIES_MAX):
             self.refresh()
@@ -366,15 +353,7 @@ class Timeline:
             if isinstance(self._output.commit(batch, newest + 1, {"bindings": []}), Committed):
                 self.refresh()
                 return True
-        raise self._never_first()
-
-    @staticmethod
-    def _never_first() -> CtsqlError:
-        return error(
-            "INTERNAL_ERROR",
-            invariant="one process wins each race to bind times",
-            detail=f"{MINT_TRIES_MAX} tries were lost.",
-        )
+        raise _never_first()
 
     def unbound(self, source: str, name: str, table: DeltaTable) -> list[Candidate]:
         """The commits of a source that change data and have no T."""
@@ -424,7 +403,7 @@ class Timeline:
                 (b.time, b.source, b.version)
                 for v in range(done + 1, version + 1)
                 if self._table.has(v)
-                for b in self._bindings_of(v)
+                for b in _bindings_of(self._table.commit_at(v))
             ]
             if not rows:
                 batch.discard()
@@ -444,14 +423,13 @@ class Timeline:
         return held[0].time if held else None
 
 
-def _tasks_of(text: str) -> dict[str, TaskState]:
-    return {
-        task: TaskState(tuple((t, n) for t, n in raw["revisions"]), raw["suspended"])
-        for task, raw in json.loads(text).items()
-    }
+def _bindings_of(commit: Commit) -> list[Binding]:
+    return [Binding(int(t), str(s), int(v)) for t, s, v in commit.metadata.get("bindings", [])]
 
 
-def _tasks_text(tasks: Mapping[str, TaskState]) -> str:
-    return json.dumps(
-        {t: {"revisions": list(s.revisions), "suspended": s.suspended} for t, s in tasks.items()}
+def _never_first() -> CtsqlError:
+    return error(
+        "INTERNAL_ERROR",
+        invariant="one process wins each race to bind times",
+        detail=f"{MINT_TRIES_MAX} tries were lost.",
     )
