@@ -109,7 +109,7 @@ def change_rows(table: DeltaTable, movement: Movement) -> DataFrame:
 def numbered_rows(
     table: DeltaTable, movements: Sequence[Movement], number: str
 ) -> DataFrame | Declined:
-    """The same for several movements, with the index of its movement in the column ``number``.
+    """The rows that movements of kind APPEND insert, with the index of each in a column ``number``.
 
     Declined if file names do not identify the movement.
     """

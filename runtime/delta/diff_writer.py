@@ -70,7 +70,7 @@ def stage(
     wanted = None if desired is None else given[0].frame
     there = None if stored is None else given[-1].frame
     if small:
-        done = _stage_few(staging, wanted, there, columns)
+        done = _stage_few(staging, wanted, there, schema)
         if not isinstance(done, Declined):
             return done
     return _stage_large(staging, wanted, there, columns)
@@ -84,11 +84,13 @@ def _add_places(rows: pa.Table, columns: list[str]) -> pa.Table:
 
 
 def _stage_few(
-    staging: Staging, desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
+    staging: Staging, desired: DataFrame | None, stored: DataFrame | None, schema: T.StructType
 ) -> bool | Declined:
-    if desired is not None and stored is None:
+    names = backtick_all(schema.names)
+    if stored is None:
+        assert desired is not None  # one of them is not None
         # With nothing to cancel, the rows need not leave the JVM.
-        held = few(desired.select(*backtick_all(columns)))
+        held = few(desired.select(*names))
         if isinstance(held, Declined):
             return held
         has_rows = not held.isEmpty()
@@ -96,29 +98,15 @@ def _stage_few(
             with unadaptive(held.sparkSession):
                 staging.stage(held.coalesce(1))
         return has_rows
-    frame = desired if desired is not None else stored
-    assert frame is not None  # the caller looked
-    schema = T.StructType([frame.schema[c] for c in columns])
     if not fits_arrow(schema):
         return Declined("Arrow does not hold values of these types")
-    rows = _collect(desired, stored, columns)
-    if isinstance(rows, Declined):
-        return rows
-    return _stage_small(staging, rows, schema, frame.sparkSession)
-
-
-def _collect(
-    desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
-) -> pa.Table | Declined:
-    names = backtick_all(columns)
-    parts = []
-    if stored is not None:
-        parts.append(stored.select(*names, FILE_COLUMN, ROW_COLUMN))
+    both = stored.select(*names, FILE_COLUMN, ROW_COLUMN)
     if desired is not None:
-        parts.append(desired.select(*names, *_nowhere()))
-    both = parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
+        both = both.unionAll(desired.select(*names, *_nowhere()))
     held = few(both)
-    return held if isinstance(held, Declined) else collect_arrow(held)
+    if isinstance(held, Declined):
+        return held
+    return _stage_small(staging, collect_arrow(held), schema, stored.sparkSession)
 
 
 def _nowhere() -> list[SparkColumn]:
@@ -141,9 +129,8 @@ def _stage_small(
     inserts, deletes = is_desired, is_stored
     if is_desired and is_stored:
         key = keys(values)
-        left = cancel([key[i] for i in is_desired], [key[i] for i in is_stored])
-        inserts = [is_desired[i] for i in left.inserts]
-        deletes = [is_stored[i] for i in left.deletes]
+        left, gone = cancel([key[i] for i in is_desired], [key[i] for i in is_stored])
+        inserts, deletes = [is_desired[i] for i in left], [is_stored[i] for i in gone]
     if inserts:
         fresh = values.take(pa.array(inserts, pa.int64()))
         with unadaptive(session):

@@ -16,19 +16,23 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.lowering import is_padded
 from ctsql.runtime.delta.file_ranges import KeyRanges
 from ctsql.runtime.delta.key_lookup import comparable_with_statistics
-from ctsql.runtime.delta.local_scan import PLACES, local_change, local_rows, move_local_rows
+from ctsql.runtime.delta.local_scan import (
+    PLACES,
+    ROWS_MAX,
+    local_change,
+    local_rows,
+    move_local_rows,
+)
 from ctsql.runtime.delta.parquet_reader import KeySet, having
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.key_predicates import are_comparable, comparable, may_equal
+from ctsql.runtime.rows.key_predicates import comparable, may_equal
 from ctsql.runtime.rows.multiset_local import keys
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.rows.types import has_bitwise_equality, is_flat
 
-ROWS_MAX = 100_000
-"""The most rows with a key, or changed rows, that are read here."""
 SMALL_MAX = 10_000
 """The most rows of a table that is read whole."""
 STORED_MAX = 2_000
@@ -52,7 +56,7 @@ def change_of(
     fields = [schema[c] for c in columns]
     if any(is_padded(f) for f in fields):
         return Declined("Spark pads a CHAR column")
-    changed = local_change(table, movement.before, movement.version, columns, ROWS_MAX)
+    changed = local_change(table, movement.before, movement.version, columns)
     if isinstance(changed, Declined):
         return changed
     come, gone = changed
@@ -116,10 +120,11 @@ class StoredRows:
     def with_keys(self, keys: RowSet, pairs: Sequence[tuple[str, str]]) -> RowSet:
         """Those that have a key, NULL equal to NULL; ``pairs`` of these columns and the keys'."""
         found = self.having(keys, pairs)
-        # Keys that are not in the driver were not compared.
-        is_compared = found.is_local and keys.is_local
-        is_exact = is_compared and are_comparable(found.schema, keys.schema, pairs)
-        return found if is_exact else found.with_keys(keys, pairs)
+        # Keys that are not in the driver, or of other types, were not compared.
+        is_compared = found.is_local and keys.is_local and pairs
+        if is_compared and len(pairs) == len(comparable(found.schema, keys.schema, pairs)):
+            return found
+        return found.with_keys(keys, pairs)
 
     def having(self, keys: RowSet, pairs: Sequence[tuple[str, str]]) -> RowSet:
         """A superset of those that have a key, NULL equal to NULL.
@@ -184,7 +189,7 @@ class _Read:
         files = self._files(version)
         if isinstance(files, Declined):
             return files
-        read = list(files.values())
+        read = files.values()
         rows = local_rows(self.table, read, version, self.sets, self._columns, ROWS_MAX)
         if isinstance(rows, Declined):
             return rows
@@ -199,9 +204,7 @@ class _Read:
             return was
         if isinstance(now, Declined):
             return now
-        found = move_local_rows(
-            self.table, rows.arrow, was, now, after, self.sets, self._columns, ROWS_MAX
-        )
+        found = move_local_rows(self.table, rows.arrow, was, now, after, self.sets, self._columns)
         return found if isinstance(found, Declined) else rows.with_rows(rows.schema, found)
 
     @property

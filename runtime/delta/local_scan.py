@@ -4,7 +4,7 @@ Delta's reader checks a vector for every row, and plans every scan with two quer
 files. To find few rows among many, it is cheaper to check the vectors for those rows only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 from pyroaring import BitMap64
@@ -30,6 +30,8 @@ from ctsql.runtime.spark.errors import translate_spark_errors
 
 PLACES = (StructField(FILE_COLUMN, StringType()), StructField(ROW_COLUMN, LongType()))
 """The columns that locate a row."""
+ROWS_MAX = 100_000
+"""The most rows with a key, or changed rows, that are read here for a refresh."""
 TOO_MANY_HERE = Declined("more rows, or bytes, than this process reads")
 
 
@@ -46,11 +48,12 @@ def rows_with_deleted(table: DeltaTable, files: Sequence[DataFile], version: int
 
 def local_rows(
     table: DeltaTable,
-    files: Sequence[DataFile],
+    files: Collection[DataFile],
     version: int,
     keys: Sequence[KeySet] = (),
     columns: Sequence[str] | None = None,
     rows_max: int = DRIVER_ROWS_MAX,
+    was: Mapping[str, DataFile] = {},
 ) -> pa.Table | Declined:
     """Read the rows of files that have a key of any set, with their locations, without Spark.
 
@@ -59,17 +62,31 @@ def local_rows(
 
     Args:
         keys: empty for all rows. columns: with the keys'; None for all. rows_max: the bound.
+        was: earlier states of some files, by path: of these only the rows that were deleted then.
     """
+    schema = table.schema_at(version)
+    if columns is not None:
+        schema = StructType([f for f in schema.fields if f.name in columns])
+    if not is_flat(schema):
+        return Declined("Spark reads columns of these types")
     with translate_spark_errors():
         found = table.paths_in_store(files, version)
         if isinstance(found, Declined):
             return found
         store, paths = found
-        wanted = [
-            StoredFile(file.path, store, path, table.vectors.deleted_rows(file))
-            for path, file in zip(paths, files, strict=True)
-        ]
-    return _search(table, version, wanted, columns, keys, rows_max)
+        wanted = []
+        for path, file in zip(paths, files, strict=True):
+            deleted = table.vectors.deleted_rows(file)
+            if file.path not in was:
+                wanted.append(StoredFile(file.path, store, path, deleted))
+            elif restored := table.vectors.deleted_rows(was[file.path]) - deleted:
+                wanted.append(StoredFile(file.path, store, path, BitMap64(), only=restored))
+    try:
+        return find(wanted, schema, keys, rows_max=rows_max)
+    except TooMany:
+        return TOO_MANY_HERE
+    except OnlySpark as problem:
+        return Declined(str(problem))
 
 
 def move_local_rows(
@@ -80,7 +97,6 @@ def move_local_rows(
     version: int,
     keys: Sequence[KeySet],
     columns: Sequence[str],
-    rows_max: int,
 ) -> pa.Table | Declined:
     """Derive the rows of files from those of other, mostly equal files; reads only differences.
 
@@ -88,27 +104,16 @@ def move_local_rows(
         rows: the result of :func:`local_rows` for the same keys and columns.
         was, now: files by path; a file in both may have other rows deleted.
     """
-    deleted = table.vectors.deleted_rows
-    located = table.paths_in_store(now.values(), version)
-    if isinstance(located, Declined):
-        return located
-    store, paths = located
-    with translate_spark_errors():
-        left = {name: deleted(file) for name, file in now.items() if name in was}
-        wanted = []
-        for path, (name, file) in zip(paths, now.items(), strict=True):
-            if name not in was:
-                wanted.append(StoredFile(name, store, path, deleted(file)))
-            elif restored := deleted(was[name]) - left[name]:
-                wanted.append(StoredFile(name, store, path, BitMap64(), only=restored))
-    found = _search(table, version, wanted, columns, keys, rows_max)
+    found = local_rows(table, now.values(), version, keys, columns, ROWS_MAX, was)
     if isinstance(found, Declined):
         return found
+    with translate_spark_errors():
+        left = {p: table.vectors.deleted_rows(file) for p, file in now.items() if p in was}
     return pa.concat_tables([drop_deleted(rows, left), found])
 
 
 def local_change(
-    table: DeltaTable, before: int, after: int, columns: Sequence[str], rows_max: int
+    table: DeltaTable, before: int, after: int, columns: Sequence[str]
 ) -> tuple[pa.Table, pa.Table] | Declined:
     """The rows that are only in the later, and only in the earlier of two versions of a table.
 
@@ -117,55 +122,15 @@ def local_change(
     """
     old = table.files(before) if before >= 0 else {}
     new = table.files(after)
-    differ = [*(select_changed(old, new) | select_changed(new, old))]
-    whole = [(old.get(p) or new[p]).rows_count for p in differ if not (p in old and p in new)]
-    if sum(count or 0 for count in whole) > 2 * rows_max:
+    come, gone = select_changed(new, old), select_changed(old, new)
+    whole = [file for p, file in (come | gone).items() if not (p in old and p in new)]
+    if sum(file.rows_count or 0 for file in whole) > 2 * ROWS_MAX:
         return TOO_MANY_HERE
-    come: list[StoredFile] = []
-    gone: list[StoredFile] = []
-    located = table.paths_in_store([old.get(name) or new[name] for name in differ], after)
-    if isinstance(located, Declined):
-        return located
-    store, paths = located
-    deleted = table.vectors.deleted_rows
-    with translate_spark_errors():
-        for name, path in zip(differ, paths, strict=True):
-            was, now = old.get(name), new.get(name)
-            if was is None:
-                come.append(StoredFile(name, store, path, deleted(new[name])))
-            elif now is None:
-                gone.append(StoredFile(name, store, path, deleted(was)))
-            else:
-                first, second = deleted(was), deleted(now)
-                for rows, found in ((second - first, gone), (first - second, come)):
-                    if rows:
-                        found.append(StoredFile(name, store, path, BitMap64(), only=rows))
-    inserted = _search(table, after, come, columns, (), rows_max)
+    inserted = local_rows(table, come.values(), after, (), columns, ROWS_MAX, old)
     if isinstance(inserted, Declined):
         return inserted
-    deleted_rows = _search(table, after, gone, columns, (), rows_max)
-    return deleted_rows if isinstance(deleted_rows, Declined) else (inserted, deleted_rows)
-
-
-def _search(
-    table: DeltaTable,
-    version: int,
-    files: Sequence[StoredFile],
-    columns: Sequence[str] | None,
-    keys: Sequence[KeySet],
-    rows_max: int,
-) -> pa.Table | Declined:
-    schema = table.schema_at(version)
-    if columns is not None:
-        schema = StructType([f for f in schema.fields if f.name in columns])
-    if not is_flat(schema):
-        return Declined("Spark reads columns of these types")
-    try:
-        return find(files, schema, keys, rows_max=rows_max)
-    except TooMany:
-        return TOO_MANY_HERE
-    except OnlySpark as problem:
-        return Declined(str(problem))
+    deleted = local_rows(table, gone.values(), after, (), columns, ROWS_MAX, new)
+    return deleted if isinstance(deleted, Declined) else (inserted, deleted)
 
 
 def find_deleted(

@@ -262,24 +262,22 @@ class MemoryTable(DeltaTable):
         """Those of these names under which nothing is staged."""
         return [p for p in paths if p not in self.staged_rows and p not in self.staged_places]
 
-    def begin(self) -> "MemoryTransaction":
+    def begin(self) -> "_MemoryTransaction":
         """Start a transaction whose commit stays in memory."""
-        return MemoryTransaction(self)
+        return _MemoryTransaction(self)
 
-    def take_in(self, made: "MemoryTransaction", metadata: str) -> int:
+    def take_in(self, made: "_MemoryTransaction", metadata: str) -> int:
         """Make a transaction the newest commit; returns its version."""
-        before = self.step(self.version())
         version = self.version() + 1
-        base = self.rows_count(version - 1)
+        before, base = self.step(version - 1), self.rows_count(version - 1)
         inserted = sum(p.rows_count for p in made.parts)
         deleted = sum(len(numbers) for numbers in made.places.values())
         for kept in made.parts:
             self.staged_rows.pop(kept.name, None)
-        victims = dict(before.victims) if before is not None else {}
+        parts, victims = (before.parts, dict(before.victims)) if before is not None else ((), {})
         for file, numbers in made.places.items():
             victims[file] = victims.get(file, array("q")) + numbers
-        parts = (*(before.parts if before is not None else ()), *made.parts)
-        parts, victims = _compact(parts, victims)
+        parts, victims = _compact((*parts, *made.parts), victims)
         self.steps.append(
             Step(
                 commit=Commit(
@@ -303,7 +301,7 @@ class MemoryTable(DeltaTable):
 
 
 @dataclass
-class MemoryTransaction(Transaction):
+class _MemoryTransaction(Transaction):
     """One transaction on a table in memory."""
 
     table: MemoryTable
@@ -317,22 +315,18 @@ class MemoryTransaction(Transaction):
         self.version_read = self.table.version()
 
     def snapshot(self) -> Any:
-        """The pinned snapshot."""
         return self.table.update()
 
     def read_application(self, app: str) -> None:
         """Depend on an application id: every commit of the table does."""
 
     def set_application(self, app: str, version: int, now_ms: int) -> None:
-        """Record the application id's new version."""
         self.applications[app] = version
 
     def set_domain(self, domain: str, configuration: str, *, removed: bool = False) -> None:
-        """Write a domain metadata action."""
         self.domains[domain] = None if removed else configuration
 
     def stage(self, rows: RowSet | DataFrame) -> list[StagedFile]:
-        """Compute rows and keep them, invisible until committed."""
         with translate_spark_errors():
             made = part(
                 declare_as(_check_not_null(row_set(rows).frame, self.table), self.table.schema)
@@ -343,11 +337,9 @@ class MemoryTransaction(Transaction):
         return [StagedFile(made.name, "")]
 
     def add_files(self, staged: Iterable[StagedFile]) -> None:
-        """Add staged rows."""
         self.parts += [self.table.staged_rows[file.path] for file in staged]
 
     def stage_deletes(self, victims: Iterable[tuple[str, Collection[int]]]) -> list[StagedDelete]:
-        """Stage the deletion of rows of the version read."""
         staged = []
         for file, rows in victims:
             numbers = array("q", rows)
@@ -365,7 +357,7 @@ class MemoryTransaction(Transaction):
         return staged
 
     def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
-        """Add staged deletions; no other writer moves rows here."""
+        """No other writer moves rows here."""
         used = set()
         for one in staged:
             assert one.vector_file is not None  # stage_deletes names each
@@ -375,7 +367,6 @@ class MemoryTransaction(Transaction):
         return used
 
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:
-        """Commit in memory; see :meth:`LogTransaction.commit`."""
         if self.version_read != self.table.version():
             raise Conflict("a commit in memory")
         return self.table.take_in(self, metadata)

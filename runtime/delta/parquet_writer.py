@@ -105,10 +105,9 @@ def _bounds(values: pa.ChunkedArray) -> Sequence[Any]:
 
     Also if Python cannot represent them: years outside 1 to 9999, texts not in UTF-8.
     """
-    ends = pc.min_max(values.cast(pa.binary()) if pa.types.is_string(values.type) else values)
+    ends = pc.min_max(values)
     try:
         found = [ends["min"].as_py(), ends["max"].as_py()]
-        found = [v.decode() if isinstance(v, bytes) else v for v in found]
     except (OverflowError, UnicodeDecodeError):
         return ()
     if None in found or any(isinstance(v, str) and len(v) > TEXT_MAX for v in found):

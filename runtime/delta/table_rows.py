@@ -96,7 +96,7 @@ class DeltaRows(ABC):
         with translate_spark_errors():
             adds = gateway.seq(gateway.add_file(file) for file in files)
             jdf = self.log.createDataFrame(snapshot, adds, False, gateway.none)
-        return self.gateway.frame(jdf)
+        return DataFrame(jdf, self.gateway.session)
 
     def locate_rows(self, version: int) -> DataFrame:
         """The rows at a version with their locations (``FILE_COLUMN``, ``ROW_COLUMN``)."""
@@ -131,7 +131,7 @@ class DeltaRows(ABC):
 
         ``times`` are the Ts of the last version that count, if several share it; None for all.
         """
-        adds = list(added_files(self, versions, times))
+        adds = list(added_files(self.commit_at, versions, times))
         last = versions[-1]
         if not any(a.deleted_count for a in adds):
             paths = self.plain_paths([a.path for a in adds], last)
@@ -186,7 +186,7 @@ class DeltaRows(ABC):
         """
         if not self.versions.read_alike(max(first - 1, 0), last):
             return self._difference(first - 1, last)
-        coarse = any(not self._has_feed(self.commit_at(v)) for v in range(first, last + 1))
+        coarse = not all(map(self._has_feed, range(first, last + 1)))
         none = self.gateway.none
         snapshot = self.versions.snapshot(last)
         reader = self.gateway.singleton(self.gateway.delta.commands.cdc, "CDCReader")
@@ -201,12 +201,12 @@ class DeltaRows(ABC):
                 coarse,
                 self.gateway.option(snapshot),
             )
-        return self.gateway.frame(jdf)
+        return DataFrame(jdf, self.gateway.session)
 
-    def _has_feed(self, commit: Commit) -> bool:
-        if commit.change_paths:
+    def _has_feed(self, version: int) -> bool:
+        if self.commit_at(version).change_paths:
             return True
-        configuration = self.metadata_at(commit.version).configuration
+        configuration = self.metadata_at(version).configuration
         return configuration.get("delta.enableChangeDataFeed", "false") == "true"
 
     def _difference(self, before: int, after: int) -> DataFrame:
@@ -223,10 +223,9 @@ class DeltaRows(ABC):
 
     def come_rows(self, before: int, after: int) -> DataFrame:
         """The inserted rows of :meth:`change_rows` over a change of the columns."""
-        come = dict(self.files(after))
-        if (
-            before >= 0
-            and not compare_columns(self.metadata_at(before), self.metadata_at(after)).changes_rows
-        ):
-            come = select_changed(come, self.files(before))
+        come = self.files(after)
+        if before >= 0:
+            old, new = self.metadata_at(before), self.metadata_at(after)
+            if not compare_columns(old, new).changes_rows:
+                come = select_changed(come, self.files(before))
         return self.frame_of(come.values(), after)

@@ -130,15 +130,10 @@ class Identity:
         folder = local_path(location)
         self._folder = None if folder is None else folder / "_delta_log"
         self._seen: tuple[int, object] | None = None  # a version, and the mark of its commit
-        self._newest = -1
+        self.newest = -1
         self.expected: str | None = None
         self.owner: str | None = None
         self.replaced: Replaced | None = None
-
-    @property
-    def newest(self) -> int:
-        """The newest version seen; -1 for none."""
-        return self._newest
 
     def expect(self, owner: str, table_id: str | None, replaced: Replaced) -> None:
         """Set the owner of the table, and its id if known."""
@@ -173,12 +168,12 @@ class Identity:
         with translate_spark_errors():
             found = str(snapshot.metadata().id())
         if self.replaced is not None:
-            if version < self._newest:
-                raise self.replaced(f"Version {self._newest} was read, and {version} is its last.")
+            if version < self.newest:
+                raise self.replaced(f"Version {self.newest} was read, and {version} is its last.")
             known = self.expected
             if known not in (None, found) and not _had(versions, version, str(known)):
                 raise self.replaced(f"Its id is {found}; that of the table known is {known}.")
-        self.expected, self._newest = found, version
+        self.expected, self.newest = found, version
         self._seen = (version, self._mark(versions.log, version))
 
 

@@ -8,6 +8,7 @@ deletes rows and inserts none.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -177,40 +178,25 @@ def _actions(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def _commit(
     version: int, actions: Sequence[tuple[str, dict[str, Any]]], modified_ms: int
 ) -> Commit:
-    adds: list[DataFile] = []
-    removes: list[DataFile] = []
-    transactions: list[tuple[str, int]] = []
-    domains: list[tuple[str, str | None]] = []
-    info: dict[str, Any] = {}
-    change_paths: list[str] = []
-    table: TableMetadata | None = None
+    found: defaultdict[str, list[tuple[str, Any]]] = defaultdict(list)
     for line, action in actions:
-        if "add" in action:
-            adds.append(_file(line, action["add"]))
-        elif "remove" in action:
-            removes.append(_file(line, action["remove"]))
-        elif "cdc" in action:
-            change_paths.append(action["cdc"]["path"])
-        elif "txn" in action:
-            transactions.append((action["txn"]["appId"], int(action["txn"]["version"])))
-        elif "domainMetadata" in action:
-            domain = action["domainMetadata"]
-            is_removed = domain.get("removed", False)
-            domains.append((domain["domain"], None if is_removed else domain["configuration"]))
-        elif "metaData" in action:
-            table = TableMetadata(action["metaData"])
-        elif "commitInfo" in action:
-            info = action["commitInfo"]
+        for kind, fields in action.items():
+            found[kind].append((line, fields))
+    info = found["commitInfo"][-1][1] if found["commitInfo"] else {}
+    domains = (
+        (d["domain"], None if d.get("removed", False) else d["configuration"])
+        for _, d in found["domainMetadata"]
+    )
     return Commit(
         version=version,
         time_ms=int(info.get("inCommitTimestamp", modified_ms)),
-        adds=tuple(adds),
-        removes=tuple(removes),
-        change_paths=tuple(change_paths),
-        transactions=tuple(transactions),
+        adds=tuple(_file(*one) for one in found["add"]),
+        removes=tuple(_file(*one) for one in found["remove"]),
+        change_paths=tuple(change["path"] for _, change in found["cdc"]),
+        transactions=tuple((txn["appId"], int(txn["version"])) for _, txn in found["txn"]),
         domains=tuple(domains),
         user_metadata=info.get("userMetadata"),
-        table=table,
+        table=TableMetadata(found["metaData"][-1][1]) if found["metaData"] else None,
     )
 
 

@@ -143,9 +143,9 @@ def on_view_failure(known: Failure | None, found: Failure) -> Action:
 
 def find_recorded(output: Output) -> Failure | None:
     """The failure in force, as of the last look at the log (F1)."""
-    if output.failure is None:
+    if output.uppers.failure is None:
         return None
-    failure = Failure.from_json(output.failure)
+    failure = Failure.from_json(output.uppers.failure)
     return failure if failure.time >= output.upper - 1 else None
 
 

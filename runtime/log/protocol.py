@@ -110,9 +110,6 @@ class LogTable(Protocol):
     def domains(self) -> tuple[int, dict[str, str]]:
         """The newest version and its domain metadata."""
 
-    def configuration(self) -> dict[str, str]:
-        """The newest table properties."""
-
     def has_feature(self, name: str) -> bool:
         """Whether the table's protocol lists a table feature."""
 

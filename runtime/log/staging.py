@@ -41,12 +41,10 @@ class Staging:
         self._inserts: list[StagedFile] = []
         self._deletes: list[StagedDelete] = []
 
-    def stage(self, rows: Any) -> int:
-        """Write rows, a DataFrame or rows in the driver, into files; returns the files' number."""
-        added = self._txn.stage(rows)
-        self._inserts += added
+    def stage(self, rows: Any) -> None:
+        """Write rows, a DataFrame or rows in the driver, into files."""
+        self._inserts += self._txn.stage(rows)
         faults.point("output_staged")
-        return len(added)
 
     def stage_shared(self, rows: Any, times: Sequence[int]) -> list[int]:
         """Like :meth:`stage` for several Ts; returns those that have rows, in order.

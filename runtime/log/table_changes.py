@@ -12,9 +12,8 @@ Source: the Delta protocol, "Add File": ``tags`` hold a writer's own metadata of
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from ctsql.catalog.errors import error
 from ctsql.planner.due_times import InputNode, due_times, watched_inputs
@@ -172,26 +171,21 @@ def parse_partition(file: StagedFile) -> int:
     return int(found[1])
 
 
-class Commits(Protocol):
-    """A table whose commits can be read."""
-
-    def commit_at(self, version: int) -> Commit:
-        """One commit."""
-
-
-def added_files(table: Commits, versions: Sequence[int], times: range | None) -> Iterator[DataFile]:
+def added_files(
+    commit_at: Callable[[int], Commit], versions: Sequence[int], times: range | None
+) -> Iterator[DataFile]:
     """The files with rows that commits add; ``times`` of the last version count, None for all."""
     for version in versions:
-        for add in table.commit_at(version).adds:
+        for add in commit_at(version).adds:
             is_of = times is None or version != versions[-1] or add.time in times
             if add.data_change and is_of:
                 yield add
 
 
-def files_of(table: Commits, movement: Movement) -> Iterator[DataFile]:
+def files_of(table: LogTable, movement: Movement) -> Iterator[DataFile]:
     """The files with rows that a movement of kind APPEND adds."""
     for part in movement.parts or (movement,):
-        yield from added_files(table, part.versions, part.times)
+        yield from added_files(table.commit_at, part.versions, part.times)
 
 
 def numbered_files(table: LogTable, movements: Sequence[Movement]) -> dict[str, int] | None:

@@ -97,11 +97,6 @@ class Output:
     # ---- reading the upper
 
     @property
-    def failure(self) -> str | None:
-        """The failure recorded beside the output, as of the last look at the log."""
-        return self.uppers.failure
-
-    @property
     def upper(self) -> int:
         """The cached upper; never goes back."""
         return self.uppers.upper

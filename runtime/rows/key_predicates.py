@@ -58,13 +58,6 @@ def comparable(
     ]
 
 
-def are_comparable(
-    rows: T.StructType, keys: T.StructType, pairs: Sequence[tuple[str, str]]
-) -> bool:
-    """Can the values of all pairs be compared so? Of no pairs there is nothing to compare."""
-    return 0 < len(pairs) == len(comparable(rows, keys, pairs))
-
-
 def _comparable(column: str, kind: T.DataType) -> SparkColumn:
     """How a column is compared, here and in Spark: dates as days, of which Python has not all.
 

@@ -94,17 +94,17 @@ def derive(
         return build([recipe.build(frames[i:j]) for recipe, i, j in parts])
 
     leaves = tuple(leaf for r in recipes for leaf in r.leaves)
-    return PreparedRows(Recipe((key, tuple(r.key for r in recipes)), leaves, whole))
+    return _PreparedRows(Recipe((key, tuple(r.key for r in recipes)), leaves, whole))
 
 
 def _recipe(rows: RowSet) -> Recipe | None:
     held = rows.local
     if isinstance(held, LocalRows):
         return Recipe(None, (held,), lambda frames: frames[0])
-    return rows.recipe if isinstance(rows, PreparedRows) else None
+    return rows.recipe if isinstance(rows, _PreparedRows) else None
 
 
-class PreparedRows(RowSet):
+class _PreparedRows(RowSet):
     """Rows that Spark computes when they are read, of few rows that the driver holds."""
 
     def __init__(self, recipe: Recipe) -> None:
@@ -114,12 +114,11 @@ class PreparedRows(RowSet):
 
     @property
     def is_of_few(self) -> bool:
-        """The driver holds what they are computed from; unless they turned out to be many."""
+        """Unless they turned out to be many."""
         return not isinstance(self._found, Declined)
 
     @cached_property
     def schema(self) -> T.StructType:  # type: ignore[override]
-        """Their columns."""
         if isinstance(self._found, LocalRows):
             return self._found.schema
         known = prepared_plans(self.session).find(self.recipe)
@@ -127,20 +126,18 @@ class PreparedRows(RowSet):
 
     @cached_property
     def frame(self) -> DataFrame:
-        """The rows for Spark."""
         if isinstance(self._found, LocalRows):
             return self._found.frame
         return self.recipe.build([leaf.frame for leaf in self.recipe.leaves])
 
     @property
     def plain_frame(self) -> DataFrame:
-        """The rows for Spark; computed now, if they are few."""
+        """Computed now, if they are few."""
         found = self.collect()
         return self.frame if isinstance(found, Declined) else found.plain_frame
 
     @property
     def is_empty(self) -> bool:
-        """Are there none? They are computed."""
         found = self.collect()
         return self.frame.isEmpty() if isinstance(found, Declined) else found.is_empty
 
@@ -150,23 +147,20 @@ class PreparedRows(RowSet):
         return Declined("the rows are not computed yet") if self._found is None else self._found
 
     def collect(self) -> LocalRows | Declined:
-        """The rows held by the driver, computed at the first call."""
+        """Computed at the first call."""
         if self._found is None:
             self._found = prepared_plans(self.session).collect(self.recipe)
         return self._found
 
     def select(self, names: Sequence[str], called: Sequence[str] | None = None) -> RowSet:
-        """Some columns, maybe under other names."""
         key = ("select", tuple(names), None if called is None else tuple(called))
         return derive([self], lambda frames: SparkRows(frames[0]).select(names, called).frame, key)
 
     def where_nonzero(self, column: str) -> RowSet:
-        """The rows that do not have 0 in a column."""
         key = ("where_nonzero", column)
         return derive([self], lambda frames: SparkRows(frames[0]).where_nonzero(column).frame, key)
 
     def cast(self, schema: T.StructType) -> RowSet:
-        """The rows with their columns, in order, of a schema's types."""
         key = ("cast", schema.json())
         return derive([self], lambda frames: SparkRows(frames[0]).cast(schema).frame, key)
 

@@ -12,7 +12,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item
 from ctsql.catalog.names import DEFAULT_SCHEMA
 from ctsql.catalog.subscriptions import Subscription
-from ctsql.runtime.delta.table import SYSTEM_TABLE, DeltaTable, Gateway
+from ctsql.runtime.delta.table import SYSTEM_TABLE, Gateway
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.write_handle import Batch, Committed, Output
 
@@ -26,13 +26,11 @@ CHANGE_TRIES_MAX = 100
 
 
 class DeltaCatalog:
-    """The catalog of one warehouse."""
+    """The catalog of one warehouse, in the Delta table ``table``."""
 
     def __init__(self, gateway: Gateway, location: str, warehouse: str) -> None:
-        self._gateway = gateway
-        self._location = location
-        self._table = gateway.table(location)
-        self._output = Output(self._table, APP)
+        self.table = gateway.table(location)
+        self._output = Output(self.table, APP)
         self._check_format(warehouse)
         self._catalog: Catalog | None = None
         self._version = -1
@@ -44,7 +42,7 @@ class DeltaCatalog:
         gateway.create_table(location, "unused STRING", properties)
 
     def _check_format(self, warehouse: str) -> None:
-        found = self._table.configuration().get(FORMAT_PROPERTY, "")
+        found = self.table.configuration().get(FORMAT_PROPERTY, "")
         if not found.isdigit():
             raise error(
                 "WAREHOUSE_NOT_FOUND",
@@ -55,14 +53,9 @@ class DeltaCatalog:
         if int(found) > FORMAT:
             raise error("WAREHOUSE_TOO_NEW", location=warehouse, found=found, known=FORMAT)
 
-    @property
-    def table(self) -> DeltaTable:
-        """The catalog's own table, to watch its log."""
-        return self._table
-
     def load(self) -> Catalog:
         """The newest catalog; one look at the store when nothing changed."""
-        table = self._table
+        table = self.table
         if self._catalog is None or table.has(self._version + 1):
             version, domains = table.domains()
             items = [Item.of_entry(k, v) for k, v in _under(OBJECT, domains)]

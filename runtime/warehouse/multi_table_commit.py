@@ -151,7 +151,8 @@ def _participants(group: str, intent: Any, tables: Tables) -> "Iterator[_Partici
     """The tables of a transaction, without those that were dropped since and nobody reads."""
     for source, entry in intent["tables"].items():
         if source in tables:
-            yield _Participant(group, intent["upper"], source, entry, tables[source][1])
+            stored = {name: entry[name] for name in ("expected", "version", "batch")}
+            yield _Participant(group, intent["upper"], source, tables[source][1], **stored)
 
 
 def _roll_forward(group: str, intent: Any, tables: Tables) -> WriteConflict | None:
@@ -174,17 +175,17 @@ def _without(intents: dict[str, Any], group: str) -> dict[str, Any] | None:
     return {g: i for g, i in intents.items() if g != group} if group in intents else None
 
 
+@dataclass(frozen=True, slots=True)
 class _Participant:
     """A transaction's part in one table."""
 
-    def __init__(self, group: str, upper: int, source: str, entry: Any, table: DeltaTable) -> None:
-        self.group = group
-        self.upper = upper
-        self.source = source
-        self.expected = int(entry["expected"])
-        self.version = int(entry["version"])
-        self.batch = str(entry["batch"])
-        self.table = table
+    group: str
+    upper: int
+    source: str
+    table: DeltaTable
+    expected: int
+    version: int
+    batch: str
 
     def version_in(self, key: str) -> int | None:
         """The version that holds the part (or takes it back); None when none does."""

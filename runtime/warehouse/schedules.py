@@ -192,14 +192,12 @@ class Schedules:
         source, columns = self._relations.item(object_id), input_columns(plan, object_id)
         moves = self._versions.movements(source, after=after, until=until)
         found = []
-        for time, group in groupby(moves, lambda m: self._run_time(item, m.time)):
+        schedule = self.schedule(item)
+        at = (lambda m: m.time) if schedule is None else (lambda m: schedule.round_up(m.time))
+        for time, group in groupby(moves, at):
             movement = table_changes.merge(list(group))
             found.append((time, movement, self._versions.change_of(source, movement, columns)))
         return found
-
-    def _run_time(self, item: Item, time: int) -> int:
-        schedule = self.schedule(item)
-        return time if schedule is None else schedule.round_up(time)
 
     def trims(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times in (after, until] at which a task runs because time has passed."""

@@ -103,24 +103,29 @@ class TaskState:
 
 
 class Timeline:
-    """The warehouse's one timeline."""
+    """The warehouse's one timeline.
+
+    Attributes:
+        table: its own. read_to: the newest version of that whose bindings are taken in, or -1.
+        intents: transactions that are being committed, by id.
+    """
 
     def __init__(self, gateway: Gateway, location: str) -> None:
         self._gateway = gateway
         self.location = location
-        self._table = gateway.output_table(location)
-        self._output = Output(self._table, APP)
+        self.table = gateway.output_table(location)
+        self._output = Output(self.table, APP)
         self._forget()
 
     def _forget(self) -> None:
-        self._read_to = -1  # newest delta version whose bindings are taken in
-        self._read_from = 0  # oldest, inclusive
+        self.read_to = -1
+        self._read_from = 0  # oldest version taken in, inclusive
         self._known_from = 0  # from this T on (inclusive), every binding is taken in
         self._bindings: dict[str, list[Binding]] = {}
         self._frontier: dict[str, int] = {}
         self._requests: dict[str, int] = {}  # view -> its newest request
         self._tasks: dict[str, TaskState] = {}
-        self.intents: dict[str, Any] = {}  # transactions that are being committed, by id
+        self.intents: dict[str, Any] = {}
         # By source the newest version looked at, where no commit after the bound one changes data.
         self._no_data_above: dict[str, int] = {}
         self._archive_taken = False
@@ -134,16 +139,6 @@ class Timeline:
     # ---- reading
 
     @property
-    def table(self) -> DeltaTable:
-        """The timeline's own table, to watch its log."""
-        return self._table
-
-    @property
-    def read_to(self) -> int:
-        """The newest version of its table that is taken in."""
-        return self._read_to
-
-    @property
     def now(self) -> int:
         """The newest T that this process knows of."""
         return self._output.upper - 1
@@ -152,25 +147,25 @@ class Timeline:
         """Take in what other processes bound; returns the newest T."""
         # One version for all: a frontier of a later one would hide commits from who reads at the
         # T that is told.
-        if self._read_to < 0:
-            newest, domains = self._table.domains()
+        if self.read_to < 0:
+            newest, domains = self.table.domains()
             while self._output.follow(newest) > newest:
-                newest, domains = self._table.domains()
+                newest, domains = self.table.domains()
             self._take_in(domains)
-            self._read_to, self._read_from = newest, newest + 1
+            self.read_to, self._read_from = newest, newest + 1
             self._known_from = TIME_MAX
             return self.now
-        newest = self._table.version()
+        newest = self.table.version()
         self._output.follow(newest)
-        if newest > self._read_to and not self._table.has(self._read_to + 1):
+        if newest > self.read_to and not self.table.has(self.read_to + 1):
             self._forget()  # cleaned up since the last look, which was long ago
             return self.refresh()
-        for version in range(self._read_to + 1, newest + 1):
-            commit = self._table.commit_at(version)
+        for version in range(self.read_to + 1, newest + 1):
+            commit = self.table.commit_at(version)
             for binding in _bindings_of(commit):
                 self._bindings.setdefault(binding.source, []).append(binding)
             self._take_in(dict(commit.domains))
-            self._read_to = version  # at once: what is taken in is not taken in again
+            self.read_to = version  # at once: what is taken in is not taken in again
         return self.now
 
     def _take_in(self, domains: Mapping[str, str | None]) -> None:
@@ -195,10 +190,10 @@ class Timeline:
         """Take in the bindings of one older commit, or of the archive; False at the beginning."""
         if self._read_from <= 0 or self._archive_taken:
             return False
-        if not self._table.has(self._read_from - 1):
+        if not self.table.has(self._read_from - 1):
             self._load_archived()
             return True
-        commit = self._table.commit_at(self._read_from - 1)
+        commit = self.table.commit_at(self._read_from - 1)
         metadata = commit.metadata
         self._read_from -= 1  # not before: where looking fails, it is looked at again
         if "bindings" in metadata or self._read_from == 0:
@@ -219,7 +214,7 @@ class Timeline:
 
         Whole Ts, newest first, so that from the oldest of them on every binding is known.
         """
-        archived = self._table.frame(self._table.version())
+        archived = self.table.frame(self.table.version())
         unknown = archived.where(f"t < {self._known_from}").orderBy("t", ascending=False)
         rows = unknown.limit(ARCHIVE_ROWS_MAX).collect()
         self._archive_taken = len(rows) < ARCHIVE_ROWS_MAX
@@ -334,8 +329,8 @@ class Timeline:
             left = {group: i for group, i in self.intents.items() if group not in bound}
             batch.domains[INTENTS] = json.dumps(left)
 
-    def change_intents(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> bool:
-        """Record what becomes of the intents, at a new T; False when ``change`` wants nothing.
+    def change_intents(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
+        """Record what becomes of the intents, at a new T; nothing when ``change`` gives None.
 
         It is given the intents as they are, again when somebody else was first, and may raise.
         What it checks holds until its result is recorded, as far as it is on the timeline.
@@ -347,12 +342,12 @@ class Timeline:
                 continue
             changed = change(dict(self.intents))
             if changed is None:
-                return False
+                return
             batch.domains[INTENTS] = json.dumps(changed)
             newest = max(clock.now_ms(), self.now + 1)
             if isinstance(self._output.commit(batch, newest + 1, {"bindings": []}), Committed):
                 self.refresh()
-                return True
+                return
         raise _never_first()
 
     def unbound(self, source: str, name: str, table: DeltaTable) -> list[Candidate]:
@@ -385,7 +380,7 @@ class Timeline:
     @property
     def archived_to(self) -> int:
         """The version through which bindings are rows as well; -1 when none are."""
-        return int(json.loads(self._table.domains()[1].get(ARCHIVED, "-1")))
+        return int(json.loads(self.table.domains()[1].get(ARCHIVED, "-1")))
 
     def archive(self) -> None:
         """Write the bindings of all commits as rows, so that their log files may go.
@@ -402,8 +397,8 @@ class Timeline:
             rows = [
                 (b.time, b.source, b.version)
                 for v in range(done + 1, version + 1)
-                if self._table.has(v)
-                for b in _bindings_of(self._table.commit_at(v))
+                if self.table.has(v)
+                for b in _bindings_of(self.table.commit_at(v))
             ]
             if not rows:
                 batch.discard()

@@ -290,7 +290,7 @@ class MemoryTable:
     def added_rows(self, versions: Sequence[int], times: range | None = None) -> Rows:
         """The rows of the files added by commits that do nothing else."""
         table: Any = self
-        adds = added_files(table, versions, times)
+        adds = added_files(table.commit_at, versions, times)
         return self.frame_of([File.of(a.line) for a in adds])
 
     def change_rows(self, first: int, last: int) -> Rows:
