@@ -59,11 +59,7 @@ class Clone:
             self.gateway.delete_tree(f"{self.location}/{folder}")
 
     def changes(self) -> tuple[tuple[StagedFile, ...], tuple[StagedDelete, ...]]:
-        """The rows that statements inserted and deleted, as files that the table can take over.
-
-        Raises:
-            NOT_SUPPORTED: they changed more than rows.
-        """
+        """What statements inserted and deleted, as files for the table; NOT_SUPPORTED for more."""
         mine = self.gateway.table(self.location)
         newest = mine.version()
         if any(mine.commit_at(v).changes_schema for v in range(1, newest + 1)):

@@ -44,11 +44,9 @@ _Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file to read.
+    """A file to read, at a path of a store; ``name`` is the location reported for its rows.
 
-    Attributes:
-        name: the location reported for its rows. path: in its store. deleted: the numbers of rows
-            to skip. only: the numbers of rows to read; None for all.
+    ``deleted`` are the numbers of rows to skip, ``only`` those of rows to read; None for all.
     """
 
     name: str

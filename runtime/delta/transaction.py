@@ -145,11 +145,7 @@ class Transaction:
         return _without(vectors, file, bitmap, rows_count)
 
     def set_columns(self, schema: str) -> None:
-        """Replace the table's columns by those of Delta's JSON text, for rows staged from now on.
-
-        Raises:
-            CtsqlError: a Delta table cannot have such columns.
-        """
+        """Replace the columns by those of Delta's JSON text, for rows staged from now on."""
         gateway = self.gateway
         with translate_spark_errors():
             action = json.loads(self.txn.metadata().json())
@@ -173,11 +169,7 @@ class Transaction:
             self._actions.append(gone)
 
     def take_back(self, version: int) -> None:
-        """Add the reverse of a version: remove its files and add again those it removed.
-
-        Raises:
-            RowsGone: its files changed since; no file was made.
-        """
+        """Add the reverse of a version; raises RowsGone, with no file made, if files changed."""
         before, after = self.table.files(version - 1), self.table.files(version)
         live = self.table.files(self.version_read)
         made = select_changed(after, before)

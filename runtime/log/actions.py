@@ -132,11 +132,7 @@ def sum_known(counts: Iterable[int | None]) -> int | None:
 
 
 def parse_commit(version: int, text: str, *, modified_ms: int) -> Commit:
-    """Read a commit file, of one action a line; ``modified_ms`` is the file's own time.
-
-    Raises:
-        Unreadable: the file is empty, cut off, or something else than a commit.
-    """
+    """Read a commit file; ``modified_ms`` is its own time. Raises :class:`Unreadable`."""
     actions = list(_actions(text))
     if not actions:
         raise Unreadable("it is empty")

@@ -65,17 +65,11 @@ class LogTransaction(Protocol):
         """Add staged deletions; returns the vector files that the commit will name.
 
         If a file has lost other rows since, or has several deletions, their vectors are joined in
-        a new file.
-
-        Raises:
-            RowsGone: a row is not where it was; no file was made.
+        a new file. Raises RowsGone, with no file made, if a row is not where it was.
         """
 
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:
-        """Commit; returns the new version.
-
-        Args:
-            label, epoch: of the writer, for the table's history. metadata: as JSON.
+        """Commit; returns the new version. Label and epoch are for the table's history.
 
         Raises:
             Conflict: another commit came first (L3).

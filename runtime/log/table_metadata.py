@@ -56,11 +56,9 @@ class TableColumn:
 
 
 class TableMetadata:
-    """The metadata of a table at a version.
+    """The metadata of a table at a version, with its columns as the log writes them.
 
-    Attributes:
-        id: the table's id; CREATE OR REPLACE may change it within one log.
-        schema_text: the columns as the log writes them. configuration: the table properties.
+    CREATE OR REPLACE may change the id within one log.
     """
 
     def __init__(self, action: Mapping[str, Any]) -> None:

@@ -173,11 +173,7 @@ class Output:
     # ---- batches
 
     def batch(self, lower: int, upper: int) -> Batch:
-        """Start a batch for ``[lower, upper)``; its rows are staged against the newest version.
-
-        Raises:
-            BOUNDS_BACKWARDS: upper < lower.
-        """
+        """Start a batch for ``[lower, upper)`` on the newest version; raises BOUNDS_BACKWARDS."""
         check_bounds(lower, upper, ())
         return self._begin_batch(self.table.begin(), lower, upper, rebase=True)
 

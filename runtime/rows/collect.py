@@ -64,9 +64,8 @@ def within_result_size(compute: Callable[[], _Rows]) -> _Rows | Declined:
 def _compute(rows: DataFrame) -> DataFrame | Declined:
     """The rows as the driver's JVM holds them; declined for more than ``DRIVER_ROWS_MAX``.
 
-    As Spark's own rows, in which a value is what it was: a row of Java's objects has no dates of
-    October 5 to 14, 1582, and no text that is not UTF-8. A limit needs no exchange here, as with
-    toArrow it would.
+    As Spark's own rows: one of Java's objects has no dates of October 5 to 14, 1582, and no text
+    that is not UTF-8. A limit needs no exchange here, as with toArrow it would.
     """
     query = rows._jdf.queryExecution()
     found = execute(rows.sparkSession, query.executedPlan())

@@ -42,10 +42,7 @@ def keys(rows: pa.Table) -> list[Hashable]:
 
 
 def _python_type(kind: pa.DataType) -> pa.DataType:
-    """A type whose values Python can hold, with the same equality.
-
-    It has no dates before the year 1 or after 9999, and no texts that are not UTF-8.
-    """
+    """With the same equality; Python has not all dates, and only texts in UTF-8."""
     if pa.types.is_date32(kind):
         return pa.int32()
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time64(kind):

@@ -169,9 +169,8 @@ class _PreparedRows(RowSet):
 class Plan:
     """A physical plan over empty leaves, and the settings that it was made under.
 
-    Attributes:
-        leaves: the node to replace, its columns, and the place of its rows among the recipe's.
-        output, schema: the columns of what it gives. is_marked: is there ``WIDE`` behind them?
+    ``leaves``: the node to replace, its columns, and the place of its rows among the recipe's.
+    ``is_marked``: is there ``WIDE`` behind the columns of what it gives?
     """
 
     root: Any

@@ -22,9 +22,8 @@ from ctsql.runtime.warehouse.timeline import Timeline
 class Relations:
     """Tables, write handles and bound definitions by object; kept until the catalog changes.
 
-    Attributes:
-        change_plans: views' change plans, by object id, with what they were made for.
-        states: the write handles of views' state tables, by location.
+    Also views' change plans, by object id, with what they were made for, and the write handles
+    of their state tables, by location.
     """
 
     def __init__(self, gateway: Gateway, timeline: Timeline) -> None:

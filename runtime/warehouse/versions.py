@@ -173,8 +173,7 @@ class Versions:
     def change_rows(self, item: Item, movement: Movement, columns: Collection[str]) -> DataFrame:
         """The rows that a movement changes, with ``_change_type`` as Delta's change feed has it.
 
-        Raises:
-            COLUMN_TYPE_CHANGED: of a wanted column, old values cannot be shown as it is now.
+        Raises COLUMN_TYPE_CHANGED if old values of a wanted column cannot be shown as it is now.
         """
         untold = self.reshaped(item, movement, columns).untold
         if untold:
