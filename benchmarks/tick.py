@@ -69,7 +69,7 @@ class Warehouse:
         """The versions of the tables that a tick commits to, added up."""
         engine = self.engine
         output = engine.gateway.table(self.item("latest").location)
-        return int(output.version()) + int(engine.timeline._table.version())
+        return int(output.version()) + int(engine.timeline.table.version())
 
 
 def changed_rows(session: SparkSession, turn: int) -> DataFrame:

@@ -76,7 +76,7 @@ class Engine:
         """Open the warehouse in the mode that holds, and know nothing of it yet."""
         session, warehouse, read_only = self.session, self._given, self.read_only
         self.gateway = ReadOnlyGateway(session) if read_only else Gateway(session)
-        self.location = self.gateway.qualified(warehouse)
+        self.location = self.gateway.qualify(warehouse)
         system = f"{self.location}/{SYSTEM_FOLDER}"
         catalog_at, timeline_at = f"{system}/catalog", f"{system}/timeline"
         if not self.gateway.exists(catalog_at):

@@ -14,9 +14,8 @@ from pyspark.sql import DataFrame, functions as F
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN
 from ctsql.runtime.delta.local_scan import local_rows
-from ctsql.runtime.delta.parquet_reader import OnlySpark, TooMany
 from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
-from ctsql.runtime.log.table_changes import Movement, added_files, numbered_files
+from ctsql.runtime.log.table_changes import Movement, files_of, numbered_files
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import copied, net
 from ctsql.runtime.rows.row_set import LocalRows
@@ -82,18 +81,12 @@ def added_rows(table: DeltaTable, movement: Movement) -> DataFrame:
 
 
 def few_added(table: DeltaTable, movement: Movement) -> pa.Table | Declined:
-    """The rows that a movement of kind APPEND inserts, read without Spark.
-
-    Declined for many rows, other stores than a local disk, and types that only Spark reads.
-    """
-    parts = movement.parts or (movement,)
-    if not all(table.is_stored(v) for m in parts for v in m.versions):
+    """The same, read without Spark; declined for many rows, and where only Spark reads them."""
+    if not all(map(table.is_stored, movement.versions)):
         return Declined("not all of it is committed")
-    added = [file for m in parts for file in added_files(table, m.versions, m.times)]
-    try:
-        rows = local_rows(table, added, movement.version)
-    except (OnlySpark, TooMany) as problem:
-        return Declined(repr(problem))
+    rows = local_rows(table, list(files_of(table, movement)), movement.version)
+    if isinstance(rows, Declined):
+        return rows
     return rows.select(table.schema_at(movement.version).names)
 
 
@@ -116,13 +109,9 @@ def change_rows(table: DeltaTable, movement: Movement) -> DataFrame:
 def numbered_rows(
     table: DeltaTable, movements: Sequence[Movement], number: str
 ) -> DataFrame | Declined:
-    """The rows that movements of kind APPEND insert, each with the index of its movement.
+    """The rows that movements of kind APPEND insert, with the index of each in a column ``number``.
 
-    Args:
-        number: the name of the column for the index, from 0.
-
-    Returns:
-        Declined if file names do not identify the movement.
+    Declined if file names do not identify the movement.
     """
     numbers = numbered_files(table, movements)
     first, last = movements[0].before, movements[-1].version

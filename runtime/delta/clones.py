@@ -24,11 +24,7 @@ _GIVEN_BY_COPY = ("baseRowId", "defaultRowCommitVersion")
 
 
 class Clone:
-    """The copy of one version of a table.
-
-    Attributes:
-        version: the table's version that it was made from.
-    """
+    """The copy of the version ``version`` of a table."""
 
     def __init__(self, gateway: Gateway, table: DeltaTable, version: int, group: str) -> None:
         """Make the copy, in a folder named after ``group``."""
@@ -39,7 +35,7 @@ class Clone:
         self.location = f"{table.location}/{self.folder}"
         with translate_spark_errors():
             # A folder with a log is a table, not a partition of the one around it.
-            path = gateway.jvm.org.apache.hadoop.fs.Path(f"{self.location}/_delta_log")
+            path = gateway.path(f"{self.location}/_delta_log")
             path.getFileSystem(table.log.newDeltaHadoopConf()).mkdirs(path)
             gateway.session.sql(
                 f"CREATE TABLE delta.`{self.location}` SHALLOW CLONE delta.`{table.location}` "
@@ -63,11 +59,7 @@ class Clone:
             self.gateway.delete_tree(f"{self.location}/{folder}")
 
     def changes(self) -> tuple[tuple[StagedFile, ...], tuple[StagedDelete, ...]]:
-        """The rows that statements inserted and deleted, as files that the table can take over.
-
-        Raises:
-            NOT_SUPPORTED: they changed more than rows.
-        """
+        """What statements inserted and deleted, as files for the table; NOT_SUPPORTED for more."""
         mine = self.gateway.table(self.location)
         newest = mine.version()
         if any(mine.commit_at(v).changes_schema for v in range(1, newest + 1)):
@@ -94,7 +86,6 @@ class Clone:
         return StagedFile(action["path"], json.dumps({"add": action}))
 
     def _stage_delete(self, old: DataFile, now: DataFile | None) -> StagedDelete:
-        """The deletion of rows of a table's file; ``now`` is the file in the copy, if any."""
         if now is None:
             return whole_file(old)
         assert now.vector is not None  # the file is there with another vector
@@ -109,7 +100,7 @@ class Clone:
         )
 
     def _vector(self, vector: dict[str, Any]) -> dict[str, Any]:
-        """A vector that the copy wrote, with the copy's folder before its file's id."""
+        """With the copy's folder before the id of the vector's file."""
         if vector["storageType"] != "u":
             return vector
         path = vector["pathOrInlineDv"]

@@ -9,9 +9,9 @@ Source: the Delta protocol, "Deletion Vectors" and "Deletion Vector Format": a m
 """
 
 import uuid
-from collections.abc import Callable, Iterable
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from pyroaring import BitMap64
 
@@ -61,33 +61,20 @@ class Vectors:
 
 
 class VectorFile:
-    """A new file of deletion vectors, created with the first one.
+    """A new file of deletion vectors, created with the first one."""
 
-    As a context manager, it deletes the file if the block raises.
-    """
-
-    def __init__(self, vectors: Vectors, discard: Callable[[Iterable[str]], None]) -> None:
+    def __init__(self, vectors: Vectors) -> None:
         self._vectors = vectors
-        self._discard = discard
         self._number = str(uuid.uuid4())
         self._id_in_log = ""
         self._writer: Any = None
         self.name = f"deletion_vector_{self._number}.bin"
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._writer is None:
-            return
-        self._writer.close()
-        if problem is not None:
-            self._discard([self.name])
+    def close(self) -> bool:
+        """Close it; returns whether there is a file."""
+        if self._writer is not None:
+            self._writer.close()
+        return self._writer is not None
 
     def write(self, file: DataFile, deleted_rows: BitMap64) -> DataFile:
         """Write a vector of a file; returns the file with it."""
@@ -114,3 +101,16 @@ class VectorFile:
         self._id_in_log = str(named.pathOrInlineDv())
         folder = store.pathWithFileSystem(self._vectors.folder)
         self._writer = store.createWriter(store.generateFileNameInTable(folder, number, ""))
+
+
+@contextmanager
+def vector_file(vectors: Vectors, discard: Callable[[Iterable[str]], None]) -> Iterator[VectorFile]:
+    """A file that is closed behind the block, and deleted if the block raises."""
+    file = VectorFile(vectors)
+    try:
+        yield file
+    except BaseException:
+        if file.close():
+            discard([file.name])
+        raise
+    file.close()

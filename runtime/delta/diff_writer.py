@@ -1,22 +1,17 @@
 """Stages a change of an output: a small one in the driver, a large one by Spark.
 
-A change is given as desired and stored rows, or as signed rows.
-
 Desired - stored, small: both are collected in one job as Arrow, equal rows cancel in the driver,
 and the rest is staged as one file. With more or wider rows than :mod:`ctsql.runtime.rows.collect`
 allows, Spark groups equal rows and persists the result while it is counted and staged; only the row
-numbers to delete are collected, one file at a time, 8 bytes each. Without stored rows nothing
-cancels, and the desired rows are staged as they are.
+numbers to delete are collected, one file at a time, 8 bytes each.
 
 Signed: a row with diff d > 0 is inserted d times. Of the stored rows that equal one with diff
 d < 0, the first -d by file and row number are deleted. If there are fewer, the stored rows are not
-those the change was computed for: nothing is staged, and the caller compares in full. Equality is
-that of :mod:`ctsql.runtime.rows.multiset` and :mod:`ctsql.runtime.rows.multiset_local`. Candidates
+those the change was computed for: nothing is staged, and the caller compares in full. Candidates
 are found by Spark's ``<=>``, which matches more (0.0 and -0.0), with the rows to delete broadcast,
 and are then compared exactly.
 """
 
-from array import array
 from collections.abc import Collection, Hashable
 from contextlib import ExitStack
 from enum import Enum
@@ -28,7 +23,9 @@ from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, function
 
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import DIFF, FILE_COLUMN, GONE_, LOCATIONS, ROW_COLUMN
+from ctsql.runtime.delta.key_lookup import group_by_file
 from ctsql.runtime.delta.keyed_scan import StoredRows
+from ctsql.runtime.delta.parquet_reader import PLACES_SCHEMA
 from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.rows.arrow_exchange import collect_arrow
 from ctsql.runtime.rows.collect import few, unadaptive
@@ -39,9 +36,6 @@ from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.rows.row_set import AnyRows, LocalRows, RowSet, SparkRows, persisted, row_set
 from ctsql.runtime.rows.types import fits_arrow, is_comparable
 from ctsql.runtime.spark.ended_queries import forget_ended_queries
-
-PLACES_SCHEMA = pa.schema([(FILE_COLUMN, pa.string()), (ROW_COLUMN, pa.int64())])
-"""The columns that locate a row."""
 
 
 def stage(
@@ -76,14 +70,13 @@ def stage(
     wanted = None if desired is None else given[0].frame
     there = None if stored is None else given[-1].frame
     if small:
-        done = _stage_few(staging, wanted, there, columns)
+        done = _stage_few(staging, wanted, there, schema)
         if not isinstance(done, Declined):
             return done
     return _stage_large(staging, wanted, there, columns)
 
 
 def _add_places(rows: pa.Table, columns: list[str]) -> pa.Table:
-    """Add the columns that locate rows if missing, as NULL."""
     for place in PLACES_SCHEMA:
         if place.name not in rows.schema.names:
             rows = rows.append_column(place, pa.nulls(rows.num_rows, place.type))
@@ -91,12 +84,13 @@ def _add_places(rows: pa.Table, columns: list[str]) -> pa.Table:
 
 
 def _stage_few(
-    staging: Staging, desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
+    staging: Staging, desired: DataFrame | None, stored: DataFrame | None, schema: T.StructType
 ) -> bool | Declined:
-    """Stage the difference in the driver; declined for many rows or other types."""
-    if desired is not None and stored is None:
+    names = backtick_all(schema.names)
+    if stored is None:
+        assert desired is not None  # one of them is not None
         # With nothing to cancel, the rows need not leave the JVM.
-        held = few(desired.select(*backtick_all(columns)))
+        held = few(desired.select(*names))
         if isinstance(held, Declined):
             return held
         has_rows = not held.isEmpty()
@@ -104,30 +98,15 @@ def _stage_few(
             with unadaptive(held.sparkSession):
                 staging.stage(held.coalesce(1))
         return has_rows
-    frame = desired if desired is not None else stored
-    assert frame is not None  # the caller looked
-    schema = T.StructType([frame.schema[c] for c in columns])
     if not fits_arrow(schema):
         return Declined("Arrow does not hold values of these types")
-    rows = _collect(desired, stored, columns)
-    if isinstance(rows, Declined):
-        return rows
-    return _stage_small(staging, rows, schema, frame.sparkSession)
-
-
-def _collect(
-    desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
-) -> pa.Table | Declined:
-    """Collect both, stored rows with their locations; declined if there are too many."""
-    names = backtick_all(columns)
-    parts = []
-    if stored is not None:
-        parts.append(stored.select(*names, FILE_COLUMN, ROW_COLUMN))
+    both = stored.select(*names, FILE_COLUMN, ROW_COLUMN)
     if desired is not None:
-        parts.append(desired.select(*names, *_nowhere()))
-    both = parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
+        both = both.unionAll(desired.select(*names, *_nowhere()))
     held = few(both)
-    return held if isinstance(held, Declined) else collect_arrow(held)
+    if isinstance(held, Declined):
+        return held
+    return _stage_small(staging, collect_arrow(held), schema, stored.sparkSession)
 
 
 def _nowhere() -> list[SparkColumn]:
@@ -150,26 +129,23 @@ def _stage_small(
     inserts, deletes = is_desired, is_stored
     if is_desired and is_stored:
         key = keys(values)
-        left = cancel([key[i] for i in is_desired], [key[i] for i in is_stored])
-        inserts = [is_desired[i] for i in left.inserts]
-        deletes = [is_stored[i] for i in left.deletes]
+        left, gone = cancel([key[i] for i in is_desired], [key[i] for i in is_stored])
+        inserts, deletes = [is_desired[i] for i in left], [is_stored[i] for i in gone]
     if inserts:
         fresh = values.take(pa.array(inserts, pa.int64()))
         with unadaptive(session):
             staging.stage(LocalRows(session, schema, fresh))
-    victims: dict[str, array[int]] = {}
-    for i in deletes:
-        victims.setdefault(files[i], array("Q")).append(numbers[i])
-    if victims:
-        staging.delete_rows(victims.items())
-    return bool(inserts or victims)
+    if deletes:
+        staging.delete_rows(group_by_file((files[i], numbers[i]) for i in deletes).items())
+    return bool(inserts or deletes)
 
 
 def _stage_large(
     staging: Staging, desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
 ) -> bool:
     # Without stored rows nothing cancels, so no grouping is needed.
-    if desired is not None and (stored is None or stored.isEmpty()):
+    if stored is None or (desired is not None and stored.isEmpty()):
+        assert desired is not None  # one of them is not None
         with persisted(desired.select(*backtick_all(columns))) as kept:
             if kept.isEmpty():
                 return False
@@ -180,11 +156,7 @@ def _stage_large(
 
 
 def _stage_counted(staging: Staging, change: DataFrame, inserts: DataFrame) -> bool:
-    """Stage a difference with ``DIFF`` and ``LOCATIONS``; returns whether there is one.
-
-    Args:
-        change: evaluated several times. inserts: the rows of it that are inserted.
-    """
+    """Stage a difference with ``DIFF`` and ``LOCATIONS``; returns whether there is one."""
     counted = change.agg(
         F.sum(F.greatest(F.col(DIFF), F.lit(0))).alias("i"),
         F.sum(F.greatest(-F.col(DIFF), F.lit(0))).alias("d"),
@@ -286,7 +258,7 @@ def _stage_signed_few(
     gone = [i for i, diff in enumerate(diffs) if diff < 0]
     if any(values.column(c).take(pa.array(come, pa.int64())).null_count for c in not_null):
         return Staged.REFUSED
-    victims: dict[str, array[int]] = {}
+    victims: list[tuple[str, int]] = []
     if gone:
         if stored is None:
             return Staged.ROWS_DIFFER
@@ -298,23 +270,20 @@ def _stage_signed_few(
         for key, file, number in places:
             if missing.get(key, 0) > 0:
                 missing[key] -= 1
-                victims.setdefault(file, array("Q")).append(number)
+                victims.append((file, number))
         if any(missing.values()):
             return Staged.ROWS_DIFFER
     if come:
         staging.stage(change.take(come).select(schema.names))
     if victims:
-        staging.delete_rows(victims.items())
+        staging.delete_rows(group_by_file(victims).items())
     return Staged.ROWS
 
 
 def _places(
     stored: StoredRows, away: LocalRows, schema: T.StructType
 ) -> list[tuple[Hashable, str, int]] | Declined:
-    """Candidate rows to delete, a superset: key, file and row number, in order of location.
-
-    Declined if there are too many.
-    """
+    """Key, file and row number of a superset of the rows to delete, in order of location."""
     candidates = stored.having(away, [(c, c) for c in schema.names])
     found = candidates.local
     if isinstance(found, Declined):

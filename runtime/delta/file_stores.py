@@ -11,6 +11,7 @@ Source: Hadoop's "Connecting to an Amazon S3 Bucket through the S3A Connector", 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlparse
 
 from pyarrow.fs import FileSystem, LocalFileSystem, S3FileSystem
@@ -37,12 +38,7 @@ Setting = Callable[[str], str | None]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FileStore:
-    """A store.
-
-    Attributes:
-        files: as Arrow reaches it. is_local: a disk of this machine. may_write: whether a file that
-            Arrow writes is as one that Spark writes.
-    """
+    """A store; ``may_write``: whether a file that Arrow writes is as one that Spark writes."""
 
     files: FileSystem
     is_local: bool = False
@@ -57,40 +53,6 @@ class FileStore:
 LOCAL = FileStore(LocalFileSystem(), is_local=True)
 
 
-@dataclass(frozen=True, slots=True)
-class S3Connection:
-    """How a bucket is reached.
-
-    Attributes:
-        access_key, secret_key, session_token: None for those of the process's surroundings.
-        endpoint: without the scheme; None for AWS. may_write: as of :class:`FileStore`.
-    """
-
-    access_key: str | None = None
-    secret_key: str | None = None
-    session_token: str | None = None
-    is_anonymous: bool = False
-    endpoint: str | None = None
-    scheme: str = "https"
-    region: str | None = None
-    is_path_style: bool = False
-    may_write: bool = True
-
-    def open(self) -> FileStore:
-        """Connect to it; nothing is asked of the store yet."""
-        files = S3FileSystem(
-            access_key=self.access_key,
-            secret_key=self.secret_key,
-            session_token=self.session_token,
-            anonymous=self.is_anonymous,
-            endpoint_override=self.endpoint,
-            scheme=self.scheme,
-            region=self.region,
-            force_virtual_addressing=self.endpoint is not None and not self.is_path_style,
-        )
-        return FileStore(files, may_write=self.may_write)
-
-
 def path_in_store(location: str) -> str:
     """The path of a table's location, as Arrow takes it: with the bucket, without the scheme."""
     folder = local_path(location)
@@ -103,8 +65,21 @@ def bucket_of(location: str) -> str | None:
     return parsed.netloc if parsed.scheme == "s3a" else None
 
 
-def s3_connection(bucket: str, setting: Setting) -> S3Connection | Declined:
-    """How Arrow reaches a bucket as Spark's connector does; declined where it cannot. Pure."""
+def open_bucket(bucket: str, setting: Setting) -> FileStore | Declined:
+    """A bucket as Spark's connector reaches it; nothing is asked of the store yet."""
+    found = s3_arguments(bucket, setting)
+    if isinstance(found, Declined):
+        return found
+    arguments, may_write = found
+    return FileStore(S3FileSystem(**arguments), may_write=may_write)
+
+
+def s3_arguments(bucket: str, setting: Setting) -> tuple[dict[str, Any], bool] | Declined:
+    """How Arrow's ``S3FileSystem`` reaches a bucket, and whether it may write there. Pure.
+
+    Declined where it cannot reach it as Spark's connector does. Without keys they are those of the
+    process's surroundings.
+    """
 
     def get(name: str) -> str:
         own = name.replace("fs.s3a.", f"fs.s3a.bucket.{bucket}.", 1)
@@ -133,14 +108,15 @@ def s3_connection(bucket: str, setting: Setting) -> S3Connection | Declined:
     scheme, _, host = endpoint.rpartition("://")
     if not scheme:
         scheme = "http" if get("fs.s3a.connection.ssl.enabled") == "false" else "https"
-    return S3Connection(
-        access_key=access if by_keys else None,
-        secret_key=secret if by_keys else None,
-        session_token=(get("fs.s3a.session.token") or None) if by_keys else None,
-        is_anonymous=is_anonymous,
-        endpoint=host.rstrip("/") if host and host != _AWS else None,
-        scheme=scheme,
-        region=get("fs.s3a.endpoint.region") or None,
-        is_path_style=get("fs.s3a.path.style.access") == "true",
-        may_write=not any(get(name) for name in _ONLY_SPARK_WRITES),
-    )
+    is_own = bool(host) and host != _AWS
+    arguments = {
+        "access_key": access if by_keys else None,
+        "secret_key": secret if by_keys else None,
+        "session_token": (get("fs.s3a.session.token") or None) if by_keys else None,
+        "anonymous": is_anonymous,
+        "endpoint_override": host.rstrip("/") if is_own else None,
+        "scheme": scheme,
+        "region": get("fs.s3a.endpoint.region") or None,
+        "force_virtual_addressing": is_own and get("fs.s3a.path.style.access") != "true",
+    }
+    return arguments, not any(get(name) for name in _ONLY_SPARK_WRITES)

@@ -42,8 +42,7 @@ def compact(
 ) -> Compacted | None:
     """Rewrite the chosen files; None, with nothing changed, if a conflicting commit came first.
 
-    No row changes, so no T is minted. A concurrent commit conflicts if it deletes rows of a chosen
-    file, not if it only adds files.
+    No row changes, so no T is minted.
     """
     txn = table.begin()
     bins = choose(table.files(txn.version_read).values())
@@ -128,17 +127,15 @@ def delete_files(table: DeltaTable, files: Sequence[StoredFile]) -> list[StoredF
     """Delete files of a table's folder except for live ones; returns the deleted ones.
 
     Checks the live files again, by Delta's own reading of paths: a RESTORE may have brought a file
-    back since the decision, and a mistake there must not lose a row of the newest version. It makes
-    no version, so it needs no lock.
+    back since the decision. It makes no version, so it needs no lock.
     """
     if not files:
         return []
-    path_class = table.gateway.jvm.org.apache.hadoop.fs.Path
     gone: list[StoredFile] = []
     with translate_spark_errors():
         live = _live_places(table)
         for file in files:
-            path = table._fs.makeQualified(path_class(table.jpath, file.path))
+            path = table._fs.makeQualified(table.gateway.path(table.jpath, file.path))
             if path.toString() not in live and table._fs.delete(path, False):
                 gone.append(file)
     return gone
@@ -146,10 +143,7 @@ def delete_files(table: DeltaTable, files: Sequence[StoredFile]) -> list[StoredF
 
 def _live_places(table: DeltaTable) -> set[str]:
     """The full paths of the newest version's data and vector files."""
-    path_class, uri_class = (
-        table.gateway.jvm.org.apache.hadoop.fs.Path,
-        table.gateway.jvm.java.net.URI,
-    )
+    path_class, uri_class = table.gateway.path, table.gateway.jvm.java.net.URI
     found: set[str] = set()
     for file in table.files(table.version()).values():
         path = path_class(uri_class(file.path))
@@ -163,7 +157,7 @@ def _live_places(table: DeltaTable) -> set[str]:
 
 
 def first_logged(table: DeltaTable) -> int:
-    """The oldest version whose commit is still in the log; lists the log only if it may be new.
+    """The oldest version whose commit is still in the log.
 
     Only a log's oldest files are deleted, so the oldest one known is valid while it exists.
     """
@@ -191,16 +185,10 @@ def log_names(table: DeltaTable) -> list[str]:
 
 
 def delete_log_files(table: DeltaTable, names: Iterable[str]) -> int:
-    """Delete log files, given oldest first; returns their number.
-
-    After a crash in the middle the log has no gap.
-    """
-    count = 0
-    path_class = table.gateway.jvm.org.apache.hadoop.fs.Path
+    """Delete log files, oldest first: a crash leaves no gap; returns their number."""
+    path, folder = table.gateway.path, table.log.logPath()
     with translate_spark_errors():
-        for name in names:
-            count += bool(table._fs.delete(path_class(table.log.logPath(), name), False))
-    return count
+        return sum(bool(table._fs.delete(path(folder, name), False)) for name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,8 +204,7 @@ class Folder:
 
 def table_folders(gateway: Gateway, warehouse: str, *, leave_out: str) -> list[Folder]:
     """The folders of a warehouse's tables: ``<warehouse>/<schema>/<folder>``."""
-    path_class = gateway.jvm.org.apache.hadoop.fs.Path
-    root = path_class(warehouse)
+    root = gateway.path(warehouse)
     found: list[Folder] = []
     with translate_spark_errors():
         fs = root.getFileSystem(gateway.jsession.sessionState().newHadoopConf())

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from ctsql.runtime.log.data_files import DataFile
 
@@ -39,9 +39,9 @@ class JvmObjects:
         self._adds: WeakKeyDictionary[DataFile, Any] = WeakKeyDictionary()
 
     @cached_property
-    def vector_classes(self) -> "VectorClasses":
+    def vector_classes(self) -> "_VectorClasses":
         """The classes of deletion vectors."""
-        return VectorClasses(self)
+        return _VectorClasses(self)
 
     def seq(self, items: Iterable[Any]) -> Any:
         """A Scala Seq of JVM objects."""
@@ -71,14 +71,8 @@ class JvmObjects:
         """The instance of a Scala object."""
         return getattr(getattr(package, name + "$"), "MODULE$")
 
-    def frame(self, jdf: Any) -> DataFrame:
-        """A PySpark DataFrame around a JVM one, in this gateway's session."""
-        return DataFrame(jdf, self.session)
 
-
-class VectorClasses:
-    """The classes of deletion vectors."""
-
+class _VectorClasses:
     def __init__(self, jvm: JvmObjects) -> None:
         self.stores = jvm.singleton(jvm.delta.storage.dv, "DeletionVectorStore")
         self.descriptors = jvm.singleton(jvm.delta.actions, "DeletionVectorDescriptor")

@@ -10,7 +10,8 @@ Spark handles other types, and more rows than :mod:`ctsql.runtime.rows.collect` 
 """
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -22,8 +23,14 @@ from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, KEY_, ROW_COLUMN
 from ctsql.planner.lowering import is_padded
 from ctsql.runtime.delta.file_ranges import KeyRanges
-from ctsql.runtime.delta.local_scan import PLACES, find_deleted, local_rows, rows_with_deleted
-from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, TooMany
+from ctsql.runtime.delta.local_scan import (
+    PLACES,
+    TOO_MANY_HERE,
+    find_deleted,
+    local_rows,
+    rows_with_deleted,
+)
+from ctsql.runtime.delta.parquet_reader import KeySet
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
@@ -33,11 +40,7 @@ from ctsql.runtime.rows.types import has_bitwise_equality, has_equality_in_files
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys to look for: columns of few rows.
-
-    Attributes:
-        columns: of each key, in order; one may be there twice.
-    """
+    """The keys to look for: for each, in order, a column of few rows; one may be there twice."""
 
     rows: LocalRows
     columns: Sequence[str]
@@ -77,15 +80,13 @@ def find_with_keys(
     if not files:
         return None
     if len(values) == len(columns):
-        try:
-            rows = local_rows(table, files, version, [KeySet(values)])
-        except TooMany as problem:
-            return Declined(repr(problem))
-        except OnlySpark:
-            pass  # Spark reads the files, or raises if they are damaged
-        else:
-            located = T.StructType([*table.schema_at(version), *PLACES])
-            return LocalRows(table.gateway.session, located, rows) if rows.num_rows else None
+        rows = local_rows(table, files, version, [KeySet(values)])
+        if rows is TOO_MANY_HERE:
+            return rows
+        if not isinstance(rows, Declined):
+            schema = T.StructType([*table.schema_at(version), *PLACES])
+            return LocalRows(table.gateway.session, schema, rows) if rows.num_rows else None
+        # Spark reads the files, or raises if they are damaged.
     equal = (F.col(backtick(c)) == F.col(_name(i)) for i, c in enumerate(columns))
     scanned = rows_with_deleted(table, files, version)
     found = few(scanned.join(F.broadcast(keys.frame), reduce(and_, equal), "left_semi"))
@@ -98,24 +99,10 @@ def comparable_with_statistics(
     """The values of the key columns that have statistics, as Python objects."""
     found: dict[str, list[int | str | None]] = {}
     for name, values in keys.items():
-        if not has_read_bounds(schema[name].dataType):
-            continue
-        listed = (
-            values.to_pylist()
-            if isinstance(schema[name].dataType, T.IntegralType)
-            else _decode(values)
-        )
-        if listed is not None:
-            found[name] = listed
+        if has_read_bounds(schema[name].dataType):
+            with suppress(UnicodeDecodeError):  # Python has no text that is not UTF-8
+                found[name] = values.to_pylist()
     return found
-
-
-def _decode(values: pa.ChunkedArray) -> list[int | str | None] | None:
-    """Decode texts; None if one is not UTF-8."""
-    try:
-        return [None if v is None else v.decode() for v in values.cast(pa.binary()).to_pylist()]
-    except UnicodeDecodeError:
-        return None
 
 
 def _name(place: int) -> str:
@@ -134,12 +121,17 @@ def _are_exact(table: DeltaTable, columns: Sequence[str], keys: Keys) -> bool:
 
 
 def _alive(table: DeltaTable, version: int, found: DataFrame) -> LocalRows | None:
-    """Those of few rows that are not deleted; None for none."""
     rows = LocalRows.of(found)
-    stored = rows.arrow.select([FILE_COLUMN, ROW_COLUMN]).to_pylist()
-    places: dict[str, array[int]] = {}
-    for one in stored:
-        places.setdefault(one[FILE_COLUMN], array("Q")).append(one[ROW_COLUMN])
-    gone = find_deleted(table, version, places)
-    alive = [i for i, one in enumerate(stored) if one[ROW_COLUMN] not in gone[one[FILE_COLUMN]]]
+    files, numbers = (rows.arrow.column(c).to_pylist() for c in (FILE_COLUMN, ROW_COLUMN))
+    stored = list(zip(files, numbers, strict=True))
+    gone = find_deleted(table, version, group_by_file(stored))
+    alive = [i for i, (file, number) in enumerate(stored) if number not in gone[file]]
     return rows.take(alive) if alive else None
+
+
+def group_by_file(places: Iterable[tuple[str, int]]) -> dict[str, "array[int]"]:
+    """The row numbers of each file, eight bytes each."""
+    found: dict[str, array[int]] = {}
+    for file, number in places:
+        found.setdefault(file, array("Q")).append(number)
+    return found

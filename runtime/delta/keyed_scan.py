@@ -1,11 +1,8 @@
 """Reads few rows of tables on a local disk with Arrow instead of Spark, for a refresh.
 
 Spark plans a scan of a Delta table by two queries over the list of its files, and looks up the
-change feed file by file; a refresh of a few hundred rows has five or ten such scans. Rows that
-Arrow read are local relations for Spark, which read no file.
-
-Each function declines for many rows, other stores, and types that only Spark reads; then
-:mod:`ctsql.runtime.views.table_deltas` reads them by Spark.
+change feed file by file; a refresh of a few hundred rows has five or ten such scans. Where a
+function declines, :mod:`ctsql.runtime.views.table_deltas` reads the rows by Spark.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -19,19 +16,23 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.planner.lowering import is_padded
 from ctsql.runtime.delta.file_ranges import KeyRanges
 from ctsql.runtime.delta.key_lookup import comparable_with_statistics
-from ctsql.runtime.delta.local_scan import PLACES, local_change, local_rows, move_local_rows
-from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, TooMany, having
+from ctsql.runtime.delta.local_scan import (
+    PLACES,
+    ROWS_MAX,
+    local_change,
+    local_rows,
+    move_local_rows,
+)
+from ctsql.runtime.delta.parquet_reader import KeySet, having
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.log.table_changes import Movement
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.key_predicates import are_comparable, comparable, may_equal
+from ctsql.runtime.rows.key_predicates import comparable, may_equal
 from ctsql.runtime.rows.multiset_local import keys
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.rows.types import has_bitwise_equality, is_flat
 
-ROWS_MAX = 100_000
-"""The most rows with a key, or changed rows, that are read here."""
 SMALL_MAX = 10_000
 """The most rows of a table that is read whole."""
 STORED_MAX = 2_000
@@ -55,10 +56,10 @@ def change_of(
     fields = [schema[c] for c in columns]
     if any(is_padded(f) for f in fields):
         return Declined("Spark pads a CHAR column")
-    try:
-        come, gone = local_change(table, movement.before, movement.version, columns, ROWS_MAX)
-    except (OnlySpark, TooMany) as problem:
-        return Declined(repr(problem))
+    changed = local_change(table, movement.before, movement.version, columns)
+    if isinstance(changed, Declined):
+        return changed
+    come, gone = changed
     can_cancel = come.num_rows and gone.num_rows
     if can_cancel and not all(has_bitwise_equality(f.dataType) for f in fields):
         return Declined("Spark says which fractions are equal")
@@ -113,20 +114,17 @@ class StoredRows:
     def all(self) -> RowSet:
         """All of them."""
         if isinstance(self._near, Declined):
-            return SparkRows(self._table.located(self._version))
+            return SparkRows(self._table.locate_rows(self._version))
         return self._near
 
     def with_keys(self, keys: RowSet, pairs: Sequence[tuple[str, str]]) -> RowSet:
-        """Those that have a key, NULL equal to NULL.
-
-        Args:
-            pairs: of a column of these rows and one of the keys.
-        """
+        """Those that have a key, NULL equal to NULL; ``pairs`` of these columns and the keys'."""
         found = self.having(keys, pairs)
-        # Keys that are not in the driver were not compared.
-        is_compared = found.is_local and keys.is_local
-        is_exact = is_compared and are_comparable(found.schema, keys.schema, pairs)
-        return found if is_exact else found.with_keys(keys, pairs)
+        # Keys that are not in the driver, or of other types, were not compared.
+        is_compared = found.is_local and keys.is_local and pairs
+        if is_compared and len(pairs) == len(comparable(found.schema, keys.schema, pairs)):
+            return found
+        return found.with_keys(keys, pairs)
 
     def having(self, keys: RowSet, pairs: Sequence[tuple[str, str]]) -> RowSet:
         """A superset of those that have a key, NULL equal to NULL.
@@ -166,11 +164,7 @@ class _Read:
     def of(
         table: DeltaTable, version: int, columns: Sequence[str], keys: Sequence[Keys]
     ) -> "_Read | Declined":
-        """Add the keys' columns; declined if only Spark can read it.
-
-        Args:
-            version: whose schema has the columns.
-        """
+        """Add the keys' columns, by the schema of a version; declined if only Spark can read it."""
         schema = table.schema_at(version)
         tried = [_key_set(schema, *key) for key in keys]
         sets = [one for one in tried if not isinstance(one, Declined)]
@@ -195,11 +189,10 @@ class _Read:
         files = self._files(version)
         if isinstance(files, Declined):
             return files
-        try:
-            read = list(files.values())
-            rows = local_rows(self.table, read, version, self.sets, self._columns, ROWS_MAX)
-        except (OnlySpark, TooMany) as problem:
-            return Declined(repr(problem))
+        read = files.values()
+        rows = local_rows(self.table, read, version, self.sets, self._columns, ROWS_MAX)
+        if isinstance(rows, Declined):
+            return rows
         return LocalRows(self.table.gateway.session, T.StructType([*self.fields, *PLACES]), rows)
 
     def move(self, before: int, rows: LocalRows | Declined, after: int) -> LocalRows | Declined:
@@ -211,20 +204,14 @@ class _Read:
             return was
         if isinstance(now, Declined):
             return now
-        try:
-            found = move_local_rows(
-                self.table, rows.arrow, was, now, after, self.sets, self._columns, ROWS_MAX
-            )
-        except (OnlySpark, TooMany) as problem:
-            return Declined(repr(problem))
-        return rows.with_rows(rows.schema, found)
+        found = move_local_rows(self.table, rows.arrow, was, now, after, self.sets, self._columns)
+        return found if isinstance(found, Declined) else rows.with_rows(rows.schema, found)
 
     @property
     def _columns(self) -> list[str]:
         return [f.name for f in self.fields]
 
     def _files(self, version: int) -> Mapping[str, DataFile] | Declined:
-        """The files that may hold one of the rows, by path."""
         if not _is_readable(self.table, version):
             return Declined("the version is not committed, or its columns have other names")
         files = self.table.files(version)
@@ -233,7 +220,9 @@ class _Read:
         if not self.sets:
             return files
         schema = self.table.schema_at(version)
-        ranges = [KeyRanges(_comparable_keys(schema, one)) for one in self.sets]
+        # NULL equals NULL here, and statistics have no bounds of it.
+        sets = [{c: v for c, v in one.columns.items() if not v.null_count} for one in self.sets]
+        ranges = [KeyRanges(comparable_with_statistics(schema, one)) for one in sets]
         return {p: f for p, f in files.items() if any(r.may_hold(f.statistics) for r in ranges)}
 
 
@@ -257,8 +246,7 @@ class Lookups:
     ) -> LocalRows | Declined:
         """A superset of the rows that have one of some keys, NULL equal to NULL.
 
-        Args:
-            also: columns that other reads of the same keys need, read if possible.
+        With the columns ``also``, which other reads of the same keys need, if they can be read.
         """
         read = _Read.of(table, version, [*columns, *also], keys)
         if isinstance(read, Declined):
@@ -281,18 +269,7 @@ class Lookups:
 def _key_set(
     schema: T.StructType, keys: LocalRows, pairs: Sequence[tuple[str, str]]
 ) -> KeySet | Declined:
-    """The keys in the columns that this process can compare; declined without such a column."""
     usable = comparable(schema, keys.schema, pairs)
     if not usable:
         return Declined("Spark compares the keys")
     return KeySet({mine: keys.arrow.column(theirs) for mine, theirs in usable}, nulls_equal=True)
-
-
-def _comparable_keys(schema: T.StructType, keys: KeySet) -> dict[str, list[int | str | None]]:
-    """The key columns to compare with statistics; none that contains NULL."""
-    without_null = {
-        name: values
-        for name, values in keys.columns.items()
-        if isinstance(values, pa.ChunkedArray) and not values.null_count
-    }
-    return comparable_with_statistics(schema, without_null)

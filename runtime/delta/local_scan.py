@@ -4,7 +4,7 @@ Delta's reader checks a vector for every row, and plans every scan with two quer
 files. To find few rows among many, it is cheaper to check the vectors for those rows only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 from pyroaring import BitMap64
@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
-from ctsql.runtime.delta.file_stores import FileStore
 from ctsql.runtime.delta.parquet_reader import (
     KeySet,
     OnlySpark,
@@ -24,21 +23,20 @@ from ctsql.runtime.delta.parquet_reader import (
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import files_by_name, relative_path
 from ctsql.runtime.log.data_files import DataFile, select_changed
-from ctsql.runtime.rows.collect import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX
+from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.types import is_flat
 from ctsql.runtime.spark.errors import translate_spark_errors
 
 PLACES = (StructField(FILE_COLUMN, StringType()), StructField(ROW_COLUMN, LongType()))
 """The columns that locate a row."""
+ROWS_MAX = 100_000
+"""The most rows with a key, or changed rows, that are read here for a refresh."""
+TOO_MANY_HERE = Declined("more rows, or bytes, than this process reads")
 
 
 def rows_with_deleted(table: DeltaTable, files: Sequence[DataFile], version: int) -> DataFrame:
-    """The rows of some files with their locations, deleted ones included.
-
-    Args:
-        version: whose metadata is used; so in all functions here.
-    """
+    """The rows of some files, located, deleted ones included, by the metadata of a version."""
     paths = table.plain_paths([file.path for file in files], version)
     if paths is not None:
         return table.add_locations(table.plain_rows(paths, version))
@@ -50,28 +48,45 @@ def rows_with_deleted(table: DeltaTable, files: Sequence[DataFile], version: int
 
 def local_rows(
     table: DeltaTable,
-    files: Sequence[DataFile],
+    files: Collection[DataFile],
     version: int,
     keys: Sequence[KeySet] = (),
     columns: Sequence[str] | None = None,
     rows_max: int = DRIVER_ROWS_MAX,
-) -> pa.Table:
+    was: Mapping[str, DataFile] = {},
+) -> pa.Table | Declined:
     """Read the rows of files that have a key of any set, with their locations, without Spark.
+
+    Declined for more rows, and for a store, or values, that only Spark reads; so are the functions
+    below.
 
     Args:
         keys: empty for all rows. columns: with the keys'; None for all. rows_max: the bound.
-
-    Raises:
-        OnlySpark: they are in a store, or of a kind, that only Spark reads.
-        TooMany: there are more.
+        was: earlier states of some files, by path: of these only the rows that were deleted then.
     """
+    schema = table.schema_at(version)
+    if columns is not None:
+        schema = StructType([f for f in schema.fields if f.name in columns])
+    if not is_flat(schema):
+        return Declined("Spark reads columns of these types")
     with translate_spark_errors():
-        store, paths = _paths(table, files, version)
-        wanted = [
-            StoredFile(file.path, store, path, table.vectors.deleted_rows(file))
-            for path, file in zip(paths, files, strict=True)
-        ]
-    return _search(table, version, wanted, columns, keys, rows_max)
+        found = table.paths_in_store(files, version)
+        if isinstance(found, Declined):
+            return found
+        store, paths = found
+        wanted = []
+        for path, file in zip(paths, files, strict=True):
+            deleted = table.vectors.deleted_rows(file)
+            if file.path not in was:
+                wanted.append(StoredFile(file.path, store, path, deleted))
+            elif restored := table.vectors.deleted_rows(was[file.path]) - deleted:
+                wanted.append(StoredFile(file.path, store, path, BitMap64(), only=restored))
+    try:
+        return find(wanted, schema, keys, rows_max=rows_max)
+    except TooMany:
+        return TOO_MANY_HERE
+    except OnlySpark as problem:
+        return Declined(str(problem))
 
 
 def move_local_rows(
@@ -82,112 +97,46 @@ def move_local_rows(
     version: int,
     keys: Sequence[KeySet],
     columns: Sequence[str],
-    rows_max: int,
-) -> pa.Table:
+) -> pa.Table | Declined:
     """Derive the rows of files from those of other, mostly equal files; reads only differences.
 
     Args:
         rows: the result of :func:`local_rows` for the same keys and columns.
         was, now: files by path; a file in both may have other rows deleted.
-
-    Raises:
-        OnlySpark, TooMany: as :func:`local_rows`.
     """
-    deleted = table.vectors.deleted_rows
-    store, paths = _paths(table, list(now.values()), version)
+    found = local_rows(table, now.values(), version, keys, columns, ROWS_MAX, was)
+    if isinstance(found, Declined):
+        return found
     with translate_spark_errors():
-        left = {name: deleted(file) for name, file in now.items() if name in was}
-        wanted = []
-        for path, (name, file) in zip(paths, now.items(), strict=True):
-            if name not in was:
-                wanted.append(StoredFile(name, store, path, deleted(file)))
-            elif restored := deleted(was[name]) - left[name]:
-                wanted.append(StoredFile(name, store, path, BitMap64(), only=restored))
-    stayed = drop_deleted(rows, (FILE_COLUMN, ROW_COLUMN), left)
-    return pa.concat_tables([stayed, _search(table, version, wanted, columns, keys, rows_max)])
+        left = {p: table.vectors.deleted_rows(file) for p, file in now.items() if p in was}
+    return pa.concat_tables([drop_deleted(rows, left), found])
 
 
 def local_change(
-    table: DeltaTable, before: int, after: int, columns: Sequence[str], rows_max: int
-) -> tuple[pa.Table, pa.Table]:
+    table: DeltaTable, before: int, after: int, columns: Sequence[str]
+) -> tuple[pa.Table, pa.Table] | Declined:
     """The rows that are only in the later, and only in the earlier of two versions of a table.
 
-    With their locations. A row that moved from one file to another is in both.
-
-    Args:
-        before: -1 for an empty table; files are read alike at both. rows_max: of each result.
-
-    Raises:
-        OnlySpark, TooMany: as :func:`local_rows`.
+    With their locations. A row that moved from one file to another is in both. ``before`` is -1 for
+    an empty table; files are read alike at both.
     """
     old = table.files(before) if before >= 0 else {}
     new = table.files(after)
-    differ = [*(select_changed(old, new) | select_changed(new, old))]
-    whole = [(old.get(p) or new[p]).rows_count for p in differ if not (p in old and p in new)]
-    if sum(count or 0 for count in whole) > 2 * rows_max:
-        raise TooMany
-    come: list[StoredFile] = []
-    gone: list[StoredFile] = []
-    store, paths = _paths(table, [old.get(name) or new[name] for name in differ], after)
-    deleted = table.vectors.deleted_rows
-    with translate_spark_errors():
-        for name, path in zip(differ, paths, strict=True):
-            was, now = old.get(name), new.get(name)
-            if was is None:
-                come.append(StoredFile(name, store, path, deleted(new[name])))
-            elif now is None:
-                gone.append(StoredFile(name, store, path, deleted(was)))
-            else:
-                first, second = deleted(was), deleted(now)
-                for rows, found in ((second - first, gone), (first - second, come)):
-                    if rows:
-                        found.append(StoredFile(name, store, path, BitMap64(), only=rows))
-    return (
-        _search(table, after, come, columns, (), rows_max),
-        _search(table, after, gone, columns, (), rows_max),
-    )
-
-
-def _paths(
-    table: DeltaTable, files: Sequence[DataFile], version: int
-) -> tuple[FileStore, list[str]]:
-    found = table.paths_in_store(files, version)
-    if isinstance(found, Declined):
-        raise OnlySpark(found.reason)
-    return found
-
-
-def _search(
-    table: DeltaTable,
-    version: int,
-    files: Sequence[StoredFile],
-    columns: Sequence[str] | None,
-    keys: Sequence[KeySet],
-    rows_max: int,
-) -> pa.Table:
-    schema = table.schema_at(version)
-    if columns is not None:
-        schema = StructType([f for f in schema.fields if f.name in columns])
-    if not is_flat(schema):
-        raise OnlySpark(table.location)
-    return find(
-        files,
-        schema,
-        keys,
-        places=(FILE_COLUMN, ROW_COLUMN),
-        rows_max=rows_max,
-        bytes_max=DRIVER_ROWS_MAX * DRIVER_ROW_BYTES_MAX,
-    )
+    come, gone = select_changed(new, old), select_changed(old, new)
+    whole = [file for p, file in (come | gone).items() if not (p in old and p in new)]
+    if sum(file.rows_count or 0 for file in whole) > 2 * ROWS_MAX:
+        return TOO_MANY_HERE
+    inserted = local_rows(table, come.values(), after, (), columns, ROWS_MAX, old)
+    if isinstance(inserted, Declined):
+        return inserted
+    deleted = local_rows(table, gone.values(), after, (), columns, ROWS_MAX, new)
+    return deleted if isinstance(deleted, Declined) else (inserted, deleted)
 
 
 def find_deleted(
     table: DeltaTable, version: int, places: Mapping[str, Sequence[int]]
 ) -> dict[str, BitMap64]:
-    """Those of some rows that are deleted at a version.
-
-    Args:
-        places: row numbers by full path, as in ``_metadata.file_path``.
-    """
+    """Those of some rows, by the full path of their file, that are deleted at a version."""
     by_name = files_by_name(table, version)
     found = {}
     with translate_spark_errors():

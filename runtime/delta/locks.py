@@ -37,11 +37,7 @@ def commit_lock(location: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def folder_lock(location: str) -> Iterator[None]:
-    """Hold the lock of a folder, created if missing; re-entrant, and a no-op as above.
-
-    Raises:
-        STORAGE_ERROR: the folder or its lock file cannot be written.
-    """
+    """Hold the lock of a folder, created if missing; re-entrant. Raises STORAGE_ERROR."""
     folder = local_path(location)
     held: set[Path] = _held.__dict__.setdefault("folders", set())
     if folder is None or folder in held:

@@ -55,12 +55,7 @@ class LogFiles:
         return version in self._commits
 
     def commit_at(self, version: int) -> Commit:
-        """One commit, parsed.
-
-        Raises:
-            HISTORY_LOST: the log of that version was cleaned up.
-            STORED_DATA_INVALID: its file is damaged.
-        """
+        """One commit, parsed; raises HISTORY_LOST if it was cleaned up, or STORED_DATA_INVALID."""
         found = self._commits.get(version)
         if found is None:
             path = self._commit_path(version)
@@ -84,6 +79,12 @@ class LogFiles:
                     del self._commits[old]
             self._commits[version] = found
         return found
+
+    def snapshot_at(self, version: int) -> Any:
+        """Delta's snapshot of a version."""
+        none = self._gateway.none
+        with translate_spark_errors():
+            return self._log.getSnapshotAt(version, none, none, False)
 
     def checksum(self, version: int) -> dict[str, Any]:
         """The contents of :func:`parse_checksum` for a version; empty without a readable file."""

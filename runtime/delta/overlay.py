@@ -22,16 +22,17 @@ from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructType
 
-from ctsql.catalog.names import backtick
+from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.lowering import declare_as
-from ctsql.runtime.delta.table import DeltaTable, Gateway, domains_of
+from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable, Gateway, domains_of
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit
@@ -63,8 +64,7 @@ class Kept:
 class Step:
     """One commit in memory, and the table's rows after it beside the stored ones.
 
-    Attributes:
-        inserted, deleted: by this commit. parts, victims: by all commits in memory up to it.
+    ``parts`` and ``victims`` are those of all commits in memory up to it.
     """
 
     commit: Commit
@@ -186,14 +186,14 @@ class MemoryTable(DeltaTable):
         """The rows at a version, lazily."""
         if self.step(version) is None:
             return super().frame(version)
-        return self.located(version).drop(FILE_COLUMN, ROW_COLUMN)
+        return self.locate_rows(version).drop(FILE_COLUMN, ROW_COLUMN)
 
-    def located(self, version: int) -> DataFrame:
+    def locate_rows(self, version: int) -> DataFrame:
         """The rows at a version with their locations."""
         step = self.step(version)
         if step is None:
-            return self._stored_rows(version)
-        parts = [self._stored_rows(self.stored_version), *(p.rows for p in step.parts)]
+            return super().locate_rows(version)
+        parts = [super().locate_rows(self.stored_version), *(p.rows for p in step.parts)]
         return _without(reduce(DataFrame.unionAll, parts), step.victims)
 
     def is_stored(self, version: int) -> bool:
@@ -212,9 +212,6 @@ class MemoryTable(DeltaTable):
         """The schema of a version, as rows are read."""
         return super().schema_at(min(version, self.stored_version))
 
-    def _stored_rows(self, version: int) -> DataFrame:
-        return super().located(version)
-
     def added_rows(self, versions: Sequence[int], times: range | None = None) -> DataFrame:
         """The rows that commits add which do nothing else; in memory each commit has one T."""
         stored = [v for v in versions if v <= self.stored_version]
@@ -227,8 +224,8 @@ class MemoryTable(DeltaTable):
 
     def change_rows(self, first: int, last: int) -> DataFrame:
         """Rows changed by the commits first..last, both inclusive, with ``_change_type``."""
-        columns = [*(f.name for f in self.frame_of(()).schema.fields), "_change_type"]
-        chosen = [F.col(backtick(c)) for c in columns]
+        columns = [*self.schema.names, CHANGE_TYPE]
+        chosen = backtick_all(columns)
         frames: list[DataFrame] = []
         if first <= self.stored_version:
             stored = super().change_rows(first, min(last, self.stored_version))
@@ -237,15 +234,15 @@ class MemoryTable(DeltaTable):
             step = self.step(version)
             assert step is not None  # above the stored versions
             parts = [p.rows for p in step.inserted]
-            frames += [p.withColumn("_change_type", F.lit("insert")) for p in parts]
+            frames += [p.withColumn(CHANGE_TYPE, F.lit("insert")) for p in parts]
             if step.deleted:
                 places = F.broadcast(_places(self.gateway.session, step.deleted))
-                gone = self.located(version - 1).join(
+                gone = self.locate_rows(version - 1).join(
                     places, [FILE_COLUMN, ROW_COLUMN], "left_semi"
                 )
-                frames.append(gone.withColumn("_change_type", F.lit("delete")))
+                frames.append(gone.withColumn(CHANGE_TYPE, F.lit("delete")))
         if not frames:
-            return self.frame_of(()).withColumn("_change_type", F.lit("insert"))
+            return self.frame_of(()).withColumn(CHANGE_TYPE, F.lit("insert"))
         return reduce(DataFrame.unionAll, [f.select(*chosen) for f in frames])
 
     # ---- writing, in memory
@@ -265,26 +262,22 @@ class MemoryTable(DeltaTable):
         """Those of these names under which nothing is staged."""
         return [p for p in paths if p not in self.staged_rows and p not in self.staged_places]
 
-    def begin(self) -> "MemoryTransaction":
+    def begin(self) -> "_MemoryTransaction":
         """Start a transaction whose commit stays in memory."""
-        return MemoryTransaction(self)
+        return _MemoryTransaction(self)
 
-    def take_in(
-        self, made: "MemoryTransaction", *, transactions: dict[str, int], metadata: str
-    ) -> int:
+    def take_in(self, made: "_MemoryTransaction", metadata: str) -> int:
         """Make a transaction the newest commit; returns its version."""
-        before = self.step(self.version())
         version = self.version() + 1
-        base = self.rows_count(version - 1)
+        before, base = self.step(version - 1), self.rows_count(version - 1)
         inserted = sum(p.rows_count for p in made.parts)
         deleted = sum(len(numbers) for numbers in made.places.values())
         for kept in made.parts:
             self.staged_rows.pop(kept.name, None)
-        victims = dict(before.victims) if before is not None else {}
+        parts, victims = (before.parts, dict(before.victims)) if before is not None else ((), {})
         for file, numbers in made.places.items():
             victims[file] = victims.get(file, array("q")) + numbers
-        parts = (*(before.parts if before is not None else ()), *made.parts)
-        parts, victims = _compact(parts, victims)
+        parts, victims = _compact((*parts, *made.parts), victims)
         self.steps.append(
             Step(
                 commit=Commit(
@@ -293,7 +286,7 @@ class MemoryTable(DeltaTable):
                     adds=tuple(_action(p.name, p.rows_count) for p in made.parts),
                     removes=(_action("memory:deleted", deleted),) if deleted else (),
                     change_paths=(),
-                    transactions=tuple(transactions.items()),
+                    transactions=tuple(made.applications.items()),
                     domains=tuple(made.domains.items()),
                     user_metadata=metadata,
                 ),
@@ -308,36 +301,32 @@ class MemoryTable(DeltaTable):
 
 
 @dataclass
-class MemoryTransaction(Transaction):
+class _MemoryTransaction(Transaction):
     """One transaction on a table in memory."""
 
     table: MemoryTable
     parts: list[Kept] = field(default_factory=list)
     places: dict[str, "array[int]"] = field(default_factory=dict)
     domains: dict[str, str | None] = field(default_factory=dict)
-    _applications: dict[str, int] = field(default_factory=dict)
+    applications: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.gateway = self.table.gateway
         self.version_read = self.table.version()
 
     def snapshot(self) -> Any:
-        """The pinned snapshot."""
         return self.table.update()
 
     def read_application(self, app: str) -> None:
         """Depend on an application id: every commit of the table does."""
 
     def set_application(self, app: str, version: int, now_ms: int) -> None:
-        """Record the application id's new version."""
-        self._applications[app] = version
+        self.applications[app] = version
 
     def set_domain(self, domain: str, configuration: str, *, removed: bool = False) -> None:
-        """Write a domain metadata action."""
         self.domains[domain] = None if removed else configuration
 
     def stage(self, rows: RowSet | DataFrame) -> list[StagedFile]:
-        """Compute rows and keep them, invisible until committed."""
         with translate_spark_errors():
             made = part(
                 declare_as(_check_not_null(row_set(rows).frame, self.table), self.table.schema)
@@ -348,11 +337,9 @@ class MemoryTransaction(Transaction):
         return [StagedFile(made.name, "")]
 
     def add_files(self, staged: Iterable[StagedFile]) -> None:
-        """Add staged rows."""
         self.parts += [self.table.staged_rows[file.path] for file in staged]
 
     def stage_deletes(self, victims: Iterable[tuple[str, Collection[int]]]) -> list[StagedDelete]:
-        """Stage the deletion of rows of the version read."""
         staged = []
         for file, rows in victims:
             numbers = array("q", rows)
@@ -370,7 +357,7 @@ class MemoryTransaction(Transaction):
         return staged
 
     def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
-        """Add staged deletions; no other writer moves rows here."""
+        """No other writer moves rows here."""
         used = set()
         for one in staged:
             assert one.vector_file is not None  # stage_deletes names each
@@ -380,10 +367,9 @@ class MemoryTransaction(Transaction):
         return used
 
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:
-        """Commit in memory; see :meth:`LogTransaction.commit`."""
         if self.version_read != self.table.version():
             raise Conflict("a commit in memory")
-        return self.table.take_in(self, transactions=self._applications, metadata=metadata)
+        return self.table.take_in(self, metadata)
 
 
 def _without(rows: DataFrame, places: Places) -> DataFrame:
@@ -396,9 +382,7 @@ def _without(rows: DataFrame, places: Places) -> DataFrame:
 
 def _places(session: SparkSession, places: Places) -> DataFrame:
     files = [file for file, numbers in places.items() for _ in numbers]
-    numbers = array("q")
-    for found in places.values():
-        numbers.extend(found)
+    numbers = array("q", chain.from_iterable(places.values()))
     table = pa.table({FILE_COLUMN: files, ROW_COLUMN: pa.array(numbers, pa.int64())})
     return session.createDataFrame(table)
 
@@ -406,7 +390,6 @@ def _places(session: SparkSession, places: Places) -> DataFrame:
 def _compact(
     parts: tuple[Kept, ...], victims: dict[str, "array[int]"]
 ) -> tuple[tuple[Kept, ...], dict[str, "array[int]"]]:
-    """Combine many parts into one, without their deleted rows."""
     if len(parts) <= FILES_KEPT_MAX:
         return parts, victims
     names = {p.name for p in parts}
@@ -428,7 +411,6 @@ def part(rows: DataFrame) -> Kept:
 
 
 def _check_not_null(rows: DataFrame, table: MemoryTable) -> DataFrame:
-    """Make rows raise if a NOT NULL column of the table is NULL."""
     for column in table.frame_of(()).schema.fields:
         if column.nullable:
             continue

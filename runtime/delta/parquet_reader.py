@@ -24,8 +24,10 @@ from pyroaring import BitMap64
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.file_ranges import meets
 from ctsql.runtime.delta.file_stores import FileStore
+from ctsql.runtime.rows.collect import DRIVER_ROW_BYTES_MAX, DRIVER_ROWS_MAX
 
 BATCH_ROWS = 1 << 16
 """Rows that are read at a time; the bounds are checked after each batch."""
@@ -34,17 +36,17 @@ BATCH_BYTES = 32 * 1024 * 1024
 _SPARK_VERSION = b"org.apache.spark.version"
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
+PLACES_SCHEMA = pa.schema([(FILE_COLUMN, pa.string()), (ROW_COLUMN, pa.int64())])
+"""The columns that locate a row."""
 _ENDING = (1 << 16) - 1
 _Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file to read.
+    """A file to read, at a path of a store; ``name`` is the location reported for its rows.
 
-    Attributes:
-        name: the location reported for its rows. path: in its store. deleted: the numbers of rows
-            to skip. only: the numbers of rows to read; None for all.
+    ``deleted`` are the numbers of rows to skip, ``only`` those of rows to read; None for all.
     """
 
     name: str
@@ -63,7 +65,7 @@ class KeySet:
         nulls_equal: whether NULL equals NULL; otherwise a key with NULL matches nothing.
     """
 
-    columns: Mapping[str, Sequence[Any] | pa.ChunkedArray]
+    columns: Mapping[str, pa.ChunkedArray]
     nulls_equal: bool = False
 
 
@@ -90,22 +92,20 @@ def find(
     schema: T.StructType,
     keys: Sequence[KeySet],
     *,
-    places: tuple[str, str],
     rows_max: int,
-    bytes_max: int,
+    bytes_max: int = DRIVER_ROWS_MAX * DRIVER_ROW_BYTES_MAX,
 ) -> pa.Table:
-    """Read the rows that have a key of any set; without a set, all rows.
+    """Read the rows that have a key of any set, with their locations; without a set, all rows.
 
     Args:
         schema: of the rows, with the keys' columns; see :func:`is_flat`.
-        places: the names of two more columns, for a row's file and its number there.
         rows_max, bytes_max: the bounds of the result.
 
     Raises:
         OnlySpark, TooMany.
     """
     try:
-        search = _Search(to_arrow_schema(schema, timezone="UTC"), keys, places, rows_max, bytes_max)
+        search = _Search(to_arrow_schema(schema, timezone="UTC"), keys, rows_max, bytes_max)
         threads = max((file.store.threads for file in files), default=1)
         with ThreadPoolExecutor(threads) as pool:
             try:
@@ -116,7 +116,7 @@ def find(
                 pool.shutdown(cancel_futures=True)  # stop reading after an error
     except (OSError, pa.ArrowException) as problem:
         raise OnlySpark(str(problem)) from problem
-    return pa.concat_tables([search.located.empty_table(), *parts])
+    return pa.concat_tables([search.schema_with_places.empty_table(), *parts])
 
 
 def having(rows: pa.Table, schema: T.StructType, keys: KeySet) -> pa.Table:
@@ -125,18 +125,10 @@ def having(rows: pa.Table, schema: T.StructType, keys: KeySet) -> pa.Table:
     return rows.take(pa.array(wanted.numbers([rows.column(name) for name in wanted.names])))
 
 
-def drop_deleted(
-    rows: pa.Table, places: tuple[str, str], deleted: Mapping[str, BitMap64]
-) -> pa.Table:
-    """Keep the rows that are in some files and not deleted there.
-
-    Args:
-        places: the columns with a row's file and its number there.
-        deleted: the deleted rows of each of the files, by name.
-    """
-    file, number = places
-    coded = rows.column(file).combine_chunks().dictionary_encode()
-    codes, numbers = coded.indices.to_numpy(), rows.column(number).to_numpy()
+def drop_deleted(rows: pa.Table, deleted: Mapping[str, BitMap64]) -> pa.Table:
+    """Keep the rows that are in some files, by name, and not deleted there."""
+    coded = rows.column(FILE_COLUMN).combine_chunks().dictionary_encode()
+    codes, numbers = coded.indices.to_numpy(), rows.column(ROW_COLUMN).to_numpy()
     gone = np.zeros(len(numbers), bool)
     for code, name in enumerate(coded.dictionary.to_pylist()):
         mine = codes == code
@@ -152,11 +144,7 @@ def _are_among(numbers: _Numbers, rows: BitMap64) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """The footer and schema of a file.
-
-    Attributes:
-        places: the indexes in row groups of the columns that are not nested, by name.
-    """
+    """The footer and schema of a file; ``places`` are the columns' indexes in row groups."""
 
     footer: pq.FileMetaData
     schema: pa.Schema
@@ -183,7 +171,7 @@ class _Keys:
 
     def __init__(self, keys: KeySet, schema: pa.Schema) -> None:
         table = pa.table(
-            {name: _array(values, schema.field(name).type) for name, values in keys.columns.items()}
+            {name: values.cast(schema.field(name).type) for name, values in keys.columns.items()}
         )
         if not keys.nulls_equal:
             table = table.drop_null()
@@ -269,7 +257,6 @@ def _has_raw(kind: pa.DataType) -> bool:
 
 
 def _raw(values: pa.Array) -> list[Any] | None:
-    """The values as raw statistics, sorted; None if these are not usable."""
     if not _has_raw(values.type):
         return None
     if pa.types.is_date32(values.type):
@@ -280,11 +267,7 @@ def _raw(values: pa.Array) -> list[Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """A row group that may hold a wanted row.
-
-    Attributes:
-        first: the number of its first row in the file. batch_rows: the rows to read at a time.
-    """
+    """A row group that may hold a wanted row, and the number of its first row in the file."""
 
     file: StoredFile
     layout: _Layout
@@ -311,13 +294,11 @@ class _Search:
         self,
         schema: pa.Schema,
         keys: Sequence[KeySet],
-        places: tuple[str, str],
         rows_max: int,
         bytes_max: int,
     ) -> None:
         self.schema = schema
-        file, row = places
-        self.located = schema.append(pa.field(file, pa.string())).append(pa.field(row, pa.int64()))
+        self.schema_with_places = pa.schema([*schema, *PLACES_SCHEMA])
         self._keys = [_Keys(one, schema) for one in keys]
         self._rows_left, self._bytes_left = rows_max, bytes_max
         self._lock = Lock()
@@ -344,7 +325,6 @@ class _Search:
         return found
 
     def _sets(self, layout: _Layout) -> list[_Keys]:
-        """The sets whose columns a file has."""
         return [one for one in self._keys if one.are_in(layout.schema)]
 
     def rows(self, group: _Group) -> pa.Table:
@@ -371,19 +351,18 @@ class _Search:
                     parts.append(rows)
                 found |= _columns(parts)
         if not len(numbers):
-            return self.located.empty_table()
+            return self.schema_with_places.empty_table()
         values = [
             found[f.name] if f.name in found else pa.nulls(len(numbers), f.type)
             for f in self.schema
         ]
         name = pa.array([group.file.name], pa.string())
         files = name.take(pa.array(np.zeros(len(numbers), np.int64)))
-        return pa.table([*values, files, pa.array(numbers + group.first)], self.located)
+        return pa.table([*values, files, pa.array(numbers + group.first)], self.schema_with_places)
 
     def _with_key(
         self, stored: pq.ParquetFile, group: _Group
     ) -> tuple[_Numbers, dict[str, pa.ChunkedArray]]:
-        """The numbers of the rows with a key, and their values in the keys' columns."""
         sets = self._sets(group.layout)
         names = list(dict.fromkeys(name for one in sets for name in one.names))
         numbers, parts = [], []
@@ -431,7 +410,6 @@ def _columns(parts: Sequence[pa.RecordBatch]) -> dict[str, pa.ChunkedArray]:
 
 
 def _declare(values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Cast a column's values to the table's type."""
     kind = values.type
     if kind == wanted:
         return values
@@ -451,9 +429,3 @@ _ALIKE = (
     lambda t: pa.types.is_binary(t) or pa.types.is_large_binary(t),
 )  # fmt: skip
 """Kinds of types within which Arrow casts, and raises rather than lose digits."""
-
-
-def _array(values: Sequence[Any] | pa.ChunkedArray, data_type: pa.DataType) -> Any:
-    if isinstance(values, pa.ChunkedArray):
-        return values.cast(data_type)
-    return pa.array(values, data_type)

@@ -56,11 +56,9 @@ def is_plain(metadata: Mapping[str, Any], schema: T.StructType) -> bool:
 def write(
     rows: pa.Table, schema: T.StructType, store: FileStore, folder: str, spark: str
 ) -> StagedFile | None:
-    """Write rows into a new file of a table's folder; None if Spark has to write the types.
+    """Write rows into a new file of a folder of a store; None if Spark has to write the types.
 
-    Args:
-        folder: its path in the store. spark: the version of Spark, which defines the calendar of
-            dates and instants.
+    The version of Spark defines the calendar of dates and instants.
     """
     if not is_flat(schema):
         return None
@@ -105,12 +103,11 @@ def statistics(rows: pa.Table, schema: T.StructType) -> dict[str, Any]:
 def _bounds(values: pa.ChunkedArray) -> Sequence[Any]:
     """The minimum and the maximum; empty without values, or if one is a long text.
 
-    Also empty if Python cannot represent them: years outside 1 to 9999, texts not in UTF-8.
+    Also if Python cannot represent them: years outside 1 to 9999, texts not in UTF-8.
     """
-    ends = pc.min_max(values.cast(pa.binary()) if pa.types.is_string(values.type) else values)
+    ends = pc.min_max(values)
     try:
         found = [ends["min"].as_py(), ends["max"].as_py()]
-        found = [v.decode() if isinstance(v, bytes) else v for v in found]
     except (OverflowError, UnicodeDecodeError):
         return ()
     if None in found or any(isinstance(v, str) and len(v) > TEXT_MAX for v in found):

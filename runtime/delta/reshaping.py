@@ -15,9 +15,6 @@ def align(
     """Convert rows to the columns of a later version.
 
     Values that these cannot represent are NULL; callers must refuse to read such a column.
-
-    Args:
-        rows: with the columns of the earlier version. schema: the columns of the later one.
     """
     return rows.select(*(_later_column(rows, old, new, f).alias(f.name) for f in schema.fields))
 
@@ -33,7 +30,6 @@ def fill(
 def _later_column(
     rows: DataFrame, old: TableMetadata, new: TableMetadata, field: T.StructField
 ) -> Column:
-    """A column of a later version in rows of an earlier one."""
     column = new.columns[fold(field.name)]
     was = old.counterpart(column)
     if was is None or not fits(was.field["type"], column.field["type"]):

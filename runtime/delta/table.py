@@ -21,6 +21,7 @@ Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum Fi
 
 import os
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -31,8 +32,8 @@ from ctsql.runtime.delta.file_stores import (
     LOCAL,
     FileStore,
     bucket_of,
+    open_bucket,
     path_in_store,
-    s3_connection,
 )
 from ctsql.runtime.delta.jvm import JvmObjects, scala_items
 from ctsql.runtime.delta.locks import local_path
@@ -88,11 +89,8 @@ class Gateway(JvmObjects):
         if table is not None:
             self.delta.DeltaLog.invalidateCache(self.jsession, table.jpath)
 
-    def qualified(self, location: str) -> str:
-        """A location as a full URI, for example ``file:/data/warehouse``.
-
-        A relative path is relative to this process's working folder, not to the JVM's.
-        """
+    def qualify(self, location: str) -> str:
+        """A location as a full URI; a relative one is relative to this process's working folder."""
         with translate_spark_errors():
             path, store = self._place(location)
             if store.getScheme() == "file" and not path.isAbsolute():
@@ -110,13 +108,10 @@ class Gateway(JvmObjects):
         if found is None:
             with translate_spark_errors():
                 hadoop = self.jsession.sessionState().newHadoopConf()
-                made = s3_connection(bucket, lambda name: _setting(hadoop, name))
-            found = made if isinstance(made, Declined) else made.open()
-            self._stores[bucket] = found
+            found = self._stores[bucket] = open_bucket(bucket, partial(_setting, hadoop))
         return found
 
     def _place(self, location: str) -> tuple[Any, Any]:
-        """The path of a location, and the file system it is on."""
         path = self.path(location)
         return path, path.getFileSystem(self.jsession.sessionState().newHadoopConf())
 
@@ -164,10 +159,7 @@ class Gateway(JvmObjects):
 
 
 class DeltaTable(DeltaRows):
-    """One Delta table, followed commit by commit.
-
-    Not safe for use by several threads at once; the engine holds a lock.
-    """
+    """One Delta table. Not safe for use by several threads at once; the engine holds a lock."""
 
     gateway: Gateway
 
@@ -176,11 +168,10 @@ class DeltaTable(DeltaRows):
         self.location = location.rstrip("/")
         self.jpath = gateway.path(self.location)
         self._names = gateway.delta.util.FileNames
-        self.identity = Identity(self)
+        self.identity = Identity(self.location, self._forget_snapshot)
         self._open()
 
     def _open(self) -> None:
-        """Open the log with empty caches."""
         with translate_spark_errors():
             self.log = self.gateway.delta.DeltaLog.forTable(self.gateway.jsession, self.location)
             self._hadoop = self.log.newDeltaHadoopConf()
@@ -188,22 +179,18 @@ class DeltaTable(DeltaRows):
         self.log_files = LogFiles(self.gateway, self.log, self.location)
         self._files: dict[int, dict[str, DataFile]] = {}
         self.vectors = Vectors(self.gateway, self.log, self._hadoop)
-        self.versions = Versions(self)
+        self.versions = Versions(self.log_files, self.update)
         self._snapshot: Any = None
         self._store: FileStore | Declined | None = None
         self.oldest_seen: int | None = None  # the oldest version at the last listing of the log
 
     # ---- which table it is
 
-    def forget_snapshot(self) -> None:
-        """Read the log again before the next use."""
+    def _forget_snapshot(self) -> None:
         self._snapshot = None
 
     def check_same(self, *, near: bool = False) -> None:
-        """Check that the log is still the one that was read, if it was read.
-
-        Args:
-            near: check only if that costs no round trip; read the log if nothing was read yet.
+        """Check that the log is still the one that was read; ``near``: if that costs no round trip.
 
         Raises:
             TABLE_REPLACED: another table is there now. NOT_A_DELTA_TABLE: none is.
@@ -214,7 +201,7 @@ class DeltaTable(DeltaRows):
             self._look(near=near)
 
     def _look(self, *, near: bool) -> None:
-        if not self.identity.is_same(near=near):
+        if not self.identity.is_same(self.log_files, near=near):
             self.identity.forget()
             self.gateway.delta.DeltaLog.invalidateCache(self.gateway.jsession, self.jpath)
             self._open()
@@ -227,11 +214,7 @@ class DeltaTable(DeltaRows):
         return self.log_files.has(version)
 
     def update(self) -> Any:
-        """The newest snapshot; lists the log if there is a newer version.
-
-        Raises:
-            TABLE_REPLACED, NOT_A_DELTA_TABLE: as :meth:`check_same`.
-        """
+        """The newest snapshot; lists the log if there is another, raises as :meth:`check_same`."""
         if self._snapshot is not None:
             self._look(near=True)
         if self._snapshot is None or self.has(self._snapshot.version() + 1):
@@ -256,7 +239,7 @@ class DeltaTable(DeltaRows):
                 self.commit_at(version)
             self._snapshot = newest
             try:
-                self.identity.take(newest, version)
+                self.identity.take(self.versions, newest, version)
             except CtsqlError:
                 self._snapshot = None
                 raise
@@ -370,10 +353,9 @@ class DeltaTable(DeltaRows):
         if known is not None:
             return dict(known)
         snapshot = self.update()
+        if int(snapshot.version()) != version:
+            snapshot = self.log_files.snapshot_at(version)
         with translate_spark_errors():
-            if snapshot.version() != version:
-                none = self.gateway.none
-                snapshot = self.log.getSnapshotAt(version, none, none, False)
             files = [DataFile(add.json()) for add in snapshot.allFiles().collectAsList()]
         return {file.path: file for file in files}
 

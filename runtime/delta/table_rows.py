@@ -72,10 +72,7 @@ class DeltaRows(ABC):
         return self.versions.metadata(version)
 
     def reshapes(self, version: int) -> bool:
-        """Whether the commit of a version changes the columns of existing rows.
-
-        True if that is unknown because the log before it was cleaned up.
-        """
+        """Whether a commit changes the columns of existing rows; True if that is unknown."""
         if version <= 0 or self.commit_at(version).table is None:
             return False
         try:
@@ -93,19 +90,15 @@ class DeltaRows(ABC):
         return self.frame_of(self.files(version).values(), version)
 
     def frame_of(self, files: Iterable[DataFile], version: int | None = None) -> DataFrame:
-        """The rows of some files, lazily.
-
-        Args:
-            version: whose metadata is used; None for the newest one.
-        """
+        """The rows of some files, lazily, by the metadata of a version; None for the newest."""
         gateway = self.gateway
         snapshot = self.update() if version is None else self.versions.snapshot(version)
         with translate_spark_errors():
             adds = gateway.seq(gateway.add_file(file) for file in files)
             jdf = self.log.createDataFrame(snapshot, adds, False, gateway.none)
-        return self.gateway.frame(jdf)
+        return DataFrame(jdf, self.gateway.session)
 
-    def located(self, version: int) -> DataFrame:
+    def locate_rows(self, version: int) -> DataFrame:
         """The rows at a version with their locations (``FILE_COLUMN``, ``ROW_COLUMN``)."""
         return self.add_locations(self.frame(version))
 
@@ -128,15 +121,17 @@ class DeltaRows(ABC):
 
     def schema_at(self, version: int) -> StructType:
         """The schema of a version, as rows are read."""
-        return self.versions.schema(version)
+        known, layout = self.versions.schemas, self.metadata_at(version).layout
+        if layout not in known:
+            known[layout] = self.frame_of((), version).schema
+        return known[layout]
 
     def added_rows(self, versions: Sequence[int], times: range | None = None) -> DataFrame:
         """The rows of the files added by commits that do nothing else.
 
-        Args:
-            times: the Ts of the last version that count, if several share it; None for all.
+        ``times`` are the Ts of the last version that count, if several share it; None for all.
         """
-        adds = list(added_files(self, versions, times))
+        adds = list(added_files(self.commit_at, versions, times))
         last = versions[-1]
         if not any(a.deleted_count for a in adds):
             paths = self.plain_paths([a.path for a in adds], last)
@@ -149,9 +144,6 @@ class DeltaRows(ABC):
 
         Delta plans every scan with a query over the list of files, which for a few small files
         takes longer than the scan. Deletion vectors are ignored.
-
-        Args:
-            paths: as in the log. version: whose metadata is used.
         """
         if not 0 < len(paths) <= PLAIN_FILES_MAX or not self._are_plain(paths, version):
             return None
@@ -194,7 +186,7 @@ class DeltaRows(ABC):
         """
         if not self.versions.read_alike(max(first - 1, 0), last):
             return self._difference(first - 1, last)
-        coarse = any(not self._has_feed(self.commit_at(v)) for v in range(first, last + 1))
+        coarse = not all(map(self._has_feed, range(first, last + 1)))
         none = self.gateway.none
         snapshot = self.versions.snapshot(last)
         reader = self.gateway.singleton(self.gateway.delta.commands.cdc, "CDCReader")
@@ -209,12 +201,12 @@ class DeltaRows(ABC):
                 coarse,
                 self.gateway.option(snapshot),
             )
-        return self.gateway.frame(jdf)
+        return DataFrame(jdf, self.gateway.session)
 
-    def _has_feed(self, commit: Commit) -> bool:
-        if commit.has_change_files:
+    def _has_feed(self, version: int) -> bool:
+        if self.commit_at(version).change_paths:
             return True
-        configuration = self.metadata_at(commit.version).configuration
+        configuration = self.metadata_at(version).configuration
         return configuration.get("delta.enableChangeDataFeed", "false") == "true"
 
     def _difference(self, before: int, after: int) -> DataFrame:
@@ -231,10 +223,9 @@ class DeltaRows(ABC):
 
     def come_rows(self, before: int, after: int) -> DataFrame:
         """The inserted rows of :meth:`change_rows` over a change of the columns."""
-        come = dict(self.files(after))
-        if (
-            before >= 0
-            and not compare_columns(self.metadata_at(before), self.metadata_at(after)).changes_rows
-        ):
-            come = select_changed(come, self.files(before))
+        come = self.files(after)
+        if before >= 0:
+            old, new = self.metadata_at(before), self.metadata_at(after)
+            if not compare_columns(old, new).changes_rows:
+                come = select_changed(come, self.files(before))
         return self.frame_of(come.values(), after)

@@ -15,17 +15,15 @@ Source: the Delta protocol, "Change Metadata", "Version Checksum File".
 import json
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql.types import StructType
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta.locks import local_path
+from ctsql.runtime.delta.log_files import LogFiles
 from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.spark.errors import translate_spark_errors
-
-if TYPE_CHECKING:
-    from ctsql.runtime.delta.table import DeltaTable
 
 KNOWN_MAX = 64
 READ_MAX = 32
@@ -37,13 +35,14 @@ Replaced = Callable[[str], CtsqlError]
 
 
 class Versions:
-    """The metadata, snapshots and schemas of a table's versions."""
+    """The metadata and snapshots of a table's versions; its columns as rows are read, by layout."""
 
-    def __init__(self, table: "DeltaTable") -> None:
-        self._table = table
+    def __init__(self, log: LogFiles, update: Callable[[], Any]) -> None:
+        self.log = log
+        self._update = update
         self._known: dict[int, TableMetadata] = {}
         self._snapshots: dict[str, Any] = {}
-        self._schemas: dict[str, StructType] = {}
+        self.schemas: dict[str, StructType] = {}
 
     def metadata(self, version: int) -> TableMetadata:
         """The metadata of a version; raises HISTORY_LOST if the log no longer has it."""
@@ -56,15 +55,14 @@ class Versions:
         return found
 
     def _roll(self, version: int) -> TableMetadata | None:
-        """Derive it from that of a near version, over the commits between."""
         below = max((v for v in self._known if v < version), default=None)
         above = min((v for v in self._known if v > version), default=None)
         try:
             if below is not None and self._are_near(below, version):
-                made = (self._table.commit_at(v).table for v in range(version, below, -1))
+                made = (self.log.commit_at(v).table for v in range(version, below, -1))
                 return next((m for m in made if m is not None), self._known[below])
             if above is not None and self._are_near(version, above):
-                commits = [self._table.commit_at(v) for v in range(version + 1, above + 1)]
+                commits = [self.log.commit_at(v) for v in range(version + 1, above + 1)]
                 if all(c.table is None for c in commits):
                     return self._known[above]
         except CtsqlError as problem:
@@ -75,17 +73,15 @@ class Versions:
     def _are_near(self, first: int, last: int) -> bool:
         """Whether the commits between two versions are few, or cached."""
         return last - first <= READ_MAX or all(
-            self._table.log_files.remembers(v) for v in range(first + 1, last + 1)
+            self.log.remembers(v) for v in range(first + 1, last + 1)
         )
 
     def _read_metadata(self, version: int) -> TableMetadata:
-        """Read what is stored for the version itself."""
-        table = self._table
-        if table.has(version) and (made := table.commit_at(version).table) is not None:
+        if self.log.has(version) and (made := self.log.commit_at(version).table) is not None:
             return made
-        newest = table.update()
+        newest = self._update()
         if int(newest.version()) != version:
-            known = table.log_files.checksum(version).get("table")
+            known = self.log.checksum(version).get("table")
             if isinstance(known, TableMetadata):
                 return known
             newest = self._snapshot_at(version)
@@ -94,17 +90,15 @@ class Versions:
         return TableMetadata(json.loads(text)["metaData"])
 
     def _snapshot_at(self, version: int) -> Any:
-        none = self._table.gateway.none
         try:
-            with translate_spark_errors():
-                return self._table.log.getSnapshotAt(version, none, none, False)
+            return self.log.snapshot_at(version)
         except CtsqlError:
-            self._table.commit_at(version)  # raises HISTORY_LOST if its log was cleaned up
+            self.log.commit_at(version)  # raises HISTORY_LOST if its log was cleaned up
             raise
 
     def snapshot(self, version: int) -> Any:
         """A snapshot with which Delta reads files as at a version."""
-        newest = self._table.update()
+        newest = self._update()
         layout = self.metadata(version).layout
         if layout == self.metadata(int(newest.version())).layout:
             return newest
@@ -116,18 +110,10 @@ class Versions:
             self._snapshots[layout] = found
         return found
 
-    def schema(self, version: int) -> StructType:
-        """The columns of a version, as rows are read."""
-        layout = self.metadata(version).layout
-        found = self._schemas.get(layout)
-        if found is None:
-            found = self._schemas[layout] = self._table.frame_of((), version).schema
-        return found
-
     def read_alike(self, first: int, last: int) -> bool:
         """Whether files are read alike at all versions first..last, both inclusive."""
         layout = self.metadata(first).layout
-        changes = (self._table.commit_at(v).table for v in range(first + 1, last + 1))
+        changes = (self.log.commit_at(v).table for v in range(first + 1, last + 1))
         return all(m is None or m.layout == layout for m in changes)
 
 
@@ -139,76 +125,63 @@ class Identity:
             owns the table. replaced: makes the error if it is another table.
     """
 
-    def __init__(self, table: "DeltaTable") -> None:
-        self._table = table
-        folder = local_path(table.location)
+    def __init__(self, location: str, forget_snapshot: Callable[[], None]) -> None:
+        self._forget_snapshot = forget_snapshot
+        folder = local_path(location)
         self._folder = None if folder is None else folder / "_delta_log"
         self._seen: tuple[int, object] | None = None  # a version, and the mark of its commit
-        self._newest = -1
+        self.newest = -1
         self.expected: str | None = None
         self.owner: str | None = None
         self.replaced: Replaced | None = None
-
-    @property
-    def newest(self) -> int:
-        """The newest version seen; -1 for none."""
-        return self._newest
 
     def expect(self, owner: str, table_id: str | None, replaced: Replaced) -> None:
         """Set the owner of the table, and its id if known."""
         self.owner, self.replaced = owner, replaced
         if self.expected is None and table_id is not None:
             self.expected = table_id
-            self._table.forget_snapshot()
+            self._forget_snapshot()
 
     def forget(self) -> None:
         """Forget the newest commit; the expected id stays."""
         self._seen = None
 
-    def _mark(self, version: int) -> object:
+    def _mark(self, log: LogFiles, version: int) -> object:
         """Identifies the file of a commit among those of its name; None if there is no file."""
         if self._folder is None:
-            return self._table.log_files.mark(version)
+            return log.mark(version)
         try:
             status = os.stat(self._folder / f"{version:020d}.json")
         except OSError:
             return None  # reading the log will raise the error
         return status.st_ino, status.st_mtime_ns, status.st_size
 
-    def is_same(self, *, near: bool) -> bool:
-        """Whether the newest commit seen is still the same file.
-
-        Args:
-            near: check only if that costs no round trip.
-        """
+    def is_same(self, log: LogFiles, *, near: bool) -> bool:
+        """Whether the newest commit seen is the same file; ``near``: if that is no round trip."""
         if self._seen is None or (near and self._folder is None):
             return True
         version, mark = self._seen
-        return self._mark(version) == mark
+        return self._mark(log, version) == mark
 
-    def take(self, snapshot: Any, version: int) -> None:
-        """Note the newest snapshot of the log.
-
-        Raises:
-            TABLE_REPLACED: it is that of another table, and an object owns the table.
-        """
+    def take(self, versions: Versions, snapshot: Any, version: int) -> None:
+        """Note the newest snapshot; raises TABLE_REPLACED if it is that of another table."""
         with translate_spark_errors():
             found = str(snapshot.metadata().id())
         if self.replaced is not None:
-            if version < self._newest:
-                raise self.replaced(f"Version {self._newest} was read, and {version} is its last.")
+            if version < self.newest:
+                raise self.replaced(f"Version {self.newest} was read, and {version} is its last.")
             known = self.expected
-            if known not in (None, found) and not self._had(version, str(known)):
+            if known not in (None, found) and not _had(versions, version, str(known)):
                 raise self.replaced(f"Its id is {found}; that of the table known is {known}.")
-        self.expected, self._newest = found, version
-        self._seen = (version, self._mark(version))
+        self.expected, self.newest = found, version
+        self._seen = (version, self._mark(versions.log, version))
 
-    def _had(self, version: int, wanted: str) -> bool:
-        """Whether the table of this log had an id before, which a commit changed."""
-        versions = self._table.versions
-        while version > 0 and self._table.has(version):
-            made = self._table.commit_at(version).table
-            if made is not None and versions.metadata(version - 1).id == wanted:
-                return True
-            version -= 1
-        return False
+
+def _had(versions: Versions, version: int, wanted: str) -> bool:
+    """Whether the table of this log had an id before, which a commit changed."""
+    while version > 0 and versions.log.has(version):
+        made = versions.log.commit_at(version).table
+        if made is not None and versions.metadata(version - 1).id == wanted:
+            return True
+        version -= 1
+    return False

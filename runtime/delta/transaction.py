@@ -5,6 +5,7 @@ Source: the Delta protocol, "Deletion Vectors", "Transaction Identifiers", "Doma
 
 import json
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -13,7 +14,7 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from ctsql.runtime.delta.deletion_vectors import VectorFile
+from ctsql.runtime.delta.deletion_vectors import VectorFile, vector_file
 from ctsql.runtime.delta.file_stores import path_in_store
 from ctsql.runtime.delta.jvm import scala_items
 from ctsql.runtime.delta.locks import commit_lock
@@ -125,8 +126,8 @@ class Transaction:
             self.txn.trackFilesRead(self.gateway.seq(read))
         return used
 
-    def _vector_file(self) -> VectorFile:
-        return VectorFile(self.table.vectors, self.table.discard)
+    def _vector_file(self) -> AbstractContextManager[VectorFile]:
+        return vector_file(self.table.vectors, self.table.discard)
 
     def _join(
         self, vectors: VectorFile, file: DataFile, deletes: Sequence[StagedDelete]
@@ -144,14 +145,7 @@ class Transaction:
         return _without(vectors, file, bitmap, rows_count)
 
     def set_columns(self, schema: str) -> None:
-        """Replace the table's columns; rows staged from now on have them.
-
-        Args:
-            schema: the columns as Delta's JSON text.
-
-        Raises:
-            CtsqlError: a Delta table cannot have such columns.
-        """
+        """Replace the columns by those of Delta's JSON text, for rows staged from now on."""
         gateway = self.gateway
         with translate_spark_errors():
             action = json.loads(self.txn.metadata().json())
@@ -175,11 +169,7 @@ class Transaction:
             self._actions.append(gone)
 
     def take_back(self, version: int) -> None:
-        """Add the reverse of a version: remove its files and add again those it removed.
-
-        Raises:
-            RowsGone: its files changed since; no file was made.
-        """
+        """Add the reverse of a version; raises RowsGone, with no file made, if files changed."""
         before, after = self.table.files(version - 1), self.table.files(version)
         live = self.table.files(self.version_read)
         made = select_changed(after, before)
@@ -208,8 +198,7 @@ class Transaction:
     def rewrite(self, files: Sequence[DataFile]) -> list[StagedFile]:
         """Rewrite the live rows of some files of one partition as one new file; no row changes.
 
-        A commit that first removes one of the old files makes this one fail; one that only adds
-        files does not.
+        It fails if another commit first removes one of the files, not if one only adds files.
         """
         gateway = self.gateway
         adds = [gateway.add_file(file) for file in files]
@@ -226,11 +215,7 @@ class Transaction:
         return staged
 
     def commit_rewrites(self) -> int:
-        """Commit what :meth:`rewrite` made, as Delta's OPTIMIZE would; returns the new version.
-
-        Raises:
-            Conflict: another commit removed or changed a file first; nothing of this one is in.
-        """
+        """Commit what :meth:`rewrite` made, as OPTIMIZE would; raises Conflict if it is not in."""
         none = self.gateway.none
         empty = self.gateway.seq(())
         optimize = getattr(self.gateway.delta, "DeltaOperations$Optimize")
@@ -263,7 +248,6 @@ def _without(
 
 
 def _unchanging(add: str) -> str:
-    """Mark an add action as one that changes no row."""
     action = json.loads(add)
     action["add"]["dataChange"] = False
     return json.dumps(action)

@@ -8,6 +8,7 @@ deletes rows and inserts none.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -37,11 +38,9 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit.
+    """One commit; ``table`` is the new metadata, None if unchanged.
 
-    Attributes:
-        time_ms: the in-commit timestamp; without one, the commit file's time.
-        change_paths: its change data files. table: the new table metadata; None if unchanged.
+    ``time_ms`` is the in-commit timestamp; without one, the time of the commit's file.
     """
 
     version: int
@@ -73,14 +72,9 @@ class Commit:
         return parsed if isinstance(parsed, dict) else {}
 
     @property
-    def has_change_files(self) -> bool:
-        """Whether it has change data files."""
-        return bool(self.change_paths)
-
-    @property
     def changes_data(self) -> bool:
         """Whether the commit changes rows; OPTIMIZE, for example, does not."""
-        return self.has_change_files or any(
+        return bool(self.change_paths) or any(
             action.data_change for action in (*self.adds, *self.removes)
         )
 
@@ -99,7 +93,7 @@ def classify(commit: Commit) -> Change:
     """Classify a commit by its actions alone."""
     if not commit.changes_data:
         return Change.NONE
-    if commit.has_change_files:
+    if commit.change_paths:
         return Change.MIXED
     adds = [a for a in commit.adds if a.data_change]
     removes = {r.path: r for r in commit.removes if r.data_change}
@@ -138,15 +132,7 @@ def sum_known(counts: Iterable[int | None]) -> int | None:
 
 
 def parse_commit(version: int, text: str, *, modified_ms: int) -> Commit:
-    """Read a commit file.
-
-    Args:
-        text: the file, one action a line. modified_ms: the file's own time, used when the
-            table has no in-commit timestamps.
-
-    Raises:
-        Unreadable: the file is empty, cut off, or something else than a commit.
-    """
+    """Read a commit file; ``modified_ms`` is its own time. Raises :class:`Unreadable`."""
     actions = list(_actions(text))
     if not actions:
         raise Unreadable("it is empty")
@@ -173,7 +159,6 @@ def _is_cut_off(commit: Commit, actions: Sequence[tuple[str, dict[str, Any]]]) -
 
 
 def _actions(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The lines of a commit file, each with its parsed action."""
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
@@ -189,40 +174,25 @@ def _actions(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def _commit(
     version: int, actions: Sequence[tuple[str, dict[str, Any]]], modified_ms: int
 ) -> Commit:
-    adds: list[DataFile] = []
-    removes: list[DataFile] = []
-    transactions: list[tuple[str, int]] = []
-    domains: list[tuple[str, str | None]] = []
-    info: dict[str, Any] = {}
-    change_paths: list[str] = []
-    table: TableMetadata | None = None
+    found: defaultdict[str, list[tuple[str, Any]]] = defaultdict(list)
     for line, action in actions:
-        if "add" in action:
-            adds.append(_file(line, action["add"]))
-        elif "remove" in action:
-            removes.append(_file(line, action["remove"]))
-        elif "cdc" in action:
-            change_paths.append(action["cdc"]["path"])
-        elif "txn" in action:
-            transactions.append((action["txn"]["appId"], int(action["txn"]["version"])))
-        elif "domainMetadata" in action:
-            domain = action["domainMetadata"]
-            is_removed = domain.get("removed", False)
-            domains.append((domain["domain"], None if is_removed else domain["configuration"]))
-        elif "metaData" in action:
-            table = TableMetadata(action["metaData"])
-        elif "commitInfo" in action:
-            info = action["commitInfo"]
+        for kind, fields in action.items():
+            found[kind].append((line, fields))
+    info = found["commitInfo"][-1][1] if found["commitInfo"] else {}
+    domains = (
+        (d["domain"], None if d.get("removed", False) else d["configuration"])
+        for _, d in found["domainMetadata"]
+    )
     return Commit(
         version=version,
         time_ms=int(info.get("inCommitTimestamp", modified_ms)),
-        adds=tuple(adds),
-        removes=tuple(removes),
-        change_paths=tuple(change_paths),
-        transactions=tuple(transactions),
+        adds=tuple(_file(*one) for one in found["add"]),
+        removes=tuple(_file(*one) for one in found["remove"]),
+        change_paths=tuple(change["path"] for _, change in found["cdc"]),
+        transactions=tuple((txn["appId"], int(txn["version"])) for _, txn in found["txn"]),
         domains=tuple(domains),
         user_metadata=info.get("userMetadata"),
-        table=table,
+        table=TableMetadata(found["metaData"][-1][1]) if found["metaData"] else None,
     )
 
 
@@ -233,19 +203,16 @@ def _file(line: str, action: dict[str, Any]) -> DataFile:
 
 
 def parse_checksum(text: str) -> dict[str, Any]:
-    """Read a version checksum file: transactions, domains, files and metadata, or None for each."""
+    """Read a version checksum file: transactions, domains, files and table, or None for each."""
     parsed = json.loads(text)
-    transactions, domains = parsed.get("setTransactions"), parsed.get("domainMetadata")
-    files = parsed.get("allFiles")
-    return {
-        "transactions": None
-        if transactions is None
-        else {t["appId"]: int(t["version"]) for t in transactions},
-        "domains": None
-        if domains is None
-        else {d["domain"]: d["configuration"] for d in domains if not d.get("removed", False)},
-        "table": TableMetadata(parsed["metadata"]) if parsed.get("metadata") else None,
-        "files": None
-        if files is None
-        else {f["path"]: DataFile(json.dumps({"add": f})) for f in files},
-    }
+    found: dict[str, Any] = dict.fromkeys(("transactions", "domains", "files", "table"))
+    if (transactions := parsed.get("setTransactions")) is not None:
+        found["transactions"] = {t["appId"]: int(t["version"]) for t in transactions}
+    if (domains := parsed.get("domainMetadata")) is not None:
+        there = (d for d in domains if not d.get("removed", False))
+        found["domains"] = {d["domain"]: d["configuration"] for d in there}
+    if parsed.get("metadata"):
+        found["table"] = TableMetadata(parsed["metadata"])
+    if (files := parsed.get("allFiles")) is not None:
+        found["files"] = {f["path"]: DataFile(json.dumps({"add": f})) for f in files}
+    return found

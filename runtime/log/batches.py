@@ -49,11 +49,7 @@ def check_writer_id(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """A file of rows to insert.
-
-    Attributes:
-        path: below the table's folder, as the log writes it. action: Delta's ``add``, as JSON.
-    """
+    """A file of rows to insert, by its path in the log, with Delta's ``add`` as JSON."""
 
     path: str
     action: str
@@ -127,11 +123,7 @@ class BatchText:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The batch of a text form.
-
-        Raises:
-            BATCH_INVALID: it is cut off, or not a batch. BATCH_TOO_NEW: its format is newer.
-        """
+        """Read a text form; raises BATCH_INVALID or BATCH_TOO_NEW."""
         raw = _object(text)
         if raw.get("kind") != KIND:
             raise _invalid(f'It does not say "kind": "{KIND}".')

@@ -54,12 +54,8 @@ Outcome = Committed | UpperMismatch | Disturbed
 Appended = Committed | UpperMismatch | Disturbed | Unwritten
 
 
-def always_disturbed(detail: str) -> CtsqlError:
-    """The error for a write that lost to other commits at every try.
-
-    Args:
-        detail: where, and the number of tries.
-    """
+def disturbance_error(detail: str) -> CtsqlError:
+    """The error for a write that lost to other commits at every try; where, and how many."""
     return error(
         "INTERNAL_ERROR",
         invariant="an output that nobody writes can be written",
@@ -79,11 +75,9 @@ class _Unresolved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """The content of a commit beside its parts.
+    """The content of a commit beside its parts; ``new`` is None to leave the upper.
 
-    Attributes:
-        new: the new upper; None leaves it.
-        schema: the table's new columns, whose old rows are all deleted; None leaves both.
+    With ``schema`` all old rows are deleted.
     """
 
     expected: int
@@ -114,7 +108,6 @@ class Commits:
             self._unresolved.remove(commit)
 
     def _find_version(self, commit: _Unresolved) -> int | None:
-        """The version that holds a commit; None when it is not in."""
         for v in range(commit.version_read + 1, self.table.version() + 1):
             if self.table.commit_at(v).metadata.get("token") == commit.token:
                 return v

@@ -14,10 +14,9 @@ TIME_TAG = "ctsql.t"
 
 
 class DataFile:
-    """A file that holds rows of a table, as an ``add`` or a ``remove`` action describes it.
+    """A file with rows of a table, by the JSON line of its ``add`` or ``remove`` action.
 
-    Attributes:
-        line: the action, as JSON. action: its fields, parsed on first use; not to be changed.
+    The fields of the action are not to be changed.
     """
 
     def __init__(self, line: str, action: dict[str, Any] | None = None) -> None:

@@ -18,7 +18,7 @@ F4: a record in a commit that moves a view's upper to T + 1 means that the view'
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum, auto
 
 from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error
@@ -35,11 +35,7 @@ _TIMES = re.compile(r" at T = -?\d+(?=:)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Nothing can be written at ``time``.
-
-    Attributes:
-        place: start and stop in the definition, if known.
-    """
+    """Nothing can be written at ``time``; ``place``: start and stop in the definition, if known."""
 
     time: int
     condition: str
@@ -68,28 +64,17 @@ class Failure:
 
     def to_json(self) -> str:
         """The failure as text; equal failures have equal texts."""
-        return json.dumps(
-            {
-                "t": self.time,
-                "condition": self.condition,
-                "reason": self.reason,
-                "detail": self.detail,
-                "place": self.place,
-            }
-        )
+        fields = asdict(self)
+        return json.dumps({"t": fields.pop("time"), **fields})
 
     @staticmethod
     def from_json(text: str) -> "Failure":
         """Read the text of a failure; raises STORED_DATA_INVALID if it is none."""
         try:
             raw = json.loads(text)
-            return Failure(
-                time=int(raw["t"]),
-                condition=raw["condition"],
-                reason=raw["reason"],
-                detail=raw["detail"],
-                place=tuple(raw["place"]) if raw["place"] else None,
-            )
+            place = tuple(raw["place"]) if raw["place"] else None
+            plain = {name: raw[name] for name in ("condition", "reason", "detail")}
+            return Failure(time=int(raw["t"]), place=place, **plain)
         except (ValueError, KeyError, TypeError) as problem:
             raise error(
                 "STORED_DATA_INVALID",
@@ -100,9 +85,8 @@ class Failure:
             ) from problem
 
     def _span(self, item: Item) -> Span | None:
-        if self.place is None:
-            return None
-        return Span(Source(item.definition, f"definition of {item.name}"), *self.place)
+        source = Source(item.definition, f"definition of {item.name}")
+        return self.place and Span(source, *self.place)
 
     def view_error(self, item: Item) -> CtsqlError:
         """What a read of the view raises."""
@@ -144,12 +128,7 @@ def is_final(problem: CtsqlError) -> bool:
 
 
 def on_task_failure(known: Failure | None, found: Failure, *, skip: bool, again: bool) -> Action:
-    """Decide about a task's failure.
-
-    Args:
-        known: the recorded failure. again: the run was requested (RETRY), so a new reason is
-            recorded.
-    """
+    """Decide about a task's failure; ``again``: RETRY, so that a new reason is recorded."""
     if skip:
         return Action.SKIP
     if known is None or known.time != found.time or (again and known != found):
@@ -164,9 +143,9 @@ def on_view_failure(known: Failure | None, found: Failure) -> Action:
 
 def find_recorded(output: Output) -> Failure | None:
     """The failure in force, as of the last look at the log (F1)."""
-    if output.failure is None:
+    if output.uppers.failure is None:
         return None
-    failure = Failure.from_json(output.failure)
+    failure = Failure.from_json(output.uppers.failure)
     return failure if failure.time >= output.upper - 1 else None
 
 

@@ -40,18 +40,14 @@ class LogTransaction(Protocol):
     def stage_deletes(self, victims: Iterable[tuple[str, Collection[int]]]) -> list[StagedDelete]:
         """Stage the deletion of rows of the version read.
 
-        Args:
-            victims: (full path as in ``_metadata.file_path``, row indexes), each file once.
+        Each file once, by its full path as in ``_metadata.file_path``, with row indexes.
         """
 
     def set_columns(self, schema: str) -> None:
         """Let :meth:`stage` write rows of these columns, for :meth:`start_anew`."""
 
     def start_anew(self, schema: str) -> None:
-        """Replace the table's columns and delete all its rows.
-
-        A commit that changes any rows first makes this one fail.
-        """
+        """Replace the columns and delete all rows; depends on every row."""
 
     def read_application(self, app: str) -> None:
         """Depend on an application id (L2)."""
@@ -69,17 +65,11 @@ class LogTransaction(Protocol):
         """Add staged deletions; returns the vector files that the commit will name.
 
         If a file has lost other rows since, or has several deletions, their vectors are joined in
-        a new file.
-
-        Raises:
-            RowsGone: a row is not where it was; no file was made.
+        a new file. Raises RowsGone, with no file made, if a row is not where it was.
         """
 
     def commit(self, *, label: str, epoch: int, metadata: str) -> int:
-        """Commit; returns the new version.
-
-        Args:
-            label, epoch: of the writer, for the table's history. metadata: as JSON.
+        """Commit; returns the new version. Label and epoch are for the table's history.
 
         Raises:
             Conflict: another commit came first (L3).
@@ -113,9 +103,6 @@ class LogTable(Protocol):
 
     def domains(self) -> tuple[int, dict[str, str]]:
         """The newest version and its domain metadata."""
-
-    def configuration(self) -> dict[str, str]:
-        """The newest table properties."""
 
     def has_feature(self, name: str) -> bool:
         """Whether the table's protocol lists a table feature."""

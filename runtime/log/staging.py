@@ -41,18 +41,15 @@ class Staging:
         self._inserts: list[StagedFile] = []
         self._deletes: list[StagedDelete] = []
 
-    def stage(self, rows: Any) -> int:
-        """Write rows, a DataFrame or rows in the driver, into files; returns the files' number."""
-        added = self._txn.stage(rows)
-        self._inserts += added
+    def stage(self, rows: Any) -> None:
+        """Write rows, a DataFrame or rows in the driver, into files."""
+        self._inserts += self._txn.stage(rows)
         faults.point("output_staged")
-        return len(added)
 
     def stage_shared(self, rows: Any, times: Sequence[int]) -> list[int]:
-        """Like :meth:`stage` for rows of several Ts; returns those that have rows, in order.
+        """Like :meth:`stage` for several Ts; returns those that have rows, in order.
 
-        Args:
-            rows: partition i holds the rows of times[i].
+        Partition i holds the rows of times[i].
         """
         made = [(times[parse_partition(file)], file) for file in self._txn.stage(rows)]
         self._inserts += [tag(file, time) for time, file in made]
@@ -136,11 +133,7 @@ class Batch:
         return self._stagings.setdefault(time, Staging(self._table, self.txn))
 
     def start_anew(self, schema: str) -> None:
-        """Make it the whole contents under other columns; discards what was staged before.
-
-        Args:
-            schema: the columns, as the log writes them.
-        """
+        """Make it the whole contents, under the columns of a schema as the log writes it."""
         self.check_usable()
         for staging in self._stagings.values():
             staging.discard()
@@ -151,11 +144,7 @@ class Batch:
         self._text = replace(self._text, schema=schema, version=txn.version_read)
 
     def describe(self) -> str:
-        """The batch as a text, which then owns the files.
-
-        Raises:
-            BATCH_USED_UP: it was appended, discarded or described before.
-        """
+        """The batch as a text, which then owns the files; raises BATCH_USED_UP."""
         self.check_usable()
         text = self.text.to_json()
         self.release()
@@ -194,11 +183,7 @@ class Batch:
 
 
 def schema_of(batches: Sequence[Batch]) -> str | None:
-    """The columns that the batches of one commit give the table; None if they leave them.
-
-    Raises:
-        BATCH_INVALID: one replaces the whole contents, and there are others.
-    """
+    """The columns that one commit gives the table, if any; raises BATCH_INVALID beside others."""
     found = [b.text.schema for b in batches if b.text.schema is not None]
     if found and len(batches) > 1:
         raise error("BATCH_INVALID", detail="It is a whole contents: no other goes with it.")

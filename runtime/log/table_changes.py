@@ -12,10 +12,8 @@ Source: the Delta protocol, "Add File": ``tags`` hold a writer's own metadata of
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
-from typing import Protocol
 
 from ctsql.catalog.errors import error
 from ctsql.planner.due_times import InputNode, due_times, watched_inputs
@@ -33,9 +31,7 @@ _PARTITION = re.compile(r"(?:.*/)?part-(\d+)-")
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """At ``time`` an object's table went from version ``before`` to ``version``.
-
-    The change is that of the commits before + 1 .. version.
+    """The commits before + 1 .. version, which are the change of a table at ``time``.
 
     Attributes:
         is_shared: whether several Ts share ``version``; then only its files of ``time`` count.
@@ -61,10 +57,9 @@ class Movement:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where an output's contents as of a T are stored.
+    """Where an output's contents as of a T are stored: in a version, None before the first.
 
     Attributes:
-        version: the version to read; None before the first.
         shared: a later version, whose files of Ts up to this one are to be read too.
     """
 
@@ -97,8 +92,7 @@ def due_movements(
 ) -> Iterator[tuple[int, str, Movement]]:
     """The movements that make a task due, by the plan's node of due times: T, input, movement.
 
-    Args:
-        waiting: each input's (T, movement, kind of change) at the Ts of runs.
+    Of those that wait, by input: each with its T and the kind of its change.
     """
 
     def changes(node: InputNode) -> Iterator[Update[Movement]]:
@@ -122,8 +116,7 @@ def input_columns(plan: TaskWrite, object_id: str) -> tuple[str, ...]:
 def movements(entries: Sequence[Entry], *, after: int, until: int) -> list[Movement]:
     """The movements of an output with after < T <= until, oldest first.
 
-    Args:
-        entries: its commits from the last one that is complete through ``after`` on.
+    Its entries are to begin with the last one that is complete through ``after``.
     """
     found: list[Movement] = []
     previous = 0
@@ -147,12 +140,8 @@ def merge(parts: Sequence[Movement]) -> Movement:
     return Movement(parts[-1].time, parts[0].before, parts[-1].version, parts=apart)
 
 
-def stored_at(entries: Sequence[Entry], at: int) -> Stored:
-    """Find where an output's contents as of T are stored.
-
-    Args:
-        entries: its commits from the last one that is complete through T on.
-    """
+def find_storage(entries: Sequence[Entry], at: int) -> Stored:
+    """Where an output's contents as of T are; entries from the last complete through T on."""
     complete = entries[0] if entries and entries[0].upper <= at + 1 else None
     following = entries[1:] if complete else entries
     times = following[0].times if following else ()
@@ -182,24 +171,21 @@ def parse_partition(file: StagedFile) -> int:
     return int(found[1])
 
 
-class Commits(Protocol):
-    """A table whose commits can be read."""
-
-    def commit_at(self, version: int) -> Commit:
-        """One commit."""
-
-
-def added_files(table: Commits, versions: Sequence[int], times: range | None) -> Iterator[DataFile]:
-    """The files with rows that commits add.
-
-    Args:
-        times: the Ts whose files of the last version count; None for all files.
-    """
+def added_files(
+    commit_at: Callable[[int], Commit], versions: Sequence[int], times: range | None
+) -> Iterator[DataFile]:
+    """The files with rows that commits add; ``times`` of the last version count, None for all."""
     for version in versions:
-        for add in table.commit_at(version).adds:
+        for add in commit_at(version).adds:
             is_of = times is None or version != versions[-1] or add.time in times
             if add.data_change and is_of:
                 yield add
+
+
+def files_of(table: LogTable, movement: Movement) -> Iterator[DataFile]:
+    """The files with rows that a movement of kind APPEND adds."""
+    for part in movement.parts or (movement,):
+        yield from added_files(table.commit_at, part.versions, part.times)
 
 
 def numbered_files(table: LogTable, movements: Sequence[Movement]) -> dict[str, int] | None:
@@ -209,8 +195,7 @@ def numbered_files(table: LogTable, movements: Sequence[Movement]) -> dict[str, 
     """
     found: dict[str, int] = {}
     for number, movement in enumerate(movements):
-        adds = (added_files(table, m.versions, m.times) for m in movement.parts or (movement,))
-        for add in chain.from_iterable(adds):
+        for add in files_of(table, movement):
             name = add.path.rsplit("/", 1)[-1]
             if not _PLAIN_NAME.fullmatch(name) or found.setdefault(name, number) != number:
                 return None
@@ -221,7 +206,7 @@ def change_of(table: LogTable, movement: Movement) -> Change:
     """Classify a movement by the log alone."""
     if movement.parts:
         return _combine({change_of(table, part) for part in movement.parts})
-    return _combine({_change(c, movement) for c in _commits(table, movement)})
+    return _combine({_change(table.commit_at(v), movement) for v in movement.versions})
 
 
 def _combine(kinds: set[Change]) -> Change:
@@ -240,11 +225,4 @@ def _change(commit: Commit, movement: Movement) -> Change:
 
 def rows_inserted(table: LogTable, movement: Movement) -> int | None:
     """The number of rows a movement of kind APPEND inserts; None without statistics."""
-    parts = movement.parts or (movement,)
-    return sum_known(
-        file.rows_count for part in parts for file in added_files(table, part.versions, part.times)
-    )
-
-
-def _commits(table: LogTable, movement: Movement) -> Iterator[Commit]:
-    return (table.commit_at(v) for v in movement.versions)
+    return sum_known(file.rows_count for file in files_of(table, movement))

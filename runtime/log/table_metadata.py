@@ -26,6 +26,7 @@ MODE = "delta.columnMapping.mode"
 _COUNTING = (PHYSICAL, "delta.columnMapping.id", "delta.typeChanges", "__CHAR_VARCHAR_TYPE_STRING",
              "__COLLATIONS")  # fmt: skip
 """The keys of a column's metadata that decide how it is read."""
+_PARTS = {"array": ("elementType",), "map": ("keyType", "valueType")}
 _INTEGERS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
 """The integer types, narrowest first, with the most digits of each."""
 
@@ -55,11 +56,9 @@ class TableColumn:
 
 
 class TableMetadata:
-    """The metadata of a table at a version.
+    """The metadata of a table at a version, with its columns as the log writes them.
 
-    Attributes:
-        id: the table's id; CREATE OR REPLACE may change it within one log.
-        schema_text: the columns as the log writes them. configuration: the table properties.
+    CREATE OR REPLACE may change the id within one log.
     """
 
     def __init__(self, action: Mapping[str, Any]) -> None:
@@ -105,8 +104,7 @@ class Reshaped:
     """How columns of a version differ from those of an earlier one, by name.
 
     Attributes:
-        gone: dropped. come: new. other: existing rows have other values.
-        untold: of a type that cannot represent the old values.
+        other: existing rows have other values. untold: the type cannot represent the old values.
         eased: of a wider type, or stored otherwise, with the same values.
     """
 
@@ -128,11 +126,7 @@ class Reshaped:
 def compare_columns(
     old: TableMetadata, new: TableMetadata, columns: Collection[str] | None = None
 ) -> Reshaped:
-    """Compare the columns of two versions.
-
-    Args:
-        columns: the names to compare; None for all.
-    """
+    """Compare the columns of two versions, or some of them by name."""
     names = list({**old.columns, **new.columns}) if columns is None else [*map(fold, columns)]
     found: dict[str, list[str]] = {}
     for name in names:
@@ -172,16 +166,8 @@ def fits(old: Any, new: Any) -> bool:
         return old == new or (isinstance(old, str) and isinstance(new, str) and _widens(old, new))
     if old["type"] != new["type"]:
         return False
-    match new["type"]:
-        case "struct":
-            pairs = ((_find_nested(old, f), f) for f in new["fields"])
-            return all(was is None or fits(was["type"], f["type"]) for was, f in pairs)
-        case "array":
-            return fits(old["elementType"], new["elementType"])
-        case "map":
-            return fits(old["keyType"], new["keyType"]) and fits(old["valueType"], new["valueType"])
-        case _:
-            return bool(old == new)
+    pairs = _nested(old, new)
+    return all(fits(a, b) for a, b in pairs) if pairs is not None else bool(old == new)
 
 
 def _widens(old: str, new: str) -> bool:
@@ -203,22 +189,21 @@ def _same_places(old: Any, new: Any) -> bool:
     """Whether equally named parts of a nested type have the same names in files."""
     if isinstance(old, str) or isinstance(new, str) or old["type"] != new["type"]:
         return True
-    match new["type"]:
-        case "struct":
-            pairs = [(_find_nested(old, f), f) for f in new["fields"]]
-            return all(
-                was is None
-                or (_physical(was) == _physical(f) and _same_places(was["type"], f["type"]))
-                for was, f in pairs
-            )
-        case "array":
-            return _same_places(old["elementType"], new["elementType"])
-        case "map":
-            return _same_places(old["keyType"], new["keyType"]) and _same_places(
-                old["valueType"], new["valueType"]
-            )
-        case _:
-            return True
+    if new["type"] == "struct":
+        for field in new["fields"]:
+            was = _find_nested(old, field)
+            if was is not None and _physical(was) != _physical(field):
+                return False
+    return all(_same_places(a, b) for a, b in _nested(old, new) or ())
+
+
+def _nested(old: Any, new: Any) -> list[tuple[Any, Any]] | None:
+    """The types within two types of one kind that correspond; None for a kind without any."""
+    if new["type"] == "struct":
+        fields = ((_find_nested(old, f), f) for f in new["fields"])
+        return [(was["type"], f["type"]) for was, f in fields if was is not None]
+    parts = _PARTS.get(new["type"])
+    return None if parts is None else [(old[part], new[part]) for part in parts]
 
 
 def _find_nested(struct: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -240,12 +225,7 @@ def _comparable(part: Any) -> Any:
     if "name" in part:
         kept = {k: v for k, v in (part.get("metadata") or {}).items() if k in _COUNTING}
         return [part["name"], _comparable(part["type"]), kept]
-    match part["type"]:
-        case "struct":
-            return ["struct", *(_comparable(f) for f in part["fields"])]
-        case "array":
-            return ["array", _comparable(part["elementType"])]
-        case "map":
-            return ["map", _comparable(part["keyType"]), _comparable(part["valueType"])]
-        case _:
-            return part
+    kind = part["type"]
+    if kind == "struct":
+        return ["struct", *map(_comparable, part["fields"])]
+    return [kind, *(_comparable(part[p]) for p in _PARTS[kind])] if kind in _PARTS else part

@@ -43,14 +43,9 @@ def _entry(upper: int, commit: Commit) -> Entry:
 
 
 class Uppers:
-    """The uppers of one application id in one table's log.
-
-    Attributes:
-        failure: the recorded failure, as of the last look.
-    """
+    """The uppers and the recorded failure of one application id, as of the last look at its log."""
 
     def __init__(self, table: LogTable, app: str, *, shared: bool, since: int) -> None:
-        """Args as :class:`ctsql.runtime.log.write_handle.Output`."""
         self.table = table
         self._since = since
         self.app = app
@@ -133,7 +128,6 @@ class Uppers:
         )
 
     def _trim(self) -> None:
-        """Forget old entries when there are many (U2)."""
         if len(self._entries) > ENTRIES_KEPT_MAX:
             self._entries = self._entries[-ENTRIES_KEPT_MAX // 2 :]
             self._scanned_from = self._entries[0].version
@@ -164,7 +158,6 @@ class Uppers:
             self._entries[:0] = reversed(older)
 
     def _is_readable(self, version: int) -> bool:
-        """Whether a commit is to be read and is not cleaned up."""
         return version > self._since and self.table.has(version)
 
     def _from_state(self) -> None:
@@ -178,7 +171,6 @@ class Uppers:
             self._is_from_state = True
 
     def _all_from_state(self) -> int:
-        """Take the upper from the table's state; returns the state's version."""
         self._failure_known = True  # a shared table records no failures
         while True:
             version = self.table.version()

@@ -47,7 +47,7 @@ from ctsql.runtime.log.commit import (
     Unwritten as Unwritten,
     UpperMismatch as UpperMismatch,
     Write,
-    always_disturbed as always_disturbed,
+    disturbance_error as disturbance_error,
 )
 from ctsql.runtime.log.protocol import LogTable, LogTransaction, RowsGone
 from ctsql.runtime.log.staging import Batch as Batch, Rows as Rows, discard_on_error, schema_of
@@ -95,11 +95,6 @@ class Output:
         self._commits = Commits(self.uppers, self.writer)
 
     # ---- reading the upper
-
-    @property
-    def failure(self) -> str | None:
-        """The failure recorded beside the output, as of the last look at the log."""
-        return self.uppers.failure
 
     @property
     def upper(self) -> int:
@@ -159,8 +154,7 @@ class Output:
     def has_foreign_rows(self) -> bool:
         """Whether another writer changed rows since the last commit with an upper was computed.
 
-        Decided by the log alone: commits after the version which that commit was computed from
-        that change data and carry no upper.
+        Decided by the log alone.
         """
         newest = self.table.version()
         self.follow(newest)
@@ -179,11 +173,7 @@ class Output:
     # ---- batches
 
     def batch(self, lower: int, upper: int) -> Batch:
-        """Start a batch for ``[lower, upper)``; its rows are staged against the newest version.
-
-        Raises:
-            BOUNDS_BACKWARDS: upper < lower.
-        """
+        """Start a batch for ``[lower, upper)`` on the newest version; raises BOUNDS_BACKWARDS."""
         check_bounds(lower, upper, ())
         return self._begin_batch(self.table.begin(), lower, upper, rebase=True)
 
@@ -212,8 +202,7 @@ class Output:
         """The batch of a text; takes over its files.
 
         Raises:
-            BATCH_INVALID, BATCH_TOO_NEW: see :meth:`BatchText.from_json`.
-            BATCH_OF_ANOTHER_OUTPUT: it was staged for another output.
+            BATCH_INVALID, BATCH_TOO_NEW, BATCH_OF_ANOTHER_OUTPUT.
         """
         read = BatchText.from_json(text)
         if (read.table_id, read.app) != (self.table.table_id, self.app):
@@ -295,7 +284,7 @@ class Output:
                     return outcome
                 if isinstance(outcome, Disturbed):
                     return self._clean_up(batches + own, outcome)
-            raise always_disturbed(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
+            raise disturbance_error(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
     def drop(self, batch: Batch) -> Committed | UpperMismatch:
         """Delete an outdated batch; Committed if it is in already (I5)."""
@@ -305,7 +294,6 @@ class Output:
     def _check(
         self, changes: Sequence[Batch | Rows], lower: int, upper: int
     ) -> tuple[list[Batch], list[Rows]]:
-        """Check all changes; returns batches and rows separately."""
         batches = [c for c in changes if isinstance(c, Batch)]
         rows = [c for c in changes if isinstance(c, Rows)]
         times = [r.time for r in rows] + [p.time for b in batches for p in b.text.parts]
@@ -339,13 +327,9 @@ class Output:
         return [batch]
 
     def commit(self, batch: Batch, new: int | None, metadata: Mapping[str, Any]) -> Outcome:
-        """Commit one batch at its own lower; it is used up, and deleted if it is not in.
+        """Commit one batch at its own lower, to the upper ``new``; None leaves the upper.
 
-        Args:
-            new: the upper (exclusive) after it; None leaves the upper.
-
-        Raises:
-            COMMIT_UNKNOWN: the commit failed and the log cannot be read to find out.
+        The batch is used up, and deleted if it is not in. Raises COMMIT_UNKNOWN as above.
         """
         if new is not None and new <= batch.lower:
             raise error(
@@ -365,7 +349,7 @@ class Output:
                 return outcome
             if outcome is not None:
                 return self._clean_up(batches, outcome)
-        raise always_disturbed(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
+        raise disturbance_error(f"{self.table.location}: {DISTURBED_TRIES_MAX} tries")
 
     def _clean_up(self, batches: Sequence[Batch], outcome: _Lost) -> Committed | _Lost:
         """Delete the batches that lost, except those that are in already (I5)."""
@@ -379,7 +363,6 @@ class Output:
         return Committed(max(known)) if known and len(known) == len(versions) else outcome
 
     def _version_of(self, batch: Batch) -> int | None:
-        """The version that holds a batch which was read from a text; None if it is not in."""
         if not batch.travelled:
             return None
         for v in range(batch.text.version + 1, self.table.version() + 1):

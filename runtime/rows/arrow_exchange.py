@@ -69,6 +69,16 @@ def execute(session: SparkSession, plan: Any) -> Any:
         context.setLocalProperties(before)
 
 
+def frame_over(session: SparkSession, rows: Any, output: Any) -> DataFrame:
+    """Rows that the JVM holds, as a DataFrame; ``output`` are their columns.
+
+    New columns, else a join with what the rows were made of had one column on both sides.
+    """
+    classes = row_classes(session)
+    relation = classes.relation(output, rows, False, classes.nothing).newInstance()
+    return DataFrame(classes.frame_of(session._jsparkSession, relation), session)
+
+
 def collect_arrow(rows: DataFrame) -> pa.Table:
     """The rows, computed now; without a job where the driver's JVM holds them."""
     classes = row_classes(rows.sparkSession)
@@ -79,11 +89,7 @@ def collect_arrow(rows: DataFrame) -> pa.Table:
 
 
 def arrow_of(session: SparkSession, found: Any, output: Any, schema: T.StructType) -> pa.Table:
-    """Rows that the JVM holds, as this process has them.
-
-    Args:
-        found: a sequence of Spark's own rows. output: their columns, the JVM's. schema: the same.
-    """
+    """Rows that the JVM holds, of the columns ``output``, as this process has them."""
     classes = row_classes(session)
     with translate_spark_errors():
         if not found.size():

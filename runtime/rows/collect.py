@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F, types as T
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import FILE_COLUMN, WIDE
-from ctsql.runtime.rows.arrow_exchange import execute, row_classes
+from ctsql.runtime.rows.arrow_exchange import execute, frame_over
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.types import has_fixed_width
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -64,20 +64,14 @@ def within_result_size(compute: Callable[[], _Rows]) -> _Rows | Declined:
 def _compute(rows: DataFrame) -> DataFrame | Declined:
     """The rows as the driver's JVM holds them; declined for more than ``DRIVER_ROWS_MAX``.
 
-    As Spark's own rows, in which a value is what it was: a row of Java's objects has no dates of
-    October 5 to 14, 1582, and no text that is not UTF-8. A limit needs no exchange here, as with
-    toArrow it would.
+    As Spark's own rows: one of Java's objects has no dates of October 5 to 14, 1582, and no text
+    that is not UTF-8. A limit needs no exchange here, as with toArrow it would.
     """
-    session = rows.sparkSession
-    classes = row_classes(session)
     query = rows._jdf.queryExecution()
-    found = execute(session, query.executedPlan())
+    found = execute(rows.sparkSession, query.executedPlan())
     if found.size() > DRIVER_ROWS_MAX:
         return TOO_MANY
-    relation = classes.relation(query.analyzed().output(), found, False, classes.nothing)
-    # New columns, else a join with what the rows were made of had one column on both sides.
-    made = classes.frame_of(session._jsparkSession, relation.newInstance())
-    return DataFrame(made, session)
+    return frame_over(rows.sparkSession, found, query.analyzed().output())
 
 
 def mark_wide(rows: DataFrame) -> DataFrame | Declined:

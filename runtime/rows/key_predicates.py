@@ -31,7 +31,7 @@ def may_equal(rows: DataFrame, keys: DataFrame, pairs: Sequence[tuple[str, str]]
 
     Args:
         keys: few rows, held by the driver: they are read without a job.
-        pairs: a column of ``rows`` and the keys' column; equal types are looked at, others not.
+        pairs: a column of ``rows`` and the keys' column; only equal types are compared.
     """
     told = comparable(rows.schema, keys.schema, pairs)
     if not told:
@@ -58,13 +58,6 @@ def comparable(
     ]
 
 
-def are_comparable(
-    rows: T.StructType, keys: T.StructType, pairs: Sequence[tuple[str, str]]
-) -> bool:
-    """Can the values of all pairs be compared so? Of no pairs there is nothing to compare."""
-    return 0 < len(pairs) == len(comparable(rows, keys, pairs))
-
-
 def _comparable(column: str, kind: T.DataType) -> SparkColumn:
     """How a column is compared, here and in Spark: dates as days, of which Python has not all.
 
@@ -76,7 +69,6 @@ def _comparable(column: str, kind: T.DataType) -> SparkColumn:
 
 
 def _among(column: str, values: list[Any], kind: T.DataType) -> SparkColumn:
-    """Is the column's value one of these, as far as is said?"""
     known = sorted({v for v in values if v is not None}, key=_place)
     mine = _comparable(column, kind)
     if any(isinstance(v, str) and _LOST in v for v in known):

@@ -25,14 +25,8 @@ from ctsql.runtime.rows.types import contains
 _PLACE_TYPE = "struct<file:string,row:bigint>"
 
 
-def difference(
-    desired: DataFrame | None, stored: DataFrame | None, columns: list[str]
-) -> DataFrame:
-    """The rows to insert and to delete.
-
-    Args:
-        desired: rows that should be there. stored: rows that are, with the columns that locate
-            them. Not both None. columns: the output's, in order.
+def difference(desired: DataFrame | None, stored: DataFrame, columns: list[str]) -> DataFrame:
+    """The rows to insert, of ``desired``, and to delete, of ``stored``, which are located.
 
     Returns:
         The columns, ``DIFF`` (copies to insert, or if negative to delete) and ``LOCATIONS``
@@ -40,52 +34,36 @@ def difference(
     """
     names = backtick_all(columns)
     place = F.struct(F.col(FILE_COLUMN).alias("file"), F.col(ROW_COLUMN).alias("row"))
-    if stored is None:
-        assert desired is not None  # the caller checked
-        no_places = F.expr(f"CAST(array() AS array<{_PLACE_TYPE}>)").alias(LOCATIONS)
-        return desired.select(*names, F.lit(1).cast("bigint").alias(DIFF), no_places)
     if desired is None:
         return stored.select(
             *names, F.lit(-1).cast("bigint").alias(DIFF), F.array(place).alias(LOCATIONS)
         )
-    at = LOCATION
     both = desired.select(
-        *names, F.lit(1).alias(DIFF), F.lit(None).cast(_PLACE_TYPE).alias(at)
-    ).unionAll(stored.select(*names, F.lit(-1).alias(DIFF), place.alias(at)))
-    return _placed(both, columns, at)
+        *names, F.lit(1).alias(DIFF), F.lit(None).cast(_PLACE_TYPE).alias(LOCATION)
+    ).unionAll(stored.select(*names, F.lit(-1).alias(DIFF), place.alias(LOCATION)))
+    return _placed(both, columns)
 
 
 def with_places(signed: DataFrame, columns: list[str]) -> DataFrame:
-    """The net change of signed rows, with the places of those that go.
+    """As :func:`difference`, of signed rows that are located; NULL for one that is not stored.
 
-    Args:
-        signed: the columns, ``DIFF``, and the columns that locate a row, NULL for one that is
-            not stored.
-
-    Returns:
-        As :func:`difference`; of rows to delete there may be fewer places than ``DIFF`` says.
+    Of rows to delete there may be fewer places than ``DIFF`` says.
     """
-    at = LOCATION
     place = F.struct(F.col(FILE_COLUMN).alias("file"), F.col(ROW_COLUMN).alias("row"))
-    names = backtick_all(columns)
-    located = F.when(F.col(FILE_COLUMN).isNotNull(), place).alias(at)
-    return _placed(signed.select(*names, DIFF, located), columns, at)
+    stored = F.when(F.col(FILE_COLUMN).isNotNull(), place).alias(LOCATION)
+    return _placed(signed.select(*backtick_all(columns), DIFF, stored), columns)
 
 
-def _placed(rows: DataFrame, columns: list[str], at: str) -> DataFrame:
+def _placed(rows: DataFrame, columns: list[str]) -> DataFrame:
     names = backtick_all(columns)
-    places = F.sort_array(F.collect_list(at)).alias(LOCATIONS)
+    places = F.sort_array(F.collect_list(LOCATION)).alias(LOCATIONS)
     changed = _grouped(rows, columns, places).where(F.col(DIFF) != 0)
     gone = F.slice(F.col(LOCATIONS), 1, F.greatest(-F.col(DIFF), F.lit(0)).cast("int"))
     return changed.select(*names, DIFF, gone.alias(LOCATIONS))
 
 
 def net_change(change_rows: DataFrame, columns: list[str]) -> DataFrame:
-    """What a change feed changes: rows that a commit takes out and puts back cancel.
-
-    Returns:
-        Each changed row once, with ``DIFF``: inserted, or if negative deleted.
-    """
+    """What a change feed changes, each row once: what a commit takes out and puts back cancels."""
     names = backtick_all(columns)
     is_insert = F.col("_change_type").isin("insert", "update_postimage")
     return net(change_rows.select(*names, F.when(is_insert, 1).otherwise(-1).alias(DIFF)), columns)
@@ -93,15 +71,8 @@ def net_change(change_rows: DataFrame, columns: list[str]) -> DataFrame:
 
 def net(signed: DataFrame, columns: list[str]) -> DataFrame:
     """One row for all equal rows with their ``DIFF`` added up, where that is not zero."""
-    names = backtick_all(columns)
-    return _grouped(signed, columns).where(F.col(DIFF) != 0).select(*names, DIFF)
-
-
-def netted(signed: DataFrame, columns: list[str]) -> DataFrame:
-    """Rows with ``DIFF`` (of either sign) added up: each distinct row once, those of 0 gone."""
-    names = backtick_all(columns)
-    added = _grouped(signed, columns).where(F.col(DIFF) != 0)
-    return added.select(*names, F.col(DIFF).cast("bigint").alias(DIFF))
+    changed = _grouped(signed, columns).where(F.col(DIFF) != 0)
+    return changed.select(*backtick_all(columns), F.col(DIFF).cast("bigint").alias(DIFF))
 
 
 def copied(rows: DataFrame, columns: list[str]) -> DataFrame:

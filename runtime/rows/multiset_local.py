@@ -6,24 +6,15 @@ differs from -0.0, maps are equal whatever the order of their entries.
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 
-@dataclass(frozen=True, slots=True)
-class Cancelled:
-    """What is left of desired and stored rows after equal ones cancelled, by place in the list."""
-
-    inserts: tuple[int, ...]
-    deletes: tuple[int, ...]
-
-
-def cancel(desired: Sequence[Hashable], stored: Sequence[Hashable]) -> Cancelled:
-    """Take equal rows off both lists, one for one.
+def cancel(desired: Sequence[Hashable], stored: Sequence[Hashable]) -> tuple[list[int], list[int]]:
+    """Take equal rows off both lists, one for one; what is left of each, by place in it.
 
     >>> cancel(["a", "a", "b"], ["a", "c"])
-    Cancelled(inserts=(1, 2), deletes=(1,))
+    ([1, 2], [1])
     """
     waiting: dict[Hashable, list[int]] = {}
     for i, row in enumerate(stored):
@@ -37,7 +28,7 @@ def cancel(desired: Sequence[Hashable], stored: Sequence[Hashable]) -> Cancelled
             places.pop()
         else:
             inserts.append(i)
-    return Cancelled(tuple(inserts), tuple(sorted(i for p in waiting.values() for i in p)))
+    return inserts, sorted(i for places in waiting.values() for i in places)
 
 
 def keys(rows: pa.Table) -> list[Hashable]:
@@ -51,10 +42,7 @@ def keys(rows: pa.Table) -> list[Hashable]:
 
 
 def _python_type(kind: pa.DataType) -> pa.DataType:
-    """A type whose values Python can hold, with the same equality.
-
-    It has no dates before the year 1 or after 9999, and no texts that are not UTF-8.
-    """
+    """With the same equality; Python has not all dates, and only texts in UTF-8."""
     if pa.types.is_date32(kind):
         return pa.int32()
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_time64(kind):

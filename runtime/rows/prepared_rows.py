@@ -73,12 +73,7 @@ _CONSTANTS = ("LocalTableScanExec", "OneRowRelationExec", "EmptyRelationExec")
 
 @dataclass(frozen=True)
 class Recipe:
-    """How rows are made of others.
-
-    Attributes:
-        key: says all that ``build`` does, so that equal keys mean equal plans.
-        leaves: what it is made of. build: makes the DataFrame, of one for each leaf.
-    """
+    """How rows are made of others, the leaves; equal keys mean equal plans."""
 
     key: Hashable
     leaves: tuple[LocalRows, ...]
@@ -88,11 +83,7 @@ class Recipe:
 def derive(
     inputs: Sequence[RowSet], build: Callable[[Sequence[DataFrame]], DataFrame], key: Hashable
 ) -> RowSet:
-    """The rows that Spark makes of others; not computed yet.
-
-    Args:
-        inputs: of one session; at least one. key: says all that ``build`` does.
-    """
+    """The rows that Spark makes of others, of one session; ``key`` says all that ``build`` does."""
     recipes = [r for r in map(_recipe, inputs) if r is not None]
     if len(recipes) < len(inputs):
         return SparkRows(build([rows.frame for rows in inputs]))
@@ -103,17 +94,17 @@ def derive(
         return build([recipe.build(frames[i:j]) for recipe, i, j in parts])
 
     leaves = tuple(leaf for r in recipes for leaf in r.leaves)
-    return PreparedRows(Recipe((key, tuple(r.key for r in recipes)), leaves, whole))
+    return _PreparedRows(Recipe((key, tuple(r.key for r in recipes)), leaves, whole))
 
 
 def _recipe(rows: RowSet) -> Recipe | None:
     held = rows.local
     if isinstance(held, LocalRows):
         return Recipe(None, (held,), lambda frames: frames[0])
-    return rows.recipe if isinstance(rows, PreparedRows) else None
+    return rows.recipe if isinstance(rows, _PreparedRows) else None
 
 
-class PreparedRows(RowSet):
+class _PreparedRows(RowSet):
     """Rows that Spark computes when they are read, of few rows that the driver holds."""
 
     def __init__(self, recipe: Recipe) -> None:
@@ -123,12 +114,11 @@ class PreparedRows(RowSet):
 
     @property
     def is_of_few(self) -> bool:
-        """The driver holds what they are computed from; unless they turned out to be many."""
+        """Unless they turned out to be many."""
         return not isinstance(self._found, Declined)
 
     @cached_property
     def schema(self) -> T.StructType:  # type: ignore[override]
-        """Their columns."""
         if isinstance(self._found, LocalRows):
             return self._found.schema
         known = prepared_plans(self.session).find(self.recipe)
@@ -136,20 +126,18 @@ class PreparedRows(RowSet):
 
     @cached_property
     def frame(self) -> DataFrame:
-        """The rows for Spark."""
         if isinstance(self._found, LocalRows):
             return self._found.frame
         return self.recipe.build([leaf.frame for leaf in self.recipe.leaves])
 
     @property
     def plain_frame(self) -> DataFrame:
-        """The rows for Spark; computed now, if they are few."""
+        """Computed now, if they are few."""
         found = self.collect()
         return self.frame if isinstance(found, Declined) else found.plain_frame
 
     @property
     def is_empty(self) -> bool:
-        """Are there none? They are computed."""
         found = self.collect()
         return self.frame.isEmpty() if isinstance(found, Declined) else found.is_empty
 
@@ -159,36 +147,30 @@ class PreparedRows(RowSet):
         return Declined("the rows are not computed yet") if self._found is None else self._found
 
     def collect(self) -> LocalRows | Declined:
-        """The rows held by the driver, computed at the first call."""
+        """Computed at the first call."""
         if self._found is None:
             self._found = prepared_plans(self.session).collect(self.recipe)
         return self._found
 
     def select(self, names: Sequence[str], called: Sequence[str] | None = None) -> RowSet:
-        """Some columns, maybe under other names."""
         key = ("select", tuple(names), None if called is None else tuple(called))
         return derive([self], lambda frames: SparkRows(frames[0]).select(names, called).frame, key)
 
     def where_nonzero(self, column: str) -> RowSet:
-        """The rows that do not have 0 in a column."""
         key = ("where_nonzero", column)
         return derive([self], lambda frames: SparkRows(frames[0]).where_nonzero(column).frame, key)
 
     def cast(self, schema: T.StructType) -> RowSet:
-        """The rows with their columns, in order, of a schema's types."""
         key = ("cast", schema.json())
         return derive([self], lambda frames: SparkRows(frames[0]).cast(schema).frame, key)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A physical plan over empty leaves.
+    """A physical plan over empty leaves, and the settings that it was made under.
 
-    Attributes:
-        root: the plan. leaves: the node to replace, its columns, and the place of its rows among
-            the recipe's leaves. output: the columns of what it gives, as the JVM has them.
-        schema: the same. is_marked: is there ``WIDE`` behind them?
-        settings: those that it was made under.
+    ``leaves``: the node to replace, its columns, and the place of its rows among the recipe's.
+    ``is_marked``: is there ``WIDE`` behind the columns of what it gives?
     """
 
     root: Any
@@ -351,11 +333,7 @@ def _key(recipe: Recipe) -> Hashable:
 
 
 def _leaves(root: Any, places: Mapping[int, int]) -> list[tuple[Any, Any, int]] | Declined:
-    """The nodes of a plan that are to be replaced, with their columns and places (P3).
-
-    Args:
-        places: of the leaves, by the numbers of their RDDs.
-    """
+    """The nodes of a plan to replace, with columns and places, by numbers of their RDDs."""
     if not root.subqueriesAll().isEmpty():
         return Declined("the plan has a subquery")
     found: list[tuple[Any, Any, int]] = []

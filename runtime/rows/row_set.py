@@ -22,6 +22,7 @@ from ctsql.runtime.rows.arrow_exchange import (
     as_spark_has_it,
     at_hand,
     collect_arrow,
+    frame_over,
     row_classes,
 )
 from ctsql.runtime.rows.collect import few
@@ -29,11 +30,7 @@ from ctsql.runtime.rows.declined import Declined
 
 
 class RowSet(ABC):
-    """Rows, wherever they are.
-
-    Attributes:
-        session: whose they are. schema: their columns.
-    """
+    """Rows of a session, wherever they are."""
 
     session: SparkSession
     schema: T.StructType
@@ -81,11 +78,7 @@ class RowSet(ABC):
         return self.is_local
 
     def keep(self, stack: ExitStack) -> "RowSet":
-        """Rows computed now if they are few, else once when they are first read.
-
-        Args:
-            stack: what they are kept for.
-        """
+        """Rows computed now if they are few, else when they are first read, for the stack."""
         found = self.collect()
         if isinstance(found, Declined):
             return SparkRows(stack.enter_context(persisted(self.frame)))
@@ -105,11 +98,7 @@ class RowSet(ABC):
         )
 
     def with_keys(self, keys: "RowSet", pairs: Sequence[tuple[str, str]]) -> "RowSet":
-        """The rows that have one of some keys, NULL equal to NULL; not computed yet.
-
-        Args:
-            pairs: a column of these rows, and the keys'.
-        """
+        """The rows that have one of some keys, NULL equal to NULL, by pairs of columns; lazily."""
         named = [(backtick(mine), F.col(backtick(key))) for mine, key in pairs]
         wanted = keys.frame.select(*(key.alias(f"{KEY_}{i}") for i, (_, key) in enumerate(named)))
         equal = F.lit(True)
@@ -167,11 +156,9 @@ class SparkRows(RowSet):
 
 @dataclass(frozen=True, slots=True)
 class JvmRows:
-    """Rows as the JVM has them.
+    """Spark's own rows, a sequence of the JVM's, and their columns.
 
-    Attributes:
-        rows: a sequence of Spark's own rows; each may have more values at its end than there are
-            columns, which nobody reads. output: the columns.
+    Each may have more values at its end than there are columns, which nobody reads.
     """
 
     rows: Any
@@ -220,11 +207,7 @@ class LocalRows(RowSet):
         known: JvmRows | None = self.__dict__.get("in_jvm")
         if known is None:
             return at_hand(self.session, self.arrow, self.schema)
-        classes = row_classes(self.session)
-        relation = classes.relation(known.output, known.rows, False, classes.nothing)
-        # New columns, else a join with what the rows were made of had one column on both sides.
-        made = classes.frame_of(self.session._jsparkSession, relation.newInstance())
-        return DataFrame(made, self.session)
+        return frame_over(self.session, known.rows, known.output)
 
     @cached_property
     def in_jvm(self) -> JvmRows:

@@ -29,9 +29,6 @@ def adds_exactly(data_type: str, digits_max: int) -> bool:
     [True, True, False]
     >>> [adds_exactly(t, DIGITS_SUMMED) for t in ("decimal(28,7)", "interval day")]
     [False, False]
-
-    Args:
-        digits_max: :data:`DIGITS_ADDED` or :data:`DIGITS_SUMMED`.
     """
     size = decimal_size(data_type)
     if size is not None:

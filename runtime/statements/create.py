@@ -83,7 +83,7 @@ class Creation(OnNames):
 
     def _attach(self, item: Item, statement: st.CreateTable) -> Item:
         gateway = self.engine.gateway
-        location = gateway.qualified(statement.location or "")
+        location = gateway.qualify(statement.location or "")
         if not gateway.exists(location):
             raise error(
                 "NOT_A_DELTA_TABLE",

@@ -51,7 +51,7 @@ from ctsql.runtime.log.write_handle import (
     Committed,
     Disturbed,
     UpperMismatch,
-    always_disturbed,
+    disturbance_error,
 )
 from ctsql.runtime.spark.errors import FILE_MISSING, translate_spark_errors
 from ctsql.runtime.tasks.multi_output import OutputBatches
@@ -195,7 +195,7 @@ class TaskSink:
                     return time + 1, True
                 case UpperMismatch() | Disturbed():
                     continue
-        raise always_disturbed(f"{DISTURBED_TRIES_MAX} tries at T = {time}")
+        raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {time}")
 
     def _failed(self, run: Run, problem: CtsqlError) -> int:
         """Go past a time that fails, or record why and raise it; gives the upper after it."""
@@ -219,7 +219,7 @@ class TaskSink:
                 done = True  # it fails all the same; the next one to run it records it
             if done:
                 raise failure.task_error(item) from problem
-        raise always_disturbed(f"{DISTURBED_TRIES_MAX} tries at T = {time}")
+        raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {time}")
 
     def _go_past(self, time: int, reason: str) -> bool:
         """Commit an upper past a time at which nothing could be written; False when too late."""
@@ -262,7 +262,7 @@ class TaskSink:
             if self._go_past(failure.time, failure.reason):
                 return failure.time
             self.output.fetch_recent_upper()
-        raise always_disturbed(f"{DISTURBED_TRIES_MAX} tries at T = {first.time if first else 0}")
+        raise disturbance_error(f"{DISTURBED_TRIES_MAX} tries at T = {first.time if first else 0}")
 
     def _history_lost(self, run: Run, problem: CtsqlError) -> CtsqlError:
         names = [

@@ -51,7 +51,7 @@ from ctsql.runtime.log.write_handle import (
     Appended,
     Committed,
     UpperMismatch,
-    always_disturbed,
+    disturbance_error,
 )
 from ctsql.runtime.views.mint import Description, Mint, decide
 from ctsql.runtime.views.refresh import ViewRefresh
@@ -200,7 +200,7 @@ class ViewSink:
             with discard_on_error([written]):
                 if isinstance(self.append(written), Committed):
                     return
-        raise always_disturbed(f"{TRIES_MAX} tries at T = {time}")
+        raise disturbance_error(f"{TRIES_MAX} tries at T = {time}")
 
     def write(self, description: Description) -> Written:
         """Stage desired - stored for a description, against the newest version.

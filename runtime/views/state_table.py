@@ -267,7 +267,7 @@ class ViewState:
             batch = self._batch = output.batch(output.upper, self.time + 1)
             with discard_on_error([batch]):
                 table, version = self.table, batch.version_read
-                stored = table.located(version) if table.files(version) else None
+                stored = table.locate_rows(version) if table.files(version) else None
                 columns = [f.name for f in rows.schema.fields]
                 self.warehouse.queries.stage(
                     batch.at(self.time), kept, stored, columns, small=False

@@ -98,7 +98,7 @@ def find_move(
     if kind is Change.FAILED:
         return Fallback("ERROR_HELD", f"{item.name}")
     counts = [n for c in commits if c.changes_data for n in rows_changed(c)]
-    if any(c.has_change_files for c in commits):
+    if any(c.change_paths for c in commits):
         counts = [None]
     if movement.is_shared or movement.parts:
         counts = [
@@ -116,7 +116,7 @@ def stored_as_of(warehouse: Warehouse, item: Item, at: int) -> Stored | Fallback
         item, at
     ):
         return Fallback("NOT_STORED", f"{item.name} at T = {at}")
-    stored = warehouse.versions.stored_at(item, at)
+    stored = warehouse.versions.find_storage(item, at)
     if stored.version is None and item.kind is ObjectKind.TABLE:
         return Fallback("HISTORY_LOST", f"{item.name} at T = {at}")
     return stored

@@ -1,19 +1,18 @@
 """The catalog's store: a Delta table without rows in the warehouse.
 
 Every object is one domain metadata action (``ctsql.object.<id>``), every schema and every named
-reader another: Delta's
-checkpoints keep them, its checksum file gives them back without a Spark job, and one commit can
-change several. The upper of the write handle counts the changes, so that of two processes that
-create an object at once one wins, and the other looks again before it goes on.
+reader another: Delta's checkpoints keep them, its checksum file gives them back without a Spark
+job, and one commit can change several. The upper of the write handle counts the changes, so that of
+two processes that create an object at once one wins, and the other looks again before it goes on.
 """
 
 from collections.abc import Callable, Mapping
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item
-from ctsql.catalog.names import DEFAULT_SCHEMA, fold
+from ctsql.catalog.names import DEFAULT_SCHEMA
 from ctsql.catalog.subscriptions import Subscription
-from ctsql.runtime.delta.table import SYSTEM_TABLE, DeltaTable, Gateway
+from ctsql.runtime.delta.table import SYSTEM_TABLE, Gateway
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.write_handle import Batch, Committed, Output
 
@@ -27,13 +26,11 @@ CHANGE_TRIES_MAX = 100
 
 
 class DeltaCatalog:
-    """The catalog of one warehouse."""
+    """The catalog of one warehouse, in the Delta table ``table``."""
 
     def __init__(self, gateway: Gateway, location: str, warehouse: str) -> None:
-        self._gateway = gateway
-        self._location = location
-        self._table = gateway.table(location)
-        self._output = Output(self._table, APP)
+        self.table = gateway.table(location)
+        self._output = Output(self.table, APP)
         self._check_format(warehouse)
         self._catalog: Catalog | None = None
         self._version = -1
@@ -45,7 +42,7 @@ class DeltaCatalog:
         gateway.create_table(location, "unused STRING", properties)
 
     def _check_format(self, warehouse: str) -> None:
-        found = self._table.configuration().get(FORMAT_PROPERTY, "")
+        found = self.table.configuration().get(FORMAT_PROPERTY, "")
         if not found.isdigit():
             raise error(
                 "WAREHOUSE_NOT_FOUND",
@@ -56,14 +53,9 @@ class DeltaCatalog:
         if int(found) > FORMAT:
             raise error("WAREHOUSE_TOO_NEW", location=warehouse, found=found, known=FORMAT)
 
-    @property
-    def table(self) -> DeltaTable:
-        """The catalog's own table, to watch its log."""
-        return self._table
-
     def load(self) -> Catalog:
         """The newest catalog; one look at the store when nothing changed."""
-        table = self._table
+        table = self.table
         if self._catalog is None or table.has(self._version + 1):
             version, domains = table.domains()
             items = [Item.of_entry(k, v) for k, v in _under(OBJECT, domains)]
@@ -73,10 +65,9 @@ class DeltaCatalog:
         return self._catalog
 
     def change(self, make: Callable[[Catalog], Catalog]) -> Catalog:
-        """Change the catalog; ``make`` is called again on the newest one after a lost race.
+        """Change the catalog by ``make``, called again on the newest one after a lost race.
 
-        Args:
-            make: gives the wanted catalog, or raises an error of ours, and then nothing changes.
+        If it raises, nothing changes.
         """
         for _ in range(CHANGE_TRIES_MAX):
             upper = self._output.fetch_recent_upper()
@@ -106,21 +97,16 @@ def _under(prefix: str, domains: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def _differences(before: Catalog, after: Catalog) -> dict[str, str | None]:
     """Domain to its new configuration; None where it goes."""
-    changes: dict[str, str | None] = {}
-    for object_id, item in after.items.items():
-        if before.items.get(object_id) != item:
-            changes[OBJECT + object_id] = item.to_json()
-    for object_id in before.items.keys() - after.items.keys():
-        changes[OBJECT + object_id] = None
-    for key, schema in after.schemas.items():
-        if key not in before.schemas:
-            changes[SCHEMA + fold(schema)] = schema
-    for key in before.schemas.keys() - after.schemas.keys():
-        if key != DEFAULT_SCHEMA:
-            changes[SCHEMA + key] = None
-    for key, reader in after.subscriptions.items():
-        if before.subscriptions.get(key) != reader:
-            changes[SUBSCRIPTION + key] = reader.to_json()
-    for key in before.subscriptions.keys() - after.subscriptions.keys():
-        changes[SUBSCRIPTION + key] = None
-    return changes
+    old, new = _entries(before), _entries(after)
+    changed = {domain: entry for domain, entry in new.items() if old.get(domain) != entry}
+    texts = {d: e if isinstance(e, str) else e.to_json() for d, e in changed.items()}
+    return {**texts, **dict.fromkeys(old.keys() - new.keys())}
+
+
+def _entries(catalog: Catalog) -> dict[str, Item | Subscription | str]:
+    """What is stored of a catalog, by domain."""
+    return {
+        **{OBJECT + key: item for key, item in catalog.items.items()},
+        **{SCHEMA + key: name for key, name in catalog.schemas.items() if key != DEFAULT_SCHEMA},
+        **{SUBSCRIPTION + key: reader for key, reader in catalog.subscriptions.items()},
+    }

@@ -17,13 +17,10 @@ _SHOWN_MAX = 3
 
 
 def check_may_begin(gateway: Gateway, location: str, warehouse: str) -> None:
-    """Refuse to make a warehouse where something else is.
+    """Refuse to make a warehouse where a file, a Delta table, or a folder with other files is.
 
     Args:
         location: the full URI. warehouse: the same as the user gave it.
-
-    Raises:
-        WAREHOUSE_NOT_FOUND: there is a file, a Delta table, or a folder with other files.
     """
     found = why_not(gateway.entries(location), warehouse)
     if found is not None:
@@ -32,10 +29,7 @@ def check_may_begin(gateway: Gateway, location: str, warehouse: str) -> None:
 
 
 def why_not(names: Sequence[str] | None, warehouse: str) -> tuple[str, str] | None:
-    """Why no warehouse can be made, and what to do; None when it can.
-
-    Args:
-        names: what is in the folder; None when it is a file.
+    """Why no warehouse can be made among these names (None for a file); None when it can.
 
     >>> why_not([".gitkeep"], "w") is None, why_not(["_ctsql"], "w") is None
     (True, True)

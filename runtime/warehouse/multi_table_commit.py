@@ -24,7 +24,7 @@ What a crash leaves at each step is in :mod:`ctsql.runtime.log.fault_points`.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,11 +64,7 @@ class Change:
 
 
 def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], tables: Tables) -> None:
-    """Record the intent of a transaction.
-
-    Raises:
-        WriteConflict: another commit was first, so nothing is recorded.
-    """
+    """Record the intent of a transaction; raises WriteConflict if another commit was first."""
 
     def record(intents: dict[str, Any]) -> dict[str, Any]:
         busy = {source for intent in intents.values() for source in intent["tables"]}
@@ -80,26 +76,19 @@ def prepare(timeline: Timeline, group: str, changes: Mapping[str, Change], table
             source: Output(tables[source][1], APP, since=c.version).fetch_recent_upper()
             for source, c in changes.items()
         }
-        number = max(clock.now_ms(), *uppers.values())
-        return {**intents, group: _intent(number, uppers, changes)}
-
-    timeline.change_intents(record)
-    faults.point("intent_recorded")
-
-
-def _intent(number: int, uppers: Mapping[str, int], changes: Mapping[str, Change]) -> Any:
-    return {
-        "state": OPEN,
-        "upper": number + 1,
-        "tables": {
+        upper = max(clock.now_ms(), *uppers.values()) + 1
+        entries = {
             source: {
                 "expected": uppers[source],
                 "version": change.version,
-                "batch": change.batch.at(uppers[source], number + 1).to_json(),
+                "batch": change.batch.at(uppers[source], upper).to_json(),
             }
             for source, change in changes.items()
-        },
-    }
+        }
+        return {**intents, group: {"state": OPEN, "upper": upper, "tables": entries}}
+
+    timeline.change_intents(record)
+    faults.point("intent_recorded")
 
 
 def check_unchanged(source: str, table: DeltaTable, version: int) -> None:
@@ -131,9 +120,8 @@ def resolve(timeline: Timeline, group: str, tables: Tables) -> "WriteConflict | 
         intent = timeline.intents.get(group)
         if intent is None:
             return None
-    for source, entry in intent["tables"].items():
-        if source in tables:
-            _Participant(group, intent["upper"], source, entry, tables[source][1]).undo()
+    for participant in _participants(group, intent, tables):
+        participant.undo()
     timeline.change_intents(lambda now: _without(now, group))
     if conflict is None:
         first = next(iter(intent["tables"]))
@@ -159,12 +147,18 @@ def mint_resolved(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: 
     return newest
 
 
+def _participants(group: str, intent: Any, tables: Tables) -> "Iterator[_Participant]":
+    """The tables of a transaction, without those that were dropped since and nobody reads."""
+    for source, entry in intent["tables"].items():
+        if source in tables:
+            stored = {name: entry[name] for name in ("expected", "version", "batch")}
+            yield _Participant(group, intent["upper"], source, tables[source][1], **stored)
+
+
 def _roll_forward(group: str, intent: Any, tables: Tables) -> WriteConflict | None:
-    for source, entry in sorted(intent["tables"].items()):
-        if source not in tables:
-            continue  # it was dropped since, and is no longer read by anybody
+    for participant in sorted(_participants(group, intent, tables), key=lambda p: p.source):
         try:
-            _Participant(group, intent["upper"], source, entry, tables[source][1]).commit()
+            participant.commit()
         except WriteConflict as conflict:
             return conflict
         faults.point("transaction_table_committed")
@@ -181,17 +175,17 @@ def _without(intents: dict[str, Any], group: str) -> dict[str, Any] | None:
     return {g: i for g, i in intents.items() if g != group} if group in intents else None
 
 
+@dataclass(frozen=True, slots=True)
 class _Participant:
     """A transaction's part in one table."""
 
-    def __init__(self, group: str, upper: int, source: str, entry: Any, table: DeltaTable) -> None:
-        self.group = group
-        self.upper = upper
-        self.source = source
-        self.expected = int(entry["expected"])
-        self.version = int(entry["version"])
-        self.batch = str(entry["batch"])
-        self.table = table
+    group: str
+    upper: int
+    source: str
+    table: DeltaTable
+    expected: int
+    version: int
+    batch: str
 
     def version_in(self, key: str) -> int | None:
         """The version that holds the part (or takes it back); None when none does."""
@@ -200,23 +194,15 @@ class _Participant:
                 return v
         return None
 
-    def check_unchanged(self) -> None:
-        """Raise :class:`WriteConflict` when somebody else changed the table."""
-        check_unchanged(self.source, self.table, self.version)
-
     def _begin(self) -> Transaction:
         """A transaction that fails if any other commit comes before it."""
         txn = self.table.begin()
         txn.depend_on_all()
-        self.check_unchanged()
+        check_unchanged(self.source, self.table, self.version)
         return txn
 
     def commit(self) -> None:
-        """Commit the part, unless it is in.
-
-        Raises:
-            WriteConflict: another commit was first.
-        """
+        """Commit the part, unless it is in; raises WriteConflict if another commit was first."""
         if self.version_in(TRANSACTION) is not None:
             return
         output = Output(self.table, APP, since=self.version, begin=self._begin)
@@ -243,7 +229,12 @@ class _Participant:
             version = self.version_in(TRANSACTION)
             try:
                 if version is not None:
-                    self._take_back(version)
+                    # The reverse of it: its files go, what it removed comes back.
+                    txn = self.table.begin()
+                    txn.take_back(version)
+                    txn.commit(
+                        label=APP, epoch=self.upper, metadata=json.dumps({UNDOES: self.group})
+                    )
                     return
                 output = Output(self.table, APP, since=self.version)
                 fenced = output.compare_and_append(
@@ -266,9 +257,3 @@ class _Participant:
             table=self.table.location,
             detail=f"{UNDO_TRIES_MAX} tries to undo the transaction {self.group} were disturbed.",
         )
-
-    def _take_back(self, version: int) -> None:
-        """Commit the reverse of what a version did; its files go, what it removed comes back."""
-        txn = self.table.begin()
-        txn.take_back(version)
-        txn.commit(label=APP, epoch=self.upper, metadata=json.dumps({UNDOES: self.group}))

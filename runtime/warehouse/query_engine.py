@@ -31,8 +31,7 @@ class Table:
     """A stored object as a view reads it.
 
     Attributes:
-        columns: those it had when the view was made, as far as they are there.
-        names: of all of these.
+        columns: those it had when the view was made, as far as they are there. names: of all.
     """
 
     object_id: str
@@ -47,11 +46,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """The rows that a body proposes for one output.
-
-    Attributes:
-        inserts: rows to insert. victims: stored rows to delete, with the columns that locate them.
-    """
+    """What a body proposes for one output: rows to insert, and stored rows to delete, located."""
 
     inserts: AnyRows
     victims: AnyRows
@@ -93,11 +88,7 @@ class QueryEngine(Protocol):
     def propose(
         self, body: Transaction, sources: TaskSources, at: int, columns: Mapping[str, list[str]]
     ) -> Mapping[str, Proposed]:
-        """What a body proposes at T, for each output that it writes.
-
-        Args:
-            columns: of each output, by its id.
-        """
+        """What a body proposes at T for each output, whose columns are given by its id."""
 
     def stage_together(
         self,
@@ -130,6 +121,5 @@ class QueryEngine(Protocol):
     def run(self, query: Query, inputs: Mapping[Input, RowSet], names: TemporaryNames) -> RowSet:
         """The rows of a query of a change plan, from all that it reads; maybe not computed yet.
 
-        Args:
-            names: rows have one name for as long as these are kept.
+        Rows have one name for as long as ``names`` are kept.
         """

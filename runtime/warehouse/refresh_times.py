@@ -27,12 +27,7 @@ _SECOND_MS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The refresh times of one view.
-
-    Attributes:
-        parts: with every time filled in; there is at least one.
-        created: no refresh is before it.
-    """
+    """The refresh times of one view: of parts with every time filled in, at least one."""
 
     parts: tuple[RefreshPart, ...]
     created: Time = TIME_MIN

@@ -22,9 +22,8 @@ from ctsql.runtime.warehouse.timeline import Timeline
 class Relations:
     """Tables, write handles and bound definitions by object; kept until the catalog changes.
 
-    Attributes:
-        change_plans: views' change plans, by object id, with what they were made for.
-        states: the write handles of views' state tables, by location.
+    Also views' change plans, by object id, with what they were made for, and the write handles
+    of their state tables, by location.
     """
 
     def __init__(self, gateway: Gateway, timeline: Timeline) -> None:
@@ -68,7 +67,6 @@ class Relations:
         return self.gateway.output_table(item.location) if item.is_output else table
 
     def _replaced(self, item: Item, facts: str) -> CtsqlError:
-        """The error for an object in whose place another table lies."""
         return replaced_error(self.catalog, self.catalog.items.get(item.id, item), facts)
 
     def lead(self, item: Item) -> Item:
@@ -106,7 +104,6 @@ class Relations:
         return found
 
     def _is_readable(self, item: Item) -> bool:
-        """Can this program read what the catalog says of an object?"""
         if item.problem or not item.is_run:
             return not item.problem
         try:
@@ -172,8 +169,7 @@ class Relations:
     def is_followed(self, item: Item, watched: Collection[str] = ()) -> bool:
         """Does a task or a subscription read it, also through views, so that every T matters?
 
-        Args:
-            watched: the ids of what unnamed subscriptions follow, of which no catalog knows.
+        ``watched`` are the ids of what unnamed subscriptions follow, of which no catalog knows.
         """
         readers = self.catalog.all_readers(item.id)
         if any(r.kind is ObjectKind.CONTINUAL_TASK for r in readers):

@@ -60,8 +60,7 @@ def awaits_columns(warehouse: Warehouse, item: Item) -> bool:
 def is_before_columns(warehouse: Warehouse, item: Item, at: int, entries: Sequence[Entry]) -> bool:
     """Is what was stored of a view as of T under other columns than its present ones (N2)?
 
-    Args:
-        entries: its commits from the last one that is complete through T on.
+    Its entries are to begin with the last one that is complete through T.
     """
     later = (e for e in entries if e.upper > at + 1)
     return any(e.anew for e in later) or awaits_columns(warehouse, item)
@@ -70,7 +69,7 @@ def is_before_columns(warehouse: Warehouse, item: Item, at: int, entries: Sequen
 def version_before(warehouse: Warehouse, item: Item, at: int) -> int | None:
     """The version that a view's table had at T, if the log still tells; None before its first."""
     try:
-        return warehouse.versions.stored_at(item, at).version
+        return warehouse.versions.find_storage(item, at).version
     except CtsqlError as problem:
         if problem.condition != "HISTORY_LOST":
             raise
@@ -78,31 +77,19 @@ def version_before(warehouse: Warehouse, item: Item, at: int) -> int | None:
 
 
 def check_known(warehouse: Warehouse, item: Item) -> None:
-    """Refuse to read a view of which this process knows an older definition only.
-
-    Raises:
-        VIEW_REPLACED: it was replaced since this process looked at the catalog.
-    """
+    """Raise VIEW_REPLACED if this process knows only an older definition of a view."""
     if is_outdated(warehouse, item):
-        raise replaced_meanwhile(item)
+        raise _replaced_meanwhile(item)
 
 
 def check_written(warehouse: Warehouse, item: Item) -> None:
-    """Refuse to read what is stored of a view whose new definition was never written.
-
-    Raises:
-        VIEW_REPLACED: whoever replaced it has not finished.
-    """
+    """Raise VIEW_REPLACED if a view's new definition was never written."""
     if awaits_columns(warehouse, item):
         raise not_written(item)
 
 
 def check_columns(warehouse: Warehouse, node: Node) -> None:
-    """Refuse to run what was bound to columns that a view has no longer.
-
-    Raises:
-        VIEW_REPLACED: it was replaced since the statement was bound.
-    """
+    """Raise VIEW_REPLACED for what was bound to columns that a view has no longer."""
     for read in descend(node):
         item = warehouse.catalog.items.get(getattr(read, "object_id", ""))
         if not isinstance(read, NormalReference) or item is None:
@@ -111,27 +98,19 @@ def check_columns(warehouse: Warehouse, node: Node) -> None:
         if item.kind is ObjectKind.MATERIALIZED_VIEW and not has.issuperset(
             map(fold, read.columns)
         ):
-            raise replaced_meanwhile(item)
+            raise _replaced_meanwhile(item)
 
 
 def not_written(item: Item) -> CtsqlError:
     """VIEW_REPLACED for one of which nothing is stored; the caller raises it."""
-    return error(
-        "VIEW_REPLACED",
-        name=str(item.name),
-        detail="Nothing is stored by its new definition yet.",
-        hint=f"Type: REFRESH MATERIALIZED VIEW {item.name}",
-    )
+    detail = "Nothing is stored by its new definition yet."
+    hint = f"Type: REFRESH MATERIALIZED VIEW {item.name}"
+    return error("VIEW_REPLACED", name=str(item.name), detail=detail, hint=hint)
 
 
-def replaced_meanwhile(item: Item) -> CtsqlError:
-    """VIEW_REPLACED for a statement that began with older columns; the caller raises it."""
-    return error(
-        "VIEW_REPLACED",
-        name=str(item.name),
-        detail="That was while the statement ran.",
-        hint="Run the statement again.",
-    )
+def _replaced_meanwhile(item: Item) -> CtsqlError:
+    detail, hint = "That was while the statement ran.", "Run the statement again."
+    return error("VIEW_REPLACED", name=str(item.name), detail=detail, hint=hint)
 
 
 def table_columns(item: Item) -> str:

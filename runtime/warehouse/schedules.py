@@ -55,13 +55,10 @@ class Schedules:
         return min(self._timeline.requests(item.id, after=time - 1, until=planned), default=planned)
 
     def is_refresh_due(self, passed: int) -> bool:
-        """Is there a time, after the newest T, at which a view or task has something to do?
+        """Is there a time, after the newest T until ``passed``, at which something is to be done?
 
         Without one the newest T need not move: reads of views that wait show the same. What
         cannot be read has nothing to do; whoever reads it is told why.
-
-        Args:
-            passed: the clock's time; later ones are not due.
         """
         now, readable = self._timeline.now, self._relations.readable()
         return any(
@@ -195,15 +192,12 @@ class Schedules:
         source, columns = self._relations.item(object_id), input_columns(plan, object_id)
         moves = self._versions.movements(source, after=after, until=until)
         found = []
-        for time, group in groupby(moves, lambda m: self._run_time(item, m.time)):
+        schedule = self.schedule(item)
+        at = (lambda m: m.time) if schedule is None else (lambda m: schedule.round_up(m.time))
+        for time, group in groupby(moves, at):
             movement = table_changes.merge(list(group))
             found.append((time, movement, self._versions.change_of(source, movement, columns)))
         return found
-
-    def _run_time(self, item: Item, time: int) -> int:
-        """The T at which a task runs for a change at a time."""
-        schedule = self.schedule(item)
-        return time if schedule is None else schedule.round_up(time)
 
     def trims(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times in (after, until] at which a task runs because time has passed."""

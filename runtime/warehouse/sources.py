@@ -22,6 +22,9 @@ from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.warehouse.replaced_views import check_known, is_before_columns, version_before
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
+_ROWS_READ = {InsertsInput: "inserts", DeletesInput: "deletes", ChangesInput: "changes"}
+"""The rows of an :class:`InputChange` that a node reads."""
+
 
 @dataclass
 class StoredSources:
@@ -48,11 +51,7 @@ class StoredSources:
     translate_errors = staticmethod(translate_spark_errors)
 
     def contents(self, object_id: str, at: int) -> DataFrame:
-        """The whole contents as of T.
-
-        Raises:
-            AS_OF_OUT_OF_RANGE: the object did not exist at T.
-        """
+        """The whole contents as of T; raises AS_OF_OUT_OF_RANGE before there was the object."""
         item = self.warehouse.relations.item(object_id)
         if at == EMPTY:
             return self.warehouse.versions.contents(item, None)
@@ -147,7 +146,7 @@ class StoredSources:
         if version is None:
             return None
         table = self.warehouse.relations.table(item)
-        return table.located(version) if table.files(version) else None
+        return table.locate_rows(version) if table.files(version) else None
 
     def stored_with_keys(self, lookup: KeyLookup, at: int) -> Found | None:
         """What the output holds of the keys of a change, if they are few."""
@@ -167,28 +166,16 @@ class StoredSources:
         if item is None or version is None or not self.are_small:
             return Declined("the change may be large, or there is nothing to look in")
         change = self.inputs[lookup.of.object_id]
-        match lookup.of:
-            case InsertsInput() if change.few is not None:
-                keys = Keys(change.few, lookup.keys)
-            case InsertsInput() | DeletesInput() | ChangesInput():
-                rows = _changed_by(change, lookup.of)
-                few_keys = few(place_columns(rows, lookup.keys))
-                if isinstance(few_keys, Declined):
-                    return few_keys
-                keys = Keys(LocalRows.of(few_keys), few_keys.columns)
+        if isinstance(lookup.of, InsertsInput) and change.few is not None:
+            keys = Keys(change.few, lookup.keys)
+        else:
+            rows = getattr(change, _ROWS_READ[type(lookup.of)])
+            few_keys = few(place_columns(rows, lookup.keys))
+            if isinstance(few_keys, Declined):
+                return few_keys
+            keys = Keys(LocalRows.of(few_keys), few_keys.columns)
         table = self.warehouse.relations.table(item)
         return find_with_keys(table, version, lookup.columns, keys)
-
-
-def _changed_by(change: InputChange, node: InsertsInput | DeletesInput | ChangesInput) -> DataFrame:
-    """The rows of a change that a node reads."""
-    match node:
-        case InsertsInput():
-            return change.inserts
-        case DeletesInput():
-            return change.deletes
-        case ChangesInput():
-            return change.changes
 
 
 class ExplainedSources(StoredSources):
@@ -212,4 +199,4 @@ class ExplainedSources(StoredSources):
             return None
         table = self.warehouse.relations.table(self.warehouse.relations.item(object_id))
         version = table.version()
-        return table.located(version) if table.files(version) else None
+        return table.locate_rows(version) if table.files(version) else None

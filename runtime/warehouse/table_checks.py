@@ -52,11 +52,7 @@ def remember_tables(relations: Relations, store: DeltaCatalog) -> bool:
 
 
 def check_tables(relations: Relations, items: Iterable[Item]) -> None:
-    """Refuse to go on from tables in whose place others lie.
-
-    Raises:
-        TABLE_REPLACED, NOT_A_DELTA_TABLE: one of them is not there any more.
-    """
+    """Raise TABLE_REPLACED or NOT_A_DELTA_TABLE where one of the tables is not there any more."""
     for item in items:
         if item.location is not None:
             table = relations.table(item)

@@ -36,8 +36,8 @@ in-commit timestamps.
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -45,6 +45,7 @@ from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.times import TIME_MAX
 from ctsql.runtime.delta.table import SYSTEM_TABLE, DeltaTable, Gateway
 from ctsql.runtime.log import clock, fault_points as faults
+from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.write_handle import Batch, Committed, Output
 from ctsql.runtime.warehouse.replaced_tables import NOT_THERE
 from ctsql.runtime.warehouse.timestamp_assignment import (
@@ -102,21 +103,29 @@ class TaskState:
 
 
 class Timeline:
-    """The warehouse's one timeline."""
+    """The warehouse's one timeline.
+
+    Attributes:
+        table: its own. read_to: the newest version of that whose bindings are taken in, or -1.
+        intents: transactions that are being committed, by id.
+    """
 
     def __init__(self, gateway: Gateway, location: str) -> None:
         self._gateway = gateway
         self.location = location
-        self._table = gateway.output_table(location)
-        self._output = Output(self._table, APP)
-        self._read_to = -1  # newest delta version whose bindings are taken in
-        self._read_from = 0  # oldest, inclusive
+        self.table = gateway.output_table(location)
+        self._output = Output(self.table, APP)
+        self._forget()
+
+    def _forget(self) -> None:
+        self.read_to = -1
+        self._read_from = 0  # oldest version taken in, inclusive
         self._known_from = 0  # from this T on (inclusive), every binding is taken in
         self._bindings: dict[str, list[Binding]] = {}
         self._frontier: dict[str, int] = {}
         self._requests: dict[str, int] = {}  # view -> its newest request
         self._tasks: dict[str, TaskState] = {}
-        self.intents: dict[str, Any] = {}  # transactions that are being committed, by id
+        self.intents: dict[str, Any] = {}
         # By source the newest version looked at, where no commit after the bound one changes data.
         self._no_data_above: dict[str, int] = {}
         self._archive_taken = False
@@ -130,16 +139,6 @@ class Timeline:
     # ---- reading
 
     @property
-    def table(self) -> DeltaTable:
-        """The timeline's own table, to watch its log."""
-        return self._table
-
-    @property
-    def read_to(self) -> int:
-        """The newest version of its table that is taken in."""
-        return self._read_to
-
-    @property
     def now(self) -> int:
         """The newest T that this process knows of."""
         return self._output.upper - 1
@@ -148,48 +147,38 @@ class Timeline:
         """Take in what other processes bound; returns the newest T."""
         # One version for all: a frontier of a later one would hide commits from who reads at the
         # T that is told.
-        if self._read_to < 0:
-            newest, domains = self._table.domains()
+        if self.read_to < 0:
+            newest, domains = self.table.domains()
             while self._output.follow(newest) > newest:
-                newest, domains = self._table.domains()
-            if FRONTIER in domains:
-                self._frontier = json.loads(domains[FRONTIER])
-            self._requests = json.loads(domains.get(REQUESTS, "{}"))
-            self._tasks = _tasks_of(domains.get(TASKS, "{}"))
-            self.intents = json.loads(domains.get(INTENTS, "{}"))
-            self._read_to, self._read_from = newest, newest + 1
+                newest, domains = self.table.domains()
+            self._take_in(domains)
+            self.read_to, self._read_from = newest, newest + 1
             self._known_from = TIME_MAX
             return self.now
-        newest = self._table.version()
+        newest = self.table.version()
         self._output.follow(newest)
-        if newest > self._read_to and not self._table.has(self._read_to + 1):
+        if newest > self.read_to and not self.table.has(self.read_to + 1):
             self._forget()  # cleaned up since the last look, which was long ago
             return self.refresh()
-        for version in range(self._read_to + 1, newest + 1):
-            commit = self._table.commit_at(version)
-            for binding in self._bindings_of(version):
+        for version in range(self.read_to + 1, newest + 1):
+            commit = self.table.commit_at(version)
+            for binding in _bindings_of(commit):
                 self._bindings.setdefault(binding.source, []).append(binding)
-            changed = dict(commit.domains)
-            if (frontier := changed.get(FRONTIER)) is not None:
-                self._frontier = json.loads(frontier)
-            if (requests := changed.get(REQUESTS)) is not None:
-                self._requests = json.loads(requests)
-            if (tasks := changed.get(TASKS)) is not None:
-                self._tasks = _tasks_of(tasks)
-            if (intents := changed.get(INTENTS)) is not None:
-                self.intents = json.loads(intents)
-            self._read_to = version  # at once: what is taken in is not taken in again
+            self._take_in(dict(commit.domains))
+            self.read_to = version  # at once: what is taken in is not taken in again
         return self.now
 
-    def _forget(self) -> None:
-        self._read_to, self._read_from, self._known_from = -1, 0, 0
-        self._bindings, self._frontier, self._requests, self._no_data_above = {}, {}, {}, {}
-        self.intents = {}
-        self._archive_taken = False
-
-    def _bindings_of(self, version: int) -> list[Binding]:
-        rows = self._table.commit_at(version).metadata.get("bindings", [])
-        return [Binding(int(t), str(s), int(v)) for t, s, v in rows]
+    def _take_in(self, domains: Mapping[str, str | None]) -> None:
+        names = (FRONTIER, REQUESTS, INTENTS, TASKS)
+        known = {name: json.loads(text) for name in names if (text := domains.get(name))}
+        self._frontier = known.get(FRONTIER, self._frontier)
+        self._requests = known.get(REQUESTS, self._requests)
+        self.intents = known.get(INTENTS, self.intents)
+        if TASKS in known:
+            self._tasks = {
+                task: TaskState(tuple((t, n) for t, n in raw["revisions"]), raw["suspended"])
+                for task, raw in known[TASKS].items()
+            }
 
     def _scan_back(self, source: str, until: int) -> None:
         """Take in older bindings until the source has one at or before ``until``."""
@@ -201,26 +190,31 @@ class Timeline:
         """Take in the bindings of one older commit, or of the archive; False at the beginning."""
         if self._read_from <= 0 or self._archive_taken:
             return False
-        if not self._table.has(self._read_from - 1):
+        if not self.table.has(self._read_from - 1):
             self._load_archived()
             return True
-        metadata = self._table.commit_at(self._read_from - 1).metadata
+        commit = self.table.commit_at(self._read_from - 1)
+        metadata = commit.metadata
         self._read_from -= 1  # not before: where looking fails, it is looked at again
         if "bindings" in metadata or self._read_from == 0:
             self._known_from = int(metadata.get("lower", 0))
-        older: dict[str, list[Binding]] = {}
-        for binding in self._bindings_of(self._read_from):
-            older.setdefault(binding.source, []).append(binding)
-        for s, found in older.items():
-            self._bindings[s] = found + self._bindings.get(s, [])
+        self._put_before(_bindings_of(commit))
         return True
+
+    def _put_before(self, bindings: Iterable[Binding]) -> None:
+        """Take in bindings that are older than all that are known, oldest first."""
+        older: dict[str, list[Binding]] = {}
+        for binding in bindings:
+            older.setdefault(binding.source, []).append(binding)
+        for source, found in older.items():
+            self._bindings[source] = found + self._bindings.get(source, [])
 
     def _load_archived(self) -> None:
         """Take in older bindings whose commits were cleaned up, some of the table's rows at a time.
 
         Whole Ts, newest first, so that from the oldest of them on every binding is known.
         """
-        archived = self._table.frame(self._table.version())
+        archived = self.table.frame(self.table.version())
         unknown = archived.where(f"t < {self._known_from}").orderBy("t", ascending=False)
         rows = unknown.limit(ARCHIVE_ROWS_MAX).collect()
         self._archive_taken = len(rows) < ARCHIVE_ROWS_MAX
@@ -229,13 +223,7 @@ class Timeline:
             whole = [r for r in rows if r["t"] > oldest]
             rows = whole or archived.where(f"t = {oldest}").collect()
         self._known_from = 0 if self._archive_taken else rows[-1]["t"]
-        older: dict[str, list[Binding]] = {}
-        for row in reversed(rows):
-            older.setdefault(row["source"], []).append(
-                Binding(row["t"], row["source"], row["version"])
-            )
-        for source, found in older.items():
-            self._bindings[source] = found + self._bindings.get(source, [])
+        self._put_before(Binding(r["t"], r["source"], r["version"]) for r in reversed(rows))
 
     def version_at(self, source: str, at: int) -> int | None:
         """The version a source had at a time; None before its first binding."""
@@ -297,10 +285,7 @@ class Timeline:
                 for c in self.unbound(source, name, table)
             ]
             fresh = fresh or request is not None or task is not None
-            waiting = {
-                group: frozenset(intent["tables"]) & sources.keys()
-                for group, intent in self.intents.items()
-            }
+            waiting = {g: frozenset(i["tables"]) & sources.keys() for g, i in self.intents.items()}
             bindings = assign(candidates, self.now, waiting=waiting, tick_ms=tick_ms)
             if not bindings and self.now >= 0 and not fresh:
                 return self.now
@@ -317,7 +302,7 @@ class Timeline:
                 batch.domains[REQUESTS] = json.dumps({**self._requests, request: newest})
             if task is not None:
                 changed = {**self._tasks, task[0]: task[1](self.task(task[0]), newest)}
-                batch.domains[TASKS] = _tasks_text(changed)
+                batch.domains[TASKS] = json.dumps({t: asdict(s) for t, s in changed.items()})
             said = {"bindings": [[b.time, b.source, b.version] for b in bindings]}
             outcome = self._output.commit(batch, newest + 1, said)
             if isinstance(outcome, Committed):
@@ -326,32 +311,29 @@ class Timeline:
                 if outcome.version % ARCHIVE_EVERY_COMMITS == 0:
                     self.archive()
                 return newest
-        raise self._never_first()
+        raise _never_first()
 
     def _move_frontier(
         self,
         batch: Batch,
         bindings: Sequence[Binding],
         candidates: Sequence[Candidate],
-        sources: Iterable[str],
+        sources: Collection[str],
     ) -> None:
         """Say how far each source is bound; intents whose transactions are bound go."""
-        frontier = {**self._frontier, **{b.source: b.version for b in bindings}}
-        kept = set(sources)
-        frontier = {s: v for s, v in frontier.items() if s in kept}
+        newest = {**self._frontier, **{b.source: b.version for b in bindings}}
+        frontier = {source: v for source, v in newest.items() if source in sources}
         batch.domains[FRONTIER] = json.dumps(frontier)
         bound = {c.group for c in candidates if c.version <= frontier.get(c.source, -1)}
         if bound & self.intents.keys():
             left = {group: i for group, i in self.intents.items() if group not in bound}
             batch.domains[INTENTS] = json.dumps(left)
 
-    def change_intents(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> bool:
-        """Record what becomes of the intents, at a new T; False when ``change`` wants nothing.
+    def change_intents(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
+        """Record what becomes of the intents, at a new T; nothing when ``change`` gives None.
 
-        Args:
-            change: given the intents as they are; looked at anew when somebody else was first.
-                What it checks holds until its result is recorded, as far as it is on the
-                timeline. May raise.
+        It is given the intents as they are, again when somebody else was first, and may raise.
+        What it checks holds until its result is recorded, as far as it is on the timeline.
         """
         for _ in range(MINT_TRIES_MAX):
             self.refresh()
@@ -360,21 +342,13 @@ class Timeline:
                 continue
             changed = change(dict(self.intents))
             if changed is None:
-                return False
+                return
             batch.domains[INTENTS] = json.dumps(changed)
             newest = max(clock.now_ms(), self.now + 1)
             if isinstance(self._output.commit(batch, newest + 1, {"bindings": []}), Committed):
                 self.refresh()
-                return True
-        raise self._never_first()
-
-    @staticmethod
-    def _never_first() -> CtsqlError:
-        return error(
-            "INTERNAL_ERROR",
-            invariant="one process wins each race to bind times",
-            detail=f"{MINT_TRIES_MAX} tries were lost.",
-        )
+                return
+        raise _never_first()
 
     def unbound(self, source: str, name: str, table: DeltaTable) -> list[Candidate]:
         """The commits of a source that change data and have no T."""
@@ -406,7 +380,7 @@ class Timeline:
     @property
     def archived_to(self) -> int:
         """The version through which bindings are rows as well; -1 when none are."""
-        return int(json.loads(self._table.domains()[1].get(ARCHIVED, "-1")))
+        return int(json.loads(self.table.domains()[1].get(ARCHIVED, "-1")))
 
     def archive(self) -> None:
         """Write the bindings of all commits as rows, so that their log files may go.
@@ -423,8 +397,8 @@ class Timeline:
             rows = [
                 (b.time, b.source, b.version)
                 for v in range(done + 1, version + 1)
-                if self._table.has(v)
-                for b in self._bindings_of(v)
+                if self.table.has(v)
+                for b in _bindings_of(self.table.commit_at(v))
             ]
             if not rows:
                 batch.discard()
@@ -444,14 +418,13 @@ class Timeline:
         return held[0].time if held else None
 
 
-def _tasks_of(text: str) -> dict[str, TaskState]:
-    return {
-        task: TaskState(tuple((t, n) for t, n in raw["revisions"]), raw["suspended"])
-        for task, raw in json.loads(text).items()
-    }
+def _bindings_of(commit: Commit) -> list[Binding]:
+    return [Binding(int(t), str(s), int(v)) for t, s, v in commit.metadata.get("bindings", [])]
 
 
-def _tasks_text(tasks: Mapping[str, TaskState]) -> str:
-    return json.dumps(
-        {t: {"revisions": list(s.revisions), "suspended": s.suspended} for t, s in tasks.items()}
+def _never_first() -> CtsqlError:
+    return error(
+        "INTERNAL_ERROR",
+        invariant="one process wins each race to bind times",
+        detail=f"{MINT_TRIES_MAX} tries were lost.",
     )

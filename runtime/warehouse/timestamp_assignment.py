@@ -59,8 +59,7 @@ def assign(
 
     Args:
         candidates: commits of all sources, in any order. last: the newest T there is.
-        waiting: transactions of which a commit may still be missing. tick_ms: the length of the
-            intervals whose commits share a T; 0 for none.
+        waiting: transactions of which a commit may still be missing. tick_ms: 0 for no ticks.
     """
     bindings: list[Binding] = []
     for steps in _ticks(_steps(candidates, waiting or {}), tick_ms):
@@ -126,12 +125,9 @@ def candidates_of(
 ) -> list[Candidate]:
     """What is to be bound of commits that follow each other in a source's log.
 
-    Those that change no row are left out, and those of a transaction that was taken back with
-    what took them back. A commit of somebody else's between the two is bound to the version that
-    took the part back: no version before it is free of the part's rows.
-
-    Args:
-        reshaping: the versions whose commits change what rows look like.
+    Those that change no row are left out, but for the versions that reshape rows, and those of a
+    transaction that was taken back with what took them back. A commit of somebody else's between
+    the two is bound to the version that took the part back: none before it is free of its rows.
     """
     undone = {c.metadata[UNDOES] for c in commits if UNDOES in c.metadata}
     found: list[Candidate] = []

@@ -48,22 +48,18 @@ class Versions:
     def version_at(self, item: Item, at: int) -> int | None:
         """The version that holds an object's contents as of T; None before there were any.
 
-        Where a later commit is shared by Ts before and after this one, that is not all of it:
-        rows are to be read by :meth:`contents_at`.
+        Read rows by :meth:`contents_at`: a later commit may be shared by Ts around this one.
         """
-        return self.stored_at(item, at).version
+        return self.find_storage(item, at).version
 
-    def stored_at(self, item: Item, at: int) -> Stored:
+    def find_storage(self, item: Item, at: int) -> Stored:
         """Where an object's contents as of T are."""
         if item.kind is ObjectKind.TABLE:
             return Stored(self._timeline.version_at(item.id, at))
-        return table_changes.stored_at(self._relations.output(item).entries(since=at + 1), at)
+        return table_changes.find_storage(self._relations.output(item).entries(since=at + 1), at)
 
     def stored_upper(self, item: Item) -> int:
-        """An output's upper (exclusive), or its time of creation when nothing is written yet.
-
-        CLOSED for a view that is finished.
-        """
+        """An output's upper (exclusive), or its time of creation; CLOSED for a finished view."""
         return max(self._relations.output(item).fetch_recent_upper(), item.created)
 
     def movements(self, item: Item, *, after: int, until: int) -> list[Movement]:
@@ -89,20 +85,20 @@ class Versions:
 
     def columns_at(self, item: Item, at: int) -> tuple[Column, ...]:
         """An object's columns as of T; for a table as the version that it had then has them."""
-        version = self.version_at(item, at) if item.kind is ObjectKind.TABLE else None
+        version = self._settled_at(item, at)
         if version is None:
             return self._relations.columns_now(item)
-        table = self._relations.table(item)
-        return columns_of(table.schema_at(self.settled(table, version)))
+        return columns_of(self._relations.table(item).schema_at(version))
+
+    def _settled_at(self, item: Item, at: int) -> int | None:
+        """The version by whose columns a table has its rows as of T; None for the newest."""
+        version = self.version_at(item, at) if item.kind is ObjectKind.TABLE else None
+        return None if version is None else self.settled(self._relations.table(item), version)
 
     def reshaped(
         self, item: Item, movement: Movement, columns: Collection[str] | None = None
     ) -> Reshaped:
-        """What a movement of a table changes of its columns; of an output's it is nothing.
-
-        Args:
-            columns: those that count; None for all.
-        """
+        """What a movement changes of all or some columns of a table; nothing of an output's."""
         if item.kind is not ObjectKind.TABLE or movement.before < 0:
             return Reshaped()
         table = self._relations.table(item)
@@ -121,8 +117,7 @@ class Versions:
     ) -> Change:
         """What a movement does to the rows, from the log alone.
 
-        Args:
-            columns: what is read of a table, whose other columns may change; None for all of it.
+        Only the ``columns`` that are read of a table count; None for all.
         """
         table = self._relations.table(item)
         try:
@@ -146,7 +141,7 @@ class Versions:
         """How many rows an object holds as of T, from the log; None when it does not say."""
         if item.location is None:
             return None
-        stored = self.stored_at(item, at)
+        stored = self.find_storage(item, at)
         if stored.shared is not None:
             return None
         if stored.version is None:
@@ -160,8 +155,7 @@ class Versions:
     ) -> DataFrame:
         """The rows that a movement changes of these columns, as :meth:`change_rows` has them.
 
-        Args:
-            only_inserts: what it deletes is not wanted, and may be left out.
+        With ``only_inserts`` what it deletes may be left out.
 
         Raises:
             VIEW_FAILED: a view's contents became an error.
@@ -179,11 +173,7 @@ class Versions:
     def change_rows(self, item: Item, movement: Movement, columns: Collection[str]) -> DataFrame:
         """The rows that a movement changes, with ``_change_type`` as Delta's change feed has it.
 
-        Args:
-            columns: those that are wanted.
-
-        Raises:
-            COLUMN_TYPE_CHANGED: of one, values from before cannot be shown as it is now.
+        Raises COLUMN_TYPE_CHANGED if old values of a wanted column cannot be shown as it is now.
         """
         untold = self.reshaped(item, movement, columns).untold
         if untold:
@@ -191,10 +181,9 @@ class Versions:
         return change_rows(self._relations.table(item), movement)
 
     def _type_changed(self, item: Item, movement: Movement, column: str) -> CtsqlError:
-        table, name = self._relations.table(item), fold(column)
-        old = table.metadata_at(movement.before)
-        new = table.metadata_at(movement.version).columns[name]
-        was = old.counterpart(new)
+        table = self._relations.table(item)
+        new = table.metadata_at(movement.version).columns[fold(column)]
+        was = table.metadata_at(movement.before).counterpart(new)
         assert was is not None  # otherwise there was no type
         return error(
             "COLUMN_TYPE_CHANGED",
@@ -211,11 +200,7 @@ class Versions:
         return find_error_at(self._relations.table(item), version)
 
     def contents(self, item: Item, version: int | None) -> DataFrame:
-        """The rows of an object's table at a version; none at None.
-
-        Raises:
-            VIEW_FAILED: what a view holds there is an error.
-        """
+        """The rows of an object's table at a version, none at None; raises VIEW_FAILED."""
         table = self._relations.table(item)
         if version is None:
             return table.frame_of(())
@@ -226,25 +211,22 @@ class Versions:
 
     def nothing_at(self, item: Item, at: int) -> DataFrame:
         """No rows, under the columns that an object has as of T."""
-        version = self.version_at(item, at) if item.kind is ObjectKind.TABLE else None
-        table = self._relations.table(item)
-        return table.frame_of((), None if version is None else self.settled(table, version))
+        return self._relations.table(item).frame_of((), self._settled_at(item, at))
 
     def contents_as_now(self, item: Item, at: int) -> DataFrame:
         """As :meth:`contents_at`, with the columns that a table has got since: NULL, or renamed."""
-        rows = self.contents_at(item, at)
-        version = self.version_at(item, at) if item.kind is ObjectKind.TABLE else None
+        rows, version = self.contents_at(item, at), self._settled_at(item, at)
         if version is None:
             return rows
         table = self._relations.table(item)
-        old, new = table.metadata_at(self.settled(table, version)), table.metadata
+        old, new = table.metadata_at(version), table.metadata
         return (
             rows if new.columns.keys() <= old.columns.keys() else fill(rows, old, new, table.schema)
         )
 
     def contents_at(self, item: Item, at: int) -> DataFrame:
         """The rows of an object's table as of T, none before the first; raises VIEW_FAILED."""
-        stored = self.stored_at(item, at)
+        stored = self.find_storage(item, at)
         rows = self.contents(item, stored.version)
         if stored.shared is None:
             return rows

@@ -62,7 +62,7 @@ class Letters:
         left = Counter(letters)
         found: dict[str, list[int]] = {}
         table = self.gateway.table(str(self.folder))
-        for row in table.located(table.version()).orderBy(FILE_COLUMN, ROW_COLUMN).collect():
+        for row in table.locate_rows(table.version()).orderBy(FILE_COLUMN, ROW_COLUMN).collect():
             if left[row["k"]]:
                 left[row["k"]] -= 1
                 found.setdefault(row[FILE_COLUMN], []).append(row[ROW_COLUMN])

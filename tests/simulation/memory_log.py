@@ -273,7 +273,7 @@ class MemoryTable:
         found.schema = self.schema_at(self.folder.newest)
         return found
 
-    def located(self, version: int) -> Rows:
+    def locate_rows(self, version: int) -> Rows:
         """The rows at a version with their places."""
         self._link.step("read", self.location)
         found = [
@@ -290,7 +290,7 @@ class MemoryTable:
     def added_rows(self, versions: Sequence[int], times: range | None = None) -> Rows:
         """The rows of the files added by commits that do nothing else."""
         table: Any = self
-        adds = added_files(table, versions, times)
+        adds = added_files(table.commit_at, versions, times)
         return self.frame_of([File.of(a.line) for a in adds])
 
     def change_rows(self, first: int, last: int) -> Rows:

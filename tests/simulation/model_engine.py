@@ -138,16 +138,16 @@ class ModelEngine:
     ) -> bool:
         """Stage the difference as the engine's small way does, with the same cancelling."""
         wanted, held = desired or Rows(()), stored or Rows(())
-        left = cancel(wanted.rows, held.rows)
-        if left.inserts:
-            staging.stage(Rows(wanted.rows[i] for i in left.inserts))
+        inserts, deletes = cancel(wanted.rows, held.rows)
+        if inserts:
+            staging.stage(Rows(wanted.rows[i] for i in inserts))
         victims: dict[str, set[int]] = {}
-        for i in left.deletes:
+        for i in deletes:
             path, number = held.places[i]
             victims.setdefault(path, set()).add(number)
         if victims:
             staging.delete_rows([(path, frozenset(at)) for path, at in victims.items()])
-        return bool(left.inserts or victims)
+        return bool(inserts or victims)
 
 
 def failed() -> Exception:

@@ -97,7 +97,7 @@ class StatedEngine(ModelEngine):
     ) -> RefreshOutcome | Fallback:
         """The view's change, and where the stored groups are known what they become."""
         known = context.state.stored()
-        stored: Any = known and known._table.located(known._version)
+        stored: Any = known and known._table.locate_rows(known._version)
         outcome = super().follow(context, prepared, kept, moves, span)
         if stored is not None and not isinstance(outcome, Fallback):
             before = next(iter(moves.values())).since

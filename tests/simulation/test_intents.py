@@ -72,7 +72,7 @@ class Process:
         table = self.tables[name]
         batch = Output(table, APP).batch(0, 1)  # type: ignore[arg-type]
         batch.at(0).stage(Rows([row]))  # type: ignore[arg-type]
-        located = table.located(table.version())
+        located = table.locate_rows(table.version())
         places = [p for r, p in zip(located.rows, located.places, strict=True) if r == GONE]
         if places:
             ((path, number),) = places

@@ -235,8 +235,8 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
     "rows under an error are counted": (Versions, "rows_count", _counts_under_errors),
     "the past in the middle of a shared commit is what was before it": (
         movements,
-        "stored_at",
-        _whole_commits(movements.stored_at),
+        "find_storage",
+        _whole_commits(movements.find_storage),
     ),
     "a shared commit is a change at its last T": (
         movements,

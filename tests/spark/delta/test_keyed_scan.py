@@ -104,9 +104,9 @@ def test_what_is_read_is_what_spark_reads(con: Connection, monkeypatch: pytest.M
     assert bag(found, *COLUMNS) == bag(same, *COLUMNS)
     stored = StoredRows(table, last)
     places = [*COLUMNS, f"substring_index({FILE_COLUMN}, '/', -1)", ROW_COLUMN]
-    located = bag(table.located(last).selectExpr(*places), "*")
+    located = bag(table.locate_rows(last).selectExpr(*places), "*")
     assert bag(stored.all, *places) == located
-    with_key = table.located(last).join(F.broadcast(keys), F.expr("k <=> a AND s <=> b"))
+    with_key = table.locate_rows(last).join(F.broadcast(keys), F.expr("k <=> a AND s <=> b"))
     for most in (keyed_scan.STORED_MAX, 0):  # of all rows, and by the keys
         monkeypatch.setattr(keyed_scan, "STORED_MAX", most)
         wanted = StoredRows(table, last).having(held, pairs)

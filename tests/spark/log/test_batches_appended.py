@@ -105,7 +105,7 @@ con.start()
 output = Output(Gateway(con.spark).table(sys.argv[2]), "test:output")
 batch = output.batch(3, 6)
 table = output.table
-(path,) = {r[0] for r in table.located(table.version()).select("__ct_file").collect()}
+(path,) = {r[0] for r in table.locate_rows(table.version()).select("__ct_file").collect()}
 batch.at(4).delete_rows([(path, [0])])
 for time, letter in ((3, "c"), (5, "d")):
     batch.at(time).stage(con.spark.createDataFrame([(letter,)], "k STRING").coalesce(1))

@@ -9,7 +9,7 @@ from ctsql.api import Connection
 from ctsql.runtime.rows import prepared_rows
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.rows.prepared_rows import PreparedRows, derive, prepared_plans
+from ctsql.runtime.rows.prepared_rows import _PreparedRows, derive, prepared_plans
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.spark.session import setting
 
@@ -83,7 +83,7 @@ def query(con: Connection, text: str, inputs: dict[str, RowSet]) -> RowSet:
 
 def is_planned(rows: RowSet) -> bool:
     """Is a plan kept for them?"""
-    assert isinstance(rows, PreparedRows)
+    assert isinstance(rows, _PreparedRows)
     return prepared_plans(rows.session).find(rows.recipe) is not None
 
 

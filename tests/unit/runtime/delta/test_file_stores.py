@@ -1,6 +1,7 @@
 """How this process reaches a bucket, by the settings of Spark's connector."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
@@ -8,10 +9,9 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from ctsql.runtime.delta.file_stores import (
     REMOTE_THREADS,
     FileStore,
-    S3Connection,
     bucket_of,
     path_in_store,
-    s3_connection,
+    s3_arguments,
 )
 from ctsql.runtime.rows.declined import Declined
 
@@ -27,47 +27,71 @@ HADOOPS = (
 """What Hadoop's own defaults list."""
 
 
-def asked(bucket: str = "lake", **settings: str) -> S3Connection | Declined:
+Connection = tuple[dict[str, Any], bool]
+
+
+def asked(bucket: str = "lake", **settings: str) -> Connection | Declined:
     named = {f"fs.s3a.{name}": value for name, value in settings.items()}
-    return s3_connection(bucket, named.get)
+    return s3_arguments(bucket, named.get)
+
+
+def by(*keys: str, may_write: bool = True, **others: object) -> Connection:
+    """Reached by keys, and otherwise as AWS is."""
+    names = ("access_key", "secret_key", "session_token")
+    given = {
+        **dict.fromkeys(names),
+        **dict(zip(names, keys, strict=False)),
+        "anonymous": False,
+        "endpoint_override": None,
+        "scheme": "https",
+        "region": None,
+        "force_virtual_addressing": False,
+    }
+    return {**given, **others}, may_write
 
 
 @pytest.mark.parametrize(
     ("settings", "connection"),
     [
-        ({}, S3Connection()),
-        ({"aws.credentials.provider": HADOOPS}, S3Connection()),
-        ({**KEYS, "aws.credentials.provider": HADOOPS}, S3Connection("a", "s")),
+        ({}, by()),
+        ({"aws.credentials.provider": HADOOPS}, by()),
+        ({**KEYS, "aws.credentials.provider": HADOOPS}, by("a", "s")),
         (
             {**KEYS, "session.token": "t", "aws.credentials.provider": TEMPORARY},
-            S3Connection("a", "s", "t"),
+            by("a", "s", "t"),
         ),
         (
             {"aws.credentials.provider": f"{HADOOP}.AnonymousAWSCredentialsProvider"},
-            S3Connection(is_anonymous=True),
+            by(anonymous=True),
         ),
         (
             {**KEYS, "endpoint": "http://127.0.0.1:9000/", "path.style.access": "true"},
-            S3Connection("a", "s", endpoint="127.0.0.1:9000", scheme="http", is_path_style=True),
+            by("a", "s", endpoint_override="127.0.0.1:9000", scheme="http"),
         ),
         (
             {**KEYS, "endpoint": "store:9000", "connection.ssl.enabled": "false"},
-            S3Connection("a", "s", endpoint="store:9000", scheme="http"),
+            by(
+                "a",
+                "s",
+                endpoint_override="store:9000",
+                scheme="http",
+                force_virtual_addressing=True,
+            ),
         ),
         (
             {**KEYS, "endpoint": "s3.amazonaws.com", "endpoint.region": "eu-central-1"},
-            S3Connection("a", "s", region="eu-central-1"),
+            by("a", "s", region="eu-central-1"),
         ),
         (
             {**KEYS, "bucket.lake.access.key": "b", "bucket.other.access.key": "c"},
-            S3Connection("b", "s"),
+            by("b", "s"),
         ),
-        ({**KEYS, "encryption.algorithm": "SSE-KMS"}, S3Connection("a", "s", may_write=False)),
-        ({**KEYS, "acl.default": "PublicRead"}, S3Connection("a", "s", may_write=False)),
+        ({**KEYS, "encryption.algorithm": "SSE-KMS"}, by("a", "s", may_write=False)),
+        ({**KEYS, "acl.default": "PublicRead"}, by("a", "s", may_write=False)),
     ],
 )
 def test_a_bucket_is_reached_as_spark_is_told(
-    settings: dict[str, str], connection: S3Connection
+    settings: dict[str, str], connection: Connection
 ) -> None:
     """Keys, endpoint, region; what Arrow cannot write as Spark does is left to Spark."""
     assert asked(**settings) == connection

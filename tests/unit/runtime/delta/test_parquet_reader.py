@@ -14,6 +14,7 @@ from pyroaring import BitMap64
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta import parquet_reader
 from ctsql.runtime.delta.file_stores import LOCAL
 from ctsql.runtime.delta.parquet_reader import KeySet, OnlySpark, StoredFile, TooMany, find, having
@@ -29,6 +30,21 @@ def stored(folder: Path, name: str, table: pa.Table, *gone: int, **options: Any)
     return StoredFile(name, LOCAL, str(folder / name), BitMap64(gone))
 
 
+def key_set(
+    columns: dict[str, list[Any]], nulls_equal: bool = False, schema: T.StructType = SCHEMA
+) -> KeySet:
+    """Keys as a table's columns have them."""
+    kinds = {f.name: to_arrow_type(f.dataType, timezone="UTC") for f in schema}
+    values = {n: pa.chunked_array([pa.array(v, kinds[n])]) for n, v in columns.items()}
+    return KeySet(values, nulls_equal)
+
+
+def places(found: pa.Table) -> list[tuple[str, int]]:
+    """Where the rows are, in their order."""
+    files, numbers = (found[c].to_pylist() for c in (FILE_COLUMN, ROW_COLUMN))
+    return list(zip(files, numbers, strict=True))
+
+
 def looked_up(
     files: list[StoredFile],
     keys: dict[str, list[Any]],
@@ -37,9 +53,9 @@ def looked_up(
     bytes_max: int = 100_000,
 ) -> list[tuple[Any, ...]]:
     """The rows found, in order."""
-    sets = [KeySet(keys)] if keys else []
-    found = find(files, schema, sets, places=("f", "r"), rows_max=rows_max, bytes_max=bytes_max)
-    assert found.schema.names == [*schema.names, "f", "r"]
+    sets = [key_set(keys, schema=schema)] if keys else []
+    found = find(files, schema, sets, rows_max=rows_max, bytes_max=bytes_max)
+    assert found.schema.names == [*schema.names, FILE_COLUMN, ROW_COLUMN]
     return sorted(tuple(row.values()) for row in found.to_pylist())
 
 
@@ -122,20 +138,17 @@ def test_random_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int)
             mine = tuple(row[names.index(n)] for n in asked)
             if mine in keys and (nulls_equal or None not in mine):
                 wanted.add((file, i))
-    found = find(files, schema, sets, places=("f", "r"), rows_max=100, bytes_max=100_000)
-    assert set(zip(found["f"].to_pylist(), found["r"].to_pylist(), strict=True)) == wanted
+    found = find(files, schema, sets, rows_max=100, bytes_max=100_000)
+    assert set(places(found)) == wanted
     assert found.num_rows == len(wanted)
     values = {(file, i): row for file, i, row in rows}
     for place, name in enumerate(names):
         kind = KINDS[name][0]
-        theirs = [
-            values[where][place]
-            for where in zip(found["f"].to_pylist(), found["r"].to_pylist(), strict=True)
-        ]
+        theirs = [values[where][place] for where in places(found)]
         assert found[name].combine_chunks().equals(column_of(kind, theirs))
     (one, *_) = sets
-    every = find(files, schema, (), places=("f", "r"), rows_max=100, bytes_max=100_000)
-    mine = find(files, schema, [one], places=("f", "r"), rows_max=100, bytes_max=100_000)
+    every = find(files, schema, (), rows_max=100, bytes_max=100_000)
+    mine = find(files, schema, [one], rows_max=100, bytes_max=100_000)
     assert having(every, schema, one).equals(mine)
 
 
@@ -169,14 +182,14 @@ def test_sets_of_keys(tmp_path: Path) -> None:
     file = stored(tmp_path, "a", rows)
 
     def numbers(*sets: KeySet) -> list[int]:
-        found = find([file], SCHEMA, sets, places=("f", "r"), rows_max=9, bytes_max=9_999)
-        return sorted(found.column("r").to_pylist())
+        found = find([file], SCHEMA, sets, rows_max=9, bytes_max=9_999)
+        return sorted(found.column(ROW_COLUMN).to_pylist())
 
-    assert numbers(KeySet({"k": [5]}), KeySet({"v": ["x"]})) == [0, 3, 4]
-    assert numbers(KeySet({"k": [5, None]}, nulls_equal=True)) == [2, 3, 4]
-    pairs = {"k": pa.chunked_array([[None, 2, 1]], pa.int64()), "v": ["x", None, "y"]}
-    assert numbers(KeySet(pairs, nulls_equal=True)) == [1, 3]
-    assert numbers(KeySet(pairs)) == []
+    assert numbers(key_set({"k": [5]}), key_set({"v": ["x"]})) == [0, 3, 4]
+    assert numbers(key_set({"k": [5, None]}, nulls_equal=True)) == [2, 3, 4]
+    pairs = {"k": [None, 2, 1], "v": ["x", None, "y"]}
+    assert numbers(key_set(pairs, nulls_equal=True)) == [1, 3]
+    assert numbers(key_set(pairs)) == []
 
 
 @pytest.mark.parametrize(("k", "v"), [("k", "v"), (".v", "v"), (".", "[x")])
@@ -189,9 +202,9 @@ def test_every_pattern_of_nulls_in_keys(tmp_path: Path, k: str, v: str) -> None:
     for size in range(1, len(pairs) + 1):
         for wanted in combinations(range(len(pairs)), size):
             keys = {k: [ks[i] for i in wanted], v: [vs[i] for i in wanted]}
-            sets = [KeySet(keys, nulls_equal=True)]
-            found = find([file], schema, sets, places=("f", "r"), rows_max=9, bytes_max=9_999)
-            assert sorted(found.column("r").to_pylist()) == list(wanted)
+            sets = [key_set(keys, nulls_equal=True, schema=schema)]
+            found = find([file], schema, sets, rows_max=9, bytes_max=9_999)
+            assert sorted(found.column(ROW_COLUMN).to_pylist()) == list(wanted)
 
 
 def test_rows_by_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,9 +271,9 @@ def test_columns_that_came_later(tmp_path: Path) -> None:
     file = stored(tmp_path, "a", pa.table({"k": [1], "v": ["x"]}))
     assert looked_up([file], {"k": [1]}, schema) == [(1, "x", None, "a", 0)]
     assert looked_up([file], {"late": [1]}, schema) == []
-    wanted = [KeySet({"late": [None]}, nulls_equal=True)]
+    wanted = [key_set({"late": [None]}, nulls_equal=True, schema=schema)]
     with pytest.raises(OnlySpark):  # all of its rows have the key
-        find([file], schema, wanted, places=("f", "r"), rows_max=9, bytes_max=9_999)
+        find([file], schema, wanted, rows_max=9, bytes_max=9_999)
 
 
 def test_what_is_left_to_spark(tmp_path: Path) -> None:
