@@ -213,7 +213,10 @@ def qualify(ref: st.RelationRef, search_schema: str) -> Name:
 
 
 def _diff_of(ref: st.RelationRef, columns: Sequence[str]) -> str:
-    """Return the name of the last column of ``changes(t)``, if t has these columns."""
+    """Return the name of the last column of ``changes(t)``, if t has these columns.
+
+    Raises INVALID_STATEMENT if no alias list renames a column of that name.
+    """
     known = [fold(column) for column in columns]
     if DIFF_NAME not in known:
         return DIFF_NAME

@@ -56,7 +56,10 @@ def check_storable(columns: Sequence[Column], span: Span) -> None:
 
 
 def check_not_void(column: Column, span: Span) -> None:
-    """Refuse a column of type VOID: Delta makes it and writes nothing for it."""
+    """Refuse a column of type VOID: Delta makes it and writes nothing for it.
+
+    Raises INVALID_COLUMN_TYPE.
+    """
     if column.type == "void":
         hint = (
             f'Column "{column.name}" is always NULL; give it a type, or in a query write '
@@ -66,7 +69,10 @@ def check_not_void(column: Column, span: Span) -> None:
 
 
 def check_updatable(columns: Sequence[Column], span: Span) -> None:
-    """Refuse backticks in names: Delta 4.4 reads them wrongly in UPDATE and MERGE."""
+    """Refuse backticks in names: Delta 4.4 reads them wrongly in UPDATE and MERGE.
+
+    Raises INVALID_NAME.
+    """
     for column in columns:
         if "`" in column.name:
             detail = "A table's column has no backtick in its name: Delta could not update it."
@@ -104,7 +110,10 @@ def check_holds_rows(catalog: Catalog, item: Item, span: Span | None) -> None:
 def not_null_columns(
     statement: CreateMaterializedView, columns: Sequence[Column]
 ) -> tuple[str, ...]:
-    """The asserted columns, by the names that the view gives them."""
+    """The asserted columns, by the names that the view gives them.
+
+    Raises UNKNOWN_COLUMN, DUPLICATE_COLUMN.
+    """
     found: list[str] = []
     for option in statement.options:
         if option.name != NOT_NULL:

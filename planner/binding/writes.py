@@ -37,7 +37,10 @@ class BodyBinder:
             self._check_defaults(declared)
 
     def bind(self, statement: st.BodyStatement) -> lp.Insert | lp.Delete | lp.Update | lp.Merge:
-        """Bind one statement, with what Spark's analysis finds."""
+        """Bind one statement, with what Spark's analysis finds.
+
+        Raises UNKNOWN_COLUMN, DUPLICATE_COLUMN, COLUMN_COUNT_MISMATCH, TYPE_MISMATCH.
+        """
         match statement:
             case st.InsertStatement():
                 return self._insert(statement)

@@ -89,7 +89,10 @@ def _choose(wanted: ColumnList | None, columns: Sequence[Column]) -> list[Column
 
 
 def on_one_line(expression: Span) -> str:
-    """An expression without comments and line breaks, which a string in it must not have."""
+    """An expression without comments and line breaks, which a string in it must not have.
+
+    Raises NOT_SUPPORTED.
+    """
     parts: list[str] = []
     stop = expression.start
     for token in tokenise(expression):

@@ -163,7 +163,10 @@ def _insert(statement: lp.Insert, view: View, carried: tuple[str, ...] = ()) -> 
 
 
 def _check_types(statement: lp.Insert, rows: DataFrame) -> None:
-    """Refuse values that go into no column: what is read may have other types than it had."""
+    """Refuse values that go into no column: what is read may have other types than it had.
+
+    Raises TYPE_MISMATCH.
+    """
     types = {c.name: c.type for c in statement.target}
     for name, field in zip(statement.into, rows.schema.fields, strict=False):
         given = type_name(field.dataType)

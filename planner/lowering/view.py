@@ -35,7 +35,10 @@ def lower_view(node: ViewWrite, context: Context) -> DataFrame:
 
 
 def check_count(wanted: int, rows: DataFrame, query: Query) -> None:
-    """Refuse a result of more or fewer columns: what ``*`` stands for may have changed."""
+    """Refuse a result of more or fewer columns: what ``*`` stands for may have changed.
+
+    Raises COLUMN_COUNT_MISMATCH.
+    """
     if len(rows.columns) != wanted:
         message = f"the query gives {len(rows.columns)} column(s) now, and gave {wanted}"
         detail = "A table that it reads has lost a column."

@@ -145,7 +145,10 @@ class Transaction:
         return _without(vectors, file, bitmap, rows_count)
 
     def set_columns(self, schema: str) -> None:
-        """Replace the columns by those of Delta's JSON text, for rows staged from now on."""
+        """Replace the columns by those of Delta's JSON text, for rows staged from now on.
+
+        Raises the error of columns that Delta does not take.
+        """
         gateway = self.gateway
         with translate_spark_errors():
             action = json.loads(self.txn.metadata().json())

@@ -19,6 +19,8 @@ _SHOWN_MAX = 3
 def check_may_begin(gateway: Gateway, location: str, warehouse: str) -> None:
     """Refuse to make a warehouse where a file, a Delta table, or a folder with other files is.
 
+    Raises WAREHOUSE_NOT_FOUND.
+
     Args:
         location: the full URI. warehouse: the same as the user gave it.
     """

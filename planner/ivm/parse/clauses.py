@@ -98,7 +98,10 @@ def starts_query(tokens: Tokens, index: int) -> bool:
 
 
 def read_query(tokens: Tokens) -> QueryText:
-    """A query's clauses."""
+    """A query's clauses.
+
+    Raises RECURSIVE_QUERY, CLAUSE_UNSUPPORTED, TEXT_NOT_READ as :class:`Refused`.
+    """
     if not tokens:
         raise Refused("TEXT_NOT_READ")
     rest, ctes = _with(tokens) if tokens[0].upper == "WITH" else (tokens, ())

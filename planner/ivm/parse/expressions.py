@@ -277,7 +277,10 @@ def call_end(
 
 
 def check_function(token: Token) -> None:
-    """A function of one row must be known, and always give the same."""
+    """A function of one row must be known, and always give the same.
+
+    Raises NONDETERMINISTIC, CLOCK_READ, GENERATOR_PLACE, FUNCTION_UNKNOWN as :class:`Refused`.
+    """
     name = fold(token.text)
     for words, code in _REFUSED_FUNCTIONS:
         if name in words:

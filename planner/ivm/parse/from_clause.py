@@ -209,5 +209,8 @@ class _Reader(Cursor):
 
 
 def read_source(tokens: Tokens) -> Source:
-    """The relations of a FROM clause."""
+    """The relations of a FROM clause.
+
+    Raises SAMPLE, CLAUSE_UNSUPPORTED, TEXT_NOT_READ as :class:`Refused`.
+    """
     return _Reader(tokens).whole()

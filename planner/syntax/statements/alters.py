@@ -12,7 +12,10 @@ FIXED_OPTIONS = ("SNAPSHOT", "COALESCE")
 
 
 def read_alter_task(cursor: Cursor, target: st.RelationRef) -> st.Statement | None:
-    """Read RETRY, SKIP, SUSPEND, RESUME, SET, RESET or AS; None when none of them comes."""
+    """Read RETRY, SKIP, SUSPEND, RESUME, SET, RESET or AS; None when none of them comes.
+
+    Raises SYNTAX_ERROR, INVALID_OPTION and what a body raises.
+    """
     span = cursor.span
     if cursor.upper() in ("RETRY", "SKIP"):
         skip = cursor.take().upper == "SKIP"

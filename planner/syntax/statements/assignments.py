@@ -15,7 +15,10 @@ from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, span_of
 def read_assignments(
     tokens: Tokens, qualifiers: tuple[str, ...], known: frozenset[str] = frozenset()
 ) -> tuple[Assignment, ...]:
-    """Read what is behind SET; ``qualifiers`` may stand before a column, ``known`` are the CTEs."""
+    """Read what is behind SET; ``qualifiers`` may stand before a column, ``known`` are the CTEs.
+
+    Raises SYNTAX_ERROR, DUPLICATE_COLUMN, NOT_SUPPORTED_YET for a field of a column.
+    """
     found: list[Assignment] = []
     for group in cut_at_commas(tokens):
         if not group:

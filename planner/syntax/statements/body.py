@@ -19,7 +19,10 @@ _VERBS = ("INSERT", "DELETE", "UPDATE", "MERGE")
 
 
 def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement, ...]:
-    """Read all that follows AS (at ``place``) in the definition of the task of this name."""
+    """Read all that follows AS (at ``place``) in the definition of the task of this name.
+
+    Raises SYNTAX_ERROR, INVALID_STATEMENT, NOT_SUPPORTED_YET.
+    """
     example = f"Type: AS (INSERT INTO {name} SELECT ...)"
     if not tokens or tokens[0].upper != "(":
         found = f'"{tokens[0].span.text}"' if tokens else "the end of the statement"

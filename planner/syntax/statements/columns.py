@@ -27,7 +27,10 @@ _OTHER_SYSTEMS = {"JSONB": "STRING", "JSON": "STRING", "UUID": "STRING", "DATETI
 def read_columns(
     tokens: Tokens, place: Span, *, typed: bool, defaults: bool = False
 ) -> tuple[ColumnDef, ...]:
-    """Read what is between a list's parentheses; ``place`` is where to point when it is empty."""
+    """Read what is between a list's parentheses; ``place`` is where to point when it is empty.
+
+    Raises SYNTAX_ERROR, DUPLICATE_COLUMN, INVALID_COLUMN_TYPE, NOT_SUPPORTED_YET.
+    """
     columns: list[ColumnDef] = []
     seen: set[str] = set()
     for group in tk.cut_at_commas(tokens, are_columns=True):

@@ -24,7 +24,10 @@ _LAYOUTS = (("PARTITIONED", "BY"), ("CLUSTER", "BY"), ("TBLPROPERTIES",))
 
 
 def read_create(tokens: Tokens) -> st.Statement:
-    """Read a statement that begins with CREATE."""
+    """Read a statement that begins with CREATE.
+
+    Raises SYNTAX_ERROR, NOT_SUPPORTED, NOT_SUPPORTED_YET and what its parts raise.
+    """
     cursor = Cursor(tokens)
     cursor.expect("CREATE")
     or_replace = cursor.accept("OR", "REPLACE")

@@ -72,7 +72,10 @@ def _grammar() -> Lark:
 
 
 def read_header(tokens: Tokens, *, task: bool) -> Header:
-    """Read a header from CREATE on, of a continual task or else of a materialized view."""
+    """Read a header from CREATE on, of a continual task or else of a materialized view.
+
+    Raises SYNTAX_ERROR, NOT_SUPPORTED_YET.
+    """
     words = tk.at_depth_0(tokens)
     found = (i + 1 for i, t in words if t.upper == "AS" and tokens[i - 1].upper != ".")
     stop = next(found, len(tokens))

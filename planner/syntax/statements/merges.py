@@ -27,7 +27,10 @@ _ALLOWED = {
 
 
 def read_merge(tokens: Tokens, verb: int = 0) -> st.MergeStatement:
-    """Read a MERGE; ``verb`` is its index behind a WITH clause, whose names the source may use."""
+    """Read a MERGE; ``verb`` is its index behind a WITH clause, whose names the source may use.
+
+    Raises SYNTAX_ERROR, INVALID_STATEMENT, DUPLICATE_COLUMN, NOT_SUPPORTED_YET.
+    """
     cursor = Cursor(tokens, start=verb)
     cursor.expect("MERGE")
     if cursor.at("WITH", "SCHEMA", "EVOLUTION"):

@@ -30,7 +30,7 @@ _VIEW_KNOWN = (
 
 
 def task_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
-    """The options of a continual task."""
+    """The options of a continual task. Raises SYNTAX_ERROR, INVALID_OPTION."""
     found: dict[str, Option] = {}
     for group in _all_groups(clauses):
         name = _words(group)

@@ -16,7 +16,10 @@ _HOW_MONTHS = "Write a cron text: '0 0 1 * *' is each first of the month, 00:00 
 
 
 def refresh_option(group: Tokens) -> Option:
-    """One REFRESH option; its value is "ON COMMIT", a part of a schedule, or a policy."""
+    """One REFRESH option; its value is "ON COMMIT", a part of a schedule, or a policy.
+
+    Raises SYNTAX_ERROR, INVALID_OPTION.
+    """
     cursor = Cursor(group, of="option")
     cursor.expect("REFRESH")
     cursor.accept("=")

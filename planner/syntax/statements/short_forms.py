@@ -98,7 +98,10 @@ def _group(cursor: Cursor, what: str) -> Tokens:
 
 
 def read_flow(cursor: Cursor) -> CreateFlow:
-    """Read what follows CREATE FLOW."""
+    """Read what follows CREATE FLOW.
+
+    Raises SYNTAX_ERROR, INVALID_OPTION, NOT_SUPPORTED, NOT_SUPPORTED_YET.
+    """
     if_not_exists = cursor.if_not_exists()
     name = cursor.relation("the flow's name")
     cursor.expect("AS", hint=_FLOW_HINT)

@@ -17,7 +17,10 @@ _TIME_HINT = "A time is milliseconds since 1970 or a timestamp in quotes."
 
 
 def read_subscribe(cursor: Cursor) -> Subscribe:
-    """Read what follows SUBSCRIBE."""
+    """Read what follows SUBSCRIBE.
+
+    Raises SYNTAX_ERROR, INVALID_OPTION, NOT_SUPPORTED_YET for a query.
+    """
     cursor.accept("TO")
     if cursor.at("(") or cursor.upper() in ("SELECT", "WITH"):
         hint = "Type CREATE VIEW name AS the query, then SUBSCRIBE TO name."
