@@ -21,6 +21,7 @@ _KINDS = {
     "many": "scala.collection.Iterable",
     "optional": "scala.Option",
     "rdd": "org.apache.spark.rdd.RDD",
+    "metadata": "org.apache.spark.sql.types.Metadata",
     "value": "scala.Product",
 }
 
@@ -144,6 +145,8 @@ class _Reader:
                 return ("some", self._part(thing.get())) if thing.isDefined() else ("none",)
             case "rdd":
                 return ("rdd", thing.id())
+            case "metadata":  # notes on a column, as that it was a CHAR: rows do not depend on it
+                return "metadata"
             case "value":
                 return (_short(thing), *self._parts(thing.productIterator()))
             case _:
