@@ -271,7 +271,7 @@ def change_plan(
     states = tuple(state for _, state in state_tables(node))
     shown = tuple(columns) or _unique(names)
     if len(shown) != len(node.columns):
-        raise ValueError(f"{len(shown)} names for {len(node.columns)} columns")
+        return NoChangePlan(Reason("UNKNOWN_COLUMN"))  # ``*`` stands for fewer or more than it did
     return ChangePlan(query=node, columns=shown, reads=_reads(node), states=states, inexact=reason)
 
 

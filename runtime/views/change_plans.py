@@ -89,8 +89,6 @@ class Prepared:
     @cached_property
     def found(self) -> ChangePlan | NoChangePlan:
         """The change plan as the planner reads the text, or why there is none."""
-        if not all(t.is_whole for t in self.tables.values()):
-            return NoChangePlan(Reason("UNKNOWN_COLUMN"))
         return change_plan(self._text.text, self._relations, [c.name for c in self._view.columns])
 
     @property

@@ -38,11 +38,6 @@ class Table:
     columns: tuple[Column, ...]
     names: tuple[str, ...]
 
-    @property
-    def is_whole(self) -> bool:
-        """Are all of them there?"""
-        return len(self.columns) == len(self.names)
-
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
