@@ -221,6 +221,7 @@ class Connection(AbstractContextManager["Connection"]):
                 engine.tick_ms = self._settings.tick_ms
                 return Result.of_status("RESET")
             case st.UseSchema():
+                engine.refresh_catalog()
                 names.check_schema(statement.name, statement.name_span)
                 self.search_schema = statement.name
                 return Result.of_status("USE")

@@ -199,8 +199,10 @@ class Result:
         """The whole result as an Arrow table."""
         self._require_rows()
         if self._frame is not None:
+            from ctsql.runtime.rows.arrow_exchange import all_as_arrow
+
             with self._convert():
-                table: pa.Table = self._frame.toArrow()
+                table = all_as_arrow(self._frame)
             self._rowcount = table.num_rows
             return table
         return _arrow_of_rows(self.columns, self.types, self._all_rows())

@@ -4,6 +4,14 @@ from ctsql.catalog.error_classes import CatalogError, Condition
 
 OBJECTS: tuple[Condition, ...] = (
     Condition(
+        "COLUMNS_IN_USE",
+        "2BP01",
+        CatalogError,
+        message='{kind} "{name}" cannot get other columns because other objects read it',
+        detail="{dependants}",
+        hint="Keep its columns, or make one under another name and change its readers one by one.",
+    ),
+    Condition(
         "DEPENDENT_OBJECTS",
         "2BP01",
         CatalogError,

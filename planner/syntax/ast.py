@@ -337,6 +337,7 @@ class CreateContinualTask(Statement):
     outputs: tuple[OutputDef, ...] = ()
     options: tuple[Option, ...] = ()
     options_span: Span | None = None
+    or_replace: bool = False
     if_not_exists: bool = False
 
 

@@ -109,8 +109,12 @@ class Failure:
             reason=self.reason,
             detail=f"{self.detail} Its input is kept; nothing was written at T = {self.time}. "
             f"What it held before can be read AS OF {self.time - 1}.",
-            hint=f"Run that T again with ALTER CONTINUAL TASK {item.name} RETRY, or leave it out "
-            f"with ALTER CONTINUAL TASK {item.name} SKIP",
+            hint=f"Give it a body that can compute that T: ALTER CONTINUAL TASK {item.name} AS "
+            "(...), for instance with try_cast; nothing is lost. "
+            f"The rows of that T: SUBSCRIBE TO {item.reads[0].name} FROM {self.time} "
+            f"UP TO {self.time + 1}. "
+            f"If they are not at fault: ALTER CONTINUAL TASK {item.name} RETRY. "
+            f"To leave them out: ALTER CONTINUAL TASK {item.name} SKIP",
         )
 
 

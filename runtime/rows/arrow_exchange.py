@@ -107,7 +107,24 @@ def arrow_of(session: SparkSession, found: Any, output: Any, schema: T.StructTyp
 def as_spark_has_it(rows: pa.Table, schema: T.StructType) -> pa.Table:
     """Rows with the Arrow types that Spark has for a schema's, instants in UTC, in one chunk."""
     wanted = to_arrow_schema(schema, timezone="UTC")
-    return rows.select(schema.names).cast(wanted).combine_chunks()
+    return _with_types(rows.select(schema.names), wanted).combine_chunks()
+
+
+def all_as_arrow(frame: DataFrame) -> pa.Table:
+    """All rows of a query, by a job, as ``DataFrame.toArrow``; a VARIANT may be NULL here."""
+    wanted = to_arrow_schema(
+        frame.schema, timezone="UTC", error_on_duplicated_field_names_in_struct=True
+    )
+    batches = frame._collect_as_arrow(empty_list_if_zero_records=False)  # type: ignore[operator]
+    return _with_types(pa.Table.from_batches(batches), wanted)
+
+
+def _with_types(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
+    # Arrow refuses to cast a NULL of a struct whose fields are NOT NULL, as VARIANT's are, even to
+    # the type that it has.
+    pairs = zip(rows.columns, wanted.types, strict=True)
+    columns = [c if c.type.equals(kind) else c.cast(kind) for c, kind in pairs]
+    return pa.table(columns, schema=wanted)
 
 
 def at_hand(session: SparkSession, rows: pa.Table, schema: T.StructType) -> DataFrame:

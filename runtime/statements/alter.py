@@ -53,7 +53,8 @@ class Alteration(OnNames):
 
         self.engine.catalog_store.change(remove)
         self._delete_folders(dropped)
-        return f"DROP {keyword}"
+        others = [f"{i.kind.value} {i.name}" for i in dropped if i.id != item.id]
+        return f"DROP {keyword} (with {', '.join(others)})" if others else f"DROP {keyword}"
 
     def _output_alone(self, output: Item, span: Span) -> CtsqlError:
         task = self.engine.catalog.items[output.owner]

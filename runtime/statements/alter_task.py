@@ -11,11 +11,17 @@ If the old definition has failed at some T, the new one is in force from that T 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ctsql.catalog.errors import DataError, error
+from pyspark.sql import types as T
+
+from ctsql.catalog.errors import CtsqlError, DataError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind, Revision
+from ctsql.catalog.names import fold, quote
+from ctsql.catalog.schemas import Column, same_columns
 from ctsql.catalog.spans import Source, Span
-from ctsql.planner.binding import Bound, bind_task
+from ctsql.planner.binding import Bound, bind_task, qualify
+from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.syntax import ast as st, parse, splice
+from ctsql.planner.syntax.tokens.tokenizer import Kind, tokenise
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.failed_task import retry_failed
 from ctsql.runtime.statements.name_resolution import Namespace, OnNames
@@ -51,6 +57,26 @@ class TaskAlteration(OnNames):
             st.Edit(span=old.body_span, text=statement.body_span.text),
         ]
         return self._redefine(item, splice(old.span, edits).text, statement.body)
+
+    def replace_definition(self, statement: st.CreateContinualTask) -> bool:
+        """CREATE OR REPLACE of a task that is there; False when the statement says the same.
+
+        Raises:
+            NOT_SUPPORTED: it has other inputs, columns or outputs, or its names are looked up in
+                another schema; nothing is changed.
+        """
+        item, old = self._definition(statement.target)
+        self._check_same_shape(item, old, statement)
+        if _words(item, statement) == _words(item, old):
+            return False
+        text = splice(statement.span, _column_list(item, statement)).text
+        self._redefine(item, text, statement.body)
+        return True
+
+    def says_the_same(self, statement: st.CreateContinualTask) -> bool:
+        """Whether a statement has the words of the definition that is there."""
+        item, old = self._definition(statement.target)
+        return _words(item, statement) == _words(item, old)
 
     def set_options(self, statement: st.SetTaskOptions) -> str:
         """SET (option = value, ...), or RESET (option, ...)."""
@@ -103,6 +129,53 @@ class TaskAlteration(OnNames):
         engine = self.engine
         binder = Namespace(engine, item.search_schema).binder()
         return bind_task(binder, statement, item, engine.catalog.outputs_of(item))
+
+    def _check_same_shape(
+        self, item: Item, old: st.CreateContinualTask, new: st.CreateContinualTask
+    ) -> None:
+        if fold(self.names.search_schema) != fold(item.search_schema):
+            raise _cannot_replace(
+                new.target.span,
+                "replacing a task from another schema than the one it was made in",
+                f'Names of continual task "{item.name}" are looked up in "{item.search_schema}".',
+                f"Type first: USE {quote(item.search_schema)}",
+            )
+        catalog, schema = self.engine.catalog, item.search_schema
+
+        def ids(statement: st.CreateContinualTask) -> list[str]:
+            names = (qualify(ref, schema) for ref in statement.inputs)
+            return sorted(found.id for n in names if (found := catalog.find(n)) is not None)
+
+        elsewhere = (
+            "Make a task under another name, let its readers read that one, then drop this one."
+        )
+        if ids(new) != ids(old):
+            raise _cannot_replace(
+                new.inputs[0].span,
+                "another input for a continual task that is there",
+                f'What "{item.name}" holds came from '
+                f"{', '.join(ref.span.text for ref in old.inputs)}.",
+                elsewhere,
+            )
+        stored = catalog.outputs_of(item)
+        same = [qualify(o.target, schema) for o in new.outputs] == [o.name for o in stored]
+        if same:
+            binder = Namespace(self.engine, schema).binder()
+            fresh = [replace(o, columns=()) for o in stored]
+            made = bind_task(binder, new, replace(item, columns=()), fresh)
+            written = [o.columns for o in made.task.outputs] or [made.columns]
+            pairs = zip(stored or [item], written, strict=True)
+            same = all(
+                same_columns(_spelled(output.columns), _spelled(columns))
+                for output, columns in pairs
+            )
+        if not same:
+            raise _cannot_replace(
+                new.target.span,
+                "other columns for a continual task that is there",
+                f"It writes {', '.join(_shape(o) for o in stored or [item])}.",
+                elsewhere,
+            )
 
     def _check_cycle(self, item: Item, bound: Bound, span: Span) -> None:
         """Raise RECURSIVE_DEFINITION if the new body reads something that reads the task."""
@@ -168,6 +241,32 @@ class TaskAlteration(OnNames):
 
         engine.catalog_store.change(prune)
         engine.refresh_catalog()
+
+
+def _words(item: Item, statement: st.CreateContinualTask) -> list[str]:
+    """The tokens of a definition behind the task's name, with its columns, in any case."""
+    start = statement.target.span.stop
+    columns = [e.text for e in _column_list(item, statement)]
+    texts = [Source(text, "columns").whole() for text in columns]
+    texts.append(Span(statement.span.source, start, statement.span.stop))
+    return [
+        t.span.text if t.kind is Kind.STRING else t.span.text.casefold()
+        for text in texts
+        for t in tokenise(text)
+    ]
+
+
+def _spelled(columns: Sequence[Column]) -> list[Column]:
+    """Columns with their types in Spark's spelling."""
+    return [replace(c, type=type_name(T.DataType.fromDDL(c.type))) for c in columns]
+
+
+def _shape(output: Item) -> str:
+    return f"{output.name} ({', '.join(c.ddl() for c in output.columns)})"
+
+
+def _cannot_replace(span: Span, what: str, why: str, hint: str) -> CtsqlError:
+    return error("NOT_SUPPORTED", span=span, what=what, why=why, hint=hint)
 
 
 def _parse(text: str, item: Item) -> st.CreateContinualTask:

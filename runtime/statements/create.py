@@ -22,6 +22,7 @@ from ctsql.planner.syntax import ast as st
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.dml import run_on_table
 from ctsql.runtime.statements.name_resolution import OnNames, check_free, drop_text
 from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
@@ -157,11 +158,10 @@ class Creation(OnNames):
         if catalog.readers(old.id) and not same_columns(old.columns, new.columns):
             names = ", ".join(str(i.name) for i in catalog.readers(old.id))
             raise error(
-                "DEPENDENT_OBJECTS",
+                "COLUMNS_IN_USE",
                 span=span,
                 kind=old.kind.value,
                 name=str(old.name),
-                keyword=old.kind.keyword,
                 dependants=f"The new columns differ, and it is read by {names}.",
             )
 
@@ -233,11 +233,15 @@ class Creation(OnNames):
         return current.items[old.id]
 
     def create_task(self, statement: st.CreateContinualTask) -> str:
-        """CREATE CONTINUAL TASK; with SNAPSHOT its first run happens at once."""
+        """CREATE [OR REPLACE] CONTINUAL TASK; with SNAPSHOT its first run happens at once."""
         kind = ObjectKind.CONTINUAL_TASK
+        if self._find_old(statement.target, kind, statement.or_replace) is not None:
+            changed = TaskAlteration(self.names).replace_definition(statement)
+            return f"CREATE CONTINUAL TASK ({'replaced' if changed else 'unchanged'})"
         name = self.names.free(statement.target, kind, quiet=statement.if_not_exists)
         if name is None:
-            return "CREATE CONTINUAL TASK (exists already)"
+            same = TaskAlteration(self.names).says_the_same(statement)
+            return f"CREATE CONTINUAL TASK (exists already{'' if same else ', otherwise defined'})"
         item = self.names.new(name, kind, statement.span, None)
         for output in statement.outputs:
             self.names.free(output.target, ObjectKind.TASK_OUTPUT, quiet=False)

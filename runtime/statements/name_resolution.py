@@ -91,6 +91,9 @@ class Namespace:
         return found
 
 
+_REPLACEABLE = (ObjectKind.VIEW, ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK)
+
+
 class OnNames:
     """The base of classes that run statements."""
 
@@ -107,7 +110,11 @@ def check_free(catalog: Catalog, name: Name, span: Span | None, *, quiet: bool) 
     """Raise OBJECT_EXISTS if a name is taken."""
     found = catalog.find(name)
     if found is not None:
-        hint = f"Drop it first ({drop_text(catalog, found)}), or choose another name."
+        hint = "Choose another name. "
+        if found.kind in _REPLACEABLE:
+            hint += f"CREATE OR REPLACE {found.kind.keyword} gives it another definition."
+        else:
+            hint += f"To give up its rows: {drop_text(catalog, found)}"
         if quiet:
             hint = "IF NOT EXISTS skips only an object of the same kind."
         raise error(

@@ -50,8 +50,11 @@ def read_create(tokens: Tokens) -> st.Statement:
     if cursor.at("MATERIALIZED", "VIEW"):
         return _materialized_view(tokens, or_replace=or_replace)
     if cursor.at("CONTINUAL", "TASK"):
-        form = None if or_replace else read_task_form(tokens)
-        return _task(tokens if form is None else compile_to_tokens(form))
+        # The header is read as if OR REPLACE were not there.
+        plain = (tokens[0], *tokens[3:]) if or_replace else tokens
+        form = read_task_form(plain)
+        made = _task(plain if form is None else compile_to_tokens(form))
+        return dataclasses.replace(made, or_replace=or_replace)
     if cursor.accept("TABLE"):
         if or_replace:
             place = span_of(tokens[:4])
@@ -216,9 +219,6 @@ def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterial
 
 def _task(tokens: Tokens) -> st.CreateContinualTask:
     header = read_header(tokens, task=True)
-    if header.replace is not None:
-        hint = f"Type DROP CONTINUAL TASK {header.target.span.text} first."
-        raise not_yet(header.replace.span, "CREATE OR REPLACE CONTINUAL TASK", hint)
     columns: tuple[st.ColumnDef, ...] = ()
     if header.columns is not None:
         columns = read_columns(header.columns, header.target.span, typed=True, defaults=True)

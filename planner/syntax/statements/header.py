@@ -44,7 +44,6 @@ class Header:
     """The parts of a header; lists are given as the tokens between their parentheses.
 
     Attributes:
-        replace: the word REPLACE, if it is there.
         options: one entry for each WITH (...); options_span: the whole of the first.
         inputs: a task's inputs, as typed; a view has none.
         outputs: of a task with OUTPUTS each output's name and its columns.
@@ -52,7 +51,6 @@ class Header:
     """
 
     target: RelationRef
-    replace: Token | None
     if_not_exists: bool
     columns: Tokens | None
     options: tuple[Tokens, ...]
@@ -105,19 +103,15 @@ def _header(tree: Tree[LarkToken], tokens: Tokens, stop: int) -> Header:
     statement = tree.children[0]
     assert isinstance(statement, Tree)
     parts: dict[str, list[Tree[LarkToken]]] = {}
-    replace = None
     for child in statement.children:
         if isinstance(child, Tree):
             parts.setdefault(str(child.data), []).append(child)
-        elif child.type == "REPLACE":
-            replace = _token(child, tokens)
     inputs = (name for clause in parts.get("input", []) for name in clause.children)
     outputs = (made for clause in parts.get("outputs", []) for made in clause.children)
     options = parts.get("options", [])
     comment = parts["comment"][0].children[1] if "comment" in parts else None
     return Header(
         target=_name(parts["name"][0], tokens),
-        replace=replace,
         if_not_exists="if_not_exists" in parts,
         columns=_between(parts["columns"][0], tokens) if "columns" in parts else None,
         options=tuple(_between(clause, tokens) for clause in options),

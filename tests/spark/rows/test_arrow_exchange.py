@@ -3,7 +3,7 @@
 import pytest
 
 from ctsql.api import Connection
-from ctsql.runtime.rows.arrow_exchange import at_hand, collect_arrow
+from ctsql.runtime.rows.arrow_exchange import all_as_arrow, at_hand, collect_arrow
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.job_metrics import Meter
@@ -16,7 +16,8 @@ EVERY_TYPE = """
         DATE'1582-10-08' AS day, TIMESTAMP'1582-10-08 01:02:03.000004' AS instant,
         TIMESTAMP_NTZ'0001-01-01 00:00:00' AS local, MAP(id, 'x', id + 1, NULL) AS map,
         ARRAY(id, NULL) AS list, NAMED_STRUCT('a b', id, 'y', NULL) AS `struct.of two`,
-        PARSE_JSON('[1, null]') AS variant, INTERVAL '3 04:05:06.7' DAY TO SECOND AS span,
+        PARSE_JSON('[1, null]') AS variant, PARSE_JSON(IF(id % 2 = 0, '[]', NULL)) AS missing,
+        INTERVAL '3 04:05:06.7' DAY TO SECOND AS span,
         X'00FF' AS bytes, NULL AS nothing
     FROM range({rows})
 """
@@ -33,7 +34,9 @@ def test_there_and_back(con: Connection, rows: int) -> None:
     assert meter.work().jobs == 0
     assert arrow.num_rows == rows
     # As texts, in which NaN is NaN.
-    assert repr(arrow.to_pylist()) == repr(held.toArrow().to_pylist())
+    assert repr(arrow.to_pylist()) == repr(all_as_arrow(held).to_pylist())
+    known = arrow.drop_columns("missing")  # PySpark cannot convert a NULL of a VARIANT
+    assert repr(known.to_pylist()) == repr(held.drop("missing").toArrow().to_pylist())
     assert back.schema.simpleString() == held.schema.simpleString()
     text = "to_json(struct(*)) AS text"
     assert back.selectExpr(text).collect() == held.selectExpr(text).collect()

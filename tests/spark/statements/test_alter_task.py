@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError
 from tests.helpers.processes import Process
 from tests.scenarios.runner import assert_rows, expect_error
 
@@ -144,3 +145,74 @@ def test_refused(con: Connection) -> None:
             assert refused.span is not None
             assert refused.span.text == place
     assert con.execute("SHOW CREATE t").fetchall() == before
+
+
+def test_or_replace_puts_another_definition_in_force(connect: Callable[[], Connection]) -> None:
+    """The same statement deploys each version: it makes, replaces, or does nothing, and says so."""
+    con = connect()
+    con.execute("CREATE TABLE f (k INT); INSERT INTO f VALUES (1)")
+
+    def deploy(body: str, columns: str = "", source: str = "f") -> str:
+        made = f"CREATE OR REPLACE CONTINUAL TASK t {columns} ON INPUT {source} AS ({body})"
+        return con.execute(made).status
+
+    old, new = (
+        "INSERT INTO t SELECT k, 'old' AS s FROM f",
+        "INSERT INTO t SELECT k, 'new' AS s FROM f",
+    )
+    assert deploy(old) == "CREATE CONTINUAL TASK"
+    assert deploy(old) == "CREATE CONTINUAL TASK (unchanged)"
+    con.execute("INSERT INTO f VALUES (2)")
+    assert deploy(new) == "CREATE CONTINUAL TASK (replaced)"
+    assert deploy(new.replace("SELECT", "\n select /* again */ ")) == (
+        "CREATE CONTINUAL TASK (unchanged)"
+    )
+    assert deploy(new, "(k INT, s STRING)") == "CREATE CONTINUAL TASK (unchanged)"
+    con.execute("INSERT INTO f VALUES (3)")
+    _rows(connect(), "SELECT * FROM t", (1, "old"), (2, "old"), (3, "new"))
+    quiet = "CREATE CONTINUAL TASK IF NOT EXISTS t ON INPUT f AS"
+    assert con.execute(f"{quiet} ({new})").status == "CREATE CONTINUAL TASK (exists already)"
+    assert con.execute(f"{quiet} ({old})").status == (
+        "CREATE CONTINUAL TASK (exists already, otherwise defined)"
+    )
+    con.execute("CREATE TABLE g (k INT); CREATE SCHEMA other")
+    made = "CREATE OR REPLACE CONTINUAL TASK t"
+    for refused in (
+        f"{made} ON INPUT g AS (INSERT INTO t SELECT k, 'new' AS s FROM g)",
+        f"{made} ON INPUT f AS (INSERT INTO t SELECT k FROM f)",
+        f"{made} (k BIGINT, s STRING) ON INPUT f AS (INSERT INTO t SELECT k, 'x' FROM f)",
+        f"{made} (k INT, s STRING, more INT) ON INPUT f AS (INSERT INTO t SELECT k, 'x', 1 FROM f)",
+        f"{made} OUTPUTS (a (k INT), b (k INT)) ON INPUT f AS (INSERT INTO a SELECT k FROM f)",
+        "USE other; CREATE OR REPLACE CONTINUAL TASK default.t ON INPUT default.f AS"
+        " (INSERT INTO default.t SELECT k, 'x' AS s FROM default.f)",
+    ):
+        expect_error(con, refused, "NOT_SUPPORTED")
+    con.execute("USE default")
+    expect_error(con, f"{made} ON INPUT f AS (INSERT INTO t SELECT nope FROM f)", "UNKNOWN_COLUMN")
+    assert deploy(new) == "CREATE CONTINUAL TASK (unchanged)"
+
+
+def test_a_failed_task_goes_on_by_or_replace(connect: Callable[[], Connection]) -> None:
+    """The error names the statement that heals it, and the rows at fault."""
+    con = connect()
+    con.execute("CREATE TABLE f (k STRING)")
+    text = "CREATE OR REPLACE CONTINUAL TASK t ON INPUT f AS (INSERT INTO t SELECT {} AS n FROM f)"
+    con.execute(text.format("CAST(k AS INT)"))
+    con.execute("INSERT INTO f VALUES ('1'), ('one'); INSERT INTO f VALUES ('2')")
+    with pytest.raises(CtsqlError) as caught:
+        con.execute("SELECT * FROM t")
+    hint = str(caught.value.hint)
+    assert "ALTER CONTINUAL TASK default.t AS (...)" in hint or "ALTER CONTINUAL TASK t AS" in hint
+    asked = hint.split("The rows of that T: ")[1].split(". ")[0]
+    shown = [row[-1] for row in con.execute(asked).fetchall() if row[-1] is not None]
+    assert sorted(shown) == ["1", "one"]
+    assert con.execute(text.format("try_cast(k AS INT)")).status.endswith("(replaced)")
+    _rows(con, "SELECT * FROM t", (1,), (None,), (2,))
+
+
+def test_use_as_a_connection_s_first_statement(connect: Callable[[], Connection]) -> None:
+    """A file of a project begins with it."""
+    connect().execute("CREATE SCHEMA shop; CREATE TABLE shop.f (k INT)")
+    con = connect()
+    con.execute("USE shop")
+    _rows(con, "SELECT * FROM f")

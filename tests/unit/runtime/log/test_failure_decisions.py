@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind, Reading
 from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source
 from ctsql.runtime.log.actions import parse_commit, rows_changed
@@ -18,7 +18,12 @@ FOUND = Failure(time=7, condition="DATA_ERROR", reason="division by zero")
 OTHER = Failure(time=7, condition="DATA_ERROR", reason="a cast")
 EARLIER = Failure(time=5, condition="DATA_ERROR", reason="division by zero")
 TASK = Item(
-    id="1", kind=ObjectKind.CONTINUAL_TASK, name=Name("default", "t"), columns=(), definition="abc"
+    id="1",
+    kind=ObjectKind.CONTINUAL_TASK,
+    name=Name("default", "t"),
+    columns=(),
+    definition="abc",
+    reads=(Reading(name=Name("default", "f"), object_id="2", columns=()),),
 )
 
 
