@@ -41,7 +41,7 @@ class Settings:
     echo: bool = False
     debug: bool = False
     limit: int | None = None
-    expanded: bool = False
+    expanded: bool | None = False
     progress: Progress = field(default_factory=Progress)
 
     def note(self, text: str) -> None:
