@@ -217,7 +217,7 @@ class Repl:
     def _wait_for_spark(self) -> None:
         if self._runner.connection.started:
             return
-        with self._settings.progress.running("starting Spark..."):
+        with self._settings.progress.running(lambda: "starting Spark..."):
             self._starter.wait()
 
     def _say(self, text: str) -> None:

@@ -89,7 +89,9 @@ class Runner:
             cancelled = True
             self.connection.cancel()
 
-        label = "running" if self.connection.started else "starting Spark..."
+        def label() -> str:
+            return "running" if self.connection.started else "starting Spark..."
+
         try:
             with settings.progress.running(label):
                 self._worker.run(work, cancel_statement)
