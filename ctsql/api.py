@@ -85,7 +85,9 @@ class Connection(AbstractContextManager["Connection"]):
             base = self._spark or process_session(self._master)
             session = engine_session(base)
             with active(session):
-                self._engine = Engine(session, self.warehouse, read_only=self.read_only)
+                self._engine = Engine(
+                    session, self.warehouse, read_only=self.read_only, caller=base
+                )
             self._spark, self._settings = base, Settings(read_only=self.read_only)
         return self._engine
 

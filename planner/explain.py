@@ -43,6 +43,8 @@ def line(node: lp.Node) -> str:
             return f"NormalReference {node.name}: contents as of T"
         case lp.SelfReference():
             return f"SelfReference {node.name}: contents as of T - 1, stepped forward to T"
+        case lp.External():
+            return f"External {node.ref.span.text}: as it is now"
         case lp.Query():
             return f"Query {' '.join(node.sql.span.text.split())}"
         case lp.ViewReference():

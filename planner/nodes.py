@@ -14,7 +14,7 @@ from typing import Any
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import Every, RefreshPart
 from ctsql.catalog.schemas import Column
-from ctsql.planner.syntax.ast import MergeAction, MergeWhen, SqlText
+from ctsql.planner.syntax.ast import MergeAction, MergeWhen, RelationRef, SqlText
 
 
 class Role(Enum):
@@ -74,6 +74,16 @@ class NormalReference(Relation):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfReference(Relation):
     """The output itself: what it held at T - 1, then what earlier statements proposed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class External:
+    """Rows that are no object's: a file, or what this process knows under a name.
+
+    They have no history: they are read once, as they are, and never in a definition.
+    """
+
+    ref: RelationRef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,6 +281,7 @@ Node = (
     | ChangesInput
     | NormalReference
     | SelfReference
+    | External
     | Query
     | ViewReference
     | Assign

@@ -4,7 +4,7 @@ Order of a read: mint Ts for what is committed, look at the catalog, bring every
 depends on up to the newest T (each object after what it reads), then read one cut as of T.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,7 +13,7 @@ from ctsql.catalog.errors import CommitUnknown, DataError, EnvironmentProblem, e
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering import Context, lower_query
-from ctsql.planner.nodes import Node, NormalReference as Reference, Query, descend
+from ctsql.planner.nodes import External, Node, NormalReference as Reference, Query, descend
 from ctsql.runtime.delta.locks import folder_lock
 from ctsql.runtime.delta.overlay import ReadOnlyGateway
 from ctsql.runtime.delta.table import Gateway
@@ -32,6 +32,7 @@ from ctsql.runtime.tasks.sink import TaskSink
 from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
+from ctsql.runtime.warehouse.external import external_rows
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER, check_may_begin
 from ctsql.runtime.warehouse.multi_table_commit import mint_resolved
 from ctsql.runtime.warehouse.query_engine import QueryEngine
@@ -51,6 +52,7 @@ class Engine:
     (:mod:`ctsql.runtime.delta.overlay`).
 
     Attributes:
+        caller: the session whose temporary views and functions queries see.
         tick_ms: commits that this engine binds share a T in intervals of so long; 0 for none.
     """
 
@@ -64,8 +66,10 @@ class Engine:
         *,
         read_only: bool = False,
         queries: QueryEngine | None = None,
+        caller: SparkSession | None = None,
     ) -> None:
         self.session = session
+        self.caller = caller or session
         self.queries = queries or SparkEngine(session)
         self._given = warehouse
         self.read_only = read_only
@@ -287,7 +291,16 @@ class Engine:
                 self.warehouse, span=as_of_span, copies=copies or {}, as_now=True
             )
             context = Context(self.session, sources, at)
-            return lower_query(query, context, parameters=parameters)
+            external = self.external_rows(query.relations)
+            return lower_query(query, context, external, parameters=parameters)
+
+    def external_rows(self, relations: Sequence[Node]) -> dict[int, DataFrame]:
+        """The rows of files and of temporary views, by place in ``relations``."""
+        return {
+            i: external_rows(self.gateway, self.caller, node.ref)
+            for i, node in enumerate(relations)
+            if isinstance(node, External)
+        }
 
     def read_time(
         self,

@@ -70,6 +70,22 @@ RUNNING: tuple[Condition, ...] = (
         "DATA_ERROR", "22000", DataError, message="{message}", detail="{detail}", hint="{hint}"
     ),
     Condition(
+        "FILE_NOT_FOUND",
+        "58P01",
+        EnvironmentProblem,
+        message='there is no file at "{path}"',
+        detail="{detail}",
+        hint="Check the path; a relative one begins at the current directory.",
+    ),
+    Condition(
+        "FILE_UNREADABLE",
+        "58030",
+        EnvironmentProblem,
+        message='no columns are found in "{path}", read as {format}',
+        hint="Check that it is not empty, and say what it is: read_csv('...'), read_json('...'), "
+        "read_parquet('...'), read_orc('...').",
+    ),
+    Condition(
         "HISTORY_LOST",
         "55000",
         DataError,

@@ -43,6 +43,14 @@ STATEMENTS: tuple[Condition, ...] = (
         "DUPLICATE_COLUMN", "42701", StatementError, message='column "{column}" appears twice'
     ),
     Condition(
+        "FILE_FORMAT_UNKNOWN",
+        "22023",
+        StatementError,
+        message='the ending of "{path}" says no format',
+        detail="The endings that do are: {known}.",
+        hint="{hint}",
+    ),
+    Condition(
         "INVALID_COLUMN_TYPE",
         "42704",
         StatementError,
@@ -78,6 +86,14 @@ STATEMENTS: tuple[Condition, ...] = (
         "42P17",
         StatementError,
         message="{function} may not stand in a {kind}",
+        detail="{detail}",
+        hint="{hint}",
+    ),
+    Condition(
+        "NOT_DURABLE",
+        "42809",
+        StatementError,
+        message="{what} cannot be read in {where}",
         detail="{detail}",
         hint="{hint}",
     ),

@@ -69,6 +69,8 @@ class Binder:
         reads: for a stored definition, what its names meant when it was made.
         analyst: None for a stored definition, which was checked when it was made.
         columns_of: an object's columns now; a foreign writer may have added some to a table.
+        is_temporary: whether this process alone knows a relation of that name.
+        runs_once: it is no definition, so that files and temporary relations may be read.
     """
 
     def __init__(
@@ -79,11 +81,15 @@ class Binder:
         *,
         reads: Sequence[Reading] = (),
         columns_of: Callable[[Item], tuple[Column, ...]] = lambda item: item.columns,
+        is_temporary: Callable[[tuple[str, ...]], bool] = lambda _: False,
+        runs_once: bool = False,
     ) -> None:
         self.catalog = catalog
         self.search_schema = search_schema
         self.analyst = analyst
         self.columns_of = columns_of
+        self.is_temporary = is_temporary
+        self.runs_once = runs_once
         self.own: dict[Name, Item] = {}  # the outputs being defined, by name in the definition
         self._stored = {r.name: r for r in reads}
         self.reads: dict[str, Reading] = {}
@@ -125,6 +131,8 @@ class Binder:
                 raise _no_change_of(ref, "is the output")
             columns = tuple(c.name for c in own.columns)
             return lp.Get(object_id=own.id, name=own.name, columns=columns, role=lp.Role.SELF)
+        if ref.file is not None or self._is_external(ref, name):
+            return self._external(ref, "the body of a task" if in_body else "a view")
         item = self.resolve(ref)
         stored = self._stored.get(name)
         columns = stored.columns if stored else tuple(c.name for c in self.columns_of(item))
@@ -141,6 +149,29 @@ class Binder:
         if role is lp.Role.CHANGES:
             columns = (*columns, _diff_of(ref, columns))
         return lp.Get(object_id=item.id, name=item.name, columns=columns, role=role)
+
+    def _is_external(self, ref: st.RelationRef, name: Name) -> bool:
+        """Whether a name means what this process knows; an object of the warehouse comes first."""
+        if ref.change is not None or name in self._stored or self.catalog.find(name) is not None:
+            return False
+        return self.is_temporary(ref.parts)
+
+    def _external(self, ref: st.RelationRef, where: str) -> lp.External:
+        """A file or a temporary relation; raises NOT_DURABLE in a definition."""
+        if self.runs_once:
+            return lp.External(ref=ref)
+        text = ref.span.text
+        detail = "A temporary view is known to this process only; others run definitions, too."
+        if ref.file is not None:
+            detail = "A file has no log of changes to follow, and may be another one tomorrow."
+        raise error(
+            "NOT_DURABLE",
+            span=ref.span,
+            what=text,
+            where=where,
+            detail=detail,
+            hint=f"Make a table of it and read that: CREATE TABLE t AS SELECT * FROM {text}",
+        )
 
     def view(self, item: Item) -> lp.ViewReference:
         """A plain view, with its own query bound in its own terms."""
@@ -165,7 +196,14 @@ class Binder:
 
     def bind_select(self, statement: st.Select) -> lp.Query:
         """A query at the top level; Spark checks its columns when it is lowered."""
-        trusting = Binder(self.catalog, self.search_schema, None, columns_of=self.columns_of)
+        trusting = Binder(
+            self.catalog,
+            self.search_schema,
+            None,
+            columns_of=self.columns_of,
+            is_temporary=self.is_temporary,
+            runs_once=True,
+        )
         return transform(trusting.query(statement.query))
 
     def bind_view(self, statement: st.CreateView) -> Bound:

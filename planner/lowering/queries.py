@@ -5,7 +5,7 @@ spliced into the text where the user's stood. The text is never printed from a t
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -76,14 +76,14 @@ def _present(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
 def lower_query(
     query: lp.Query,
     context: Context,
-    given: dict[int, DataFrame] | None = None,
+    given: Mapping[int, DataFrame] | None = None,
     parameters: Sequence[str] = (),
 ) -> DataFrame:
     """The result of a query, lazily.
 
     Args:
         given: rows for relations that are not looked up, by place in ``query.relations`` (the
-            output itself, in a task's body).
+            output itself in a task's body, files).
         parameters: SQL literals for the ``?`` of the text.
     """
     frames = relation_frames(query.relations, context, given)
@@ -92,7 +92,7 @@ def lower_query(
 
 
 def relation_frames(
-    relations: Sequence[lp.Node], context: Context, given: dict[int, DataFrame] | None = None
+    relations: Sequence[lp.Node], context: Context, given: Mapping[int, DataFrame] | None = None
 ) -> list[DataFrame]:
     """A DataFrame for each relation of a text."""
     given = given or {}

@@ -25,6 +25,19 @@ class ChangeKind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileRef:
+    """A file, a folder or a pattern of them; ``span`` is the place of the path.
+
+    ``options`` are those of Spark's reader or writer, names in lower case.
+    """
+
+    path: str
+    span: Span
+    format: str
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RelationRef:
     """A relation named in SQL text.
 
@@ -37,6 +50,7 @@ class RelationRef:
         change: which of its changes are read, or its contents by name; None for a bare name.
         inner: in ``inserts(t)``, the place of the name.
         names_columns: an alias with a list of columns follows, ``t AS a(x, y)``.
+        file: the file that is read where there is no name; ``parts`` are its alias then.
     """
 
     parts: tuple[str, ...]
@@ -46,6 +60,7 @@ class RelationRef:
     change: ChangeKind | None = None
     inner: Span | None = None
     names_columns: bool = False
+    file: FileRef | None = None
 
     @property
     def name_span(self) -> Span:

@@ -151,6 +151,22 @@ class Gateway(JvmObjects):
                 names.append(str(found.next().getPath().getName()))
             return names
 
+    def glob(self, pattern: str) -> list[str]:
+        """The files and folders that a pattern, or a plain path, means: full URIs."""
+        with translate_spark_errors():
+            path, store = self._place(pattern)
+            return [str(found.getPath().toString()) for found in store.globStatus(path) or ()]
+
+    def holds_file(self, location: str) -> bool:
+        """Whether it is a file, or a folder with a file that Spark would read, at any depth."""
+        with translate_spark_errors():
+            path, store = self._place(location)
+            found = store.listFiles(path, True)
+            while found.hasNext():
+                if not str(found.next().getPath().getName()).startswith(("_", ".")):
+                    return True
+            return False
+
     def delete_tree(self, location: str) -> None:
         """Delete a folder with its contents, if it exists."""
         with translate_spark_errors():

@@ -8,6 +8,7 @@ since Delta alone does not exclude a second process there.
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import DataFrame
 
@@ -24,6 +25,7 @@ from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.transaction import OpenTransaction
+from ctsql.runtime.warehouse.external import is_temporary
 from ctsql.runtime.warehouse.multi_table_commit import is_being_changed
 from ctsql.runtime.warehouse.replaced_views import check_columns
 from ctsql.runtime.warehouse.sources import StoredSources
@@ -48,7 +50,14 @@ def run_on_table(
     Args:
         within: the transaction whose T and changes it reads; None for the newest T.
     """
-    binder = Binder(engine.catalog, search_schema, None, columns_of=engine.relations.columns_now)
+    binder = Binder(
+        engine.catalog,
+        search_schema,
+        None,
+        columns_of=engine.relations.columns_now,
+        is_temporary=partial(is_temporary, engine.caller),
+        runs_once=True,
+    )
     nodes = [resolve_roles(binder.relation(ref, {})) for ref in text.relations]
     items = [engine.relations.item(i) for node in nodes for i in read_objects(node)]
     as_of, copies = (None, {}) if within is None else (within.at, within.copies)
@@ -60,7 +69,7 @@ def run_on_table(
     edited = replace(text, edits=(*text.edits, edit, *prefixes))
     with translate_spark_errors():
         context = Context(engine.session, StoredSources(engine.warehouse, copies=copies), at)
-        frames = relation_frames(nodes, context)
+        frames = relation_frames(nodes, context, engine.external_rows(nodes))
         with register_views(edited, frames) as names:
             return run_text(edited, names, context, parameters=parameters)
 

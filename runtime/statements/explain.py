@@ -69,7 +69,8 @@ class Explanation(OnNames):
         with translate_spark_errors():
             match plan:
                 case Query():
-                    frames = [lower_query(plan, context)]
+                    external = self.engine.external_rows(plan.relations)
+                    frames = [lower_query(plan, context, external)]
                 case ViewWrite():
                     frames = [lower_view(plan, context)]
                 case TaskWrite():

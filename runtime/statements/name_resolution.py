@@ -3,6 +3,7 @@
 import re
 import uuid
 from dataclasses import replace
+from functools import partial
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
@@ -12,6 +13,7 @@ from ctsql.planner.binding import Binder, qualify
 from ctsql.planner.syntax.ast import CreateContinualTask, RelationRef
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark.analyzer import SparkAnalyst
+from ctsql.runtime.warehouse.external import is_temporary
 
 
 class Namespace:
@@ -28,7 +30,13 @@ class Namespace:
         analyst = SparkAnalyst(
             self.engine.session, lambda object_id: columns_of(catalog.items[object_id])
         )
-        return Binder(catalog, self.search_schema, analyst, columns_of=columns_of)
+        return Binder(
+            catalog,
+            self.search_schema,
+            analyst,
+            columns_of=columns_of,
+            is_temporary=partial(is_temporary, self.engine.caller),
+        )
 
     def of_kind(self, ref: RelationRef, kind: ObjectKind, *, only: str | None = None) -> Item:
         """The object with a name; raises WRONG_OBJECT_KIND if it is of another kind.

@@ -18,6 +18,7 @@ from ctsql.catalog.names import backtick
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ChangeKind, Edit, RelationRef, SqlText
 from ctsql.planner.syntax.tokens import replaceable_calls, tokenizer as tk
+from ctsql.planner.syntax.tokens.file_refs import read_file
 from ctsql.planner.syntax.tokens.rewrite import Rewritten, splice
 from ctsql.planner.syntax.tokens.sqlglot_gaps import gaps, table_operands
 from ctsql.planner.syntax.tokens.token_reader import (
@@ -226,49 +227,60 @@ def _relations(
     found: dict[int, RelationRef] = {}
     edits: list[Edit] = []
     for table in tree.find_all(exp.Table):
-        if isinstance(table.this, exp.Func):
-            offset = table.this.meta.get("start")
-            index = None if offset is None else starts.get(given.origin(offset))
-            if index is not None:
-                change = _change_reference(table, tokens, index)
-                if change is None:
-                    _refuse_hidden_relation(tokens, index)
-                else:
-                    found.setdefault(change.span.start, change)
-            continue
-        named_around = not table.args.get("db") and table.name.lower() in known
-        if table.find_ancestor(exp.Hint) or named_around or _is_cte(table):
-            continue
         index = _first_token(table, given, starts)
         if index is None or tokens[index].start in written:
             continue
-        parts = tk.name_chain(tokens, index)
-        if parts[-1].text.lower() != table.name.lower():
-            continue  # a name that sqlglot made up for a step of a pipe
-        ref, edit = _reference(table, parts, tokens, index)
-        # A pipe's tree holds the same relation several times.
-        found.setdefault(ref.span.start, ref)
-        edits.extend(edit)
+        ref, edit = _read_relation(table, tokens, index, known)
+        if ref is not None:
+            # A pipe's tree holds the same relation several times.
+            found.setdefault(ref.span.start, ref)
+            edits.extend(edit)
     ordered = [found[start] for start in sorted(found)]
     return ordered, list(dict.fromkeys(edits))
 
 
 def _first_token(table: exp.Table, given: Rewritten, starts: dict[int, int]) -> int | None:
     offsets = [i.meta.get("start") for i in table.parts if isinstance(i, exp.Identifier)]
+    if isinstance(table.this, exp.Func):
+        offsets = [table.this.meta.get("start")]
     if isinstance(table.this, exp.Dot):
         offsets = [i.meta.get("start") for i in table.this.find_all(exp.Identifier)] + offsets
     known = [offset for offset in offsets if offset is not None]
     return starts.get(given.origin(min(known))) if known else None
 
 
-def _reference(
-    table: exp.Table, parts: list[Token], tokens: Tokens, index: int
-) -> tuple[RelationRef, list[Edit]]:
+def _read_relation(
+    table: exp.Table, tokens: Tokens, index: int, known: frozenset[str]
+) -> tuple[RelationRef | None, list[Edit]]:
+    """The relation at an index and the aliases to add; None for what Spark reads by itself."""
+    is_call = isinstance(table.this, exp.Func)
+    change = _change_reference(table, tokens, index) if is_call else None
+    if change is not None:
+        return change, []
+    file = read_file(tokens, index)
+    if file is not None:
+        return _reference(table, *file, tokens, index)
+    if is_call:
+        _refuse_hidden_relation(tokens, index)
+        return None, []
+    named_around = not table.args.get("db") and table.name.lower() in known
+    if table.find_ancestor(exp.Hint) or named_around or _is_cte(table):
+        return None, []
+    parts = tk.name_chain(tokens, index)
+    if parts[-1].text.lower() != table.name.lower():
+        return None, []  # a name that sqlglot made up for a step of a pipe
     behind = index + 2 * len(parts) - 1
     following = tokens[behind] if behind < len(tokens) else None
     if following is not None and following.upper == "@":
         span = Span(following.source, parts[0].start, tokens[min(behind + 1, len(tokens) - 1)].stop)
         raise not_supported(span, "reading one relation at another time", hint=_AS_OF_HINT)
+    return _reference(table, relation_ref(parts, aliased=False), behind, tokens, index)
+
+
+def _reference(
+    table: exp.Table, ref: RelationRef, behind: int, tokens: Tokens, index: int
+) -> tuple[RelationRef, list[Edit]]:
+    """The relation, ``behind`` which the text goes on, with its alias."""
     # The operand of TABLE is a name and nothing else.
     before = [token.upper for token in tokens[max(index - 2, 0) : index]]
     operand = before == ["TABLE", "("] or before[-1:] == ["TABLE"]
@@ -281,10 +293,10 @@ def _reference(
         if stop < len(tokens) and tokens[stop].upper == "REPEATABLE":
             stop = tk.closing(tokens, stop) + 1
         place = tokens[stop - 1].stop
-        alias = backtick(parts[-1].text)
-        edits.append(Edit(span=Span(parts[0].source, place, place), text=f" AS {alias}"))
+        alias = backtick(ref.parts[-1])
+        edits.append(Edit(span=Span(ref.span.source, place, place), text=f" AS {alias}"))
         aliased = True
-    return relation_ref(parts, aliased=aliased), edits
+    return dataclasses.replace(ref, aliased=aliased), edits
 
 
 def _change_reference(table: exp.Table, tokens: Tokens, index: int) -> RelationRef | None:

@@ -1,0 +1,102 @@
+"""Reads files that stand where a relation may: ``'x.csv'`` and ``read_csv('x', sep => ';')``."""
+
+import re
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax.ast import FileRef, RelationRef
+from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens
+
+FORMATS = ("csv", "json", "parquet", "orc")
+READERS = {f"READ_{name.upper()}": name for name in FORMATS}
+_ENDINGS = {
+    **{f".{name}": name for name in FORMATS},
+    ".tsv": "csv",
+    ".jsonl": "json",
+    ".ndjson": "json",
+}
+_COMPRESSED = re.compile(r"\.(gz|bz2|zst|lz4|snappy|deflate)$")
+
+
+def ending_of(path: str) -> str:
+    """The ending of a file's name that says a format, in lower case; empty if none does.
+
+    >>> ending_of("s3://b/day=1/*.CSV.gz"), ending_of("folder.csv/part"), ending_of("x.jsonl")
+    ('.csv', '', '.jsonl')
+    """
+    name = _COMPRESSED.sub("", path.rstrip("/").rsplit("/", 1)[-1].lower())
+    dot = name.rfind(".")
+    return name[dot:] if name[max(dot, 0) :] in _ENDINGS else ""
+
+
+def file_ref(path: Token, given: str | None, options: tuple[tuple[str, str], ...] = ()) -> FileRef:
+    """The file of a string; ``given`` is its format, None for what the ending says.
+
+    Raises:
+        FILE_FORMAT_UNKNOWN: neither says a format.
+    """
+    if not path.text.strip():
+        raise syntax_error(path.span, "the name of a file is empty")
+    ending = ending_of(path.text)
+    if given is None and not ending:
+        readers = ", ".join(f"{name.lower()}('...')" for name in READERS)
+        raise error(
+            "FILE_FORMAT_UNKNOWN",
+            span=path.span,
+            path=path.text,
+            known=", ".join(_ENDINGS),
+            hint=f"Say what it is: {readers}",
+        )
+    if ending == ".tsv" and given is None and not {"sep", "delimiter"} & dict(options).keys():
+        options = (*options, ("sep", "\t"))
+    kind = given or _ENDINGS[ending]
+    return FileRef(path=path.text, span=path.span, format=kind, options=options)
+
+
+def read_file(tokens: Tokens, index: int) -> tuple[RelationRef, int] | None:
+    """The file at an index and the index behind it; None where no file begins."""
+    token = tokens[index]
+    if token.kind is Kind.STRING:
+        return _relation(file_ref(token, None), token.span), index + 1
+    if token.upper not in READERS or tk.upper_at(tokens, index + 1) != "(":
+        return None
+    stop = tk.closing(tokens, index + 1)
+    span = Span(token.source, token.start, tokens[stop].stop)
+    groups = tk.cut_at_commas(tokens[index + 2 : stop])
+    path = groups[0][0] if len(groups[0]) == 1 else None
+    if path is None or path.kind is not Kind.STRING:
+        hint = f"Type: {token.text}('a/file')"
+        raise syntax_error(span, f"{token.text}(...) takes the name of a file in quotes", hint=hint)
+    options = tuple(_option(group, span) for group in groups[1:])
+    return _relation(file_ref(path, READERS[token.upper], options), span), stop + 1
+
+
+def _relation(file: FileRef, span: Span) -> RelationRef:
+    """The file as a relation, which is called as the file is without its ending."""
+    name = file.path.rstrip("/").rsplit("/", 1)[-1]
+    return RelationRef(parts=(name.split(".")[0] or name,), span=span, file=file)
+
+
+def _option(group: Tokens, span: Span) -> tuple[str, str]:
+    if not group:
+        raise syntax_error(span, "an option is missing between two commas")
+    cursor = Cursor(group, of="option")
+    name = cursor.name("an option, as header => true").text
+    cursor.expect("=>")
+    value = option_value(cursor)
+    cursor.end()
+    return name.lower(), value
+
+
+def option_value(cursor: Cursor) -> str:
+    """Read the value of an option as Spark takes it: a text, a number, true or false."""
+    sign = "-" if cursor.accept("-") else ""
+    token = cursor.take("a value")
+    if token.kind is Kind.NUMBER or (token.kind is Kind.STRING and not sign):
+        return sign + token.text
+    if token.upper in ("TRUE", "FALSE") and not sign:
+        return token.text.lower()
+    message = f'found "{token.span.text}", expected a text in quotes, a number, true or false'
+    raise syntax_error(token.span, message)

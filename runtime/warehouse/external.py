@@ -1,0 +1,79 @@
+"""Rows that are no object of the warehouse: files, and the temporary views of this process."""
+
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.names import backtick_all
+from ctsql.planner.syntax.ast import FileRef, RelationRef
+from ctsql.runtime.delta.table import Gateway
+from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.messages import thrown_by
+
+_GLOBAL = "global_temp"
+_NOT_OF_THE_FORMAT = ("UNABLE_TO_INFER_SCHEMA", "FAILED_READ_FILE")
+_DEFAULTS = {"csv": {"header": "true", "inferschema": "true"}}
+
+
+def is_temporary(caller: SparkSession, parts: tuple[str, ...]) -> bool:
+    """Whether a session has a temporary view of that name, a global one included."""
+    jsession: Any = caller._jsparkSession
+    catalog = jsession.sessionState().catalog()
+    if len(parts) == 1:
+        return bool(catalog.getTempView(parts[0]).isDefined())
+    is_global = len(parts) == 2 and parts[0].lower() == _GLOBAL
+    return is_global and bool(catalog.getGlobalTempView(parts[1]).isDefined())
+
+
+def external_rows(gateway: Gateway, caller: SparkSession, ref: RelationRef) -> DataFrame:
+    """The rows of a file, or of a temporary view of a session.
+
+    Raises:
+        FILE_NOT_FOUND: no file is there. FILE_UNREADABLE: it has no columns, or another format.
+    """
+    with translate_spark_errors(None, ref.span):
+        if ref.file is not None:
+            return read_file(gateway, ref.file)
+        view = caller.table(".".join(backtick_all(ref.parts)))
+        # The same plan, for the engine's session: what a text names must be of its own.
+        analyzed = view._jdf.queryExecution().analyzed()
+        jvm: Any = gateway.session._jvm
+        frame = jvm.org.apache.spark.sql.classic.Dataset.ofRows(gateway.jsession, analyzed)
+        return DataFrame(frame, gateway.session)
+
+
+def read_file(gateway: Gateway, file: FileRef) -> DataFrame:
+    """The rows of a file, a folder or a pattern, by Spark's reader with its options."""
+    location = gateway.qualify(file.path)
+    _check_there(gateway, location, file)
+    options = _DEFAULTS.get(file.format, {}) | dict(file.options)
+    reader = gateway.session.read.format(file.format)
+    schema = options.pop("schema", None)
+    if schema is not None:
+        reader = reader.schema(schema)
+    try:
+        rows = reader.options(**options).load(location)
+    except (PySparkException, Py4JJavaError) as problem:
+        if not any(t.condition.startswith(_NOT_OF_THE_FORMAT) for t in thrown_by(problem)):
+            raise
+        raise _unreadable(file) from problem
+    if not rows.columns:
+        raise _unreadable(file)
+    return rows
+
+
+def _check_there(gateway: Gateway, location: str, file: FileRef) -> None:
+    """A file at least must be there: a mistyped name is no table without rows."""
+    found = gateway.glob(location)
+    if not found:
+        detail = "" if file.path == location else f"It was looked for at {location}."
+        raise error("FILE_NOT_FOUND", span=file.span, path=file.path, detail=detail)
+    if not any(map(gateway.holds_file, found)):
+        raise error("FILE_NOT_FOUND", span=file.span, path=file.path, detail="The folder is empty.")
+
+
+def _unreadable(file: FileRef) -> CtsqlError:
+    return error("FILE_UNREADABLE", span=file.span, path=file.path, format=file.format)
