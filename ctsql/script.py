@@ -159,6 +159,8 @@ class Runner:
             )
         elif not settings.quiet:
             settings.note(result.status)
+        for notice in result.notices:
+            settings.note(f"NOTICE: {notice}")
 
     def run_source(self, source: Source) -> int:
         """Run all statements of a source; returns 0, 1 or 130."""

@@ -350,6 +350,7 @@ class CreateContinualTask(Statement):
     as_span: Span
     columns: tuple[ColumnDef, ...] = ()
     outputs: tuple[OutputDef, ...] = ()
+    comment: str | None = None
     options: tuple[Option, ...] = ()
     options_span: Span | None = None
     or_replace: bool = False
