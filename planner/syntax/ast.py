@@ -431,7 +431,7 @@ class CommentOn(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowObjects(Statement):
-    """SHOW TABLES / VIEWS / MATERIALIZED VIEWS / CONTINUAL TASKS / SCHEMAS / OBJECTS / COLUMNS."""
+    """SHOW TABLES / VIEWS / MATERIALIZED VIEWS / CONTINUAL TASKS / SCHEMAS / FUNCTIONS / ..."""
 
     what: str  # lower case plural: "tables", "materialized views", "objects", "columns", ...
     schema: str | None = None  # IN or FROM schema

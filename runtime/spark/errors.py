@@ -13,7 +13,6 @@ from contextlib import contextmanager
 
 from delta import exceptions as delta_errors
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from ctsql.catalog.errors import CtsqlError, error
@@ -23,6 +22,7 @@ from ctsql.planner.binding.checks import forbidden_in
 from ctsql.planner.lowering.context import Sent
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.planner.syntax.tokens.usual_mistakes import usual_mistake
+from ctsql.runtime.spark.functions import function_names
 from ctsql.runtime.spark.messages import (
     Place,
     Thrown,
@@ -176,16 +176,6 @@ def _column_counts(thrown: Thrown) -> tuple[int, int] | None:
     return rows_count, table_count
 
 
-def _functions_of_spark() -> list[str]:
-    """The names of Spark's own functions."""
-    jvm = SparkContext._jvm
-    if jvm is None:  # Spark has ended meanwhile
-        return []
-    registry = jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry
-    names = str(registry.functionSet().mkString(",")).split(",")
-    return [name.rpartition(".")[2] for name in names]
-
-
 def _about_the_statement(
     thrown: Thrown, span: Span | None, within: Span | None, message: str
 ) -> CtsqlError | None:
@@ -210,7 +200,7 @@ def _about_the_statement(
         )
     if condition.startswith(_ROUTINE_CONDITIONS):
         name = _last_part(given.get("routineName", ""))
-        hint = did_you_mean(name, _functions_of_spark())
+        hint = did_you_mean(name, function_names())
         return error("UNKNOWN_FUNCTION", span=span, function=name, hint=hint)
     count = _column_counts(thrown)
     if count is not None:
