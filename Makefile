@@ -115,6 +115,7 @@ s3: java venv
 
 bench: java venv
 	@MAKEFLAGS= "$(BIN)/python" -m pip install --quiet --group bench
+	@"$(BIN)/python" -m benchmarks.start
 	@"$(BIN)/python" -m benchmarks.tick
 	@"$(BIN)/python" -m benchmarks.replicas
 	@"$(BIN)/python" -m benchmarks.tasks

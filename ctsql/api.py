@@ -55,6 +55,7 @@ class Connection(AbstractContextManager["Connection"]):
         self.read_only = read_only
         self.is_new = False  # whether this connection made the warehouse
         self.search_schema = "default"
+        self.is_short = False  # whether a Spark that it starts is for a short command
         self._spark = spark
         self._master = master
         self._engine: Engine | None = None
@@ -82,10 +83,12 @@ class Connection(AbstractContextManager["Connection"]):
             raise InterfaceError("the connection is closed")
         if self._engine is None:
             from ctsql.runtime.engine import Engine
+            from ctsql.runtime.spark.jvm_options import Life
             from ctsql.runtime.spark.session import active, engine_session, process_session
             from ctsql.settings import Settings
 
-            base = self._spark or process_session(self._master)
+            life = Life.SHORT if self.is_short else Life.LONG
+            base = self._spark or process_session(self._master, life)
             session = engine_session(base)
             with active(session):
                 self._engine = Engine(

@@ -181,6 +181,7 @@ def _dispatch(
         read_only=read_only,
         create=command != "run",
     )
+    connection.is_short = bool(given["commands"]) or command == "status"
     runner = Runner(connection, settings)
     try:
         if command == "run":

@@ -29,7 +29,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -210,17 +210,22 @@ def spark_builder_config(
     return {"spark.jars.packages": ",".join((COORDINATE.format(**_versions()), *packages))}
 
 
-def start_spark(settings: Mapping[str, str]) -> "SparkSession":
+def start_spark(
+    settings: Mapping[str, str], jvm: "Callable[[Java], Mapping[str, str]]" = lambda _: {}
+) -> "SparkSession":
     """Start Spark with these settings, or say in one sentence why it cannot be.
 
     The JVM's own output goes to a file that disappears with the JVM. To be called when the
     process has no session yet; afterwards the session is to be had from PySpark.
 
+    Args:
+        jvm: further settings, for the Java that was found.
+
     Raises:
         JAVA_NOT_FOUND, JAVA_UNSUPPORTED, JAR_DOWNLOAD_FAILED, SPARK_ERROR: see
             :func:`explain_start_failure`.
     """
-    check_java()
+    java = check_java()
     import delta  # noqa: F401  (its import installs the conversion of Delta's exceptions)
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
@@ -228,7 +233,7 @@ def start_spark(settings: Mapping[str, str]) -> "SparkSession":
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    conf = SparkConf(loadDefaults=False).setAll([*settings.items(), *jvm(java).items()])
     with TemporaryFile() as chatter:
         try:
             gateway = launch_gateway(  # type: ignore[no-untyped-call]

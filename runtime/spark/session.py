@@ -16,8 +16,9 @@ from platformdirs import user_cache_dir
 from pyspark.sql import SparkSession
 
 from ctsql.catalog.errors import error
-from ctsql.runtime.spark.environment import spark_builder_config, start_spark
+from ctsql.runtime.spark.environment import start_spark
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.jvm_options import Life, jvm_settings
 
 DRIVER_MEMORY = "2g"
 _STATIC = {
@@ -72,8 +73,8 @@ _lock = threading.Lock()
 _process_session: SparkSession | None = None
 
 
-def process_session(master: str | None = None) -> SparkSession:
-    """The process's session; started by the first call.
+def process_session(master: str | None = None, life: Life = Life.LONG) -> SparkSession:
+    """The process's session; started by the first call, for as long as that one says.
 
     Raises:
         JAVA_NOT_FOUND, JAVA_UNSUPPORTED, JAR_DOWNLOAD_FAILED: with what to do about it.
@@ -81,26 +82,32 @@ def process_session(master: str | None = None) -> SparkSession:
     global _process_session
     with _lock:
         if _process_session is None or _process_session.sparkContext._jsc is None:
-            _process_session = _start(master)
+            _process_session = _start(master, life)
         return _process_session
 
 
-def _start(master: str | None) -> SparkSession:
+def training_session(archive: Path) -> SparkSession:
+    """A session whose JVM writes an archive of its classes when it ends; raises as above."""
+    return _start(None, Life.TRAINING, archive)
+
+
+def _start(master: str | None, life: Life, archive: Path | None = None) -> SparkSession:
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     partitions = str(min(os.cpu_count() or 2, 8))
+    master = master or "local[*]"
     session = start_spark(
         {
             "spark.app.name": "ctsql",
             # What is given here goes before spark-defaults.conf, so there must be a way past it.
             "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", DRIVER_MEMORY),
-            "spark.master": master or "local[*]",
+            "spark.master": master,
             # Nothing of ours is stored there, but Spark makes the folder: not in the user's.
             "spark.sql.warehouse.dir": Path(user_cache_dir("ctsql"), "spark-warehouse").as_uri(),
             "spark.sql.shuffle.partitions": partitions,
             **_STATIC,
-            **spark_builder_config(),
-        }
+        },
+        lambda java: jvm_settings(java, master, life, archive),
     )
     session.sparkContext.setLogLevel("OFF")
     return session

@@ -1,0 +1,109 @@
+"""Which JVM is started for which master, configuration and purpose; none is started here."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from ctsql.runtime.spark import environment, jvm_options
+from ctsql.runtime.spark.class_archive import archive_of, draft_of, keep
+from ctsql.runtime.spark.environment import Java
+from ctsql.runtime.spark.jvm_options import Life, class_path, is_plain, jvm_settings, option_text
+
+JAVA = Java(Path("/usr/bin/java"), "17.0.15", 17)
+
+
+@pytest.mark.parametrize(
+    ("master", "plain"),
+    [
+        ("local", True),
+        ("local[*]", True),
+        ("local[2]", True),
+        ("local[2,3]", True),
+        ("local-cluster[2,1,1024]", False),
+        ("spark://host:7077", False),
+        ("yarn", False),
+    ],
+)
+def test_masters(tmp_path: Path, master: str, plain: bool) -> None:
+    """Executors of their own get Delta's JARs from the driver."""
+    assert is_plain(master, {}, tmp_path) is plain
+
+
+@pytest.mark.parametrize("name", jvm_options._CONFIGURED)
+def test_configuration_is_left_alone(tmp_path: Path, name: str) -> None:
+    """What is configured for Spark stays as it is."""
+    assert is_plain("local", {name: ""}, tmp_path)
+    assert not is_plain("local", {name: "x"}, tmp_path)
+
+
+def test_a_folder_of_configuration(tmp_path: Path) -> None:
+    """Spark's own, which may hold spark-defaults.conf."""
+    (tmp_path / "conf").mkdir()
+    assert not is_plain("local", {}, tmp_path)
+
+
+@pytest.fixture
+def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Spark and a home with Delta's JARs and an empty cache, both below the folder given."""
+    for name in (*jvm_options._CONFIGURED, "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "the home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "the cache"))
+    monkeypatch.setattr(jvm_options, "_find_spark_home", lambda: str(tmp_path))
+    jars = environment.ivy_jars_folder()
+    jars.mkdir(parents=True)
+    for name in environment.JARS:
+        (jars / name.format(**environment._versions())).touch()
+    return tmp_path
+
+
+def test_delta_stands_on_the_class_path(plain: Path) -> None:
+    """Where its JARs are known; nothing is resolved or copied then."""
+    found = jvm_settings(JAVA, "local[*]", Life.LONG)
+    jars = environment.delta_jars()
+    assert found["spark.driver.extraClassPath"].split(":") == [str(jar) for jar in jars]
+    assert "spark.jars" not in found
+    for jar in jars:
+        jar.unlink()
+    assert list(jvm_settings(JAVA, "local[*]", Life.LONG)) == ["spark.jars.packages"]
+
+
+def test_a_cluster_gets_jars(plain: Path) -> None:
+    """As files to send."""
+    assert list(jvm_settings(JAVA, "spark://host:7077", Life.SHORT)) == ["spark.jars"]
+
+
+def test_only_short_commands_do_without_the_optimising_compiler(plain: Path) -> None:
+    """It pays in what lives longer."""
+
+    def options(life: Life) -> list[str]:
+        return shlex.split(jvm_settings(JAVA, "local", life)["spark.driver.extraJavaOptions"])
+
+    assert options(Life.SHORT) == ["-XX:TieredStopAtLevel=1"]
+    assert "-XX:TieredStopAtLevel=1" not in options(Life.LONG)
+
+
+def test_the_archive_is_used(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it is there and not switched off; a space in its name is no end of it."""
+    monkeypatch.delenv("CTSQL_CLASS_ARCHIVE")
+    monkeypatch.setattr(jvm_options.class_archive.atexit, "register", lambda *_: None)
+
+    def options() -> list[str]:
+        return shlex.split(jvm_settings(JAVA, "local", Life.LONG)["spark.driver.extraJavaOptions"])
+
+    assert not any("Archive" in option for option in options())
+    archive = archive_of(JAVA, class_path(plain))
+    archive.parent.mkdir(parents=True)
+    draft_of(archive).touch()
+    keep(archive, status=0)
+    assert f"-XX:SharedArchiveFile={archive}" in options()
+    assert " " in str(archive)
+    monkeypatch.setenv("CTSQL_CLASS_ARCHIVE", "off")
+    assert not any("Archive" in option for option in options())
+
+
+def test_options_are_taken_apart_as_they_were() -> None:
+    """By a shell's rules, which Spark's launcher follows."""
+    options = ["-Da=b c", '-Dq="x"', "-Dw=a\\b", "-XX:+A"]
+    assert shlex.split(option_text(options)) == options
