@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.catalog.errors import error
@@ -222,7 +223,10 @@ def types_given(
             use: empty[use.table] for use in text.inputs if isinstance(use, TableUse)
         }
         theirs = lower_query(query, Context(session, sources, 0))
-        ours = engine.run(text, inputs, names).frame
+        try:
+            ours = engine.run(text, inputs, names).frame
+        except AnalysisException:
+            return None  # it names what has another name in the plan
         with (
             # Spark makes a filter of EXCEPT over one table, where the user's text says it is one.
             setting(session, "spark.sql.optimizer.replaceExceptWithFilter", "false"),

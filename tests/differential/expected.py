@@ -19,6 +19,15 @@ ORDERED = frozenset({"greatest by", "sorted list"})
 """Ways whose aggregate depends on the order of rows, to a planner that knows no more of it."""
 
 
+LITERALS = frozenset(
+    {
+        "compared with values", "in a list", "not in a list", "compared as a value",
+        "ordered by comparison",
+    }
+)  # fmt: skip
+"""Ways that compare the value with a literal, which Spark pads beside a CHAR."""
+
+
 def no_plan(kind: Kind, way: Way, *, is_alone: bool) -> str | None:
     """Why no change plan follows a pair, as REFRESH POLICY = strict says; None if one does.
 
@@ -36,5 +45,7 @@ def no_plan(kind: Kind, way: Way, *, is_alone: bool) -> str | None:
         return "LIMIT_TIES"
     if way.name == "value of a window by others":
         return "ROW_ORDER_TIES"
+    if way.name in LITERALS and kind.sql.startswith("CHAR"):
+        return "ROUND_TRIP"
     holds_maps = GROUP in kind.can and SORT not in kind.can
     return "GROUPED_BY_MAP" if holds_maps and way.name in KEYED else None

@@ -13,7 +13,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
-from ctsql.catalog.names import fold
+from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.spans import Source
 from ctsql.planner.ivm.algebra import spark_functions
 from ctsql.planner.ivm.algebra.nodes import Col, Expr, Node, Part, Subquery, SubqueryKind
@@ -192,6 +192,9 @@ class Expressions:
             parts += ["(", *expr.parts, ")"]
         for name in chain[taken:]:
             parts += [".", name.span.text]
+        if _is_field(tokens, index, stop):
+            # A plan calls its columns otherwise, and a field of a struct is called as its column.
+            parts += ["AS", backtick(chain[-1].text)]
         return stop
 
     def _call(
@@ -225,6 +228,20 @@ class Expressions:
         if is_literal or tk.upper_at(tokens, index - 1) in (".", "AS"):
             return False
         return scope.own_column([token.text], token.span) is not None
+
+
+def _is_field(tokens: Tokens, start: int, stop: int) -> bool:
+    """Whether the tokens from ``start`` to ``stop`` are a whole argument of ``struct(...)``."""
+    if tk.upper_at(tokens, stop) not in (",", ")") or start == 0:
+        return False
+    if tokens[start - 1].upper not in (",", "("):
+        return False
+    depth = 0
+    for index in range(start - 1, 0, -1):
+        depth += {")": 1, "(": -1}.get(tokens[index].upper, 0)
+        if depth < 0:
+            return tokens[index - 1].upper == "STRUCT"
+    return False
 
 
 def texts(tokens: Tokens) -> list[str]:

@@ -104,5 +104,16 @@ def test_a_strict_view_must_have_a_change_plan(con: Connection) -> None:
         "SELECT named_struct('a', k) AS x, NULL AS y FROM c "
         "UNION ALL SELECT NULL, y FROM (SELECT named_struct('a', s) AS y FROM c)"
     )
+    # A field of a struct is called as its column, which has another name in the plan.
+    con.execute(
+        "CREATE MATERIALIZED VIEW newest WITH (REFRESH POLICY = strict) AS "
+        "SELECT K > 0 AS g, max(struct(K, t.k + 1 AS n)).K AS m, max(struct(t.k)) AS o "
+        "FROM t GROUP BY K > 0"
+    )
+    # Where the plan's own text does not run, the view is recomputed.
+    con.execute("CREATE MATERIALIZED VIEW starred AS SELECT max(struct(*)).k AS m FROM t")
     con.execute("INSERT INTO t VALUES (-1), (1), (2)")
+    newest = con.execute("SELECT g, m, o.K FROM newest ORDER BY g").fetchall()
+    assert newest == [(False, -1, -1), (True, 2, 2)]
+    assert con.execute("SELECT * FROM starred").fetchall() == [(2,)]
     assert con.execute("SELECT * FROM beside ORDER BY k").fetchall() == [(1, 1), (2, 2)]

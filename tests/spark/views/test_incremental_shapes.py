@@ -39,6 +39,8 @@ MORE = {
     "decimals apart": "SELECT k, d FROM u EXCEPT SELECT k, d FROM u WHERE d > 1",
     "in pairs": "SELECT k FROM t WHERE (k, v) IN (SELECT k, w FROM u)",
     "not in pairs": "SELECT k FROM t WHERE (k, v) NOT IN (SELECT k, w FROM u)",
+    "structs": "SELECT k, max(struct(v, s)).s AS m, max_by(s, struct(v, t.s)) AS n FROM t "
+    "GROUP BY k",
     "arrays": "SELECT k, sort_array(collect_list(v)) AS l FROM t GROUP BY k",
 }
 QUERIES = {
