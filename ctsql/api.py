@@ -28,11 +28,12 @@ from ctsql.subscription import Subscription
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.service.events import Event
     from ctsql.runtime.statements.commits import ObjectCommit
+    from ctsql.runtime.statements.name_resolution import Namespace
     from ctsql.runtime.statements.transaction import OpenTransaction
 
 DEFAULT_WAREHOUSE = "warehouse"
@@ -180,6 +181,7 @@ class Connection(AbstractContextManager["Connection"]):
     def _run(self, engine: "Engine", statement: st.Statement, values: tuple[str, ...]) -> Result:
         """Bind, plan, lower and run a statement; :mod:`ctsql.manage` runs those about objects."""
         from ctsql.manage import manage, rows
+        from ctsql.runtime.statements.copy import copy_from, copy_to
         from ctsql.runtime.statements.dml import write_source
         from ctsql.runtime.statements.name_resolution import Namespace
 
@@ -192,16 +194,14 @@ class Connection(AbstractContextManager["Connection"]):
             case st.Transact():
                 return _transact(self, engine, statement)
             case st.Select():
-                query = names.binder().bind_select(statement)
-                frame = engine.read(
-                    query,
-                    as_of=as_of(statement, within.at if within else None),
-                    as_of_span=statement.as_of_span,
-                    strict=self._settings.strict,
-                    parameters=values,
-                    copies=within.copies if within and statement.as_of is None else None,
-                )
+                frame = self._read(names, statement, values)
                 return Result.of_dataframe(frame, convert=partial(self._running, "fetch"))
+            case st.CopyTo():
+                rows_count = copy_to(engine, self._read(names, statement.select, values), statement)
+                return Result.of_status(f"COPY {rows_count}", rows_count)
+            case st.CopyFrom():
+                rows_count = copy_from(engine, statement, self.search_schema, within=within)
+                return Result.of_status(f"COPY {rows_count}", rows_count)
             case st.Dml():
                 return Result.of_status(
                     *write_source(engine, statement, self.search_schema, values, within=within)
@@ -229,6 +229,20 @@ class Connection(AbstractContextManager["Connection"]):
                 return Result.of_status("USE")
             case _:
                 return manage(names, statement)
+
+    def _read(
+        self, names: "Namespace", statement: st.Select, values: tuple[str, ...]
+    ) -> "DataFrame":
+        """The rows of a query, lazily; in a transaction as of its T, with its changes."""
+        within = self._transaction
+        return names.engine.read(
+            names.binder().bind_select(statement),
+            as_of=as_of(statement, within.at if within else None),
+            as_of_span=statement.as_of_span,
+            strict=self._settings.strict,
+            parameters=values,
+            copies=within.copies if within and statement.as_of is None else None,
+        )
 
     def promote(self) -> None:
         """Let a read-only connection write from now on, as ``SET read_only = false`` does.

@@ -294,6 +294,24 @@ class Dml(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CopyFrom(Statement):
+    """COPY table [(columns)] FROM 'file' [(options)]."""
+
+    target: RelationRef
+    file: FileRef
+    columns: tuple[ColumnDef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyTo(Statement):
+    """COPY table | (query) TO 'file' [(options)]; ``select`` reads the table or is the query."""
+
+    select: Select
+    file: FileRef
+    overwrite: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTable(Statement):
     """CREATE TABLE with columns or AS SELECT (``text`` is the whole statement), or an attachment.
 

@@ -13,7 +13,7 @@ from ctsql.planner.binding import Binder, qualify
 from ctsql.planner.syntax.ast import CreateContinualTask, RelationRef
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark.analyzer import SparkAnalyst
-from ctsql.runtime.warehouse.external import is_temporary
+from ctsql.runtime.spark.temporary import has_view
 
 
 class Namespace:
@@ -35,7 +35,7 @@ class Namespace:
             self.search_schema,
             analyst,
             columns_of=columns_of,
-            is_temporary=partial(is_temporary, self.engine.caller),
+            is_temporary=partial(has_view, self.engine.caller),
         )
 
     def of_kind(self, ref: RelationRef, kind: ObjectKind, *, only: str | None = None) -> Item:
