@@ -79,6 +79,10 @@ class Warning(UserWarning):
     """PEP 249: important warnings."""
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'ctsql' has no attribute {name!r}")

@@ -47,7 +47,7 @@ _ROWS = (
         "the statement that made an object",
         lambda name: f"SHOW CREATE {name}",
     ),
-    _Row("expanded", (r"\x",), "[on|off]", "one line a value"),
+    _Row("expanded", (r"\x",), "[on|off|auto]", "one line a value; auto: of what is too wide"),
     _Row("timing", (r"\timing", ".timer"), "[on|off]", "how long each statement took"),
     _Row("format", (r"\format", ".mode"), "[FORMAT]", "table, csv, json, jsonl or markdown"),
     _Row("read", (r"\i", ".read"), "FILE", "run the statements of a file"),
@@ -60,13 +60,14 @@ _BY_SPELLING = {spelling: row for row in _ROWS for spelling in row.spellings}
 _BY_NAME = {row.name: row for row in _ROWS}
 SPELLINGS = tuple(sorted(_BY_SPELLING))
 _LEAVING = ("exit", "quit")
+_ASKING = ("help", "?")
 
 
 def is_command(text: str) -> bool:
     r"""Whether a first line is a command and so needs no semicolon: ``\d``, ``.help``, ``exit``."""
     line = text.strip()
     starts_one = line.startswith("\\") or (line.startswith(".") and line[1:2].isalpha())
-    return starts_one or line.rstrip(";").strip().lower() in _LEAVING
+    return starts_one or line.rstrip(";").strip().lower() in (*_LEAVING, *_ASKING)
 
 
 def parse_command(text: str) -> Command | None:
@@ -81,6 +82,8 @@ def parse_command(text: str) -> Command | None:
     line = source.text.rstrip(";").strip()
     if line.lower() in _LEAVING:
         return Command("quit")
+    if line.lower() in _ASKING:
+        return Command("help")
     spelling, _, argument = line.partition(" ")
     argument = argument.strip()
     row = _BY_SPELLING.get(spelling)
@@ -104,6 +107,15 @@ def statement_of(command: Command) -> str | None:
     """The SQL of a command; None for a setting."""
     row = _BY_NAME[command.name]
     return row.statement(command.argument) if row.statement else None
+
+
+def parse_expanded(current: bool | None, argument: str) -> bool | None:
+    r"""The value after ``\x``: on, off, or None for auto.
+
+    Raises:
+        INVALID_OPTION: it is none of these.
+    """
+    return None if argument.lower() == "auto" else parse_switch(bool(current), argument)
 
 
 def parse_switch(current: bool, argument: str) -> bool:
@@ -142,7 +154,8 @@ def help_text() -> str:
     lines = [f"  {head:<{width}}  {row.text}" for head, row in zip(heads, _ROWS, strict=True)]
     return "\n".join(
         [
-            "Statements end with a semicolon and may take several lines.",
+            "Statements end with a semicolon and may take several lines; the prompt says what is",
+            "open: ( a parenthesis, ' a string, ` a name, * a comment, - only the semicolon.",
             "Ctrl-C clears the line or cancels what runs; Ctrl-D leaves.",
             "",
             *lines,

@@ -35,7 +35,7 @@ def manage(names: Namespace, statement: st.Statement) -> Result:
         case st.ShowObjects():
             return rows(show.show_objects(engine, statement, schema))
         case st.ShowCreate():
-            return rows(show.show_create(engine, statement, schema))
+            return _text(show.show_create(engine, statement, schema), ";")
         case st.Describe():
             return rows(show.describe(engine, statement, schema))
         case st.ShowPending():
@@ -91,15 +91,21 @@ def rows(table: tuple[list[str], list[tuple[object, ...]]]) -> Result:
     return Result.of_rows(columns, ["string"] * len(columns), found, f"SHOW {len(found)}")
 
 
+def _text(table: tuple[list[str], list[tuple[object, ...]]], end: str) -> Result:
+    """A result whose last column is a text to be read."""
+    made = rows(table)
+    made.text_end = end
+    return made
+
+
 def _explain(explanation: Explanation, statement: st.Explain) -> Result:
     if statement.analyze:
-        return rows(
-            (["refresh"], [(line,) for line in explanation.explain_last_refresh(statement)])
-        )
+        found = explanation.explain_last_refresh(statement)
+        return _text((["refresh"], [(line,) for line in found]), "")
     plan = explanation.plan_of(statement)
     lines = explain(plan).splitlines()
     if isinstance(plan, ViewWrite):
         lines += explanation.explain_refresh(plan)
     if statement.physical:
         lines += ["", *explanation.physical(plan).splitlines()]
-    return rows((["plan"], [(line,) for line in lines]))
+    return _text((["plan"], [(line,) for line in lines]), "")

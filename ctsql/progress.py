@@ -6,7 +6,7 @@ Only on a terminal that is not dumb. Callers of ``print`` remove it first by :me
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -32,8 +32,8 @@ class Progress:
         self._drawn = False
 
     @contextmanager
-    def running(self, label: str) -> Iterator[None]:
-        """Show ``label`` and the elapsed time while a long block runs."""
+    def running(self, label: Callable[[], str]) -> Iterator[None]:
+        """Show what is going on, asked for each time, and the elapsed time while a block runs."""
         if not self.enabled:
             yield
             return
@@ -56,7 +56,7 @@ class Progress:
                 self._write(_CLEAR_LINE)
                 self._drawn = False
 
-    def _draw(self, label: str, stop: threading.Event) -> None:
+    def _draw(self, label: Callable[[], str], stop: threading.Event) -> None:
         begun = time.monotonic()
         if stop.wait(PATIENCE_SECONDS):
             return
@@ -67,7 +67,7 @@ class Progress:
                     return
                 frame = self._frames[turn % len(self._frames)]
                 elapsed = time.monotonic() - begun
-                self._write(f"{_CLEAR_LINE}{frame} {label} {elapsed:.1f} s")
+                self._write(f"{_CLEAR_LINE}{frame} {label()} {elapsed:.1f} s")
                 self._drawn = True
             turn += 1
             if stop.wait(_FRAME_SECONDS):

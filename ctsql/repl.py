@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import platformdirs
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
@@ -31,12 +32,14 @@ from ctsql.commands import (
     help_text,
     is_command,
     parse_command,
+    parse_expanded,
     parse_limit,
     parse_switch,
     statement_of,
 )
 from ctsql.completion import ObjectInfo, complete
 from ctsql.planner.syntax import is_complete
+from ctsql.planner.syntax.tokens.tokenizer import find_unclosed, tokenise
 from ctsql.script import Runner, Settings
 from ctsql.show import Format
 from ctsql.work import Defect, Job, Worker
@@ -48,7 +51,7 @@ ROWS_SHOWN = 1000
 PROMPT = "ctsql> "
 PROMPT_OPEN = "ctsql*> "
 """While a transaction is open."""
-CONTINUED = "    -> "
+_OPEN = {"a string": "'", "a quoted name": "`", "a comment": "*"}
 
 
 class CtsqlLexer(SqlLexer):  # type: ignore[misc]  # pygments has no types
@@ -214,15 +217,16 @@ class Repl:
     def _wait_for_spark(self) -> None:
         if self._runner.connection.started:
             return
-        with self._settings.progress.running("starting Spark..."):
+        with self._settings.progress.running(lambda: "starting Spark..."):
             self._starter.wait()
 
     def _say(self, text: str) -> None:
         self._settings.note(text)
 
     def _set_expanded(self, argument: str) -> None:
-        self._settings.expanded = parse_switch(self._settings.expanded, argument)
-        self._say(f"Expanded display is {_on(self._settings.expanded)}.")
+        self._settings.expanded = parse_expanded(self._settings.expanded, argument)
+        kept = self._settings.expanded
+        self._say(f"Expanded display is {'auto' if kept is None else _on(kept)}.")
 
     def _set_timing(self, argument: str) -> None:
         self._timing = parse_switch(self._timing, argument)
@@ -279,6 +283,20 @@ def _on(switch: bool) -> str:
     return "on" if switch else "off"
 
 
+def continued(text: str, line: int) -> str:
+    """The prompt of a further line: what the lines in front of it leave open.
+
+    >>> continued("SELECT (1", 1), continued("SELECT 'a", 1), continued("SELECT 1", 1)
+    ('    (> ', "    '> ", '    -> ')
+    """
+    before = "\n".join(text.split("\n")[:line])
+    unclosed = find_unclosed(before)
+    if unclosed is not None:
+        return f"    {_OPEN[unclosed[1]]}> "
+    depth = sum((t.upper == "(") - (t.upper == ")") for t in tokenise(Source(before, "").whole()))
+    return f"    {'(' if depth > 0 else '-'}> "
+
+
 def _session(completer: Completer) -> "PromptSession[str]":
     keys = KeyBindings()
 
@@ -296,7 +314,7 @@ def _session(completer: Completer) -> "PromptSession[str]":
     return PromptSession(
         multiline=True,
         key_bindings=keys,
-        prompt_continuation=CONTINUED,
+        prompt_continuation=lambda _, line, __: continued(get_app().current_buffer.text, line),
         lexer=PygmentsLexer(CtsqlLexer) if "NO_COLOR" not in os.environ else None,
         completer=completer,
         complete_in_thread=True,

@@ -61,6 +61,8 @@ class Result:
         types: their Spark type names (``int``, ``decimal(10,2)``, ``array<string>``).
         arraysize: the default size of ``fetchmany``.
         live: the source of the rows of an unbounded result.
+        text_end: of a result whose last column is a text to be read and copied, a plan or a
+            statement, what stands behind each; else None.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Result:
         self.types = list(types)
         self.arraysize = 1
         self.live: Live | None = None
+        self.text_end: str | None = None
         self._rows = rows
         self._frame = frame
         self._convert = convert

@@ -41,7 +41,7 @@ class Settings:
     echo: bool = False
     debug: bool = False
     limit: int | None = None
-    expanded: bool = False
+    expanded: bool | None = False
     progress: Progress = field(default_factory=Progress)
 
     def note(self, text: str) -> None:
@@ -89,7 +89,9 @@ class Runner:
             cancelled = True
             self.connection.cancel()
 
-        label = "running" if self.connection.started else "starting Spark..."
+        def label() -> str:
+            return "running" if self.connection.started else "starting Spark..."
+
         try:
             with settings.progress.running(label):
                 self._worker.run(work, cancel_statement)

@@ -1,8 +1,8 @@
 r"""Writes results as text or Arrow.
 
-A terminal gets a drawn table that folds wide values; anything else gets a plain table, with whole
-values. CSV, JSON, JSON lines and Markdown are written row by row, with at most a partition in
-memory; a table needs its widths first, so all its rows are in memory.
+A terminal gets a drawn table that fits it; anything else gets a plain table, with whole values.
+CSV, JSON, JSON lines and Markdown are written row by row, with at most a partition in memory; a
+table needs its widths first, so all its rows are in memory.
 
 CSV follows RFC 4180 with "\n" line ends; NULL is an empty field, an empty string is ``""``.
 Columns of one name are told apart in JSON: ``a``, ``a_2``.
@@ -13,15 +13,13 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import IO, Any, TextIO
+from typing import IO, TextIO
 
-from rich import box
 from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from ctsql.catalog.errors import error
+from ctsql.drawn_table import draw, lay_out
 from ctsql.result import Result, Row
 from ctsql.values import is_number, json_of, text_of
 
@@ -48,7 +46,7 @@ def write_result(
     out: TextIO,
     *,
     limit: int | None = None,
-    expanded: bool = False,
+    expanded: bool | None = False,
     terminal: bool | None = None,
 ) -> None:
     """Write a result's rows; nothing for a statement without rows.
@@ -56,7 +54,8 @@ def write_result(
     Args:
         result: its rows are used up. out: Arrow is written to its ``buffer``.
         limit: the most rows of a table, with a note below if there are more; None for all.
-        expanded: for tables: one line per value, one block per row.
+        expanded: for tables: one line per value, one block per row; None where the table would
+            not fit the terminal.
         terminal: whether ``out`` is one; by default ``out.isatty()``.
     """
     if not result.has_rows:
@@ -66,13 +65,18 @@ def write_result(
     elif format is Format.TABLE:
         rows, more = _rows_for_table(result, limit)
         tty = out.isatty() if terminal is None else terminal
+        left_out = ""
+        if tty and result.text_end is not None and not expanded:
+            _write_text(result, rows, out)
+            out.flush()
+            return
         if expanded:
             _write_expanded(result, rows, out)
         elif tty:
-            _write_drawn(result, rows, out)
+            left_out = _write_drawn(result, rows, out, expands=expanded is None)
         else:
             _write_plain(result, rows, out)
-        out.write(_footer(len(rows), more=more))
+        out.write(_footer(len(rows), left_out, more=more))
     else:
         before, line, between, behind = row_format(result, format)
         out.write(before)
@@ -91,10 +95,10 @@ def _rows_for_table(result: Result, limit: int | None) -> tuple[list[Row], bool]
     return rows[:limit], len(rows) > limit
 
 
-def _footer(count: int, *, more: bool) -> str:
+def _footer(count: int, left_out: str, *, more: bool) -> str:
     if more:
-        return f"(the first {count} rows; there are more: \\set limit 0 shows all)\n"
-    return f"({count} row{'' if count == 1 else 's'})\n"
+        return f"(the first {count} rows; there are more: \\set limit 0 shows all{left_out})\n"
+    return f"({count} row{'' if count == 1 else 's'}{left_out})\n"
 
 
 def one_line(text: str) -> str:
@@ -102,8 +106,12 @@ def one_line(text: str) -> str:
     return _STEERING.sub(lambda found: _ESCAPES.get(found[0]) or f"\\u{{{ord(found[0]):x}}}", text)
 
 
-def _cell(value: object, kind: str) -> str:
-    return NULL if value is None else one_line(text_of(value, kind))
+def _cell(value: object, kind: str) -> str | None:
+    return None if value is None else one_line(text_of(value, kind))
+
+
+def _shown(cell: str | None) -> str:
+    return NULL if cell is None else cell
 
 
 def _pad(text: str, width: int, *, right: bool) -> str:
@@ -117,34 +125,54 @@ def join_cells(cells: list[str], widths: list[int], right: list[bool]) -> str:
     return (" " + " | ".join(parts)).rstrip() + "\n"
 
 
-def _write_plain(result: Result, rows: list[Row], out: TextIO) -> None:
+def _cells(result: Result, rows: list[Row]) -> tuple[list[str], list[list[str | None]], list[int]]:
+    """The names, the values, and the width of each column that holds them all."""
     heads = [one_line(name) for name in result.columns]
     cells = [[_cell(v, k) for v, k in zip(row, result.types, strict=True)] for row in rows]
     widths = [
-        max([cell_len(head), *(cell_len(row[at]) for row in cells)])
+        max([cell_len(head), *(cell_len(_shown(row[at])) for row in cells)])
         for at, head in enumerate(heads)
     ]
+    return heads, cells, widths
+
+
+def _write_plain(result: Result, rows: list[Row], out: TextIO) -> None:
+    heads, cells, widths = _cells(result, rows)
     right = [is_number(kind) for kind in result.types]
 
     out.write(join_cells(heads, widths, right))
     out.write("+".join("-" * (width + 2) for width in widths) + "\n")
     for row in cells:
-        out.write(join_cells(row, widths, right))
+        out.write(join_cells([_shown(cell) for cell in row], widths, right))
 
 
-def _write_drawn(result: Result, rows: list[Row], out: TextIO) -> None:
-    table = Table(box=box.ROUNDED, header_style="bold")
-    for name, kind in zip(result.columns, result.types, strict=True):
-        justify: Any = "right" if is_number(kind) else "left"
-        table.add_column(Text(one_line(name)), justify=justify, overflow="fold")
+def _write_drawn(result: Result, rows: list[Row], out: TextIO, *, expands: bool) -> str:
+    """Draw a table; returns what the footer says of columns that are left out.
+
+    Args:
+        expands: write one line per value instead of leaving out columns.
+    """
+    heads, cells, widths = _cells(result, rows)
+    terminal = Console(file=out, highlight=False)
+    layout = lay_out([cell_len(head) for head in heads], widths, terminal.width)
+    if expands and layout.gap is not None:
+        _write_expanded(result, rows, out)
+        return ""
+    right = [is_number(kind) for kind in result.types]
+    has_styles = terminal.is_terminal and not terminal.is_dumb_terminal
+    for line in draw(heads, cells, right, layout, null=NULL, has_styles=has_styles):
+        out.write(line)
+    if layout.gap is None:
+        return ""
+    return f"; {len(layout.shown)} of {len(heads)} columns: \\x shows all"
+
+
+def _write_text(result: Result, rows: list[Row], out: TextIO) -> None:
+    """Write the last column as it is, as a statement or a plan is to be read and copied."""
     for row in rows:
-        table.add_row(
-            *(
-                Text(_cell(value, kind), style="dim" if value is None else "")
-                for value, kind in zip(row, result.types, strict=True)
-            )
-        )
-    Console(file=out, highlight=False).print(table)
+        text = NULL if row[-1] is None else text_of(row[-1], result.types[-1])
+        lines = (one_line(line.replace("\t", "    ")) for line in text.split("\n"))
+        out.write("\n".join(lines) + f"{result.text_end}\n")
 
 
 def _write_expanded(result: Result, rows: list[Row], out: TextIO) -> None:
@@ -153,7 +181,7 @@ def _write_expanded(result: Result, rows: list[Row], out: TextIO) -> None:
     for number, row in enumerate(rows, start=1):
         out.write(f"-[ row {number} ]-\n")
         for head, value, kind in zip(heads, row, result.types, strict=True):
-            out.write(f"{_pad(head, width, right=False)} | {_cell(value, kind)}\n")
+            out.write(f"{_pad(head, width, right=False)} | {_shown(_cell(value, kind))}\n")
 
 
 def _csv_field(value: object, kind: str) -> str:

@@ -50,11 +50,12 @@ from ctsql.runtime.spark.session import active, setting
 
 PLANS_MAX = 1_000
 """Plans, and recipes that were seen once, of one session; the oldest ones go."""
+_NO_BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
 _FEW_ROWS = {
     # Its stages cost more than they save.
     "spark.sql.adaptive.enabled": "false",
     # A broadcast is a job of its own; both sides are one partition.
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    _NO_BROADCAST: "-1",
     # A plan that is kept has no part that stands for another (P3).
     "spark.sql.exchange.reuse": "false",
 }
@@ -102,6 +103,12 @@ def _recipe(rows: RowSet) -> Recipe | None:
     if isinstance(held, LocalRows):
         return Recipe(None, (held,), lambda frames: frames[0])
     return rows.recipe if isinstance(rows, _PreparedRows) else None
+
+
+def _reads_range(rows: DataFrame) -> bool:
+    """Whether a query has range() in FROM, the one leaf that may be of many rows."""
+    leaves = rows._jdf.queryExecution().analyzed().collectLeaves()
+    return any(leaves.apply(at).nodeName() == "Range" for at in range(leaves.size()))
 
 
 class _PreparedRows(RowSet):
@@ -247,14 +254,21 @@ class PreparedPlans:
         return copied
 
     def _plan_and_run(self, recipe: Recipe) -> LocalRows | Declined:
-        with self._for_few_rows():
-            found = few(recipe.build([leaf.frame for leaf in recipe.leaves]))
+        rows = recipe.build([leaf.frame for leaf in recipe.leaves])
+        with self._for_few_rows(rows):
+            found = few(rows)
         return found if isinstance(found, Declined) else LocalRows.of(found)
 
     @contextmanager
-    def _for_few_rows(self) -> Iterator[None]:
+    def _for_few_rows(self, rows: DataFrame) -> Iterator[None]:
+        """Settings under which a query over few rows is planned, which Spark does when it runs."""
+        has_range = _reads_range(rows)
         with ExitStack() as stack:
             for name, value in _FEW_ROWS.items():
+                # Without a broadcast a join with range() that compares no keys is a product, for
+                # which Spark first stores all of the range.
+                if has_range and name == _NO_BROADCAST:
+                    continue
                 stack.enter_context(setting(self._session, name, value))
             yield
 
@@ -262,8 +276,8 @@ class PreparedPlans:
         """The plan of a recipe over leaves without rows; declined where P2 or P3 do not hold."""
         settings = self._settings_now()
         empty = [self._empty(leaf) for leaf in recipe.leaves]
-        with self._for_few_rows():
-            rows = recipe.build([frame for frame, _ in empty])
+        rows = recipe.build([frame for frame, _ in empty])
+        with self._for_few_rows(rows):
             query = rows._jdf.queryExecution().analyzed()
             is_fixed = not any(map(query.containsPattern, self._patterns))
             if not is_fixed or not is_definite(self._session, query):

@@ -19,12 +19,13 @@ from ctsql.commands import (
     Command,
     help_text,
     parse_command,
+    parse_expanded,
     parse_limit,
     parse_switch,
     statement_of,
 )
 from ctsql.progress import Progress
-from ctsql.repl import Repl, wants_more
+from ctsql.repl import Repl, continued, wants_more
 from ctsql.script import Runner, Settings
 from tests.frontdoors.fake_connection import FakeConnection
 
@@ -107,6 +108,37 @@ def test_the_help_names_every_command() -> None:
 def test_enter_goes_on_until_the_statement_is_complete(text: str, more: bool) -> None:
     """Semicolons inside a body or a string end nothing."""
     assert wants_more(text) is more
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "prompt"),
+    [
+        ("SELECT 1", 1, "    -> "),
+        ("SELECT (1,\n2)", 1, "    (> "),
+        ("SELECT (1,\n2)", 2, "    -> "),
+        ("SELECT 'a", 1, "    '> "),
+        ("SELECT '(", 1, "    '> "),
+        ("SELECT `a", 1, "    `> "),
+        ("/* a", 1, "    *> "),
+    ],
+)
+def test_the_prompt_says_what_is_open(text: str, line: int, prompt: str) -> None:
+    """Up to the line's begin: what comes later does not change it."""
+    assert continued(text, line) == prompt
+
+
+@pytest.mark.parametrize("typed", ["help", "HELP;", "?", " ? "])
+def test_help_is_a_command(typed: str, tmp_path: Path) -> None:
+    """A newcomer's first words."""
+    assert not wants_more(typed)
+    assert r"\timing" in fed(tmp_path, typed)[1]
+
+
+def test_expanded_display_has_three_states() -> None:
+    """Without an argument it is switched."""
+    words = ("auto", "on", "off", "")
+    assert [parse_expanded(False, word) for word in words] == [None, True, False, True]
+    assert parse_expanded(None, "") is True
 
 
 def fed(tmp_path: Path, *lines: str) -> tuple[str, str]:

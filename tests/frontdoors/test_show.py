@@ -102,6 +102,78 @@ def test_a_terminal_table_is_drawn_and_shows_null() -> None:
     assert "NULL" in text
 
 
+def drawn(result: Result, width: int, *, expanded: bool | None = False) -> str:
+    """The table on a terminal of so many columns."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(width))
+        return written(result, Format.TABLE, terminal=True, expanded=expanded)
+
+
+def test_a_drawn_table_as_it_looks() -> None:
+    """Numbers to the right, NULL and an empty text apart, wide letters counted as two."""
+    result = Result.of_rows(["k", "name"], ["int", "string"], [(1, "東"), (20, None), (None, "")])
+    assert drawn(result, 80) == (
+        "╭──────┬──────╮\n"
+        "│    k │ name │\n"
+        "├──────┼──────┤\n"
+        "│    1 │ 東   │\n"
+        "│   20 │ NULL │\n"
+        "│ NULL │      │\n"
+        "╰──────┴──────╯\n"
+        "(3 rows)\n"
+    )
+
+
+def test_a_wide_value_is_folded_at_blanks() -> None:
+    """Names and narrow columns stay whole."""
+    text = "one two three four five"
+    result = Result.of_rows(["number", "text"], ["int", "string"], [(1, text), (2, "x" * 30)])
+    lines = drawn(result, 32).splitlines()
+    assert all(len(line) == len(lines[0]) <= 32 for line in lines[:-1])
+    assert "│      1 │ one two three four  │" in lines
+    assert "│        │ five                │" in lines
+    assert "│        │ xxxxxxxxxxx         │" in lines
+
+
+def test_columns_that_do_not_fit_are_left_out_and_counted() -> None:
+    r"""The first and the last are shown; ``\x auto`` shows all of them, one a line."""
+    names = [f"column{n}" for n in range(50)]
+    row = [tuple(range(50))]
+
+    def wide() -> Result:
+        return Result.of_rows(names, ["int"] * 50, row)
+
+    text = drawn(wide(), 60)
+    assert "column0 │ column1 │" in text
+    assert " … " in text
+    assert " column49 │" in text
+    assert text.endswith("(1 row; 5 of 50 columns: \\x shows all)\n")
+    assert max(map(len, text.splitlines())) <= 60
+    assert "column30 | 30\n" in drawn(wide(), 60, expanded=None)
+    assert "│ column30" in drawn(wide(), 1000, expanded=None)
+
+
+def test_no_table_is_wider_than_the_terminal() -> None:
+    """Whatever the widths are, down to a terminal of a few cells."""
+    for width in range(8, 90):
+        for columns in range(1, 9):
+            names = [f"c{'x' * n}" for n in range(columns)]
+            values = [tuple("word " * n for n in range(columns))]
+            text = drawn(Result.of_rows(names, ["string"] * columns, values), width)
+            lines = text.splitlines()[:-1]
+            assert len({len(line) for line in lines}) == 1
+            assert len(lines[0]) <= width or columns > 1 > width - 20
+
+
+def test_a_statement_is_shown_as_it_can_be_copied() -> None:
+    """SHOW CREATE and EXPLAIN on a terminal: no box, line ends as they are."""
+    result = Result.of_rows(["name", "text"], ["string"] * 2, [("t", "CREATE\n\tTABLE t\x1b")])
+    result.text_end = ";"
+    text = written(result, Format.TABLE, terminal=True)
+    assert text == "CREATE\n    TABLE t\\u{1b};\n"
+    result.text_end = None
+
+
 def test_values_cannot_steer_the_terminal() -> None:
     """An escape sequence in data is shown, not obeyed."""
     for terminal in (True, False):
