@@ -50,6 +50,7 @@ _ROWS = (
     _Row("expanded", (r"\x",), "[on|off|auto]", "one line a value; auto: of what is too wide"),
     _Row("timing", (r"\timing", ".timer"), "[on|off]", "how long each statement took"),
     _Row("format", (r"\format", ".mode"), "[FORMAT]", "table, csv, json, jsonl or markdown"),
+    _Row("copy", (r"\copy",), "T FROM|TO FILE", "COPY with a file here, STDIN or STDOUT"),
     _Row("read", (r"\i", ".read"), "FILE", "run the statements of a file"),
     _Row("output", (r"\o", ".output"), "[FILE]", "write rows to a file; without one: here again"),
     _Row("set", (r"\set",), "limit N", "the most rows a table shows here; 0 for all"),

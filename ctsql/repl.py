@@ -38,6 +38,7 @@ from ctsql.commands import (
     statement_of,
 )
 from ctsql.completion import ObjectInfo, complete
+from ctsql.copying import copy_statement
 from ctsql.planner.syntax import is_complete
 from ctsql.planner.syntax.tokens.tokenizer import find_unclosed, tokenise
 from ctsql.script import Runner, Settings
@@ -149,6 +150,7 @@ class Repl:
             "expanded": self._set_expanded,
             "timing": self._set_timing,
             "format": self._set_format,
+            "copy": self._copy,
             "read": self._read_file,
             "output": self._set_output,
             "set": self._set_limit,
@@ -255,6 +257,11 @@ class Repl:
             raise error("INVALID_STATEMENT", message=message, cause=problem) from problem
         self._run_text(text, argument)
 
+    def _copy(self, argument: str) -> None:
+        self._wait_for_spark()
+        with copy_statement(argument, sys.stdin, self._settings.out) as statement:
+            self._runner.run_span(Source(statement, "<prompt>").whole())
+
     def _set_output(self, argument: str) -> None:
         stream = Path(argument).expanduser().open("w", encoding="utf-8") if argument else None
         self._close_output()
@@ -276,7 +283,7 @@ def command_is_timed(text: str) -> bool:
         command = parse_command(text)
     except CtsqlError:
         return False
-    return command is None or command.name == "read" or statement_of(command) is not None
+    return command is None or command.name in ("read", "copy") or statement_of(command) is not None
 
 
 def _on(switch: bool) -> str:

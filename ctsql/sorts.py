@@ -24,6 +24,13 @@ def is_transactional(statement: st.Statement) -> bool:
     return isinstance(statement, (*_READING, st.Dml, st.CopyFrom))
 
 
+def runs_once(statement: st.Statement) -> bool:
+    """Whether it is no definition: its SQL is evaluated now and never again."""
+    if isinstance(statement, st.Explain):
+        return isinstance(statement.statement, st.Select)
+    return isinstance(statement, (st.Select, st.Dml, st.CopyTo, st.CreateTable))
+
+
 def as_of(statement: st.Select, begun: int | None) -> int | None:
     """The T that a query reads; None for the newest.
 

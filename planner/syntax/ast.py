@@ -111,7 +111,7 @@ class SqlText:
         clocks: calls that read the clock.
         nondeterministic: rand(), uuid() and their like, and TABLESAMPLE.
         edits: fixed replacements (Postgres type names, say).
-        parameters: spans of ``?`` placeholders, in order.
+        parameters: spans of ``?`` and ``:name``, in order.
     """
 
     span: Span

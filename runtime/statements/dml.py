@@ -5,8 +5,7 @@ reads, by a view as of the newest T. On a local disk the statement holds the tab
 since Delta alone does not exclude a second process there.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -14,25 +13,23 @@ from pyspark.sql import DataFrame
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import backtick_all, quote
+from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Binder, qualify
-from ctsql.planner.lowering import Context, temporary_view
+from ctsql.planner.lowering import Context
 from ctsql.planner.lowering.queries import register_views, relation_frames, run_text
 from ctsql.planner.rules import resolve_roles
 from ctsql.planner.syntax.ast import Dml, Edit, RelationRef, SqlText
-from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.temporary import has_view
 from ctsql.runtime.statements.transaction import OpenTransaction
-from ctsql.runtime.warehouse.multi_table_commit import is_being_changed
+from ctsql.runtime.warehouse.loaded_files import insert_rows
+from ctsql.runtime.warehouse.multi_table_commit import alone
 from ctsql.runtime.warehouse.replaced_views import check_columns
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.table_checks import check_tables
-
-INTENT_TRIES_MAX = 20
 
 
 def run_on_table(
@@ -127,14 +124,14 @@ def write_table(
         table = engine.gateway.table(location)
         before = table.version()
         rows = _count_affected(write(location))
-        if rows < 0 and table.version() > before:
+        if rows < 0:
             counts = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
             rows = sum(a.rows_count or 0 for c in counts for a in c.adds if a.data_change)
         return rows
 
     if within is not None:
         return run(within.location(item))
-    with _alone(engine, item) as location:
+    with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
         done = run(location)
     faults.point("source_committed")
     return done
@@ -151,32 +148,9 @@ def append_rows(
     """Append rows, whose columns are some of the table's, in one commit; returns their number."""
 
     def write(location: str) -> DataFrame:
-        columns = ", ".join(backtick_all(rows.columns))
-        with translate_spark_errors(None, span), temporary_view(rows) as name:
-            return engine.session.sql(
-                f"INSERT INTO delta.`{location}` ({columns}) SELECT * FROM {name}"
-            )
+        return insert_rows(engine.session, location, rows, span)
 
     return write_table(engine, item, write, within=within)
-
-
-@contextmanager
-def _alone(engine: Engine, item: Item) -> Iterator[str]:
-    """Hold a table's lock while no decided transaction changes it; yields its folder."""
-    assert item.location is not None  # a table has a folder
-    for _ in range(INTENT_TRIES_MAX):
-        with ExitStack() as held:
-            held.enter_context(commit_lock(item.location))
-            if not is_being_changed(engine.timeline, item):
-                held.enter_context(engine.leaving_intents())
-                yield item.location
-                return
-        engine.mint()  # completes the transaction of a process that was killed
-    raise error(
-        "INTERNAL_ERROR",
-        invariant="a decided transaction comes to an end",
-        detail=f"{item.name}: {INTENT_TRIES_MAX} looks found one.",
-    )
 
 
 def _count_affected(result: DataFrame) -> int:

@@ -1,5 +1,7 @@
 """Rows that are no object of the warehouse: files, and the temporary views of this process."""
 
+from collections.abc import Sequence
+
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -12,6 +14,8 @@ from ctsql.runtime.spark.messages import thrown_by
 from ctsql.runtime.spark.temporary import view_rows
 
 _NOT_OF_THE_FORMAT = ("UNABLE_TO_INFER_SCHEMA", "FAILED_READ_FILE")
+_GLOBS = "__globPaths__"
+"""Spark's option by which a bracket in a path is a bracket."""
 _DEFAULTS = {"csv": {"header": "true", "inferschema": "true"}}
 
 
@@ -27,16 +31,23 @@ def external_rows(gateway: Gateway, caller: SparkSession, ref: RelationRef) -> D
         return view_rows(gateway.session, caller, ref.parts)
 
 
-def read_file(gateway: Gateway, file: FileRef) -> DataFrame:
-    """The rows of a file, a folder or a pattern, by Spark's reader with its options."""
-    location = gateway.qualify(file.path)
-    _check_there(gateway, location, file)
+def read_file(gateway: Gateway, file: FileRef, paths: Sequence[str] | None = None) -> DataFrame:
+    """The rows of a file, a folder or a pattern, by Spark's reader with its options.
+
+    Args:
+        paths: full URIs of files to read instead, none of them a pattern.
+    """
+    location: str | list[str] = gateway.qualify(file.path) if paths is None else list(paths)
+    if isinstance(location, str):
+        _check_there(gateway, location, file)
     options = _DEFAULTS.get(file.format, {}) | dict(file.options)
     reader = gateway.session.read.format(file.format)
     schema = options.pop("schema", None)
     if schema is not None:
         reader = reader.schema(schema)
     try:
+        if paths is not None:
+            options[_GLOBS] = "false"
         rows = reader.options(**options).load(location)
     except (PySparkException, Py4JJavaError) as problem:
         if not any(t.condition.startswith(_NOT_OF_THE_FORMAT) for t in thrown_by(problem)):

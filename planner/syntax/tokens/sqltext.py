@@ -85,7 +85,7 @@ def analyse(
                 key=lambda e: e.span.start,
             )
         ),
-        parameters=tuple(token.span for token in tokens if token.upper == "?"),
+        parameters=replaceable_calls.parameters(tokens),
     )
 
 

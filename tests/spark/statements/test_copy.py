@@ -135,3 +135,17 @@ def test_read_only(table: Connection) -> None:
     with pytest.raises(CtsqlError, match="READ_ONLY_MODE"):
         reader.execute("COPY t FROM 'x.csv'")
     reader.close()
+
+
+def test_csv_files_with_other_orders_of_columns(con: Connection, tmp_path: Path) -> None:
+    """Spark would read the second file by the header of the first: that is refused."""
+    con.execute("CREATE TABLE o (id INT, n INT)")
+    (tmp_path / "a.csv").write_text("id,n\n1,10\n")
+    (tmp_path / "b.csv").write_text("n,id\n20,2\n")
+    with pytest.raises(CtsqlError, match="header") as refused:
+        con.execute(f"COPY o FROM '{tmp_path}/*.csv'")
+    assert refused.value.condition == "DATA_ERROR"
+    assert con.execute("SELECT * FROM o").fetchall() == []
+    (tmp_path / "b.csv").write_text("id,n\n2,20\n")
+    con.execute(f"COPY o FROM '{tmp_path}/*.csv'")
+    assert sorted(con.execute("SELECT * FROM o").fetchall()) == [(1, 10), (2, 20)]
