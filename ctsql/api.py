@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, InterfaceError, error
 from ctsql.catalog.spans import Source, Span
-from ctsql.completion import ObjectInfo
+from ctsql.completion import Known, ObjectInfo
 from ctsql.cursor import Cursor
 from ctsql.literals import Parameters, literals
 from ctsql.loading import Loading, relation_of
@@ -54,9 +54,12 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         spark: "SparkSession | None" = None,
         master: str | None = None,
         read_only: bool = False,
+        create: bool = True,
     ) -> None:
         self.warehouse = warehouse
+        self._create = create
         self.read_only = read_only
+        self.is_new = False  # whether this connection made the warehouse
         self.search_schema = "default"
         self._spark = spark
         self._master = master
@@ -92,8 +95,13 @@ class Connection(Loading, AbstractContextManager["Connection"]):
             session = engine_session(base)
             with active(session):
                 self._engine = Engine(
-                    session, self.warehouse, read_only=self.read_only, caller=base
+                    session,
+                    self.warehouse,
+                    read_only=self.read_only,
+                    create=self._create,
+                    caller=base,
                 )
+            self.is_new = self._engine.is_new
             self._spark, self._settings = base, Settings(read_only=self.read_only)
         return self._engine
 
@@ -290,15 +298,29 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         if engine is not None and group:
             engine.gateway.cancel(group)
 
-    def objects(self) -> list[ObjectInfo]:
-        """The objects of the catalog, for completion."""
-        with self._running("objects") as engine:
-            return [
-                ObjectInfo(
-                    i.name.schema, i.name.name, i.kind.value, tuple(c.name for c in i.columns)
-                )
-                for i in engine.refresh_catalog()
-            ]
+    def known(self) -> Known:
+        """What completion can offer."""
+        from ctsql.runtime.spark.functions import function_names
+        from ctsql.settings import DESCRIPTIONS
+
+        with self._running("known") as engine:
+            catalog, columns_of = engine.refresh_catalog(), engine.relations.columns_now
+            return Known(
+                objects=[
+                    ObjectInfo(
+                        i.name.schema,
+                        i.name.name,
+                        i.kind.value,
+                        # A foreign writer may have added some.
+                        tuple(c.name for c in (i.columns if i.managed else columns_of(i))),
+                    )
+                    for i in catalog
+                ],
+                schemas=list(catalog.schemas.values()),
+                functions=function_names(),
+                settings=list(DESCRIPTIONS),
+                schema=self.search_schema,
+            )
 
     def now(self) -> int:
         """The newest bound T of the warehouse."""
@@ -544,18 +566,22 @@ def connect(
     spark: "SparkSession | None" = None,
     master: str | None = None,
     read_only: bool = False,
+    create: bool = True,
 ) -> Connection:
     """Open a warehouse; returns at once, Spark starts on first need.
 
     Args:
         warehouse: a folder or any URI Spark can write, created on first use; by default
             CTSQL_WAREHOUSE from the environment, or ``./warehouse``.
-        spark: the caller's session, with Delta Lake. master: where ctsql starts Spark, by default
-            ``local[*]``. read_only: write nothing; compute in memory what is not stored yet, and
-            refuse statements that write.
+        spark: the caller's session, with Delta Lake.
+        master: where ctsql starts Spark, by default ``local[*]``.
+        read_only: write nothing; compute in memory what is not stored yet, and refuse statements
+            that write.
+        create: make the warehouse if it is not there; else the first statement raises
+            WAREHOUSE_NOT_FOUND.
     """
     place = warehouse or os.environ.get("CTSQL_WAREHOUSE") or DEFAULT_WAREHOUSE
-    return Connection(place, spark=spark, master=master, read_only=read_only)
+    return Connection(place, spark=spark, master=master, read_only=read_only, create=create)
 
 
 _default: Connection | None = None

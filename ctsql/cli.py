@@ -16,10 +16,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source
+from ctsql.commands import parse_command, statement_of
 from ctsql.progress import Progress
 from ctsql.script import OK, STOP_SECONDS, Runner, Settings
 from ctsql.show import Format, messages, write_result
+from ctsql.variables import NAME
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
@@ -31,7 +35,7 @@ _COMMANDS = ("run", "status")
 
 
 @click.command(
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": [], "max_content_width": 100},
     epilog="Exit status: 0 all ran, 1 a statement failed, 2 bad usage, 130 interrupted.",
 )
 @click.argument("files", nargs=-1, metavar="[FILE... | run | status]")
@@ -77,7 +81,16 @@ _COMMANDS = ("run", "status")
 @click.option(
     "--json", "as_json", is_flag=True, help="With run and status: one JSON object per line."
 )
+@click.option(
+    "--set",
+    "variables",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A variable, for :NAME, :'NAME' (a string) and :\"NAME\" (an identifier) in SQL.",
+)
+@click.option("-X", "--no-rc", is_flag=True, help="Do not run ~/.ctsqlrc at the prompt.")
 @click.option("-v", "--version", is_flag=True, help="Print the version and end.")
+@click.option("-h", "--help", "wants_help", is_flag=True, help="Show this message and end.")
 @click.pass_context
 def main(context: click.Context, /, **given: Any) -> None:
     """Continual tasks and materialized views on Spark and Delta Lake.
@@ -93,10 +106,41 @@ def main(context: click.Context, /, **given: Any) -> None:
         context.exit(OK)
     files: Sequence[str] = given["files"]
     command = files[0] if files and files[0] in _COMMANDS else None
+    if given["wants_help"]:
+        click.echo(context.get_help() if command is None else _help_of(context, command))
+        context.exit(OK)
     _check(given, command)
     connect = context.obj or _connect()
     with _output(given["output"]) as out:
         context.exit(_dispatch(connect, given, command, out))
+
+
+_ABOUT = {
+    "run": (
+        "Follow the sources, and keep every task and view up to date, until it is stopped.",
+        ("--once", "--interval", "--workers", "--json", "--quiet"),
+    ),
+    "status": ("List every task and view with its state and its lag.", ("--json", "--format")),
+}
+_FOR_ALL = ("--warehouse", "--master", "--debug")
+
+
+def _help_of(context: click.Context, command: str) -> str:
+    """The help of ``ctsql run`` or ``ctsql status``: only the options that matter there."""
+    about, named = _ABOUT[command]
+    lines = []
+    for option in context.command.params:
+        record = option.get_help_record(context)
+        if record is not None and set(option.opts) & {*named, *_FOR_ALL}:
+            lines.append(record)
+    formatter = context.make_formatter()
+    formatter.write_usage(f"ctsql {command}", "[OPTIONS]")
+    formatter.write_paragraph()
+    with formatter.indentation():
+        formatter.write_text(about)
+    with formatter.section("Options"):
+        formatter.write_dl(lines)
+    return formatter.getvalue().rstrip()
 
 
 def _check(given: dict[str, Any], command: str | None) -> None:
@@ -126,10 +170,17 @@ def _dispatch(
         quiet=given["quiet"],
         echo=given["echo"],
         debug=given["debug"],
+        pager=interactive,
+        variables=_variables(given["variables"]),
         progress=Progress(sys.stderr),
     )
     read_only = given["read_only"] or command == "status"  # which makes no warehouse
-    connection = connect(given["warehouse"], master=given["master"], read_only=read_only)
+    connection = connect(
+        given["warehouse"],
+        master=given["master"],
+        read_only=read_only,
+        create=command != "run",
+    )
     runner = Runner(connection, settings)
     try:
         if command == "run":
@@ -139,7 +190,8 @@ def _dispatch(
         if interactive:
             from ctsql.repl import Repl
 
-            return Repl(runner).run()
+            rc_file = None if given["no_rc"] else Path("~/.ctsqlrc").expanduser()
+            return Repl(runner).run(rc_file=rc_file)
 
         def terminate(number: int, _frame: FrameType | None) -> None:
             """End a subscription as Ctrl-C does, and everything else by default."""
@@ -171,12 +223,36 @@ def _handle_signals(
             signal.signal(number, old)
 
 
+def _variables(given: Sequence[str]) -> dict[str, str]:
+    """The variables of ``--set``."""
+    pairs = [one.partition("=") for one in given]
+    for name, equals, _ in pairs:
+        if not equals or not NAME.fullmatch(name):
+            raise click.UsageError(f"--set takes NAME=VALUE, as --set day=2026-01-31; got {name}")
+    return {name: value for name, _, value in pairs}
+
+
 def _sources(files: Sequence[str], commands: Sequence[str]) -> list[Source]:
     """Read all sources before anything runs: a missing file is bad usage."""
     if commands:
         names = ["<command>", *(f"<command {n}>" for n in range(2, len(commands) + 1))]
-        return [Source(text, name) for text, name in zip(commands, names, strict=True)]
+        pairs = zip(commands, names, strict=True)
+        return [Source(_statement_of(text), name) for text, name in pairs]
     return [_read(name) for name in files or ("-",)]
+
+
+def _statement_of(text: str) -> str:
+    r"""The SQL of ``-c``, where ``\d`` and its like may stand, too."""
+    try:
+        command = parse_command(text)
+    except CtsqlError as problem:
+        raise click.UsageError(f"{problem.message}. {problem.hint or ''}".rstrip()) from problem
+    if command is None:
+        return text
+    statement = statement_of(command)
+    if statement is None:
+        raise click.UsageError(f"{text.strip()} is for the prompt only.")
+    return statement
 
 
 def _read(name: str) -> Source:
@@ -187,7 +263,10 @@ def _read(name: str) -> Source:
             raw = Path(name).read_bytes()
         return Source(raw.decode("utf-8-sig"), name)
     except OSError as problem:
-        raise click.UsageError(f"Cannot read {name}: {problem.strerror}.") from problem
+        meant = did_you_mean(name, _COMMANDS)
+        raise click.UsageError(
+            f"Cannot read {name}: {problem.strerror}. {meant}".rstrip()
+        ) from problem
     except UnicodeDecodeError as problem:
         raise click.UsageError(f"{name} is not UTF-8 text (byte {problem.start}).") from problem
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source
+from ctsql.literals import literal
+from ctsql.planner.syntax.tokens.tokenizer import find_unclosed
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +30,45 @@ class _Row:
     statement: Callable[[str], str] | None = None
 
 
+def _pattern(argument: str) -> str:
+    r"""What restricts a list: ``schema.pattern``, each part if it is there.
+
+    >>> _pattern("a*"), _pattern("s."), _pattern("s.a*"), _pattern("")
+    (" LIKE 'a*'", ' IN s', " IN s LIKE 'a*'", '')
+    """
+    schema, dot, pattern = argument.rpartition(".")
+    within = f" IN {schema}" if dot else ""
+    return within + (f" LIKE {literal(pattern)}" if pattern else "")
+
+
+def _lists(what: str) -> Callable[[str], str]:
+    return lambda argument: f"SHOW {what}{_pattern(argument)}"
+
+
 def _list_or_describe(name: str) -> str:
-    return f"DESCRIBE {name}" if name else "SHOW OBJECTS"
+    if not name or set(name) & set("*?%|") or name.endswith("."):
+        return f"SHOW OBJECTS{_pattern(name)}"
+    return f"DESCRIBE {name}"
 
 
 _ROWS = (
     _Row("describe", (r"\d",), "[NAME]", "all objects, or one object's columns", _list_or_describe),
-    _Row("tables", (r"\dt",), "", "tables", lambda _: "SHOW TABLES"),
-    _Row("views", (r"\dv",), "", "views", lambda _: "SHOW VIEWS"),
-    _Row("materialized", (r"\dm",), "", "materialized views", lambda _: "SHOW MATERIALIZED VIEWS"),
-    _Row("tasks", (r"\dc",), "", "continual tasks", lambda _: "SHOW CONTINUAL TASKS"),
-    _Row("schemas", (r"\dn",), "", "schemas", lambda _: "SHOW SCHEMAS"),
-    _Row("objects", (".tables",), "", "all objects", lambda _: "SHOW OBJECTS"),
+    _Row(
+        "details",
+        (r"\d+",),
+        "NAME",
+        "an object's columns, place, readers, upper",
+        lambda name: f"DESCRIBE EXTENDED {name}",
+    ),
+    _Row("tables", (r"\dt",), "[PATTERN]", "tables; a pattern is a*, s.a* or s.", _lists("TABLES")),
+    _Row("views", (r"\dv",), "[PATTERN]", "views", _lists("VIEWS")),
+    _Row(
+        "materialized", (r"\dm",), "[PATTERN]", "materialized views", _lists("MATERIALIZED VIEWS")
+    ),
+    _Row("tasks", (r"\dc",), "[PATTERN]", "continual tasks", _lists("CONTINUAL TASKS")),
+    _Row("schemas", (r"\dn",), "[PATTERN]", "schemas", _lists("SCHEMAS")),
+    _Row("functions", (r"\df",), "[PATTERN]", "Spark's functions", _lists("FUNCTIONS")),
+    _Row("objects", (".tables",), "[PATTERN]", "all objects", _lists("OBJECTS")),
     _Row(
         "schema",
         (r"\sc", ".schema"),
@@ -47,16 +76,30 @@ _ROWS = (
         "the statement that made an object",
         lambda name: f"SHOW CREATE {name}",
     ),
+    _Row("connection", (r"\conninfo",), "", "the warehouse, the schema, the versions"),
+    _Row("edit", (r"\e",), "[FILE]", "edit the last statement, or a file; Enter runs it"),
+    _Row("print", (r"\p",), "", "print the last statement"),
+    _Row("run", (r"\g",), "[FILE]", "run the last statement again, rows to a file"),
+    _Row("run_expanded", (r"\gx",), "", "run it again, one line a value"),
+    _Row("watch", (r"\watch",), "[SECONDS]", "run it again and again until Ctrl-C"),
+    _Row(
+        "reset", (r"\r",), "", r"at the end of a text: forget it. \e \p \g \watch stand there, too"
+    ),
     _Row("expanded", (r"\x",), "[on|off|auto]", "one line a value; auto: of what is too wide"),
     _Row("timing", (r"\timing", ".timer"), "[on|off]", "how long each statement took"),
     _Row("format", (r"\format", ".mode"), "[FORMAT]", "table, csv, json, jsonl or markdown"),
+    _Row("display", (r"\pset",), "[NAME VALUE]", "format, expanded, limit, null, pager"),
     _Row("copy", (r"\copy",), "T FROM|TO FILE", "COPY with a file here, STDIN or STDOUT"),
     _Row("read", (r"\i", ".read"), "FILE", "run the statements of a file"),
     _Row("output", (r"\o", ".output"), "[FILE]", "write rows to a file; without one: here again"),
-    _Row("set", (r"\set",), "limit N", "the most rows a table shows here; 0 for all"),
+    _Row("set", (r"\set",), "[NAME VALUE]", "a variable, for :name; limit is that of rows"),
+    _Row("unset", (r"\unset",), "NAME", "forget a variable"),
+    _Row("shell", (r"\!",), "[COMMAND]", "run a command of the system"),
     _Row("help", (r"\?", r"\h", ".help"), "", "this list"),
     _Row("quit", (r"\q", ".quit", ".exit"), "", "leave; so do exit, quit and Ctrl-D"),
 )
+ENDING = ("edit", "print", "run", "run_expanded", "watch", "reset")
+"""The commands that may stand at the end of a text that is being typed."""
 _BY_SPELLING = {spelling: row for row in _ROWS for spelling in row.spellings}
 _BY_NAME = {row.name: row for row in _ROWS}
 SPELLINGS = tuple(sorted(_BY_SPELLING))
@@ -135,17 +178,40 @@ def parse_switch(current: bool, argument: str) -> bool:
     raise error("INVALID_OPTION", option="switch", value=argument, hint="Type on or off.")
 
 
-def parse_limit(argument: str) -> int | None:
-    r"""The number of ``\set limit N``; None (all rows) for 0.
+def parse_limit(value: str) -> int | None:
+    """The most rows of a table; None (all rows) for 0.
 
     Raises:
-        INVALID_OPTION: it is not ``limit`` and a whole number.
+        INVALID_OPTION: it is no whole number.
     """
-    name, _, value = argument.partition(" ")
-    if name.lower() == "limit" and value.strip().isdecimal():
+    if value.strip().isdecimal():
         return int(value) or None
     hint = r"Type: \set limit 1000 (0 for all). Settings of SQL: SET name = value;"
-    raise error("INVALID_OPTION", option=name, value=value or "nothing", hint=hint)
+    raise error("INVALID_OPTION", option="limit", value=value or "nothing", hint=hint)
+
+
+def split_ending(text: str) -> tuple[str, Command] | None:
+    r"""A text and the command at its end: ``SELECT 1 \g``; None where there is none.
+
+    Raises:
+        INVALID_STATEMENT: as :func:`parse_command`.
+    """
+    before, backslash, after = text.rpartition("\\")
+    spelling = backslash + after.split(maxsplit=1)[0] if after.strip() else ""
+    row = _BY_SPELLING.get(spelling)
+    if row is None or row.name not in ENDING or not before.strip():
+        return None
+    if row.name not in ("reset", "edit", "print") and find_unclosed(before) is not None:
+        return None
+    command = parse_command(backslash + after)
+    assert command is not None  # it begins with a backslash
+    return before.rstrip(), command
+
+
+def takes(spelling: str) -> str:
+    """Return what stands behind a command in the help; empty for an unknown one."""
+    row = _BY_SPELLING.get(spelling)
+    return row.argument if row else ""
 
 
 def help_text() -> str:

@@ -1,28 +1,32 @@
 """Completion of keywords, objects and columns. Pure: text and a catalog in.
 
 Where a relation must stand (after FROM, JOIN, INTO, ON INPUT, DESCRIBE ...) it offers only objects
-and schemas; after ``alias.`` that relation's columns; elsewhere the columns of the relations that
-the text names, then keywords. Case does not matter; a keyword follows the case typed.
+and schemas, and only those of a kind where one is named (``ALTER CONTINUAL TASK``); after SET and
+its like settings, after USE schemas; after ``alias.`` that relation's columns; elsewhere the
+columns of the relations that the text names, then keywords and functions. Case does not matter; a
+keyword follows the case typed.
 
 Limits: the text is unfinished, so it is read as words, not as a parse tree. Common table
 expressions and subqueries in FROM give no columns.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote, unquote
 
 _KEYWORD_TEXT = """
-    ALIGNED ALTER ANALYZE AND AS AT BETWEEN BY CASCADE CASE CAST COLUMNS COMMENT COMMIT CONTINUAL
-    CREATE CROSS DEFAULT DELETE DESC DESCRIBE DISTINCT DROP DRY ELSE END EXCEPT EXISTS EXPLAIN
-    EXTENDED FALSE FIXPOINT FLOW FROM FULL GROUP HAVING IF IN INNER INPUT INSERT INTERSECT INTO IS
-    ITERATIONS JOIN LEFT LIKE LIMIT LOCATION MAINTAIN MATCHED MATERIALIZED MERGE NOT NULL OBJECTS OF
-    ON OR ORDER OUTER OUTPUT OUTPUTS OVER PARTITION PHYSICAL POLICY REFRESH RENAME REPAIR REPLACE
-    RESET RESUME RETAIN RETENTION RETRY RIGHT RUN SCHEMA SCHEMAS SELECT SET SHOW SKIP SNAPSHOT
-    SUBSCRIBE SUBSCRIPTION SUBSCRIPTIONS SUSPEND TABLE TABLES TASK TASKS THEN TO TRUE UNION UPDATE
-    USE USING VALUES VERIFY VIEW VIEWS WHEN WHERE WITH
+    ALIGNED ALTER ANALYZE AND APPLY AS ASC ASSERT AT AUTO BEGIN BETWEEN BY CASCADE CASE CAST
+    CDC COALESCE COLUMN COLUMNS COMMENT COMMIT CONTINUAL COPY CREATE CROSS DEFAULT DELETE DESC
+    DESCRIBE DISTINCT DROP DRY ELSE END EXCEPT EXISTS EXPLAIN EXTENDED FALSE FIXPOINT FLOW FROM
+    FULL GROUP HAVING IF IN INNER INPUT INSERT INTERSECT INTO IS ITERATIONS JOIN KEYS LEFT LIKE
+    LIMIT LOCATION MAINTAIN MATCHED MATERIALIZED MERGE NOT NULL OBJECTS OF ON OR ORDER OUTER
+    OUTPUT OUTPUTS OVER PARTITION PENDING PHYSICAL POLICY QUALIFY RECURSIVE REFRESH RENAME
+    REPAIR REPLACE RESET RESUME RETAIN RETENTION RETRY RIGHT ROLLBACK RUN SCHEMA SCHEMAS SELECT
+    SEQUENCE SET SHOW SKIP SNAPSHOT START STORED SUBSCRIBE SUBSCRIPTION SUBSCRIPTIONS SUSPEND
+    TABLE TABLES TASK TASKS THEN TO TRANSACTION TRANSFORM TRUE UNION UPDATE USE USING VALUES
+    VERIFY VIEW VIEWS WHEN WHERE WITH
     BIGINT BINARY BOOLEAN DATE DECIMAL DOUBLE FLOAT INT STRING TIMESTAMP
 """
 KEYWORDS = tuple(_KEYWORD_TEXT.split())
@@ -32,6 +36,15 @@ _BEFORE_RELATION = {
     *("describe", "desc", "extended", "maintain", "retention", "subscribe", "using"),
     *("verify", "analyze"),
 }
+_KINDS = {
+    ("table",): "table",
+    ("materialized", "view"): "materialized view",
+    ("view",): "view",
+    ("continual", "task"): "continual task",
+}
+_ON_KIND = {"alter", "drop", "refresh", "verify", "analyze", "describe", "create", "on"}
+"""Words behind which the kind of an object that is there may be named."""
+_SETTING = ("set", "reset", "show")
 # Words that end the list of relations after FROM, so that a comma no longer asks for one.
 _ENDS_RELATIONS = {
     *("where", "group", "order", "having", "on", "select", "set", "values", "limit"),
@@ -66,13 +79,29 @@ class Candidate:
     kind: str  # keyword, column, schema, or the object's kind
 
 
-def complete(text: str, objects: Sequence[ObjectInfo], after: str = "") -> list[Candidate]:
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What can be offered: the catalog's objects and schemas, Spark's functions, the settings.
+
+    Attributes:
+        schema: the one of unqualified names.
+    """
+
+    objects: Sequence[ObjectInfo] = ()
+    schemas: Sequence[str] = ()
+    functions: Sequence[str] = ()
+    settings: Sequence[str] = ()
+    schema: str = DEFAULT_SCHEMA
+
+
+def complete(text: str, known: Known, after: str = "") -> list[Candidate]:
     """Completions for a text that ends at the cursor, best first.
 
     Args:
         text: the input up to the cursor. after: the input after it; its relations count, too.
-        objects: of the catalog; empty while Spark starts.
+        known: what there is; little while Spark starts.
     """
+    objects = known.objects
     shown = _HIDDEN.sub(_blank, text)
     if _inside_hidden(shown):
         return []
@@ -82,22 +111,29 @@ def complete(text: str, objects: Sequence[ObjectInfo], after: str = "") -> list[
     if not path and shown and not shown[-1].isspace() and shown[-1] not in "(,=<>+-*/":
         return []
     tokens = _TOKEN.findall(shown[: len(shown) - len(path)])
-    relations = _relations(_TOKEN.findall(shown + " " + _HIDDEN.sub(_blank, after)), objects)
+    both = _TOKEN.findall(shown + " " + _HIDDEN.sub(_blank, after))
+    relations = _relations(both, objects, known.schema)
     wants_relation = _wants_relation(tokens)
     offered: Iterator[tuple[str, str]]
     if qualifier:
-        offered = _complete_qualified(qualifier, relations, objects, only_objects=wants_relation)
+        offered = _complete_qualified(
+            qualifier, relations, known, only_objects=wants_relation, kind=_kind_before(tokens)
+        )
     elif wants_relation:
-        offered = _names(objects)
+        offered = _names(known, _kind_before(tokens))
+    elif tokens and fold(tokens[-1]) == "use":
+        offered = ((schema, "schema") for schema in known.schemas)
+    elif len(tokens) == 1 and fold(tokens[0]) in _SETTING:
+        offered = ((setting, "setting") for setting in known.settings)
     elif not word:
         offered = _columns(relations)
     else:
-        offered = _anything(word, relations)
+        offered = _anything(word, relations, known.functions)
     prefix = fold(word.lstrip("`"))
     seen: set[str] = set()
     result = []
     for name, kind in offered:
-        shape = name if kind == "keyword" else quote(name)
+        shape = name if kind in ("keyword", "function", "setting") else quote(name)
         if fold(name).startswith(prefix) and shape not in seen:
             seen.add(shape)
             result.append(Candidate(shape, len(word), kind))
@@ -118,12 +154,12 @@ def _inside_hidden(shown: str) -> bool:
 
 def _wants_relation(tokens: Sequence[str]) -> bool:
     words = [fold(token) for token in tokens]
-    if words[-2:] == ["subscribe", "to"]:
+    if words[-2:] in (["subscribe", "to"], ["show", "create"]):
         return True
     if not words:
         return False
     if words[-1] in _BEFORE_RELATION:
-        return True
+        return not _makes_one(words)
     if words[-1] != ",":
         return False
     depth = 0
@@ -136,20 +172,36 @@ def _wants_relation(tokens: Sequence[str]) -> bool:
     return False
 
 
+def _makes_one(words: Sequence[str]) -> bool:
+    """Whether the last words name the kind of a new object: CREATE [OR REPLACE] ... TASK."""
+    length = next((len(kind) for kind in _KINDS if tuple(words[-len(kind) :]) == kind), 0)
+    before = words[: len(words) - length]
+    return bool(length) and before[-1:] == ["create"] and before[-2:-1] != ["show"]
+
+
+def _kind_before(tokens: Sequence[str]) -> str | None:
+    """The kind of object that the words at the cursor name; None for any."""
+    words = [fold(token) for token in tokens]
+    for kind, name in sorted(_KINDS.items(), key=lambda pair: -len(pair[0])):
+        if tuple(words[-len(kind) :]) == kind:
+            is_told = len(words) > len(kind) and words[-len(kind) - 1] in _ON_KIND
+            return name if is_told else None
+    return None
+
+
 def _parts(path: str) -> list[str]:
     return [unquote(part) for part in re.findall(_PART, path)]
 
 
-def _lookup(path: str, objects: Sequence[ObjectInfo]) -> ObjectInfo | None:
+def _lookup(path: str, objects: Sequence[ObjectInfo], schema: str) -> ObjectInfo | None:
     parts = [fold(part) for part in _parts(path)]
-    for item in objects:
-        full = [fold(item.schema), fold(item.name)]
-        if parts == full or parts == full[1:]:
-            return item
-    return None
+    full = parts if len(parts) > 1 else [fold(schema), *parts]
+    return next((o for o in objects if full == [fold(o.schema), fold(o.name)]), None)
 
 
-def _relations(tokens: Sequence[str], objects: Sequence[ObjectInfo]) -> dict[str, ObjectInfo]:
+def _relations(
+    tokens: Sequence[str], objects: Sequence[ObjectInfo], schema: str
+) -> dict[str, ObjectInfo]:
     """The relations the text names, by alias and by name."""
     named: dict[str, ObjectInfo] = {}
     for at, token in enumerate(tokens):
@@ -157,7 +209,7 @@ def _relations(tokens: Sequence[str], objects: Sequence[ObjectInfo]) -> dict[str
             continue
         if not _wants_relation(tokens[:at]):
             continue
-        item = _lookup(token, objects)
+        item = _lookup(token, objects, schema)
         if item is None:
             continue
         named[fold(item.name)] = item
@@ -170,23 +222,28 @@ def _relations(tokens: Sequence[str], objects: Sequence[ObjectInfo]) -> dict[str
 def _complete_qualified(
     qualifier: str,
     relations: dict[str, ObjectInfo],
-    objects: Sequence[ObjectInfo],
+    known: Known,
     *,
     only_objects: bool,
+    kind: str | None,
 ) -> Iterator[tuple[str, str]]:
     last = fold(_parts(qualifier)[-1]) if _parts(qualifier) else ""
     if not only_objects:
-        item = relations.get(last) or _lookup(qualifier, objects)
+        item = relations.get(last) or _lookup(qualifier, known.objects, known.schema)
         if item is not None:
             yield from ((column, "column") for column in item.columns)
             return
-    yield from ((o.name, o.kind) for o in objects if fold(o.schema) == last)
+    yield from _of_kind((o for o in known.objects if fold(o.schema) == last), kind)
 
 
-def _names(objects: Sequence[ObjectInfo]) -> Iterator[tuple[str, str]]:
-    yield from ((o.name, o.kind) for o in objects if fold(o.schema) == DEFAULT_SCHEMA)
-    schemas = sorted({o.schema for o in objects if fold(o.schema) != DEFAULT_SCHEMA})
-    yield from ((schema, "schema") for schema in schemas)
+def _names(known: Known, kind: str | None) -> Iterator[tuple[str, str]]:
+    own = fold(known.schema)
+    yield from _of_kind((o for o in known.objects if fold(o.schema) == own), kind)
+    yield from ((schema, "schema") for schema in sorted(known.schemas) if fold(schema) != own)
+
+
+def _of_kind(objects: Iterable[ObjectInfo], kind: str | None) -> Iterator[tuple[str, str]]:
+    yield from ((o.name, o.kind) for o in objects if kind in (None, o.kind))
 
 
 def _columns(relations: dict[str, ObjectInfo]) -> Iterator[tuple[str, str]]:
@@ -194,8 +251,11 @@ def _columns(relations: dict[str, ObjectInfo]) -> Iterator[tuple[str, str]]:
         yield from ((column, "column") for column in item.columns)
 
 
-def _anything(word: str, relations: dict[str, ObjectInfo]) -> Iterator[tuple[str, str]]:
+def _anything(
+    word: str, relations: dict[str, ObjectInfo], functions: Sequence[str]
+) -> Iterator[tuple[str, str]]:
     yield from _columns(relations)
     lower = word.islower()
     for keyword in sorted(KEYWORDS):
         yield (keyword.lower() if lower else keyword), "keyword"
+    yield from ((f"{name}(", "function") for name in functions if name.isidentifier())

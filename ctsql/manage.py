@@ -1,5 +1,6 @@
 """Runs the statements about objects: CREATE, DROP, ALTER, COMMENT, REFRESH, SHOW, VERIFY."""
 
+from ctsql.planner.binding.advice import advise
 from ctsql.planner.explain import explain
 from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import ast as st
@@ -43,7 +44,9 @@ def manage(names: Namespace, statement: st.Statement) -> Result:
         case st.ShowSubscriptions():
             return rows(show.show_subscriptions(engine))
         case _:
-            return Result.of_status(_run(names, statement))
+            made = Result.of_status(_run(names, statement))
+            made.notices = [str(advice) for advice in advise(statement, names.columns_of)]
+            return made
 
 
 def _run(names: Namespace, statement: st.Statement) -> str:

@@ -64,6 +64,7 @@ class Result(Conversions):
         live: the source of the rows of an unbounded result.
         text_end: of a result whose last column is a text to be read and copied, a plan or a
             statement, what stands behind each; else None.
+        notices: what the author of the statement should know of it, each with its place.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Result(Conversions):
         self.arraysize = 1
         self.live: Live | None = None
         self.text_end: str | None = None
+        self.notices: list[str] = []
         self._rows = rows
         self._frame = frame
         self._convert = convert

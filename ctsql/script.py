@@ -16,10 +16,12 @@ from rich.console import Console
 from ctsql.catalog.errors import CtsqlError, Error, error
 from ctsql.catalog.spans import Source, Span
 from ctsql.errortext import print_error
+from ctsql.pager import Pages, show_pages
 from ctsql.progress import Progress
 from ctsql.result import Live
-from ctsql.show import Format, write_result
+from ctsql.show import NULL, Format, write_result
 from ctsql.show_live import write_live
+from ctsql.variables import substitute
 from ctsql.work import Defect, Worker
 
 if TYPE_CHECKING:
@@ -42,6 +44,9 @@ class Settings:
     debug: bool = False
     limit: int | None = None
     expanded: bool | None = False
+    null: str = NULL
+    pager: bool = False
+    variables: dict[str, str] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)
 
     def note(self, text: str) -> None:
@@ -67,6 +72,7 @@ class Runner:
         self.stopped = False  # Ctrl-C ended a subscription
         self._results_count = 0
         self._worker = Worker()
+        self._pages: Pages | None = None
 
     def guard(self, work: Callable[[], None]) -> int:
         """Run ``work`` in the worker thread, with a spinner, and show its errors.
@@ -122,8 +128,12 @@ class Runner:
             self.settings.note(span.text)
         self.stopped = False
         try:
-            return self.guard(partial(self._execute, span))
+            code = self.guard(partial(self._execute, span))
+            if code == OK and self._pages is not None:
+                show_pages(self._pages, self.settings.out)
+            return code
         finally:
+            self._pages = None
             self._live = None
             if self._timer is not None:
                 self._timer.cancel()  # otherwise it would cancel the next statement
@@ -144,7 +154,12 @@ class Runner:
 
     def _execute(self, span: Span) -> None:
         settings = self.settings
-        result = self.connection.run_statement(span)
+        was_started = self.connection.started
+        try:
+            result = self.connection.run_statement(span)
+        finally:
+            if not was_started and self.connection.is_new and not settings.quiet:
+                settings.note(f"made a new warehouse at {self.connection.warehouse}")
         if result.live is not None:
             self._live = result.live
             settings.progress.pause()
@@ -153,19 +168,25 @@ class Runner:
             self._results_count += 1
             if settings.format is Format.PARQUET and self._results_count > 1:
                 raise error("INVALID_USAGE", message="a Parquet file holds the rows of one query")
-            writer = _Pausing(settings.out, settings.progress)
+            is_paged = settings.pager and settings.format is Format.TABLE and settings.out.isatty()
+            self._pages = Pages() if is_paged else None
+            writer = _Pausing(self._pages or settings.out, settings.progress)
             write_result(
                 result,
                 settings.format,
                 writer,  # type: ignore[arg-type]  # the part of TextIO that is used
                 limit=settings.limit,
                 expanded=settings.expanded,
+                null=settings.null,
             )
         elif not settings.quiet:
             settings.note(result.status)
+        for notice in result.notices:
+            settings.note(f"NOTICE: {notice}")
 
     def run_source(self, source: Source) -> int:
         """Run all statements of a source; returns 0, 1 or 130."""
+        source = Source(substitute(source.text, self.settings.variables), source.name)
         try:
             spans = list(self.connection.statements(source))
         except Error as problem:

@@ -51,6 +51,7 @@ def write_result(
     limit: int | None = None,
     expanded: bool | None = False,
     terminal: bool | None = None,
+    null: str = NULL,
 ) -> None:
     """Write a result's rows; nothing for a statement without rows.
 
@@ -60,6 +61,7 @@ def write_result(
         expanded: for tables: one line per value, one block per row; None where the table would
             not fit the terminal.
         terminal: whether ``out`` is one; by default ``out.isatty()``.
+        null: how a table shows NULL.
     """
     if not result.has_rows:
         return
@@ -76,11 +78,11 @@ def write_result(
             out.flush()
             return
         if expanded:
-            _write_expanded(result, rows, out)
+            _write_expanded(result, rows, out, null)
         elif tty:
-            left_out = _write_drawn(result, rows, out, expands=expanded is None)
+            left_out = _write_drawn(result, rows, out, null, expands=expanded is None)
         else:
-            _write_plain(result, rows, out)
+            _write_plain(result, rows, out, null)
         out.write(_footer(len(rows), left_out, more=more))
     else:
         before, line, between, behind = row_format(result, format)
@@ -115,8 +117,8 @@ def _cell(value: object, kind: str) -> str | None:
     return None if value is None else one_line(text_of(value, kind))
 
 
-def _shown(cell: str | None) -> str:
-    return NULL if cell is None else cell
+def _shown(cell: str | None, null: str) -> str:
+    return null if cell is None else cell
 
 
 def _pad(text: str, width: int, *, right: bool) -> str:
@@ -130,42 +132,44 @@ def join_cells(cells: list[str], widths: list[int], right: list[bool]) -> str:
     return (" " + " | ".join(parts)).rstrip() + "\n"
 
 
-def _cells(result: Result, rows: list[Row]) -> tuple[list[str], list[list[str | None]], list[int]]:
+def _cells(
+    result: Result, rows: list[Row], null: str
+) -> tuple[list[str], list[list[str | None]], list[int]]:
     """The names, the values, and the width of each column that holds them all."""
     heads = [one_line(name) for name in result.columns]
     cells = [[_cell(v, k) for v, k in zip(row, result.types, strict=True)] for row in rows]
     widths = [
-        max([cell_len(head), *(cell_len(_shown(row[at])) for row in cells)])
+        max([cell_len(head), *(cell_len(_shown(row[at], null)) for row in cells)])
         for at, head in enumerate(heads)
     ]
     return heads, cells, widths
 
 
-def _write_plain(result: Result, rows: list[Row], out: TextIO) -> None:
-    heads, cells, widths = _cells(result, rows)
+def _write_plain(result: Result, rows: list[Row], out: TextIO, null: str) -> None:
+    heads, cells, widths = _cells(result, rows, null)
     right = [is_number(kind) for kind in result.types]
 
     out.write(join_cells(heads, widths, right))
     out.write("+".join("-" * (width + 2) for width in widths) + "\n")
     for row in cells:
-        out.write(join_cells([_shown(cell) for cell in row], widths, right))
+        out.write(join_cells([_shown(cell, null) for cell in row], widths, right))
 
 
-def _write_drawn(result: Result, rows: list[Row], out: TextIO, *, expands: bool) -> str:
+def _write_drawn(result: Result, rows: list[Row], out: TextIO, null: str, *, expands: bool) -> str:
     """Draw a table; returns what the footer says of columns that are left out.
 
     Args:
         expands: write one line per value instead of leaving out columns.
     """
-    heads, cells, widths = _cells(result, rows)
+    heads, cells, widths = _cells(result, rows, null)
     terminal = Console(file=out, highlight=False)
     layout = lay_out([cell_len(head) for head in heads], widths, terminal.width)
     if expands and layout.gap is not None:
-        _write_expanded(result, rows, out)
+        _write_expanded(result, rows, out, null)
         return ""
     right = [is_number(kind) for kind in result.types]
     has_styles = terminal.is_terminal and not terminal.is_dumb_terminal
-    for line in draw(heads, cells, right, layout, null=NULL, has_styles=has_styles):
+    for line in draw(heads, cells, right, layout, null=null, has_styles=has_styles):
         out.write(line)
     if layout.gap is None:
         return ""
@@ -180,13 +184,13 @@ def _write_text(result: Result, rows: list[Row], out: TextIO) -> None:
         out.write("\n".join(lines) + f"{result.text_end}\n")
 
 
-def _write_expanded(result: Result, rows: list[Row], out: TextIO) -> None:
+def _write_expanded(result: Result, rows: list[Row], out: TextIO, null: str) -> None:
     heads = [one_line(name) for name in result.columns]
     width = max(cell_len(head) for head in heads)
     for number, row in enumerate(rows, start=1):
         out.write(f"-[ row {number} ]-\n")
         for head, value, kind in zip(heads, row, result.types, strict=True):
-            out.write(f"{_pad(head, width, right=False)} | {_shown(_cell(value, kind))}\n")
+            out.write(f"{_pad(head, width, right=False)} | {_shown(_cell(value, kind), null)}\n")
 
 
 def _csv_field(value: object, kind: str) -> str:

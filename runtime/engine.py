@@ -65,6 +65,7 @@ class Engine:
         warehouse: str,
         *,
         read_only: bool = False,
+        create: bool = True,
         queries: QueryEngine | None = None,
         caller: SparkSession | None = None,
     ) -> None:
@@ -72,6 +73,8 @@ class Engine:
         self.caller = caller or session
         self.queries = queries or SparkEngine(session)
         self._given = warehouse
+        self._create = create
+        self.is_new = False  # whether this engine made the warehouse
         self.read_only = read_only
         self._read_only_twin: Engine | None = None
         self._open()
@@ -85,13 +88,15 @@ class Engine:
         catalog_at, timeline_at = f"{system}/catalog", f"{system}/timeline"
         if not self.gateway.exists(catalog_at):
             check_may_begin(self.gateway, self.location, warehouse)
-            if read_only:
+            if read_only or not self._create:
                 raise error(
                     "WAREHOUSE_NOT_FOUND",
                     location=warehouse,
-                    detail="A read-only connection makes nothing.",
-                    hint="Check the path, or connect without read_only to make a warehouse.",
+                    detail="A read-only connection makes nothing." if read_only else "",
+                    hint="Check the path; a statement that is run on a connection which may write "
+                    "makes a warehouse.",
                 )
+            self.is_new = True
             # Creation is a commit too. The catalog comes last: where it is, all is.
             with translate_spark_errors(), folder_lock(system):
                 Timeline.create(self.gateway, timeline_at)

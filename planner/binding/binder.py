@@ -14,6 +14,7 @@ from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.binding.checks import (
     check_holds_rows,
     check_storable,
+    name_unnamed,
     named_columns,
     not_null_columns,
     refuse_nondeterministic,
@@ -221,6 +222,7 @@ class Binder:
             refuse_nondeterministic(
                 query, "materialized view", self.analyst.is_deterministic, clocks=True
             )
+            query = replace(query, columns=name_unnamed(query.columns or (), query.sql))
             columns = named_columns(query, statement.columns, statement.query.span)
             columns = tuple(replace(c, type=without_limits(c.type)) for c in columns)
             check_storable(columns, statement.query.span)

@@ -1,5 +1,7 @@
 """Refusals of a definition whose names and types are known."""
 
+import itertools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -11,9 +13,11 @@ from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Span
 from ctsql.planner.nodes import Node, Query, descend
-from ctsql.planner.syntax.ast import ColumnDef, CreateMaterializedView
+from ctsql.planner.syntax.ast import ColumnDef, CreateMaterializedView, SqlText
 from ctsql.planner.syntax.statements.options import NOT_NULL
+from ctsql.planner.syntax.tokens.tokenizer import Kind, tokenise
 
+_CALL = re.compile(r"([A-Za-z_]\w*)\(")
 NAME_FORBIDDEN = " ,;{}()\n\t="
 """Characters that Parquet allows in no column name."""
 
@@ -35,6 +39,27 @@ def named_columns(query: Query, declared: Sequence[ColumnDef], span: Span) -> tu
             for c, d in zip(columns, declared, strict=True)
         )
     return check_unique(columns, [d.span for d in declared] or [span])
+
+
+def name_unnamed(columns: Sequence[Column], sql: SqlText) -> tuple[Column, ...]:
+    """Columns with names that a table can have, where Spark made up ones that it cannot.
+
+    A call is called as its function, another expression by its place: ``count(*)`` becomes
+    ``count``, ``a + 1`` in the second place ``column_2``. A name in backticks stays.
+    """
+    typed = {fold(t.text) for t in tokenise(sql.span) if t.kind is Kind.QUOTED}
+    taken = {fold(c.name) for c in columns}
+    made: list[Column] = []
+    for place, column in enumerate(columns, start=1):
+        if fold(column.name) not in typed and set(column.name) & set(NAME_FORBIDDEN):
+            call = _CALL.match(column.name)
+            base = call.group(1) if call else f"column_{place}"
+            later = (f"{base}_{number}" for number in itertools.count(2))
+            name = next(n for n in itertools.chain([base], later) if fold(n) not in taken)
+            taken.add(fold(name))
+            column = replace(column, name=name)
+        made.append(column)
+    return tuple(made)
 
 
 def check_storable(columns: Sequence[Column], span: Span) -> None:

@@ -3,22 +3,25 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import StatementError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.refreshes import Every
-from ctsql.catalog.schemas import Column, check_unique, plain_type
+from ctsql.catalog.schemas import Column, check_unique, plain_type, same_columns
 from ctsql.planner.binding.binder import Binder, Bound, qualify
-from ctsql.planner.binding.checks import check_storable, refuse_nondeterministic
+from ctsql.planner.binding.checks import check_storable, name_unnamed, refuse_nondeterministic
 from ctsql.planner.binding.writes import BodyBinder
 from ctsql.planner.nodes import Get, Node, Role, TaskOutput, TaskWrite, Transaction, descend
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax.ast import (
+    BodyStatement,
     ColumnDef,
     CreateContinualTask,
     InsertStatement,
+    MergeAction,
+    MergeStatement,
     RelationRef,
-    texts_of,
+    SqlText,
 )
 from ctsql.planner.syntax.statements.options import FIXPOINT, ITERATIONS_MAX
 from ctsql.planner.syntax.tokens.token_reader import invalid
@@ -110,7 +113,7 @@ def _with_columns(
     if not output.columns:  # or else it exists: ALTER changes no column
         columns = tuple(_declare(c) for c in given)
         check_unique(columns, [c.span for c in given])
-        columns = columns or _infer_columns(binder, statement, roles)
+        columns = columns or _infer_columns(binder, statement, output, roles)
         check_storable(columns, statement.span)
         output = replace(output, columns=columns)
     binder.analyst.set_own(output.id, output.columns)
@@ -173,22 +176,64 @@ def _find_changes(inputs: Sequence[Node], transaction: Transaction) -> tuple[Nod
 
 
 def _infer_columns(
-    binder: Binder, statement: CreateContinualTask, roles: dict[str, Role]
+    binder: Binder, statement: CreateContinualTask, own: Item, roles: dict[str, Role]
 ) -> tuple[Column, ...]:
-    """The columns of the first INSERT's query; nullable, as a later statement may give NULL."""
-    first = next((s for s in statement.body if isinstance(s, InsertStatement)), None)
-    hint = f"Write them after the name: {statement.target.parts[-1]} (k INT, ...)."
-    if first is None:
+    """The columns of the first rows that are inserted, nullable, as others may be NULL.
+
+    Where the body reads the task for them, they are the input's, if it then inserts such rows.
+    """
+    queries = [found for s in statement.body if (found := _inserted(s)) is not None]
+    if not queries:
         message = "a task without an INSERT needs a column list"
         detail = "Its columns cannot be told from another statement."
-        raise invalid(statement.target.span, message, detail, hint)
-    if any(binder.own_of(r) for t in texts_of(first) for r in t.relations):
-        message = "a task whose first INSERT reads the task itself needs a column list"
-        detail = "Its columns are what that INSERT would give."
-        raise invalid(first.query.span, message, detail, hint)
-    found = binder.query(first.query, roles).columns or ()
+        raise invalid(statement.target.span, message, detail, _columns_hint(statement))
+    alone = [q for q in queries if not any(binder.own_of(r) for r in q.relations)]
+    if alone:
+        return _given(binder, alone[0], roles)
+    assert binder.analyst is not None  # the caller looked
+    if len(statement.inputs) == 1:
+        of_input = binder.columns_of(binder.resolve(statement.inputs[0]))
+        guess = tuple(replace(c, nullable=True) for c in of_input)
+        name = next(n for n, output in binder.own.items() if output.id == own.id)
+        binder.own[name] = replace(own, columns=guess)
+        binder.analyst.set_own(own.id, guess)
+        if _fits(binder, queries[0], roles, guess):
+            return guess
+        binder.own[name] = own
+    message = "a task whose first INSERT reads the task itself needs a column list"
+    detail = "Its columns are what that INSERT would give, and they are not those of one input."
+    raise invalid(queries[0].span, message, detail, _columns_hint(statement))
+
+
+def _fits(
+    binder: Binder, query: SqlText, roles: dict[str, Role], columns: Sequence[Column]
+) -> bool:
+    """Whether a query that reads an output of these columns gives such rows."""
+    try:
+        return same_columns(_given(binder, query, roles), columns)
+    except StatementError:  # it names a column that the input has not
+        return False
+
+
+def _columns_hint(statement: CreateContinualTask) -> str:
+    return f"Write them after the name: {statement.target.parts[-1]} (k INT, ...)."
+
+
+def _inserted(statement: BodyStatement) -> SqlText | None:
+    """The query whose rows a statement inserts with all their columns."""
+    if isinstance(statement, InsertStatement):
+        return statement.query
+    if isinstance(statement, MergeStatement):
+        stars = (c for c in statement.clauses if c.action is MergeAction.INSERT and c.star)
+        return statement.source if any(stars) else None
+    return None
+
+
+def _given(binder: Binder, query: SqlText, roles: dict[str, Role]) -> tuple[Column, ...]:
+    """The columns of a query's rows, nullable."""
+    found = name_unnamed(binder.query(query, roles).columns or (), query)
     columns = [replace(c, type=plain_type(c.type), nullable=True) for c in found]
-    return check_unique(columns, [first.query.span])
+    return check_unique(columns, [query.span])
 
 
 def _declare(column: ColumnDef) -> Column:

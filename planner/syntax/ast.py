@@ -368,6 +368,7 @@ class CreateContinualTask(Statement):
     as_span: Span
     columns: tuple[ColumnDef, ...] = ()
     outputs: tuple[OutputDef, ...] = ()
+    comment: str | None = None
     options: tuple[Option, ...] = ()
     options_span: Span | None = None
     or_replace: bool = False
@@ -448,7 +449,7 @@ class CommentOn(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowObjects(Statement):
-    """SHOW TABLES / VIEWS / MATERIALIZED VIEWS / CONTINUAL TASKS / SCHEMAS / OBJECTS / COLUMNS."""
+    """SHOW TABLES / VIEWS / MATERIALIZED VIEWS / CONTINUAL TASKS / SCHEMAS / FUNCTIONS / ..."""
 
     what: str  # lower case plural: "tables", "materialized views", "objects", "columns", ...
     schema: str | None = None  # IN or FROM schema

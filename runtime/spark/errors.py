@@ -20,7 +20,17 @@ from ctsql.catalog.names import did_you_mean, unquote
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding.checks import forbidden_in
 from ctsql.planner.lowering.context import Sent
-from ctsql.runtime.spark.messages import Thrown, data_error, lowered, plain_message, thrown_by
+from ctsql.planner.syntax.tokens.tokenizer import tokenise
+from ctsql.planner.syntax.tokens.usual_mistakes import usual_mistake
+from ctsql.runtime.spark.functions import function_names
+from ctsql.runtime.spark.messages import (
+    Place,
+    Thrown,
+    data_error,
+    lowered,
+    plain_message,
+    thrown_by,
+)
 
 _CONFLICTS = (
     delta_errors.ConcurrentAppendException,
@@ -42,6 +52,9 @@ _MAPPED = (
 _NAMES = re.compile(r"(?:`(?:[^`]|``)*`\.?)+")
 _PARTS = re.compile(r"`(?:[^`]|``)*`")
 _ROUTINE_CONDITIONS = ("UNRESOLVED_ROUTINE", "ROUTINE_NOT_FOUND")
+_PARSE_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
+_NOT_AS_MANY = ("INSERT_COLUMN_ARITY_MISMATCH", "DELTA_INSERT_COLUMN_ARITY_MISMATCH")
+_COLUMN_OF_SCHEMA = re.compile(r"^ \|-- (.+?): ", re.MULTILINE)
 
 
 def conflict_errors() -> tuple[type[BaseException], ...]:
@@ -86,13 +99,23 @@ def translate_spark_errors(
 def _span(thrown: Thrown, sent: Sent | None, within: Span | None) -> Span | None:
     if sent is None or within is None:
         return within
-    for place in thrown.places:
+    for place in (*thrown.places, *_parse_places(thrown, sent.text)):
         start, stop = place.start, place.stop
         if 0 <= start <= stop and sent.text[start : stop + 1] == place.fragment:
             first, last = sent.origin(start), sent.origin(stop) + 1
             first = min(max(first, within.start), within.stop)
             return Span(within.source, first, max(first, min(last, within.stop)))
     return within
+
+
+def _parse_places(thrown: Thrown, text: str) -> Iterator[Place]:
+    """Where Spark's parser stopped: it says line and column, and the token."""
+    told = _PARSE_PLACE.search(thrown.text)
+    token = thrown.given.get("error", "").strip("'")
+    if told is not None and thrown.condition == "PARSE_SYNTAX_ERROR" and token:
+        line, column = map(int, told.groups())
+        start = sum(len(before) + 1 for before in text.split("\n")[: line - 1]) + column
+        yield Place(start, start + len(token) - 1, token)
 
 
 def _from_spark(
@@ -115,7 +138,7 @@ def _from_spark(
         return storage
     if "CANCELLED" in thrown.condition or "cancelled" in told:
         return error("STATEMENT_CANCELLED", span=span)
-    known = _about_the_statement(thrown, span, lowered(message))
+    known = _about_the_statement(thrown, span, within, lowered(message))
     if known is not None:
         return known
     root = next((t for t in reversed(chain) if t.text), thrown)
@@ -137,7 +160,25 @@ def _last_part(name: str) -> str:
     return unquote(parts[-1]) if parts else name.split(".")[-1]
 
 
-def _about_the_statement(thrown: Thrown, span: Span | None, message: str) -> CtsqlError | None:
+def _column_counts(thrown: Thrown) -> tuple[int, int] | None:
+    """Of rows that have not as many columns as are to be filled: both counts."""
+    given = thrown.given
+    if thrown.condition == "DELTA_METADATA_MISMATCH":
+        table, _, rows = thrown.text.partition("Data schema:")
+        counts = len(_COLUMN_OF_SCHEMA.findall(rows)), len(_COLUMN_OF_SCHEMA.findall(table))
+        return counts if counts[0] > counts[1] else None
+    if not thrown.condition.startswith(_NOT_AS_MANY):
+        return None
+    if "numColumns" in given:
+        return int(given["insertColumns"]), int(given["numColumns"])
+    listed = (_NAMES.findall(given.get(key, "")) for key in ("dataColumns", "tableColumns"))
+    rows_count, table_count = (len(names) for names in listed)
+    return rows_count, table_count
+
+
+def _about_the_statement(
+    thrown: Thrown, span: Span | None, within: Span | None, message: str
+) -> CtsqlError | None:
     """The error of a statement that Spark does not run; None when it is another kind."""
     condition, given = thrown.condition, thrown.given
     if condition.startswith("UNRESOLVED_COLUMN"):
@@ -147,7 +188,7 @@ def _about_the_statement(thrown: Thrown, span: Span | None, message: str) -> Cts
             "UNKNOWN_COLUMN",
             span=span,
             column=column,
-            detail=f"Columns here: {', '.join(known)}." if known else "",
+            detail=f"Columns like it: {', '.join(known)}." if known else "",
             hint=did_you_mean(column, known),
         )
     if condition == "AMBIGUOUS_REFERENCE":
@@ -159,12 +200,27 @@ def _about_the_statement(thrown: Thrown, span: Span | None, message: str) -> Cts
         )
     if condition.startswith(_ROUTINE_CONDITIONS):
         name = _last_part(given.get("routineName", ""))
-        return error("UNKNOWN_FUNCTION", span=span, function=name)
+        hint = did_you_mean(name, function_names())
+        return error("UNKNOWN_FUNCTION", span=span, function=name, hint=hint)
+    count = _column_counts(thrown)
+    if count is not None:
+        given_count, wanted_count = count
+        return error(
+            "COLUMN_COUNT_MISMATCH",
+            span=span,
+            message=f"the rows have {given_count} column(s), {wanted_count} are to be filled",
+            hint="Name the columns that they are for: INSERT INTO t (a, b) ...",
+        )
     if condition == "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES":
         names = given.get("invalidColumnNames", "")
         detail = f"{forbidden_in(names)} {_MAPPED}"
         return error("INVALID_NAME", span=span, name=names, detail=detail)
     if condition.startswith("PARSE_") or condition == "INVALID_SQL_SYNTAX":
+        known_mistake = None
+        if within is not None and span is not None:
+            known_mistake = usual_mistake(tokenise(within), span.start)
+        if known_mistake is not None:
+            return known_mistake
         return error("SYNTAX_ERROR", span=span, message=message)
     if condition.startswith(("DATATYPE_MISMATCH", "INCOMPATIBLE_DATA", "CANNOT_MERGE_INCOM")):
         return error("TYPE_MISMATCH", span=span, message=message)

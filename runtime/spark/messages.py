@@ -40,7 +40,7 @@ _ARITHMETIC = (
 _NO_CONDITION = re.compile(r"Illegal sequence boundaries|CSV header does not conform")
 _QUOTED = re.compile(
     r"\n== (?:SQL|DataFrame)\b.*==|\n\s*JVM stacktrace:|;\n'"
-    r"|; line \d+ pos \d+(?=;?\n|$)|\s*SQLSTATE: \w{5}(?=[;\n]|$)"
+    r"|; line \d+ pos \d+(?=;?\n|$)|\s*SQLSTATE: \w{5}(?: \(line \d+, pos \d+\))?(?=[;\n]|$)"
 )
 _ENDS = re.compile(r"(?<=[.!?])\s+")
 _SETTING = re.compile(

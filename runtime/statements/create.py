@@ -242,7 +242,7 @@ class Creation(OnNames):
         if name is None:
             same = TaskAlteration(self.names).says_the_same(statement)
             return f"CREATE CONTINUAL TASK (exists already{'' if same else ', otherwise defined'})"
-        item = self.names.new(name, kind, statement.span, None)
+        item = self.names.new(name, kind, statement.span, statement.comment)
         for output in statement.outputs:
             self.names.free(output.target, ObjectKind.TASK_OUTPUT, quiet=False)
         outputs = self.names.new_outputs(statement)

@@ -8,6 +8,7 @@ from functools import partial
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
+from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Binder, qualify
 from ctsql.planner.syntax.ast import CreateContinualTask, RelationRef
@@ -37,6 +38,11 @@ class Namespace:
             columns_of=columns_of,
             is_temporary=partial(has_view, self.engine.caller),
         )
+
+    def columns_of(self, ref: RelationRef) -> tuple[Column, ...]:
+        """The columns that a relation has now; none if there is no such object."""
+        item = self.engine.catalog.find(qualify(ref, self.search_schema))
+        return () if item is None else self.engine.relations.columns_now(item)
 
     def of_kind(self, ref: RelationRef, kind: ObjectKind, *, only: str | None = None) -> Item:
         """The object with a name; raises WRONG_OBJECT_KIND if it is of another kind.

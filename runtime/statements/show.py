@@ -17,6 +17,7 @@ from ctsql.planner.syntax import ast as st, parse, splice
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
+from ctsql.runtime.spark.functions import describe_functions, function_names
 from ctsql.runtime.statements import pending
 from ctsql.runtime.statements.status import Status, status_of
 from ctsql.runtime.subscriptions.cursors import Readers
@@ -40,11 +41,16 @@ def show_objects(engine: Engine, statement: st.ShowObjects, search_schema: str) 
     if statement.what == "schemas":
         listed = sorted(n for n in catalog.schemas.values() if _like(n, statement.like))
         return ["schema"], [(n,) for n in listed]
+    if statement.what == "functions":
+        matching = [n for n in function_names() if _like(n, statement.like)]
+        return ["function", "usage"], list(describe_functions(matching))
     if statement.relation is not None:
         ref = statement.relation
         item = catalog.get(qualify(ref, search_schema), span=ref.span)
         check_holds_rows(catalog, item, ref.span)
-        return ["column", "type"], [(c.name, c.type) for c in item.columns]
+        shown = engine.relations.columns_now(item)
+        like = statement.like
+        return ["column", "type"], [(c.name, c.type) for c in shown if _like(c.name, like)]
     wanted = fold(statement.schema) if statement.schema else None
     if wanted is not None and wanted not in catalog.schemas:
         raise error("UNKNOWN_SCHEMA", span=statement.schema_span, name=statement.schema)
@@ -130,7 +136,7 @@ def describe(engine: Engine, statement: st.Describe, search_schema: str) -> Rows
         if outputs
         else (c.name, c.type, "" if c.nullable else "NOT NULL", c.comment)
         for o in outputs or [item]
-        for c in o.columns
+        for c in engine.relations.columns_now(o)
     ]
     if statement.extended:
         details: list[tuple[str, object]] = [

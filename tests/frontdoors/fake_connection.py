@@ -8,32 +8,21 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.spans import Source, Span
+from ctsql.completion import Known, ObjectInfo
 from ctsql.planner.syntax import split
 from ctsql.result import Result, Row
 from ctsql.runtime.service.events import Event, EventKind
 
-
-@dataclass(frozen=True)
-class FakeObject:
-    """What completion sees."""
-
-    schema: str
-    name: str
-    kind: str
-    columns: tuple[str, ...]
-
-
 LIVE = ["t", "diff", "name"], ["bigint", "bigint", "string"]
 OBJECTS = [
-    FakeObject("default", "orders", "table", ("id", "customer", "total")),
-    FakeObject("default", "odd name", "view", ("a b",)),
-    FakeObject("sales", "daily", "materialized view", ("day", "total")),
+    ObjectInfo("default", "orders", "table", ("id", "customer", "total")),
+    ObjectInfo("default", "odd name", "view", ("a b",)),
+    ObjectInfo("sales", "daily", "materialized view", ("day", "total")),
 ]
 
 
@@ -74,11 +63,18 @@ class FakeConnection:
     """
 
     def __init__(
-        self, warehouse: str | None = None, *, master: str | None = None, read_only: bool = False
+        self,
+        warehouse: str | None = None,
+        *,
+        master: str | None = None,
+        read_only: bool = False,
+        create: bool = True,
     ) -> None:
         self.warehouse = warehouse or "warehouse"
         self.master = master
         self.read_only = read_only
+        self.create = create
+        self.is_new = False
         self.in_transaction = False
         self.started = False
         self.closed = False
@@ -132,8 +128,8 @@ class FakeConnection:
     def cancel(self) -> None:
         self._cancelled.set()
 
-    def objects(self) -> list[FakeObject]:
-        return OBJECTS
+    def known(self) -> Known:
+        return Known(OBJECTS, ["default", "sales"], ["count", "concat", "!="], ["isolation"])
 
     def run(
         self,

@@ -125,6 +125,26 @@ def test_echo_version_and_help() -> None:
     assert invoke("--echo", "-c", "SELECT 1").stderr == "SELECT 1\n"
     assert invoke("--version").stdout.startswith("ctsql ")
     assert "Usage:" in invoke("--help").stdout
+    for command, option in (("run", "--workers"), ("status", "--json")):
+        told = invoke(command, "--help").stdout
+        assert f"ctsql {command}" in told
+        assert option in told
+        assert "--echo" not in told
+
+
+def test_variables_and_commands_of_the_prompt() -> None:
+    r"""``--set`` for ``:name``, ``-c '\d'``; what makes no sense is bad usage."""
+    ran = invoke("--set", "what=SELECT", "-c", ":what 1", "--echo")
+    assert (ran.exit_code, ran.stderr) == (0, "SELECT 1\n")
+    assert invoke("--echo", "-c", r"\dt").stderr.splitlines()[0] == "SHOW TABLES"
+    for wrong, word in (
+        (["--set", "nothing", "-c", "SELECT 1"], "NAME=VALUE"),
+        (["-c", r"\timing"], "for the prompt only"),
+        (["-c", r"\nope"], "is not a command"),
+        (["statu"], 'Did you mean "status"?'),
+    ):
+        ran = invoke(*wrong)
+        assert (ran.exit_code, word in ran.stderr) == (2, True), ran.stderr
 
 
 def test_run_once_and_status() -> None:

@@ -1,13 +1,17 @@
 """Completion, as a function of text and catalog."""
 
+from dataclasses import replace
+
 import pytest
 
-from ctsql.completion import complete
-from tests.frontdoors.fake_connection import OBJECTS
+from ctsql.completion import Known, complete
+from tests.frontdoors.fake_connection import FakeConnection
+
+KNOWN = FakeConnection().known()
 
 
-def names(text: str, after: str = "") -> list[str]:
-    return [found.text for found in complete(text, OBJECTS, after)]
+def names(text: str, after: str = "", known: Known = KNOWN) -> list[str]:
+    return [found.text for found in complete(text, known, after)]
 
 
 @pytest.mark.parametrize(
@@ -33,6 +37,18 @@ def names(text: str, after: str = "") -> list[str]:
         ("SELECT 1 -- sel", []),
         ("SELECT 1 /* sel", []),
         ("SELECT f(a, ", []),
+        ("SELECT cou", ["count("]),
+        ("SET iso", ["isolation"]),
+        ("USE ", ["default", "sales"]),
+        ("DROP TABLE ", ["orders", "sales"]),
+        ("REFRESH MATERIALIZED VIEW sales.", ["daily"]),
+        ("ALTER CONTINUAL TASK o", []),
+        ("SHOW CREATE o", ["orders", "`odd name`"]),
+        ("SHOW CREATE TABLE o", ["orders"]),
+        (
+            "CREATE TABLE o",
+            ["objects", "of", "on", "or", "order", "outer", "output", "outputs", "over"],
+        ),
     ],
 )
 def test_what_may_come_next_is_offered(text: str, expected: list[str]) -> None:
@@ -48,11 +64,19 @@ def test_columns_of_a_relation_after_the_cursor_are_known() -> None:
 
 def test_a_candidate_replaces_what_was_typed() -> None:
     """The last part only, not what stands before its dot."""
-    (found,) = complete("SELECT * FROM sales.da", OBJECTS)
+    (found,) = complete("SELECT * FROM sales.da", KNOWN)
     assert (found.text, found.length, found.kind) == ("daily", 2, "materialized view")
 
 
 def test_nothing_is_known_while_spark_starts() -> None:
     """Keywords are."""
-    assert complete("SELECT * FROM ", ()) == []
-    assert [found.text for found in complete("crea", ())] == ["create"]
+    assert complete("SELECT * FROM ", Known()) == []
+    assert [found.text for found in complete("crea", Known())] == ["create"]
+
+
+def test_unqualified_names_are_those_of_the_schema_in_use() -> None:
+    """And the others are behind their schema's name."""
+    known = replace(KNOWN, schema="sales")
+    assert names("SELECT * FROM ", known=known) == ["daily", "default"]
+    assert names("SELECT * FROM daily WHERE d", known=known)[:1] == ["day"]
+    assert names("SELECT * FROM orders WHERE cu", known=known) == []

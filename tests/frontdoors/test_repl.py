@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,10 +22,12 @@ from ctsql.commands import (
     parse_expanded,
     parse_limit,
     parse_switch,
+    split_ending,
     statement_of,
 )
 from ctsql.progress import Progress
-from ctsql.repl import Repl, continued, wants_more
+from ctsql.prompt import continued, wants_more
+from ctsql.repl import Repl
 from ctsql.script import Runner, Settings
 from tests.frontdoors.fake_connection import FakeConnection
 
@@ -41,6 +43,11 @@ from tests.frontdoors.fake_connection import FakeConnection
         (r"\dc", "SHOW CONTINUAL TASKS"),
         (".tables", "SHOW OBJECTS"),
         (".schema t", "SHOW CREATE t"),
+        (r"\d+ t", "DESCRIBE EXTENDED t"),
+        (r"\dt a*", "SHOW TABLES LIKE 'a*'"),
+        (r"\dt s.", "SHOW TABLES IN s"),
+        (r"\d s.a*", "SHOW OBJECTS IN s LIKE 'a*'"),
+        (r"\df date*", "SHOW FUNCTIONS LIKE 'date*'"),
     ],
 )
 def test_a_command_is_a_query_on_the_catalog(text: str, statement: str) -> None:
@@ -70,7 +77,7 @@ def test_commands_are_told_from_statements(text: str, command: Command | None) -
     assert parse_command(text) == command
 
 
-@pytest.mark.parametrize("text", [r"\nope", ".tabels", r"\i", r"\dt x", ".schema"])
+@pytest.mark.parametrize("text", [r"\nope", ".tabels", r"\i", r"\r x", ".schema"])
 def test_a_wrong_command_gets_a_hint(text: str) -> None:
     """Its name or its argument is at fault."""
     with pytest.raises(CtsqlError) as caught:
@@ -81,8 +88,8 @@ def test_a_wrong_command_gets_a_hint(text: str) -> None:
 def test_switches_and_limits() -> None:
     """Without a word a switch turns over; a limit of 0 is none."""
     assert [parse_switch(True, word) for word in ("", "on", "OFF")] == [False, True, False]
-    assert [parse_limit(text) for text in ("limit 5", "LIMIT 0")] == [5, None]
-    for wrong in ("limit", "limit x", "timezone 1"):
+    assert [parse_limit(text) for text in ("5", "0")] == [5, None]
+    for wrong in ("", "x", "-1"):
         with pytest.raises(CtsqlError):
             parse_limit(wrong)
 
@@ -143,13 +150,20 @@ def test_expanded_display_has_three_states() -> None:
 
 def fed(tmp_path: Path, *lines: str) -> tuple[str, str]:
     """What typing the lines prints, on stdout and on stderr."""
+
+    def type_all(repl: Repl) -> None:
+        for line in lines:
+            repl.feed(line)
+
+    return _printed(tmp_path, type_all)
+
+
+def _printed(tmp_path: Path, use: Callable[[Repl], object]) -> tuple[str, str]:
     out, err = io.StringIO(), io.StringIO()
     settings = Settings(
         out=out, messages=Console(file=err, width=200), progress=Progress(err, enabled=False)
     )
-    repl = Repl(Runner(FakeConnection(str(tmp_path)), settings))
-    for line in lines:
-        repl.feed(line)
+    use(Repl(Runner(FakeConnection(str(tmp_path)), settings)))
     return out.getvalue(), err.getvalue()
 
 
@@ -175,6 +189,59 @@ def test_the_settings_of_the_prompt_hold(tmp_path: Path) -> None:
     assert rows.read_text() == out
 
 
+@pytest.mark.parametrize(
+    ("text", "split"),
+    [
+        (r"SELECT 1 \g", ("SELECT 1", Command("run"))),
+        ("SELECT 1\n\\gx", ("SELECT 1", Command("run_expanded"))),
+        (r"SELECT 1; \watch 5", ("SELECT 1;", Command("watch", "5"))),
+        ("SELECT 'a \\r", ("SELECT 'a", Command("reset"))),
+        (r"SELECT 'a \g", None),
+        (r"SELECT '\g'", None),
+        (r"SELECT 1 \d", None),
+        ("SELECT 1", None),
+    ],
+)
+def test_a_command_may_end_a_text(text: str, split: tuple[str, Command] | None) -> None:
+    r"""Unless it is a part of a string; ``\r`` leaves even an open one."""
+    assert split_ending(text) == split
+    assert wants_more(text) is (split is None)
+
+
+def test_a_text_is_run_again(tmp_path: Path) -> None:
+    r"""``\g`` with and without a file, ``\gx``, ``\p``; ``\r`` runs nothing."""
+    rows = tmp_path / "rows"
+    out, err = fed(tmp_path, r"SELECT 1 \gx", rf"\g {rows}", r"\p", r"INSERT x \r")
+    assert out.startswith("-[ row 1 ]-")
+    assert rows.read_text().splitlines()[0].strip() == "one"
+    assert err.count("SELECT 1") == 1
+    assert "INSERT" not in err
+    assert "no statement was run" in fed(tmp_path, r"\g")[1]
+    assert 'option "watch"' in fed(tmp_path, r"SELECT 1 \watch soon")[1]
+
+
+def test_variables_and_pset(tmp_path: Path) -> None:
+    r"""``\set`` for ``:name``, ``\unset``, ``\pset``; what is wrong has a hint."""
+    out, err = fed(tmp_path, r"\set word SELECT", ":word 1;", r"\set", r"\unset word", ":word 1;")
+    assert "(1 row)" in out
+    assert "word = SELECT" in err
+    assert "SYNTAX" in err or ":WORD 1" in err  # it is no statement any more
+    out, err = fed(tmp_path, r"\pset null -", "VALUES 1;", r"\pset nul x", r"\pset")
+    assert " | -" in out
+    assert 'Did you mean "null"?' in err
+    assert "null: -" in err
+    assert "It is not set." in fed(tmp_path, r"\unset nothing")[1]
+    assert "cannot be read" in fed(tmp_path, r"\i /no/such.sql")[1]
+
+
+def test_the_file_of_settings_is_run_first(tmp_path: Path) -> None:
+    """Its lines are taken as if they were typed; statements may have several."""
+    rc_file = tmp_path / ".ctsqlrc"
+    rc_file.write_text("\\x on\n\nSELECT\n1;\n\\q\n")
+    out, _ = _printed(tmp_path, lambda repl: repl.run(rc_file=rc_file))
+    assert out.startswith("-[ row 1 ]-")
+
+
 class Terminal:
     """The program in tmux: what is typed, and what the screen shows."""
 
@@ -183,6 +250,7 @@ class Terminal:
         fake = Path(__file__).with_name("fake_connection.py")
         root = fake.parents[2]
         settings = {"PYTHONPATH": str(root), "XDG_STATE_HOME": str(tmp_path), **environment}
+        settings["HOME"] = str(tmp_path)  # where no .ctsqlrc is
         command = " ".join(
             ["env", *(f"{k}={v}" for k, v in settings.items()), sys.executable, str(fake)]
         )

@@ -33,8 +33,9 @@ _LISTS = {
     ("DATABASES",): "schemas",
     ("NAMESPACES",): "schemas",
     ("OBJECTS",): "objects",
+    ("FUNCTIONS",): "functions",
 }
-_SHOW_REFUSED = ("FUNCTIONS", "PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")
+_SHOW_REFUSED = ("PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")
 
 
 def _drop(cursor: Cursor) -> st.Statement:
@@ -156,7 +157,7 @@ def _show_columns(cursor: Cursor, span: Span) -> st.Statement:
 
 def _show_list(cursor: Cursor, span: Span, what: str) -> st.Statement:
     schema, schema_span = None, None
-    if what != "schemas" and (cursor.accept("IN") or cursor.accept("FROM")):
+    if what not in ("schemas", "functions") and (cursor.accept("IN") or cursor.accept("FROM")):
         token = cursor.name("a schema")
         schema, schema_span = token.text, token.span
     like = _like(cursor)

@@ -240,6 +240,7 @@ def _task(tokens: Tokens) -> st.CreateContinualTask:
         options_span=header.options_span,
         columns=columns,
         outputs=outputs,
+        comment=header.comment,
         options=options,
         if_not_exists=header.if_not_exists,
     )

@@ -28,6 +28,7 @@ from ctsql.planner.syntax.tokens.token_reader import (
     syntax_error,
 )
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, plain_comments, tokenise
+from ctsql.planner.syntax.tokens.usual_mistakes import usual_mistake
 
 Form = Literal["query", "predicate", "statement", "ctes"]
 
@@ -190,6 +191,9 @@ def _parse_error(cause: ParseError, given: Rewritten, span: Span, tokens: Tokens
         start = given.origin(stop - len(highlight))
         hit = next((t for t in tokens if t.start <= start < t.stop), None)
         place = hit.span if hit else Span(span.source, span.stop, span.stop)
+    known = usual_mistake(tokens, place.start, cause)
+    if known is not None:
+        return known
     description = str(told.get("description") or "")
     found = f'"{place.text}"' if place.text else "the end of the statement"
     if place.text and place.stop == tokens[-1].stop and "missing" in description:

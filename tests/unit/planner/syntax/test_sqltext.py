@@ -198,7 +198,7 @@ def test_nondeterministic() -> None:
         ("SELECT * FROM t@v1", "NOT_SUPPORTED", "t@v1"),
         ("SELECT * FROM identifier('t')", "NOT_SUPPORTED", "identifier"),
         ("SELECT * FROM u JOIN STREAM(t) x", "NOT_SUPPORTED", "STREAM"),
-        ("SELECT a FRM t WHERE x", "SYNTAX_ERROR", "t"),
+        ("SELECT a FRM t WHERE x", "SYNTAX_ERROR", "FRM"),
         ("SELECT 'é日𝒳',\n a b c FROM t", "SYNTAX_ERROR", "c"),
         ("SELECT a,\r\n (b c d)\r\nFROM t", "SYNTAX_ERROR", "d"),
         ("SELECT * FROM t WHERE x = ", "SYNTAX_ERROR", "="),

@@ -1,0 +1,42 @@
+r"""Variables of a script: ``--set name=value``, ``\set name value``, and ``:name`` in a text. Pure.
+
+``:name`` stands for the value as it is, ``:'name'`` for a string, ``:"name"`` for an identifier.
+Only variables that are set are replaced, and nothing inside strings, quoted names and comments; a
+path into a VARIANT (``v:name``) has no blank in front of its colon and stays.
+
+Source: psql's manual, "SQL Interpolation".
+"""
+
+import re
+from collections.abc import Mapping
+
+from ctsql.catalog.names import backtick
+from ctsql.literals import literal
+
+NAME = re.compile(r"[A-Za-z_]\w*")
+_PIECE = re.compile(
+    r"""--[^\n]*|/\*.*?(?:\*/|$)|(?<![\w\])}:`'"]):(?:'(?P<string>[A-Za-z_]\w*)'"""
+    r"""|"(?P<quoted>[A-Za-z_]\w*)"|(?P<bare>[A-Za-z_]\w*))"""
+    r"""|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`[^`]*`""",
+    re.DOTALL,
+)
+
+
+def substitute(text: str, variables: Mapping[str, str]) -> str:
+    r"""A text with the values of its variables in their places.
+
+    >>> substitute("SELECT :n, :'n', ':n', a::int FROM :\"t\"", {"n": "1", "t": "odd t"})
+    "SELECT 1, '1', ':n', a::int FROM `odd t`"
+    """
+    if not variables:
+        return text
+
+    def value(found: re.Match[str]) -> str:
+        name = found["string"] or found["quoted"] or found["bare"]
+        if name is None or name not in variables:
+            return found[0]
+        if found["string"]:
+            return literal(variables[name])
+        return backtick(variables[name]) if found["quoted"] else variables[name]
+
+    return _PIECE.sub(value, text)

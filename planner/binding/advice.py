@@ -1,0 +1,135 @@
+"""What a definition that is right will probably not do as its author means it.
+
+Nothing here is refused: each finding says what happens, and what to type instead. The looks are
+made by tokens, at the words of the definition.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ctsql.catalog.schemas import Column, find
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax import ast as st
+from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, tokenise, word_set
+
+ColumnsOf = Callable[[st.RelationRef], Sequence[Column]]
+"""The columns of a relation of the definition; none where they are not known."""
+
+_ANY_ROW = word_set("FIRST FIRST_VALUE LAST LAST_VALUE ANY_VALUE COLLECT_LIST ARRAY_AGG LISTAGG")
+_ORDERING = ("OVER", "WITHIN")
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A finding: what happens, what to type instead, and where."""
+
+    message: str
+    hint: str
+    span: Span
+
+    def __str__(self) -> str:
+        return f"{self.span.place()}: {self.message}\nHINT: {self.hint}"
+
+
+def advise(statement: st.Statement, columns_of: ColumnsOf) -> Iterator[Advice]:
+    """What to tell the author of a CREATE or of a task's new body, in the order of the text."""
+    match statement:
+        case st.CreateContinualTask() | st.ReplaceBody():
+            for part in statement.body:
+                yield from _on_text(tokenise(part.span), st.texts_of(part), columns_of)
+            yield from _on_keys(statement.body, columns_of)
+        case st.CreateMaterializedView():
+            query = statement.query
+            yield from _on_text(tokenise(query.span), [query], columns_of)
+
+
+def _on_text(
+    tokens: Tokens, texts: Sequence[st.SqlText], columns_of: ColumnsOf
+) -> Iterator[Advice]:
+    for index, token in enumerate(tokens):
+        if tk.words_are(tokens, index, "NOT", "IN", "(", "SELECT"):
+            inner = tokens[index + 3 : tk.closing(tokens, index + 2)]
+            if not _is_filled(inner, texts, columns_of):
+                name = tokens[index - 1].text if index else "k"
+                yield Advice(
+                    "NOT IN finds no row at all once the query behind it gives a NULL",
+                    "Type NOT EXISTS (SELECT 1 FROM ... WHERE "
+                    f"... <=> {name}), or add WHERE ... IS NOT NULL to that query.",
+                    token.span,
+                )
+        if token.upper == "LIMIT" and not _is_ordered(tokens, index):
+            yield Advice(
+                "LIMIT without ORDER BY takes whichever rows come first",
+                "Type ORDER BY with columns that tell all rows apart in front of it.",
+                token.span,
+            )
+        if token.upper in _ANY_ROW and tk.upper_at(tokens, index + 1) == "(":
+            behind = tk.upper_at(tokens, tk.closing(tokens, index + 1) + 1)
+            is_sorted = tk.words_are(tokens, index - 2, "SORT_ARRAY", "(")
+            is_name = tk.upper_at(tokens, index - 1) == "."
+            if not (is_sorted or is_name or behind in _ORDERING):
+                yield Advice(
+                    f"{token.upper} depends on the order of rows, which is any",
+                    "Type max_by(value, order), or sort_array(collect_list(value)).",
+                    token.span,
+                )
+
+
+def _is_ordered(tokens: Tokens, index: int) -> bool:
+    """Whether ORDER BY stands in front of an index, at the same depth."""
+    depth = 0
+    for before in range(index - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(tokens[before].upper, 0)
+        if depth < 0:
+            return False
+        if depth == 0 and tokens[before].upper == "ORDER":
+            return True
+    return False
+
+
+def _is_filled(query: Tokens, texts: Sequence[st.SqlText], columns_of: ColumnsOf) -> bool:
+    """Whether a query of one column, from SELECT on, is known to give no NULL."""
+    if any(tk.words_are(query, i, "IS", "NOT", "NULL") for i in range(len(query))):
+        return True
+    start = 2 if tk.upper_at(query, 1) == "DISTINCT" else 1
+    chain = tk.name_chain(query, start) if len(query) > start else []
+    behind = start + 2 * len(chain) - 1
+    if not chain or tk.upper_at(query, behind) != "FROM":
+        return False
+    place = query[behind + 1].start if behind + 1 < len(query) else -1
+    ref = next((r for text in texts for r in text.relations if r.span.start == place), None)
+    column = None if ref is None else find(columns_of(ref), chain[-1].text)
+    return column is not None and not column.nullable
+
+
+def _on_keys(body: Sequence[st.BodyStatement], columns_of: ColumnsOf) -> Iterator[Advice]:
+    """Rows that are replaced by ``DELETE ... WHERE k IN (...)`` and ``INSERT``."""
+    filled = {s.target.span.text for s in body if isinstance(s, st.InsertStatement)}
+    for part in body:
+        if not isinstance(part, st.DeleteStatement) or part.where is None:
+            continue
+        tokens = tokenise(part.where.span)
+        keys = _looked_up(tokens)
+        known = {name: find(columns_of(part.target), name) for name in keys}
+        nullable = [name for name, c in known.items() if c is not None and c.nullable]
+        if nullable and part.target.span.text in filled:
+            target = part.target.span.text
+            same = " AND ".join(f"i.{name} <=> {target}.{name}" for name in keys)
+            yield Advice(
+                f"a row whose {' or '.join(nullable)} is NULL is never deleted here, "
+                "so each INSERT adds one more",
+                f"Declare {' and '.join(nullable)} NOT NULL in the column list, or type: "
+                f"DELETE FROM {target} WHERE EXISTS (SELECT 1 FROM <input> i WHERE {same})",
+                tokens[0].span,
+            )
+
+
+def _looked_up(tokens: Tokens) -> list[str]:
+    """The columns of ``k IN (SELECT ...)`` or ``(a, b) IN (SELECT ...)``; else none."""
+    group = tk.closing(tokens, 0) + 1 if tk.upper_at(tokens, 0) == "(" else 0
+    cut = group or 2 * len(tk.name_chain(tokens, 0)) - 1
+    if not tk.words_are(tokens, cut, "IN", "(", "SELECT"):
+        return []
+    left = tokens[1 : cut - 1] if group else tokens[:cut]
+    return [part[-1].text for part in tk.cut_at_commas(left) if part and part[-1].is_name]
