@@ -30,7 +30,8 @@ if TYPE_CHECKING:
         ProgrammingError,
         StatementError,
     )
-    from ctsql.result import Result
+    from ctsql.result import Result, Row
+    from ctsql.subscription import Subscription
 
 # PEP 249.
 apilevel = "2.0"
@@ -44,6 +45,8 @@ _HOMES = {
     "connect": "ctsql.api",
     "execute": "ctsql.api",
     "Result": "ctsql.result",
+    "Row": "ctsql.result",
+    "Subscription": "ctsql.subscription",
 }
 
 __all__ = [
@@ -64,7 +67,9 @@ __all__ = [
     "OperationalError",
     "ProgrammingError",
     "Result",
+    "Row",
     "StatementError",
+    "Subscription",
     "Warning",
     "__version__",
     "apilevel",
@@ -80,7 +85,8 @@ class Warning(UserWarning):
 
 
 def __dir__() -> list[str]:
-    return __all__
+    """What Tab offers: the names are fetched on first use, so Python has not seen them yet."""
+    return sorted(__all__)
 
 
 def __getattr__(name: str) -> Any:

@@ -15,31 +15,37 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ctsql.catalog import times
-from ctsql.catalog.errors import InterfaceError, error
+from ctsql.catalog.errors import CtsqlError, InterfaceError, error
 from ctsql.catalog.spans import Source, Span
 from ctsql.completion import Known, ObjectInfo
 from ctsql.cursor import Cursor
-from ctsql.literals import literals
+from ctsql.literals import Parameters, literals
+from ctsql.loading import Loading, relation_of
 from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.result import Result
-from ctsql.sorts import as_of, is_transactional, writes
+from ctsql.sorts import as_of, is_transactional, runs_once, writes
 from ctsql.subscription import Subscription
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.service.events import Event
     from ctsql.runtime.statements.commits import ObjectCommit
+    from ctsql.runtime.statements.name_resolution import Namespace
     from ctsql.runtime.statements.transaction import OpenTransaction
 
 DEFAULT_WAREHOUSE = "warehouse"
 
 
-class Connection(AbstractContextManager["Connection"]):
-    """One warehouse, open for statements. Made by :func:`connect`."""
+class Connection(Loading, AbstractContextManager["Connection"]):
+    """One warehouse, open for statements. Made by :func:`connect`.
+
+    As a context manager it commits an open transaction at the end of the block, or rolls it back if
+    the block raises, and closes.
+    """
 
     def __init__(
         self,
@@ -115,8 +121,12 @@ class Connection(AbstractContextManager["Connection"]):
             self.rollback()
             self._closed, self._engine = True, None
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self.commit()
+        finally:
+            self.close()
 
     def cursor(self) -> Cursor:
         """PEP 249: for code written for any DB-API driver."""
@@ -150,14 +160,17 @@ class Connection(AbstractContextManager["Connection"]):
     def execute(
         self,
         sql: str,
-        parameters: Sequence[object] | None = None,
+        parameters: Parameters | None = None,
         *,
         source_name: str = "<statement>",
     ) -> Result:
         """Run one or several statements; returns the last one's result.
 
         Args:
-            parameters: values for the ``?`` of a single statement.
+            sql: statements with ``;`` between them.
+            parameters: values for a single statement: a list for its ``?``, a dict for its
+                ``:name``.
+            source_name: what errors call the text.
 
         Raises:
             CtsqlError: with its condition. Statements before the failing one have run.
@@ -174,23 +187,25 @@ class Connection(AbstractContextManager["Connection"]):
             result = self.run_statement(span, parameters)
         return result
 
-    def run_statement(self, span: Span, parameters: Sequence[object] | None = None) -> Result:
+    def run_statement(self, span: Span, parameters: Parameters | None = None) -> Result:
         """Parse and run one statement."""
         from ctsql.runtime.spark.ended_queries import forget_ended_queries
 
         self._cancelled.clear()
         statement = parse(span)
-        values = literals(parameters or ())
+        values = literals(_parameters_of(statement), parameters)
         with self._running(span.text) as engine:
             if self.read_only and writes(statement):
                 what = " ".join(span.text.split()[:2]).upper()
                 raise error("READ_ONLY_MODE", span=span, what=what)
             forget_ended_queries(engine.session)  # of results that were iterated since
-            return self._run(engine, statement, values)
+            with _with_functions(engine, statement):
+                return self._run(engine, statement, values)
 
     def _run(self, engine: "Engine", statement: st.Statement, values: tuple[str, ...]) -> Result:
         """Bind, plan, lower and run a statement; :mod:`ctsql.manage` runs those about objects."""
         from ctsql.manage import manage, rows
+        from ctsql.runtime.statements.copy import copy_from, copy_to
         from ctsql.runtime.statements.dml import write_source
         from ctsql.runtime.statements.name_resolution import Namespace
 
@@ -203,16 +218,16 @@ class Connection(AbstractContextManager["Connection"]):
             case st.Transact():
                 return _transact(self, engine, statement)
             case st.Select():
-                query = names.binder().bind_select(statement)
-                frame = engine.read(
-                    query,
-                    as_of=as_of(statement, within.at if within else None),
-                    as_of_span=statement.as_of_span,
-                    strict=self._settings.strict,
-                    parameters=values,
-                    copies=within.copies if within and statement.as_of is None else None,
-                )
+                frame = _read(self, names, statement, values)
                 return Result.of_dataframe(frame, convert=partial(self._running, "fetch"))
+            case st.CopyTo():
+                rows_count = copy_to(
+                    engine, _read(self, names, statement.select, values), statement
+                )
+                return Result.of_status(f"COPY {rows_count}", rows_count)
+            case st.CopyFrom():
+                rows_count = copy_from(engine, statement, self.search_schema, within=within)
+                return Result.of_status(f"COPY {rows_count}", rows_count)
             case st.Dml():
                 return Result.of_status(
                     *write_source(engine, statement, self.search_schema, values, within=within)
@@ -324,11 +339,9 @@ class Connection(AbstractContextManager["Connection"]):
         from ctsql.planner.binding import qualify
         from ctsql.runtime.statements.commits import commits
 
-        statement = parse(Source(f"DESCRIBE {name}", "<commits>").whole())
-        if not isinstance(statement, st.Describe) or statement.kind or statement.extended:
-            raise error("INVALID_USAGE", message=f"{name!r} is no name", detail="")
+        target = relation_of(name)
         with self._running(f"commits of {name}") as engine:
-            return commits(engine, qualify(statement.target, self.search_schema))
+            return commits(engine, qualify(target, self.search_schema))
 
     def status(self) -> Result:
         """The status of every task and view; writes and computes nothing."""
@@ -432,6 +445,60 @@ class Connection(AbstractContextManager["Connection"]):
             )
 
 
+def _parameters_of(statement: st.Statement) -> Sequence[Span]:
+    """The places of a statement's parameters."""
+    match statement:
+        case st.Select():
+            return statement.query.parameters
+        case st.CopyTo():
+            return statement.select.query.parameters
+        case st.Dml():
+            return statement.text.parameters
+        case _:
+            return ()
+
+
+def _read(
+    con: Connection, names: "Namespace", statement: st.Select, values: tuple[str, ...]
+) -> "DataFrame":
+    """The rows of a query, lazily; in a transaction as of its T, with its changes."""
+    within = con._transaction
+    return names.engine.read(
+        names.binder().bind_select(statement),
+        as_of=as_of(statement, within.at if within else None),
+        as_of_span=statement.as_of_span,
+        strict=con._settings.strict,
+        parameters=values,
+        copies=within.copies if within and statement.as_of is None else None,
+    )
+
+
+@contextmanager
+def _with_functions(engine: "Engine", statement: st.Statement) -> Iterator[None]:
+    """Let a statement that runs once call the functions of ``con.spark``; definitions must not."""
+    from ctsql.runtime.spark.temporary import has_function, with_functions
+
+    if runs_once(statement):
+        with with_functions(engine.session, engine.caller):
+            yield
+        return
+    try:
+        yield
+    except CtsqlError as problem:
+        name = str(problem.given.get("function", ""))
+        if problem.condition != "UNKNOWN_FUNCTION" or not has_function(engine.caller, name):
+            raise
+        raise error(
+            "NOT_DURABLE",
+            span=problem.span,
+            cause=problem,
+            what=f"function {name}",
+            where="a definition",
+            detail="It is known to this process only; others run definitions, too.",
+            hint="Write it in SQL, or compute the column before the rows are inserted.",
+        ) from problem
+
+
 def _promote(con: Connection, engine: "Engine") -> None:
     engine.promote()
     con._settings.read_only = con.read_only = False
@@ -523,7 +590,7 @@ def connect(
 _default: Connection | None = None
 
 
-def execute(sql: str, parameters: Sequence[object] | None = None) -> Result:
+def execute(sql: str, parameters: Parameters | None = None) -> Result:
     """Run statements on the default connection: :func:`connect` without arguments."""
     global _default
     if _default is None or _default._closed:

@@ -89,6 +89,7 @@ _ROWS = (
     _Row("timing", (r"\timing", ".timer"), "[on|off]", "how long each statement took"),
     _Row("format", (r"\format", ".mode"), "[FORMAT]", "table, csv, json, jsonl or markdown"),
     _Row("display", (r"\pset",), "[NAME VALUE]", "format, expanded, limit, null, pager"),
+    _Row("copy", (r"\copy",), "T FROM|TO FILE", "COPY with a file here, STDIN or STDOUT"),
     _Row("read", (r"\i", ".read"), "FILE", "run the statements of a file"),
     _Row("output", (r"\o", ".output"), "[FILE]", "write rows to a file; without one: here again"),
     _Row("set", (r"\set",), "[NAME VALUE]", "a variable, for :name; limit is that of rows"),

@@ -3,10 +3,11 @@
 ``Connection.execute`` is shorter: it returns the result itself.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ctsql.catalog.errors import InterfaceError
+from ctsql.literals import Parameters
 from ctsql.result import Description, Result, Row
 
 if TYPE_CHECKING:
@@ -22,19 +23,27 @@ class Cursor:
         self._result: Result | None = None
         self._closed = False
 
-    def execute(self, operation: str, parameters: Sequence[object] | None = None) -> "Cursor":
+    def __enter__(self) -> "Cursor":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def execute(self, operation: str, parameters: Parameters | None = None) -> "Cursor":
         """Run one or several statements; the rows of the last can be fetched."""
         if self._closed:
             raise InterfaceError("the cursor is closed")
         self._result = self.connection.execute(operation, parameters)
         return self
 
-    def executemany(
-        self, operation: str, seq_of_parameters: Sequence[Sequence[object]]
-    ) -> "Cursor":
-        """Run a statement once for each list of parameters: a commit each."""
-        for parameters in seq_of_parameters:
-            self.execute(operation, parameters)
+    def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> "Cursor":
+        """Run a statement once for each set of parameters, in one commit; ``rowcount`` is the sum.
+
+        Source: :meth:`ctsql.Connection.executemany`.
+        """
+        if self._closed:
+            raise InterfaceError("the cursor is closed")
+        self._result = self.connection.executemany(operation, seq_of_parameters)
         return self
 
     @property

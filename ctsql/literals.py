@@ -1,11 +1,12 @@
-"""Python values as SQL literals, for the ``?`` of a statement."""
+"""Python values as SQL literals, for the ``?`` and ``:name`` of a statement."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.spans import Span
 
 
 def literal(value: object) -> str:
@@ -48,9 +49,49 @@ def literal(value: object) -> str:
             )
 
 
-def literals(values: Sequence[object]) -> tuple[str, ...]:
-    """All values as literals."""
+Parameters = Sequence[object] | Mapping[str, object]
+"""Values for the ``?`` of a statement, in order, or for its ``:name``, by name."""
+
+
+def literals(places: Sequence[Span], given: Parameters | None) -> tuple[str, ...]:
+    """The values for the parameters at these places, as literals.
+
+    Raises:
+        INVALID_USAGE, PARAMETER_MISMATCH: as :func:`in_order` and :func:`literal`.
+    """
+    names = [place.text.removeprefix("?").removeprefix(":") for place in places]
+    values = in_order(names, () if given is None else given)
+    if len(values) != len(places):
+        span = places[0] if places else None
+        raise error("PARAMETER_MISMATCH", span=span, wanted=len(places), given=len(values))
     return tuple(literal(v) for v in values)
+
+
+def in_order(names: Sequence[str], given: Parameters) -> tuple[object, ...]:
+    """Values in the order of a statement's parameters.
+
+    Args:
+        names: of ``:name`` the name, of ``?`` an empty text.
+
+    Raises:
+        INVALID_USAGE: a dict for ``?``, a list for ``:name``, or no value for a name.
+    """
+    named = any(names)
+    if not isinstance(given, Mapping):
+        if isinstance(given, str | bytes) or (named and given):
+            raise error("INVALID_USAGE", message="parameters are a list, or a dict for :name")
+        if named:
+            raise error(
+                "INVALID_USAGE", message=f"no value is given for :{next(filter(None, names))}"
+            )
+        return tuple(given)
+    missing = next((name for name in names if name not in given), None)
+    if missing == "" or "" in names:
+        raise error("INVALID_USAGE", message="a dict gives values for :name, not for ?")
+    if missing is not None:
+        detail = f"Given are: {', '.join(map(str, given))}."
+        raise error("INVALID_USAGE", message=f"no value is given for :{missing}", detail=detail)
+    return tuple(given[name] for name in names)
 
 
 def _integer(value: int) -> str:

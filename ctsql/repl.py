@@ -9,6 +9,7 @@ is complete: inside ``AS ( ...; ...; )`` it begins the next line.
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from ctsql.commands import (
     split_ending,
     statement_of,
 )
+from ctsql.copying import copy_statement
 from ctsql.display_settings import ROWS_SHOWN, DisplaySettings
 from ctsql.prompt import CatalogCompleter, prompt_session, wants_more
 from ctsql.script import OK, Runner, Settings
@@ -87,6 +89,7 @@ class Repl:
         self._proposed = ""  # what the next prompt begins with
         self._actions: dict[str, Callable[[str], None]] = {
             **self._display.actions,
+            "copy": self._copy,
             "read": self._read_file,
             "output": self._set_output,
             "connection": lambda _: self._tell_connection(),
@@ -253,6 +256,11 @@ class Repl:
 
     # ---- files
 
+    def _copy(self, argument: str) -> None:
+        self._wait_for_spark()
+        with copy_statement(argument, sys.stdin, self._settings.out) as statement:
+            self._runner.run_span(Source(statement, "<prompt>").whole())
+
     def _read_file(self, argument: str) -> None:
         self._run_text(_read(argument), argument)
 
@@ -311,4 +319,4 @@ def command_is_timed(text: str) -> bool:
         command = parse_command(text)
     except CtsqlError:
         return False
-    return command is None or command.name == "read" or statement_of(command) is not None
+    return command is None or command.name in ("read", "copy") or statement_of(command) is not None

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.names import backtick
+from ctsql.conversions import Conversions, Row as Row
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
     from pyspark.sql import Column as SparkColumn, DataFrame
 
-Row = tuple[object, ...]
 Convert = Callable[[], contextlib.AbstractContextManager[object]]
 Description = list[tuple[str, str, None, None, None, None, None]]
 
@@ -50,10 +49,12 @@ class Live(Protocol):
         """End the iteration; may be called from another thread."""
 
 
+_SHOWN_ROWS = 20
+"""What a notebook shows of a result."""
 _CHUNK_ROWS = 1000  # entering ``convert`` costs calls of the JVM, so not for each row
 
 
-class Result:
+class Result(Conversions):
     """One statement's result; build it with one of the class methods.
 
     Attributes:
@@ -212,10 +213,25 @@ class Result:
             return table
         return _arrow_of_rows(self.columns, self.types, self._all_rows())
 
-    def to_pandas(self) -> "pd.DataFrame":
-        """The whole result as a pandas DataFrame, by way of Arrow."""
-        frame: pd.DataFrame = self.to_arrow().to_pandas()
-        return frame
+    def __repr__(self) -> str:
+        """What it is; no row is computed."""
+        if not self.has_rows:
+            return f"<Result {self.status}>"
+        pairs = zip(self.columns, self.types, strict=True)
+        count = f", {self._rowcount} rows" if self._rowcount >= 0 else ""
+        return f"<Result ({', '.join(f'{name} {kind}' for name, kind in pairs)}){count}>"
+
+    def _repr_html_(self) -> str | None:
+        """The first rows as a table, for notebooks; the result can still be read whole."""
+        from ctsql.show import html_table
+
+        if not self.has_rows or self.live is not None:
+            return None
+        rows = self._rows
+        if self._frame is not None:
+            with self._convert(), _catch_unheld():
+                rows = [self._plain(row) for row in self._fetch_frame().take(_SHOWN_ROWS + 1)]
+        return html_table(self, (rows or [])[: _SHOWN_ROWS + 1], _SHOWN_ROWS)
 
     def to_spark(self) -> "DataFrame":
         """The result as a Spark DataFrame, lazy for a query."""

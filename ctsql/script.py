@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 
-from ctsql.catalog.errors import CtsqlError, Error
+from ctsql.catalog.errors import CtsqlError, Error, error
 from ctsql.catalog.spans import Source, Span
 from ctsql.errortext import print_error
 from ctsql.pager import Pages, show_pages
@@ -70,6 +70,7 @@ class Runner:
         self._live: Live | None = None  # the running subscription
         self._timer: threading.Timer | None = None
         self.stopped = False  # Ctrl-C ended a subscription
+        self._results_count = 0
         self._worker = Worker()
         self._pages: Pages | None = None
 
@@ -164,6 +165,9 @@ class Runner:
             settings.progress.pause()
             write_live(result, settings.format, settings.out)
         elif result.has_rows:
+            self._results_count += 1
+            if settings.format is Format.PARQUET and self._results_count > 1:
+                raise error("INVALID_USAGE", message="a Parquet file holds the rows of one query")
             is_paged = settings.pager and settings.format is Format.TABLE and settings.out.isatty()
             self._pages = Pages() if is_paged else None
             writer = _Pausing(self._pages or settings.out, settings.progress)

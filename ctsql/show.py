@@ -8,10 +8,11 @@ CSV follows RFC 4180 with "\n" line ends; NULL is an empty field, an empty strin
 Columns of one name are told apart in JSON: ``a``, ``a_2``.
 """
 
+import html
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import IO, TextIO
 
@@ -19,6 +20,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from ctsql.catalog.errors import error
+from ctsql.conversions import unique_names
 from ctsql.drawn_table import draw, lay_out
 from ctsql.result import Result, Row
 from ctsql.values import is_number, json_of, text_of
@@ -38,6 +40,7 @@ class Format(Enum):
     JSONL = "jsonl"
     MARKDOWN = "markdown"
     ARROW = "arrow"
+    PARQUET = "parquet"
 
 
 def write_result(
@@ -53,7 +56,7 @@ def write_result(
     """Write a result's rows; nothing for a statement without rows.
 
     Args:
-        result: its rows are used up. out: Arrow is written to its ``buffer``.
+        result: its rows are used up. out: Arrow and Parquet are written to its ``buffer``.
         limit: the most rows of a table, with a note below if there are more; None for all.
         expanded: for tables: one line per value, one block per row; None where the table would
             not fit the terminal.
@@ -64,6 +67,8 @@ def write_result(
         return
     if format is Format.ARROW:
         _write_arrow(result, out)
+    elif format is Format.PARQUET:
+        _write_parquet(result, out)
     elif format is Format.TABLE:
         rows, more = _rows_for_table(result, limit)
         tty = out.isatty() if terminal is None else terminal
@@ -197,18 +202,6 @@ def _csv_field(value: object, kind: str) -> str:
     return text
 
 
-def unique_names(names: Iterable[str]) -> list[str]:
-    """Number later ones of equal names: a, a_2, a_3."""
-    used: list[str] = []
-    for name in names:
-        candidate, number = name, 1
-        while candidate in used:
-            number += 1
-            candidate = f"{name}_{number}"
-        used.append(candidate)
-    return used
-
-
 def _json_row(keys: list[str], kinds: list[str], row: Row) -> str:
     """A row as one JSON object; see :func:`_json_keys`."""
     items = (f"{k}: {json_of(v, kind)}" for k, v, kind in zip(keys, row, kinds, strict=True))
@@ -258,12 +251,12 @@ def _markdown_line(cells: list[str]) -> str:
 
 
 def arrow_output(out: TextIO) -> IO[bytes]:
-    """The binary stream for Arrow data; raises INVALID_USAGE for a terminal."""
+    """The binary stream for Arrow data and Parquet; raises INVALID_USAGE for a terminal."""
     binary: IO[bytes] | None = getattr(out, "buffer", None)
     if binary is None or out.isatty():
         raise error(
             "INVALID_USAGE",
-            message="Arrow data cannot be shown on a terminal",
+            message="binary data cannot be shown on a terminal",
             detail="Send it to a file or a program: ctsql --format arrow -o FILE.",
         )
     return binary
@@ -279,6 +272,36 @@ def _write_arrow(result: Result, out: TextIO) -> None:
     with pa.ipc.new_stream(binary, table.schema) as writer:
         writer.write_table(table)
     binary.flush()
+
+
+def _write_parquet(result: Result, out: TextIO) -> None:
+    """Write one Parquet file, made in memory as a pipe cannot be sought in."""
+    binary = arrow_output(out)
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    made = pa.BufferOutputStream()
+    try:
+        parquet.write_table(result.to_arrow(), made)
+    except pa.ArrowNotImplementedError as problem:
+        raise error(
+            "INVALID_USAGE", message="Parquet has no type for a column", detail=str(problem)
+        ) from problem
+    out.flush()
+    binary.write(made.getvalue())
+    binary.flush()
+
+
+def html_table(result: Result, rows: Sequence[Row], limit: int) -> str:
+    """The first rows as a table of HTML; a row more than the limit says that there are more."""
+
+    def line(cells: Iterable[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    heads = [f"{name} ({kind})" for name, kind in zip(result.columns, result.types, strict=True)]
+    body = "".join(line(texts(row, result.types), "td") for row in rows[:limit])
+    more = f"<caption>the first {limit} rows; there are more</caption>" if rows[limit:] else ""
+    return f"<table>{more}<thead>{line(heads, 'th')}</thead><tbody>{body}</tbody></table>"
 
 
 def messages() -> Console:

@@ -4,7 +4,7 @@ from ctsql.catalog import times
 from ctsql.planner.syntax import ast as st
 
 _READING = (
-    st.Select, st.ShowObjects, st.ShowCreate, st.ShowPending, st.Describe, st.Explain,
+    st.Select, st.CopyTo, st.ShowObjects, st.ShowCreate, st.ShowPending, st.Describe, st.Explain,
     st.SetSetting, st.ShowRetention, st.ShowSetting, st.ResetSetting, st.UseSchema,
     st.ShowSubscriptions,
 )  # fmt: skip
@@ -21,7 +21,14 @@ def is_transactional(statement: st.Statement) -> bool:
     """Whether it may be between BEGIN and COMMIT."""
     if isinstance(statement, st.Transact):
         return statement.verb is not st.TransactionVerb.BEGIN
-    return isinstance(statement, (*_READING, st.Dml))
+    return isinstance(statement, (*_READING, st.Dml, st.CopyFrom))
+
+
+def runs_once(statement: st.Statement) -> bool:
+    """Whether it is no definition: its SQL is evaluated now and never again."""
+    if isinstance(statement, st.Explain):
+        return isinstance(statement.statement, st.Select)
+    return isinstance(statement, (st.Select, st.Dml, st.CopyTo, st.CreateTable))
 
 
 def as_of(statement: st.Select, begun: int | None) -> int | None:

@@ -69,7 +69,7 @@ class Batch:
         self._rows = rows
 
     def __iter__(self) -> Iterator[Change]:
-        return (Change(row[0], row[1], row[2:]) for row in self.rows())  # type: ignore[arg-type]
+        return (Change(row[0], row[1], row[2:]) for row in self.rows())
 
     def rows(self) -> Iterator[Row]:
         """The changes as flat rows: t, diff and the columns; deletions first."""

@@ -70,6 +70,14 @@ RUNNING: tuple[Condition, ...] = (
         "DATA_ERROR", "22000", DataError, message="{message}", detail="{detail}", hint="{hint}"
     ),
     Condition(
+        "FILE_EXISTS",
+        "58P02",
+        EnvironmentProblem,
+        message='there is something at "{path}" already',
+        detail="{detail}",
+        hint="{hint}",
+    ),
+    Condition(
         "FILE_NOT_FOUND",
         "58P01",
         EnvironmentProblem,

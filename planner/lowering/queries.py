@@ -84,7 +84,7 @@ def lower_query(
     Args:
         given: rows for relations that are not looked up, by place in ``query.relations`` (the
             output itself in a task's body, files).
-        parameters: SQL literals for the ``?`` of the text.
+        parameters: SQL literals for the parameters of the text.
     """
     frames = relation_frames(query.relations, context, given)
     with register_views(query.sql, frames) as names:

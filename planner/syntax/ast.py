@@ -111,7 +111,7 @@ class SqlText:
         clocks: calls that read the clock.
         nondeterministic: rand(), uuid() and their like, and TABLESAMPLE.
         edits: fixed replacements (Postgres type names, say).
-        parameters: spans of ``?`` placeholders, in order.
+        parameters: spans of ``?`` and ``:name``, in order.
     """
 
     span: Span
@@ -291,6 +291,24 @@ class Dml(Statement):
     verb: str  # INSERT, UPDATE, DELETE, MERGE
     target: RelationRef
     text: SqlText
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyFrom(Statement):
+    """COPY table [(columns)] FROM 'file' [(options)]."""
+
+    target: RelationRef
+    file: FileRef
+    columns: tuple[ColumnDef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyTo(Statement):
+    """COPY table | (query) TO 'file' [(options)]; ``select`` reads the table or is the query."""
+
+    select: Select
+    file: FileRef
+    overwrite: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

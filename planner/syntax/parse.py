@@ -29,7 +29,7 @@ _REFUSED = {
     "VACUUM": ("", "Type: MAINTAIN {name}"),
     "REORG": ("", "Run it with Spark."),
     "REPLACE": ("", "Type DROP TABLE first, then CREATE TABLE."),
-    "LOAD": ("", "Type: INSERT INTO ... SELECT ..."),
+    "LOAD": ("", "Type: COPY <table> FROM 'file'"),
     "CACHE": ("", ""),
     "UNCACHE": ("", ""),
     "CLEAR": ("", ""),
@@ -39,7 +39,6 @@ _REFUSED = {
     "REPAIR": ("", ""),
     "ADD": ("", ""),
     "LIST": ("", ""),
-    "COPY": ("", "Type: INSERT INTO ... SELECT ..."),
 }
 _KNOWN = (*_QUERY_STARTS[:-1], *DML_VERBS, "CREATE", "EXPLAIN", *COMMANDS)
 _PLANS = ("EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL", "ANALYZE")

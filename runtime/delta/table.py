@@ -47,7 +47,11 @@ from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log.actions import Commit, sum_known
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
+from ctsql.runtime.spark.errors import (
+    conflict_errors,
+    translate_os_errors,
+    translate_spark_errors,
+)
 
 VERSIONS_CACHED_MAX = 8
 FILES_COUNTED_MAX = 500
@@ -166,6 +170,27 @@ class Gateway(JvmObjects):
                 if not str(found.next().getPath().getName()).startswith(("_", ".")):
                     return True
             return False
+
+    def path_exists(self, location: str) -> bool:
+        """Whether a file or a folder is there."""
+        with translate_spark_errors():
+            path, store = self._place(location)
+            return bool(store.exists(path))
+
+    def move_file(self, location: str, target: str) -> None:
+        """Give a file the name of another, which it replaces if there is one."""
+        source, new = local_path(location), local_path(target)
+        if source is not None and new is not None:
+            with translate_os_errors(str(new)):
+                os.replace(source, new)
+                # Hadoop's checksum of what was there before would say that the new one is damaged.
+                new.with_name(f".{new.name}.crc").unlink(missing_ok=True)
+            return
+        with translate_spark_errors():
+            path, store = self._place(target)
+            store.delete(path, False)
+            if not store.rename(self.path(location), path):
+                raise error("STORAGE_ERROR", message="a file could not be moved", detail=target)
 
     def delete_tree(self, location: str) -> None:
         """Delete a folder with its contents, if it exists."""

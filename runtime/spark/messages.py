@@ -37,7 +37,7 @@ _ARITHMETIC = (
     "java.lang.NumberFormatException",
     "java.time.DateTimeException",
 )
-_NO_CONDITION = re.compile(r"Illegal sequence boundaries")
+_NO_CONDITION = re.compile(r"Illegal sequence boundaries|CSV header does not conform")
 _QUOTED = re.compile(
     r"\n== (?:SQL|DataFrame)\b.*==|\n\s*JVM stacktrace:|;\n'"
     r"|; line \d+ pos \d+(?=;?\n|$)|\s*SQLSTATE: \w{5}(?: \(line \d+, pos \d+\))?(?=[;\n]|$)"

@@ -5,8 +5,7 @@ reads, by a view as of the newest T. On a local disk the statement holds the tab
 since Delta alone does not exclude a second process there.
 """
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -15,23 +14,22 @@ from pyspark.sql import DataFrame
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import quote
+from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Binder, qualify
 from ctsql.planner.lowering import Context
 from ctsql.planner.lowering.queries import register_views, relation_frames, run_text
 from ctsql.planner.rules import resolve_roles
 from ctsql.planner.syntax.ast import Dml, Edit, RelationRef, SqlText
-from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.temporary import has_view
 from ctsql.runtime.statements.transaction import OpenTransaction
-from ctsql.runtime.warehouse.external import is_temporary
-from ctsql.runtime.warehouse.multi_table_commit import is_being_changed
+from ctsql.runtime.warehouse.loaded_files import insert_rows
+from ctsql.runtime.warehouse.multi_table_commit import alone
 from ctsql.runtime.warehouse.replaced_views import check_columns
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.table_checks import check_tables
-
-INTENT_TRIES_MAX = 20
 
 
 def run_on_table(
@@ -55,7 +53,7 @@ def run_on_table(
         search_schema,
         None,
         columns_of=engine.relations.columns_now,
-        is_temporary=partial(is_temporary, engine.caller),
+        is_temporary=partial(has_view, engine.caller),
         runs_once=True,
     )
     nodes = [resolve_roles(binder.relation(ref, {})) for ref in text.relations]
@@ -87,15 +85,13 @@ def write_source(
     Args:
         within: the open transaction of the statement, if any.
     """
-    item = _target(engine, statement, search_schema)
+    item = target_table(engine, statement.target, search_schema)
     alias = ""
     if statement.verb != "INSERT" and not statement.target.aliased:
         alias = f" AS {quote(statement.target.parts[-1])}"
 
-    def run(location: str) -> tuple[str, int]:
-        table = engine.gateway.table(location)
-        before = table.version()
-        result = run_on_table(
+    def write(location: str) -> DataFrame:
+        return run_on_table(
             engine,
             statement.text,
             statement.target,
@@ -105,37 +101,56 @@ def write_source(
             alias=alias,
             within=within,
         )
-        rows = _count_affected(result)
-        if rows < 0 and table.version() > before:
+
+    rows = write_table(engine, item, write, within=within)
+    return _status(statement.verb, rows), rows
+
+
+def write_table(
+    engine: Engine,
+    item: Item,
+    write: Callable[[str], DataFrame],
+    *,
+    within: OpenTransaction | None,
+) -> int:
+    """Write a table in one commit; returns the number of rows, -1 if unknown.
+
+    Args:
+        write: runs a statement of Spark's on the table in a folder.
+        within: the open transaction, if any.
+    """
+
+    def run(location: str) -> int:
+        table = engine.gateway.table(location)
+        before = table.version()
+        rows = _count_affected(write(location))
+        if rows < 0:
             counts = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
             rows = sum(a.rows_count or 0 for c in counts for a in c.adds if a.data_change)
-        return _status(statement.verb, rows), rows
+        return rows
 
     if within is not None:
         return run(within.location(item))
-    with _alone(engine, item) as location:
+    with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
         done = run(location)
     faults.point("source_committed")
     return done
 
 
-@contextmanager
-def _alone(engine: Engine, item: Item) -> Iterator[str]:
-    """Hold a table's lock while no decided transaction changes it; yields its folder."""
-    assert item.location is not None  # a table has a folder
-    for _ in range(INTENT_TRIES_MAX):
-        with ExitStack() as held:
-            held.enter_context(commit_lock(item.location))
-            if not is_being_changed(engine.timeline, item):
-                held.enter_context(engine.leaving_intents())
-                yield item.location
-                return
-        engine.mint()  # completes the transaction of a process that was killed
-    raise error(
-        "INTERNAL_ERROR",
-        invariant="a decided transaction comes to an end",
-        detail=f"{item.name}: {INTENT_TRIES_MAX} looks found one.",
-    )
+def append_rows(
+    engine: Engine,
+    item: Item,
+    rows: DataFrame,
+    *,
+    within: OpenTransaction | None,
+    span: Span | None = None,
+) -> int:
+    """Append rows, whose columns are some of the table's, in one commit; returns their number."""
+
+    def write(location: str) -> DataFrame:
+        return insert_rows(engine.session, location, rows, span)
+
+    return write_table(engine, item, write, within=within)
 
 
 def _count_affected(result: DataFrame) -> int:
@@ -152,9 +167,8 @@ def _status(verb: str, rows: int) -> str:
     return f"INSERT 0 {rows}" if verb == "INSERT" else f"{verb} {rows}"
 
 
-def _target(engine: Engine, statement: Dml, search_schema: str) -> Item:
+def target_table(engine: Engine, ref: RelationRef, search_schema: str) -> Item:
     """The table that a statement writes; raises OUTPUT_OWNED for outputs and views."""
-    ref = statement.target
     item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span, kind="table")
     if item.kind is ObjectKind.TABLE:
         check_tables(engine.relations, [item])

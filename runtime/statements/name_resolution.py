@@ -14,7 +14,7 @@ from ctsql.planner.binding import Binder, qualify
 from ctsql.planner.syntax.ast import CreateContinualTask, RelationRef
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark.analyzer import SparkAnalyst
-from ctsql.runtime.warehouse.external import is_temporary
+from ctsql.runtime.spark.temporary import has_view
 
 
 class Namespace:
@@ -36,7 +36,7 @@ class Namespace:
             self.search_schema,
             analyst,
             columns_of=columns_of,
-            is_temporary=partial(is_temporary, self.engine.caller),
+            is_temporary=partial(has_view, self.engine.caller),
         )
 
     def columns_of(self, ref: RelationRef) -> tuple[Column, ...]:

@@ -1,31 +1,22 @@
 """Rows that are no object of the warehouse: files, and the temporary views of this process."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.names import backtick_all
 from ctsql.planner.syntax.ast import FileRef, RelationRef
 from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.messages import thrown_by
+from ctsql.runtime.spark.temporary import view_rows
 
-_GLOBAL = "global_temp"
 _NOT_OF_THE_FORMAT = ("UNABLE_TO_INFER_SCHEMA", "FAILED_READ_FILE")
+_GLOBS = "__globPaths__"
+"""Spark's option by which a bracket in a path is a bracket."""
 _DEFAULTS = {"csv": {"header": "true", "inferschema": "true"}}
-
-
-def is_temporary(caller: SparkSession, parts: tuple[str, ...]) -> bool:
-    """Whether a session has a temporary view of that name, a global one included."""
-    jsession: Any = caller._jsparkSession
-    catalog = jsession.sessionState().catalog()
-    if len(parts) == 1:
-        return bool(catalog.getTempView(parts[0]).isDefined())
-    is_global = len(parts) == 2 and parts[0].lower() == _GLOBAL
-    return is_global and bool(catalog.getGlobalTempView(parts[1]).isDefined())
 
 
 def external_rows(gateway: Gateway, caller: SparkSession, ref: RelationRef) -> DataFrame:
@@ -37,24 +28,26 @@ def external_rows(gateway: Gateway, caller: SparkSession, ref: RelationRef) -> D
     with translate_spark_errors(None, ref.span):
         if ref.file is not None:
             return read_file(gateway, ref.file)
-        view = caller.table(".".join(backtick_all(ref.parts)))
-        # The same plan, for the engine's session: what a text names must be of its own.
-        analyzed = view._jdf.queryExecution().analyzed()
-        jvm: Any = gateway.session._jvm
-        frame = jvm.org.apache.spark.sql.classic.Dataset.ofRows(gateway.jsession, analyzed)
-        return DataFrame(frame, gateway.session)
+        return view_rows(gateway.session, caller, ref.parts)
 
 
-def read_file(gateway: Gateway, file: FileRef) -> DataFrame:
-    """The rows of a file, a folder or a pattern, by Spark's reader with its options."""
-    location = gateway.qualify(file.path)
-    _check_there(gateway, location, file)
+def read_file(gateway: Gateway, file: FileRef, paths: Sequence[str] | None = None) -> DataFrame:
+    """The rows of a file, a folder or a pattern, by Spark's reader with its options.
+
+    Args:
+        paths: full URIs of files to read instead, none of them a pattern.
+    """
+    location: str | list[str] = gateway.qualify(file.path) if paths is None else list(paths)
+    if isinstance(location, str):
+        _check_there(gateway, location, file)
     options = _DEFAULTS.get(file.format, {}) | dict(file.options)
     reader = gateway.session.read.format(file.format)
     schema = options.pop("schema", None)
     if schema is not None:
         reader = reader.schema(schema)
     try:
+        if paths is not None:
+            options[_GLOBS] = "false"
         rows = reader.options(**options).load(location)
     except (PySparkException, Py4JJavaError) as problem:
         if not any(t.condition.startswith(_NOT_OF_THE_FORMAT) for t in thrown_by(problem)):

@@ -25,11 +25,13 @@ What a crash leaves at each step is in :mod:`ctsql.runtime.log.fault_points`.
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item
+from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log import clock, fault_points as faults
@@ -42,6 +44,7 @@ from ctsql.runtime.warehouse.timestamp_assignment import TRANSACTION, UNDOES, ca
 APP = "ctsql:transactions"
 UNDO_TRIES_MAX = 20
 RESOLVE_TRIES_MAX = 5
+INTENT_TRIES_MAX = 20
 OPEN, UNDOING = "open", "undoing"
 Tables = Mapping[str, tuple[str, DeltaTable]]
 
@@ -133,6 +136,27 @@ def is_being_changed(timeline: Timeline, item: Item) -> bool:
     """Is a transaction decided that changes a table, and not bound yet?"""
     timeline.refresh()
     return any(item.id in intent["tables"] for intent in timeline.intents.values())
+
+
+@contextmanager
+def alone(timeline: Timeline, item: Item, complete: Callable[[], object]) -> Iterator[str]:
+    """Hold a table's lock while no decided transaction changes it; yields its folder.
+
+    Args:
+        complete: completes the transaction of a process that was killed.
+    """
+    assert item.location is not None  # a table has a folder
+    for _ in range(INTENT_TRIES_MAX):
+        with commit_lock(item.location):
+            if not is_being_changed(timeline, item):
+                yield item.location
+                return
+        complete()
+    raise error(
+        "INTERNAL_ERROR",
+        invariant="a decided transaction comes to an end",
+        detail=f"{item.name}: {INTENT_TRIES_MAX} looks found one.",
+    )
 
 
 def mint_resolved(timeline: Timeline, tables: Callable[[], Tables], *, tick_ms: int) -> int:

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.literals import literal, literals
+from ctsql.literals import literal
 
 CASES: list[tuple[object, str]] = [
     (None, "NULL"),
@@ -48,5 +48,5 @@ def test_literal(value: object, text: str) -> None:
 def test_what_has_no_literal_is_refused() -> None:
     """With the type's name."""
     with pytest.raises(CtsqlError, match="set") as refused:
-        literals([1, {1, 2}])
+        literal({1, 2})
     assert refused.value.condition == "INVALID_USAGE"

@@ -9,6 +9,7 @@ from ctsql.catalog.refreshes import parse_interval
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.alters import read_alter_task
+from ctsql.planner.syntax.statements.copies import read_copy
 from ctsql.planner.syntax.statements.subscriptions import read_drop_subscription, read_subscribe
 from ctsql.planner.syntax.tokens.token_reader import (
     Cursor,
@@ -335,6 +336,7 @@ COMMANDS: dict[str, Callable[[Cursor], st.Statement]] = {
     "BEGIN": _transact,
     "COMMENT": _comment,
     "COMMIT": _transact,
+    "COPY": read_copy,
     "DESC": _describe,
     "DESCRIBE": _describe,
     "DROP": _drop,

@@ -5,7 +5,7 @@ from ctsql.planner.syntax.ast import Dml, Instant, RelationRef, Select
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.sqltext import TIME_TRAVEL, analyse, mark_target
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
+from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of, tokenise
 
 DML_VERBS = ("INSERT", "UPDATE", "DELETE", "MERGE")
 # What may follow a column that was given the alias "of".
@@ -87,6 +87,32 @@ def read_dml(tokens: Tokens, *, start: int = 0) -> Dml:
         target = _mark_alias(cursor, target, tokens)
     text = analyse(span_of(tokens), form="statement", tokens=tokens, targets=[target])
     return Dml(span=span_of(tokens), verb=verb, target=target, text=text)
+
+
+def parameters_inserted(statement: Dml) -> tuple[list[str], list[str]] | None:
+    """The columns and the parameters of ``INSERT INTO t (columns) VALUES (?, ...)``.
+
+    None for any other statement. Of ``?`` the name is empty; without a list there are no columns.
+    """
+    tokens = tokenise(statement.span)
+    index = next((i for i, t in tk.at_depth_0(tokens) if t.upper == "VALUES"), None)
+    behind = None if index is None else tk.in_parentheses(tokens[index + 1 :])
+    if index is None or behind is None or not tk.words_are(tokens, 0, "INSERT", "INTO"):
+        return None
+    head = [t for t in tokens[2:index] if t.start >= statement.target.span.stop]
+    listed = tk.in_parentheses(head) if head else ()
+    if listed is None or not all(len(g) == 1 and g[0].is_name for g in _groups(listed)):
+        return None
+    groups = [span_of(group).text if group else "" for group in _groups(behind)]
+    if len(groups) != len(statement.text.parameters):
+        return None
+    if any(g != p.text for g, p in zip(groups, statement.text.parameters, strict=True)):
+        return None
+    return [g[0].text for g in _groups(listed)], [g.strip("?:") for g in groups]
+
+
+def _groups(tokens: Tokens) -> list[Tokens]:
+    return tk.cut_at_commas(tokens) if tokens else []
 
 
 def _insert_target(cursor: Cursor) -> RelationRef:

@@ -47,7 +47,7 @@ def file_ref(path: Token, given: str | None, options: tuple[tuple[str, str], ...
             span=path.span,
             path=path.text,
             known=", ".join(_ENDINGS),
-            hint=f"Say what it is: {readers}",
+            hint=f"Say what it is: {readers}; in COPY: (FORMAT csv)",
         )
     if ending == ".tsv" and given is None and not {"sep", "delimiter"} & dict(options).keys():
         options = (*options, ("sep", "\t"))

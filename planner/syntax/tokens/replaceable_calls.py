@@ -1,6 +1,6 @@
 """Finds, by tokens, what ctsql replaces or forbids in SQL text besides its relations.
 
-Clock calls, functions whose result is not a function of the data, ``?`` placeholders, and the
+Clock calls, functions whose result is not a function of the data, parameters, and the
 Postgres spellings of types. Tokens are enough for these, and they cannot misread what a parser
 does not know yet.
 """
@@ -10,6 +10,7 @@ import re
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax.ast import ClockCall, ClockKind, Edit, FunctionRef
 from ctsql.planner.syntax.tokens import tokenizer as tk
+from ctsql.planner.syntax.tokens.sqlglot_gaps import ends_operand
 from ctsql.planner.syntax.tokens.tokenizer import GENERIC_TYPES, Kind, Tokens, word_set
 
 CLOCKS = {
@@ -63,6 +64,21 @@ def clocks(tokens: Tokens) -> tuple[ClockCall, ...]:
                 found.append(ClockCall(kind=kind, span=span))
         elif token.upper in _BARE and tk.upper_at(tokens, index + 1) != ".":
             found.append(ClockCall(kind=kind, span=token.span))
+    return tuple(found)
+
+
+def parameters(tokens: Tokens) -> tuple[Span, ...]:
+    """``?`` and ``:name``, in order; a colon behind a value leads into it."""
+    found = []
+    for index, token in enumerate(tokens):
+        if token.upper == "?":
+            found.append(token.span)
+        behind = tokens[index + 1] if index + 1 < len(tokens) else None
+        if token.upper != ":" or behind is None or behind.kind is not Kind.WORD:
+            continue
+        leads_into = index > 0 and ends_operand(tokens[index - 1])
+        if not leads_into and behind.start == token.stop:
+            found.append(Span(token.source, token.start, behind.stop))
     return tuple(found)
 
 

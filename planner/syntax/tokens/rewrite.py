@@ -86,10 +86,10 @@ def rewrite(
         relation: the bare name to put in place of a relation. Unless an alias follows, the
             relation's own name is added as its alias, so that columns qualified with it resolve.
         clock: what to put in place of a call that reads the clock; None leaves the calls.
-        parameters: SQL literals to put in place of ``?``, in order.
+        parameters: SQL literals to put in place of ``?`` and ``:name``, in order.
 
     Raises:
-        PARAMETER_MISMATCH: not one literal for each ``?``.
+        PARAMETER_MISMATCH: not one literal for each.
     """
     if len(parameters) != len(text.parameters):
         raise error(

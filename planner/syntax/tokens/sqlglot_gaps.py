@@ -14,9 +14,10 @@ from ctsql.planner.syntax.tokens.tokenizer import GENERIC_TYPES, Kind, Token, To
 # What a query may follow, so that TABLE there begins one.
 _QUERY_MAY_FOLLOW = ("(", "UNION", "EXCEPT", "INTERSECT", "MINUS", "ALL", "DISTINCT", "AS", ")")
 _OPERAND_ENDS = (Kind.WORD, Kind.QUOTED)
-_KEYWORDS = (
+OPERAND_FOLLOWS = (
     "SELECT", "WHERE", "AND", "OR", "NOT", "BY", "HAVING", "ON", "WHEN", "THEN", "ELSE", "CASE",
     "IN", "LIKE", "BETWEEN", "LIMIT", "OFFSET", "DISTINCT", "ALL", "VALUES", "QUALIFY", "SET",
+    "ILIKE", "RLIKE", "REGEXP", "ESCAPE", "DIV", "INTERVAL",
 )  # fmt: skip
 
 
@@ -97,14 +98,18 @@ def _is_window_clause(tokens: Tokens, index: int) -> bool:
     )
 
 
+def ends_operand(token: Token) -> bool:
+    """Whether a value may end with a token, so that a colon behind it leads into the value."""
+    if token.kind is Kind.WORD and token.upper in OPERAND_FOLLOWS:
+        return False
+    return token.upper in (")", "]") or token.kind in _OPERAND_ENDS
+
+
 def _path(tokens: Tokens, index: int) -> list[Edit]:
     """``v:a.b[0]``: the colon becomes a dot, or goes in front of a bracket."""
     before, token = tokens[index - 1], tokens[index]
     after = tokens[index + 1] if index + 1 < len(tokens) else None
-    operand = before.upper in (")", "]") or (
-        before.kind in _OPERAND_ENDS and before.upper not in _KEYWORDS
-    )
-    if not operand or after is None:
+    if not ends_operand(before) or after is None:
         return []  # a named parameter
     return [Edit(span=token.span, text="" if after.upper == "[" else ".")]
 

@@ -86,7 +86,7 @@ def analyse(
                 key=lambda e: e.span.start,
             )
         ),
-        parameters=tuple(token.span for token in tokens if token.upper == "?"),
+        parameters=replaceable_calls.parameters(tokens),
     )
 
 

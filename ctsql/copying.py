@@ -1,0 +1,66 @@
+r"""``\copy``: COPY with a file of this machine, or with what is typed or shown.
+
+What is typed goes by way of a file in a temporary folder, and so does what is shown.
+"""
+
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from ctsql.catalog.errors import error
+
+_SHAPE = re.compile(
+    r"(?P<what>.+\s)(?P<way>FROM|TO)\s+(?P<file>STDIN|STDOUT|'(?:[^']|'')*'|[^\s'()]+)"
+    r"(?P<options>\s*(WITH\s*)?(\(.*\))?)",
+    re.IGNORECASE | re.DOTALL,
+)
+_END = "\\."
+"""The line that ends what is typed, as in psql."""
+
+
+@contextmanager
+def copy_statement(argument: str, typed: Iterable[str], out: TextIO) -> Iterator[str]:
+    r"""The COPY statement of ``\copy argument``; behind it what it wrote is shown.
+
+    Args:
+        typed: the lines of STDIN, up to ``\.`` or their end. out: where STDOUT is shown.
+
+    Raises:
+        INVALID_STATEMENT: the argument is not COPY's.
+    """
+    found = _SHAPE.fullmatch(argument)
+    way = found["way"].upper() if found else ""
+    if found is None or found["file"].upper() == ("STDOUT" if way == "FROM" else "STDIN"):
+        raise error(
+            "INVALID_STATEMENT",
+            message=r"\copy takes what COPY takes, with STDIN or STDOUT for a file",
+            hint=r"Type: \copy t FROM 'x.csv', or \copy (SELECT 1) TO STDOUT (FORMAT json)",
+        )
+    with tempfile.TemporaryDirectory(prefix="ctsql-copy-") as folder:
+        between = Path(folder) / "rows.csv"
+        if found["file"].upper() == "STDIN":
+            with between.open("w", encoding="utf-8") as stream:
+                for line in typed:
+                    if line.rstrip("\r\n") == _END:
+                        break
+                    stream.write(line)
+        yield _statement(found, between)
+        if found["file"].upper() == "STDOUT" and between.exists():
+            with between.open(encoding="utf-8", newline="") as stream:
+                for line in stream:
+                    out.write(line)
+            out.flush()
+
+
+def _statement(found: re.Match[str], between: Path) -> str:
+    name = found["file"]
+    if name.upper() in ("STDIN", "STDOUT"):
+        path = str(between)
+    else:
+        path = str(Path(name.strip("'").replace("''", "'")).expanduser().absolute())
+        path += "/" if name.strip("'").endswith("/") else ""
+    quoted = f"file:{path}".replace("'", "''")
+    return f"COPY {found['what']}{found['way']} '{quoted}'{found['options']}"

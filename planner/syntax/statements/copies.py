@@ -1,0 +1,105 @@
+"""Reads COPY ... FROM and COPY ... TO."""
+
+from ctsql.catalog.names import did_you_mean
+from ctsql.catalog.spans import Span
+from ctsql.planner.syntax.ast import (
+    ColumnDef,
+    CopyFrom,
+    CopyTo,
+    Edit,
+    FileRef,
+    RelationRef,
+    Select,
+    SqlText,
+)
+from ctsql.planner.syntax.statements.queries import read_query
+from ctsql.planner.syntax.tokens.file_refs import FORMATS, file_ref, option_value
+from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option, invalid, syntax_error
+from ctsql.planner.syntax.tokens.tokenizer import cut_at_commas
+
+_SPELLINGS = {"null": "nullvalue"}
+"""Names of options that PostgreSQL and Spark do not share."""
+
+
+def read_copy(cursor: Cursor) -> CopyFrom | CopyTo:
+    """COPY table [(columns)] FROM 'file' ..., COPY table | (query) TO 'file' ...
+
+    Raises SYNTAX_ERROR, INVALID_STATEMENT, INVALID_OPTION, FILE_FORMAT_UNKNOWN.
+    """
+    if cursor.at("("):
+        place = cursor.here
+        inside = cursor.group()
+        select = read_query(inside) if inside else None
+        if not isinstance(select, Select):
+            raise syntax_error(place, "expected a query in the parentheses")
+        return _copy_to(cursor, select)
+    target = cursor.relation("a table, or a query in parentheses")
+    columns = _columns(cursor) if cursor.at("(") else ()
+    if columns or cursor.at("FROM"):
+        cursor.expect("FROM")
+        file, _ = _file(cursor, writes=False)
+        return CopyFrom(span=cursor.span, target=target, columns=columns, file=file)
+    if not cursor.at("TO"):
+        cursor.fail("FROM or TO", known=("FROM", "TO"))
+    return _copy_to(cursor, _all_of(target))
+
+
+def _columns(cursor: Cursor) -> tuple[ColumnDef, ...]:
+    found = []
+    for group in cut_at_commas(cursor.group()):
+        if len(group) != 1 or not group[0].is_name:
+            cursor.fail("a list of columns, and FROM behind it")
+        found.append(ColumnDef(name=group[0].text, span=group[0].span))
+    return tuple(found)
+
+
+def _all_of(target: RelationRef) -> Select:
+    """SELECT * FROM a relation."""
+    begin = Span(target.span.source, target.span.start, target.span.start)
+    edit = Edit(span=begin, text="SELECT * FROM ")
+    return Select(
+        span=target.span, query=SqlText(span=target.span, relations=(target,), edits=(edit,))
+    )
+
+
+def _copy_to(cursor: Cursor, select: Select) -> CopyTo:
+    cursor.expect("TO")
+    file, overwrite = _file(cursor, writes=True)
+    return CopyTo(span=cursor.span, select=select, file=file, overwrite=overwrite)
+
+
+def _file(cursor: Cursor, *, writes: bool) -> tuple[FileRef, bool]:
+    """The file with its options, and whether it may be overwritten."""
+    path = cursor.string("the file in quotes")
+    cursor.accept("WITH")
+    options: dict[str, str] = {}
+    kind, overwrite = None, False
+    for group in cut_at_commas(cursor.group()) if cursor.at("(") else ():
+        inside = Cursor(group, of="option") if group else cursor
+        token = inside.name("an option, as HEADER true")
+        name = _SPELLINGS.get(token.text.lower(), token.text.lower())
+        if name in options or (name == "format" and kind) or (name == "overwrite" and overwrite):
+            raise invalid(token.span, f"option {token.text} is given twice")
+        _ = inside.accept("=") or inside.accept("=>")
+        if name == "format":
+            kind = _format(inside)
+        elif name == "overwrite" and writes:
+            overwrite = _value(inside) == "true"
+        else:
+            options[name] = _value(inside)
+        inside.end()
+    cursor.end()
+    return file_ref(path, kind, tuple(options.items())), overwrite
+
+
+def _value(cursor: Cursor) -> str:
+    """The value of an option; true if there is none."""
+    return "true" if cursor.current is None else option_value(cursor)
+
+
+def _format(cursor: Cursor) -> str:
+    token = cursor.take("csv, json, parquet or orc")
+    if token.text.lower() not in FORMATS:
+        detail = f"The formats are: {', '.join(FORMATS)}."
+        raise bad_option(token.span, "FORMAT", detail, hint=did_you_mean(token.text, FORMATS))
+    return token.text.lower()

@@ -1,0 +1,137 @@
+"""Rows that a caller has in Python, as DataFrames: Arrow, pandas, Polars, Spark, tuples, dicts."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkTypeError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from ctsql.catalog import schemas
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.schemas import Column
+from ctsql.runtime.spark.analyzer import empty
+from ctsql.runtime.spark.temporary import in_session
+
+_INDEX = re.compile(r"__index_level_\d+__")
+"""What Arrow calls an index of pandas that has no name."""
+_REFUSED = (pa.ArrowException, OverflowError, TypeError, ValueError)
+
+
+def frame_of(session: SparkSession, rows: Any) -> DataFrame:
+    """A DataFrame of the session over what somebody else's library holds.
+
+    Args:
+        rows: a DataFrame of Spark, pandas or Polars, dicts, or what gives an Arrow stream: a
+            table, a reader, a relation of DuckDB. An index of pandas is a column if it has a name.
+
+    Raises:
+        INVALID_USAGE: it is nothing of that kind.
+    """
+    if hasattr(rows, "_jdf"):
+        return in_session(session, rows)
+    try:
+        # Polars gives types here that Spark knows, and others by the stream.
+        if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):
+            table = pa.Table.from_pylist(rows)
+        else:
+            table = rows.to_arrow() if hasattr(rows, "to_arrow") else pa.table(rows)
+    except _REFUSED as problem:
+        raise _no_rows(rows) from problem
+    kept = [i for i, name in enumerate(table.column_names) if not _INDEX.fullmatch(name)]
+    try:
+        return session.createDataFrame(table.select(kept))
+    except PySparkTypeError as problem:
+        detail = str(problem).splitlines()[0]
+        message = "Spark has no type for a column"
+        raise error("INVALID_USAGE", message=message, detail=detail) from problem
+    except pa.ArrowException as problem:
+        raise error("DATA_ERROR", message=str(problem)[:200]) from problem
+
+
+def _no_rows(rows: object) -> CtsqlError:
+    return error(
+        "INVALID_USAGE",
+        message=f"a {type(rows).__name__} holds no rows that can be taken",
+        detail="Give a DataFrame of pandas, Polars or Spark, an Arrow table or reader, or tuples "
+        "or dicts.",
+    )
+
+
+def rows_for(session: SparkSession, rows: Any, columns: Sequence[Column], table: str) -> DataFrame:
+    """Rows for a table, under the names of those of its columns that they have.
+
+    Tuples fill the columns in order, everything else by name.
+
+    Args:
+        columns: those to be filled.
+        table: the table's name, for errors.
+
+    Raises:
+        UNKNOWN_COLUMN, DUPLICATE_COLUMN, COLUMN_COUNT_MISMATCH, INVALID_USAGE: they do not fit.
+        DATA_ERROR: values of one column are of several types.
+    """
+    if isinstance(rows, list | tuple) or (isinstance(rows, Iterable) and _is_plain(rows)):
+        return session.createDataFrame(_typed(session, list(rows), columns, table))
+    frame = frame_of(session, rows)
+    filled = _named(frame.columns, columns, table)
+    return frame.toDF(*filled)
+
+
+def _is_plain(rows: object) -> bool:
+    """Whether it is an iterator in Python, not a library's table."""
+    arrow = ("__arrow_c_stream__", "__arrow_c_array__", "to_arrow")
+    return not any(hasattr(rows, name) for name in ("_jdf", *arrow))
+
+
+def _named(names: Sequence[str], columns: Sequence[Column], table: str) -> list[str]:
+    """The names of the table's columns for those of rows."""
+    known = f"{table} has the columns"
+    found = [schemas.get(columns, name, span=None, known=known) for name in names]
+    return [c.name for c in schemas.check_unique(found, ())]
+
+
+def _typed(
+    session: SparkSession, rows: list[Any], columns: Sequence[Column], table: str
+) -> pa.Table:
+    """Tuples or dicts as Arrow, with the types of the table's columns where the values fit."""
+    if rows and all(isinstance(row, Mapping) for row in rows):
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        fitting = _named(names, columns, table)
+        columns = [schemas.get(columns, name, span=None) for name in fitting]
+        values = [[row.get(name) for row in rows] for name in names]
+    else:
+        for row in rows:
+            if not isinstance(row, Sequence) or isinstance(row, str | bytes | Mapping):
+                raise _no_rows(row if rows else rows)
+            if len(row) != len(columns):
+                raise error(
+                    "COLUMN_COUNT_MISMATCH",
+                    message=f"a row has {len(row)} value(s), {table} has {len(columns)} column(s)",
+                    detail=f"To be filled: {', '.join(c.name for c in columns)}.",
+                    hint="Give dicts to fill some columns.",
+                )
+        values = [[row[i] for row in rows] for i in range(len(columns))]
+    kinds = to_arrow_schema(empty(session, columns).schema, timezone="UTC").types
+    arrays = [
+        _array(column, kind, found)
+        for column, kind, found in zip(columns, kinds, values, strict=True)
+    ]
+    return pa.table(arrays, names=[c.name for c in columns])
+
+
+def _array(column: Column, kind: pa.DataType, values: list[Any]) -> pa.Array:
+    """Values with a column's type; else with their own, which Spark then casts or refuses."""
+    try:
+        return pa.array(values, kind)
+    except _REFUSED:
+        try:
+            return pa.array(values)
+        except _REFUSED as problem:
+            raise error(
+                "DATA_ERROR",
+                message=f'the values for column "{column.name}" are not all {column.type}: '
+                f"{str(problem)[:200]}",
+            ) from problem

@@ -1,0 +1,76 @@
+"""What a session of the caller's knows for itself: temporary views and functions.
+
+The engine evaluates SQL in a session of its own, beside the caller's. A query of the caller's sees
+both; a definition must not, as other processes run it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ctsql.catalog.names import backtick_all, fold
+
+_GLOBAL = "global_temp"
+_SESSION = "system.session."
+"""What the names of a session's own functions begin with, in its registry."""
+
+
+def has_view(caller: SparkSession, parts: tuple[str, ...]) -> bool:
+    """Whether a session has a temporary view of that name, a global one included."""
+    catalog = _state(caller).catalog()
+    if len(parts) == 1:
+        return bool(catalog.getTempView(parts[0]).isDefined())
+    is_global = len(parts) == 2 and fold(parts[0]) == _GLOBAL
+    return is_global and bool(catalog.getGlobalTempView(parts[1]).isDefined())
+
+
+def view_rows(session: SparkSession, caller: SparkSession, parts: tuple[str, ...]) -> DataFrame:
+    """The rows of a temporary view of the caller's, for texts of another session."""
+    return in_session(session, caller.table(".".join(backtick_all(parts))))
+
+
+def in_session(session: SparkSession, rows: DataFrame) -> DataFrame:
+    """A DataFrame with the same plan, of another session of the same process."""
+    analyzed = rows._jdf.queryExecution().analyzed()
+    jvm: Any = session._jvm
+    frame = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, analyzed)
+    return DataFrame(frame, session)
+
+
+def has_function(caller: SparkSession, name: str) -> bool:
+    """Whether a session has a temporary function of that name."""
+    return fold(name) in {fold(str(f.funcName())) for f in _functions(caller)}
+
+
+@contextmanager
+def with_functions(session: SparkSession, caller: SparkSession) -> Iterator[None]:
+    """Inside, a session knows the temporary functions of the caller's; its own come first."""
+    known, given = _state(session).functionRegistry(), _state(caller).functionRegistry()
+    lent = []
+    try:
+        for name in _functions(caller):
+            builder = given.lookupFunctionBuilder(name)
+            if builder.isDefined() and not known.functionExists(name):
+                known.registerFunction(name, given.lookupFunction(name).get(), builder.get())
+                lent.append(name)
+        yield
+    finally:
+        for name in lent:
+            known.dropFunction(name)
+
+
+def _functions(session: SparkSession) -> list[Any]:
+    """The identifiers of a session's temporary functions, as its registry knows them."""
+    state = _state(session)
+    if state.catalog().listTemporaryFunctions().isEmpty():
+        return []  # as nearly always; the registry has hundreds of Spark's own
+    found = state.functionRegistry().listFunction()
+    known = (found.apply(i) for i in range(found.size()))
+    return [name for name in known if str(name).startswith(_SESSION)]
+
+
+def _state(session: SparkSession) -> Any:
+    jsession: Any = session._jsparkSession
+    return jsession.sessionState()

@@ -1,0 +1,54 @@
+"""COPY: from files into tables, and from queries into files."""
+
+from pyspark.sql import DataFrame
+
+from ctsql.catalog import schemas
+from ctsql.catalog.items import Item
+from ctsql.catalog.schemas import Column, check_unique
+from ctsql.planner.syntax.ast import CopyFrom, CopyTo
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.statements.dml import append_rows, target_table
+from ctsql.runtime.statements.transaction import OpenTransaction
+from ctsql.runtime.warehouse.loaded_files import rows_to_load
+from ctsql.runtime.warehouse.written_files import write_file
+
+
+def copy_from(
+    engine: Engine, statement: CopyFrom, search_schema: str, *, within: OpenTransaction | None
+) -> int:
+    """COPY t FROM: append a file's rows in one commit; returns their number.
+
+    Raises:
+        FILE_NOT_FOUND, FILE_UNREADABLE. UNKNOWN_COLUMN, COLUMN_COUNT_MISMATCH: the file's columns
+        are not those to be filled. DATA_ERROR: a value is not of its column's type.
+    """
+    item = target_table(engine, statement.target, search_schema)
+    file = statement.file
+    with translate_spark_errors(None, file.span):
+        rows = rows_to_load(
+            engine.gateway,
+            file,
+            _wanted(engine, statement, item),
+            statement.target.span.text,
+            may_have_more=bool(statement.columns),
+        )
+    return append_rows(engine, item, rows, within=within, span=file.span)
+
+
+def _wanted(engine: Engine, statement: CopyFrom, item: Item) -> tuple[Column, ...]:
+    """The table's columns that are to be filled."""
+    there = engine.relations.columns_now(item)
+    known = f'"{item.name}" has the columns'
+    listed = [schemas.get(there, c.name, span=c.span, known=known) for c in statement.columns]
+    return check_unique(listed, [c.span for c in statement.columns]) if listed else there
+
+
+def copy_to(engine: Engine, rows: DataFrame, statement: CopyTo) -> int:
+    """COPY ... TO: write rows into a new file or folder; returns their number.
+
+    Raises:
+        FILE_EXISTS: something is there, and OVERWRITE is not given, or it is no file of rows.
+    """
+    with translate_spark_errors(None, statement.file.span):
+        return write_file(engine.gateway, rows, statement.file, overwrite=statement.overwrite)

@@ -1,0 +1,104 @@
+"""Reads the rows of files that go into a table: by the names of its columns, with its types."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, SparkSession, functions as F
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.names import backtick, backtick_all, fold, quote
+from ctsql.catalog.schemas import Column, plain_type
+from ctsql.catalog.spans import Span
+from ctsql.planner.lowering import temporary_view
+from ctsql.planner.syntax.ast import FileRef
+from ctsql.runtime.delta.table import Gateway
+from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.warehouse.external import read_file
+
+_TEXTS = ("csv", "json")
+_TYPING = ("schema", "inferschema")
+
+
+def rows_to_load(
+    gateway: Gateway,
+    file: FileRef,
+    wanted: Sequence[Column],
+    table: str,
+    *,
+    paths: Sequence[str] | None = None,
+    may_have_more: bool = False,
+) -> DataFrame:
+    """The rows of files under the names of the table's columns that they fill.
+
+    A file of texts says nothing of types, so it is read with those of the table: what is guessed
+    from the texts would lose the zeros of 007. A value that is not of the type is an error, and so
+    is a CSV file whose columns stand in another order than those of the first.
+
+    Args:
+        wanted: the columns to be filled. table: its name, as a statement spells it.
+        paths: which files it is, where ``file`` is a pattern that means more.
+        may_have_more: whether columns of the files may be left out.
+    """
+    given = dict(file.options)
+    untyped = file.format in _TEXTS and not given.keys() & set(_TYPING)
+    if file.format not in _TEXTS:  # a column that only a later file has is not lost unseen
+        file = replace(file, options=(("mergeschema", "true"), *file.options))
+    elif untyped and file.format == "csv":
+        file = replace(file, options=(*file.options, ("inferschema", "false")))
+    rows = read_file(gateway, file, paths)
+    filled = _fill(file, rows.columns, wanted, table, may_have_more=may_have_more)
+    if untyped:
+        types = {name: plain_type(c.type) for name, c in filled.items()}
+        schema = ", ".join(f"{backtick(n)} {types.get(n, 'STRING')}" for n in rows.columns)
+        checked = (("mode", "FAILFAST"), ("enforceschema", "false"))
+        typed = (*checked, *given.items(), ("schema", schema))
+        rows = read_file(gateway, replace(file, options=typed), paths)
+    return rows.select(*(F.col(backtick(n)).alias(c.name) for n, c in filled.items()))
+
+
+def _fill(
+    file: FileRef,
+    found: Sequence[str],
+    wanted: Sequence[Column],
+    table: str,
+    *,
+    may_have_more: bool,
+) -> dict[str, Column]:
+    """Which column of the files fills which of the table: by name, where the files have names."""
+    if file.format == "csv" and dict(file.options).get("header") == "false":
+        if len(found) != len(wanted):
+            raise error(
+                "COLUMN_COUNT_MISMATCH",
+                span=file.span,
+                message=f"the file has {len(found)} column(s), {len(wanted)} are to be filled",
+                detail=f"To be filled: {', '.join(c.name for c in wanted)}.",
+            )
+        return dict(zip(found, wanted, strict=True))
+    by_name = {fold(name): name for name in found}
+    names = {fold(c.name) for c in wanted}
+    both = ", ".join(quote(name) for name in found if fold(name) in names)
+    hint = f"Name the columns to be filled: COPY {table} ({both}) FROM ..." if both else ""
+    for column in wanted:
+        if fold(column.name) not in by_name:
+            detail = f"The file has the columns {', '.join(found)}."
+            raise error(
+                "UNKNOWN_COLUMN", span=file.span, column=column.name, detail=detail, hint=hint
+            )
+    more = [name for name in found if fold(name) not in names]
+    if more and not may_have_more:
+        raise error(
+            "COLUMN_COUNT_MISMATCH",
+            span=file.span,
+            message=f'the file has columns that "{table}" has not: {", ".join(more)}',
+            hint=hint,
+        )
+    return {by_name[fold(c.name)]: c for c in wanted}
+
+
+def insert_rows(
+    session: SparkSession, location: str, rows: DataFrame, span: Span | None
+) -> DataFrame:
+    """Run Spark's INSERT of rows, whose columns are some of the table's; returns its result."""
+    columns = ", ".join(backtick_all(rows.columns))
+    with translate_spark_errors(None, span), temporary_view(rows) as name:
+        return session.sql(f"INSERT INTO delta.`{location}` ({columns}) SELECT * FROM {name}")

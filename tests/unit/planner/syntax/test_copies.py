@@ -1,0 +1,63 @@
+"""COPY ... FROM and COPY ... TO are read, with their options."""
+
+import pytest
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.spans import Source
+from ctsql.planner.syntax import parse, rewrite
+from ctsql.planner.syntax.ast import CopyFrom, CopyTo, Statement
+
+
+def _parse(text: str) -> Statement:
+    return parse(Source(text).whole())
+
+
+def test_copy_from() -> None:
+    """Columns, format and options; names in lower case, PostgreSQL's NULL is Spark's nullValue."""
+    text = (
+        "COPY s.t (a, `b c`) FROM 'in/*.txt' WITH (FORMAT CSV, HEADER, DELIMITER ';', NULL = 'x')"
+    )
+    read = _parse(text)
+    assert isinstance(read, CopyFrom)
+    assert read.target.parts == ("s", "t")
+    assert [c.name for c in read.columns] == ["a", "b c"]
+    assert (read.file.path, read.file.format) == ("in/*.txt", "csv")
+    assert dict(read.file.options) == {"header": "true", "delimiter": ";", "nullvalue": "x"}
+
+
+def test_copy_to() -> None:
+    """A table, or a query, also as of a time."""
+    read = _parse("COPY t TO 'out.parquet' (OVERWRITE true, compression => 'zstd')")
+    assert isinstance(read, CopyTo)
+    assert (read.file.format, read.overwrite) == ("parquet", True)
+    assert dict(read.file.options) == {"compression": "zstd"}
+    assert rewrite(read.select.query, relation=lambda _: "v").text == "SELECT * FROM v"
+    read = _parse("COPY (SELECT 1 AS a AS OF 5) TO 'out' (FORMAT json)")
+    assert isinstance(read, CopyTo)
+    assert (read.select.as_of, read.select.query.span.text) == (5, "SELECT 1 AS a")
+    assert not read.overwrite
+
+
+@pytest.mark.parametrize(
+    ("text", "condition", "place"),
+    [
+        ("COPY t", "SYNTAX_ERROR", ""),
+        ("COPY t FROM x", "SYNTAX_ERROR", "x"),
+        ("COPY t FORM 'x.csv'", "SYNTAX_ERROR", "FORM"),
+        ("COPY t (a) TO 'x.csv'", "SYNTAX_ERROR", "TO"),
+        ("COPY (DELETE FROM t) TO 'x.csv'", "SYNTAX_ERROR", "DELETE"),
+        ("COPY () TO 'x.csv'", "SYNTAX_ERROR", "("),
+        ("COPY t FROM 'x.csv' 5", "SYNTAX_ERROR", "5"),
+        ("COPY t FROM 'x' (FORMAT xml)", "INVALID_OPTION", "xml"),
+        ("COPY t FROM 'x.csv' (HEADER, header false)", "INVALID_STATEMENT", "header"),
+        ("COPY t TO 'x'", "FILE_FORMAT_UNKNOWN", "'x'"),
+    ],
+)
+def test_refused(text: str, condition: str, place: str) -> None:
+    """With the place of what is wrong."""
+    with pytest.raises(CtsqlError) as refused:
+        _parse(text)
+    assert (refused.value.condition, refused.value.span and refused.value.span.text) == (
+        condition,
+        place,
+    )
