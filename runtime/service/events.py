@@ -11,6 +11,8 @@ from ctsql.catalog.errors import CtsqlError
 class EventKind(Enum):
     """What happened."""
 
+    STARTED = "started"  # the service follows what is there
+    STOPPED = "stopped"  # it was told to end
     WROTE = "wrote"  # an output was committed at a T
     REACHED = "reached"  # a T at which there was nothing to write
     FAILED = "failed"  # an object, or the service itself, could not go on
@@ -63,6 +65,10 @@ class Event:
         about = [self.name] if self.name else []
         about += [f"T={self.time}"] if self.time is not None else []
         match self.kind:
+            case EventKind.STARTED:
+                said = f"following {self.message}"
+            case EventKind.STOPPED:
+                said = "stopped"
             case EventKind.WROTE:
                 said = f"wrote +{_count(self.inserted)} -{_count(self.deleted)}"
             case EventKind.REACHED:

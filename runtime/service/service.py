@@ -23,7 +23,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from ctsql.catalog.errors import CtsqlError
-from ctsql.catalog.items import Item
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
@@ -80,13 +80,27 @@ class Service:
         """
         try:
             self._follow(once=once, pace=Pace(interval))
+            if not once:
+                self._say(Event(kind=EventKind.STOPPED, at=clock.now_ms()))
         finally:
             self._worker_pool.close()
 
+    def _tell_start(self, engine: Engine) -> None:
+        """Say what is followed."""
+        catalog = engine.refresh_catalog()
+        tables = [i for i in catalog if i.kind is ObjectKind.TABLE]
+        run = [i for i in catalog if i.is_run]
+        counted = f"{len(tables)} table(s) for {len(run)} task(s) and view(s)"
+        self._say(Event(kind=EventKind.STARTED, at=clock.now_ms(), message=counted))
+
     def _follow(self, *, once: bool, pace: Pace) -> None:
+        is_told = once
         while not self.stop.is_set():
             try:
                 with self.opened() as engine:
+                    if not is_told:
+                        self._tell_start(engine)
+                        is_told = True
                     moved = self._look(engine)
             except CtsqlError as problem:
                 if _ends(problem) and self.stop.is_set():

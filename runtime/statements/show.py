@@ -62,9 +62,9 @@ def show_objects(engine: Engine, statement: st.ShowObjects, search_schema: str) 
         and wanted in (None, fold(i.name.schema))
         and _like(i.name.name, statement.like)
     ]
-    if statement.what == "continual tasks":
+    if statement.what in ("continual tasks", "materialized views"):
         with engine.as_stored():
-            return _tasks(engine, found)
+            return _outputs(engine, found, has_input=statement.what == "continual tasks")
     if statement.what == "task outputs":
         tasks = [catalog.items[i.owner].name.qualified() for i in found]
         return (
@@ -83,23 +83,24 @@ def show_pending(engine: Engine) -> Rows:
     return [name for name, _ in pending.COLUMNS], [p.row() for p in found]
 
 
-def _tasks(engine: Engine, items: list[Item]) -> Rows:
-    columns = ["schema", "name", "input", "upper", "complete_through", "state"]
-    columns += ["lag_ms", "lag_versions", "last_error", "comment"]
+def _outputs(engine: Engine, items: list[Item], *, has_input: bool) -> Rows:
+    """Tasks, each with its inputs, or views, with how far each one is."""
+    columns = ["schema", "name", *(["input"] if has_input else []), "upper", "complete_through"]
+    columns += ["state", "lag_ms", "lag_versions", "last_error", "comment"]
     engine.timeline.refresh()
     rows: list[tuple[object, ...]] = []
     for item in items:
         status = status_of(engine, item)
         is_readable = status.problem is None
-        followed = engine.relations.followed(item) if is_readable else []
+        followed = engine.relations.followed(item) if has_input and is_readable else []
         inputs = ", ".join(str(i.name) for i in followed)
         through = complete_through(engine.warehouse, [item]) if is_readable else None
         rows.append(
             (
                 item.name.schema,
                 item.name.name,
-                inputs,
-                status.upper if is_readable else None,
+                *([inputs] if has_input else []),
+                status.upper if is_readable and status.upper != CLOSED else None,
                 None if through is None else times.to_iso(through),
                 status.state.value,
                 status.lag.milliseconds,

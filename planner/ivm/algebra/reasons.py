@@ -15,7 +15,7 @@ REFUSALS = {
     "CLOCK_READ": "the result changes with the time, not with the tables",
     "FLOAT_AGGREGATE_NESTED": "a floating-point sum depends on the order of addition, and what is "
     "computed from it, or a column it is grouped by that the view lacks, needs its former value",
-    "FUNCTION_UNKNOWN": "nothing is known of a function that is not Spark's own",
+    "FUNCTION_UNKNOWN": "there is no change rule for this function",
     "GENERATOR_PLACE": "a generator has a change rule behind LATERAL VIEW only",
     "GROUPED_BY_MAP": "a group is known by its key, and Spark does not compare maps",
     "GROUPING_UNSUPPORTED": "the grouping cannot be taken apart into sets of columns",
