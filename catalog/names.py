@@ -11,11 +11,24 @@ from dataclasses import dataclass
 DEFAULT_SCHEMA = "default"
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESERVED_TEXT = """
+    ALL AND ANTI ANY AS BETWEEN CASE CAST CREATE CROSS DELETE DISTINCT ELSE END EXCEPT EXISTS FALSE
+    FROM FULL GROUP HAVING IN INNER INSERT INTERSECT INTO IS JOIN LATERAL LEFT LIKE LIMIT MERGE
+    MINUS NATURAL NOT NULL ON OR ORDER OUTER PIVOT QUALIFY RIGHT SELECT SEMI SET TABLE TABLESAMPLE
+    THEN TRUE UNION UNPIVOT UPDATE USING VALUES WHEN WHERE WINDOW WITH
+"""
+_RESERVED = frozenset(_RESERVED_TEXT.split())
+"""Words that somewhere are taken for a part of the statement, when they are bare."""
 
 
 def quote(part: str) -> str:
-    """An identifier as it must be typed: bare when it can be, else in backticks."""
-    return part if _PLAIN.fullmatch(part) else backtick(part)
+    """An identifier as it must be typed: bare when it can be, else in backticks.
+
+    >>> quote("plain"), quote("odd name"), quote("select")
+    ('plain', '`odd name`', '`select`')
+    """
+    is_bare = _PLAIN.fullmatch(part) and part.upper() not in _RESERVED
+    return part if is_bare else backtick(part)
 
 
 def backtick(part: str) -> str:

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 BROKEN_PIPE = 141
 SIGNALLED = 128  # plus the signal's number, as a shell says it
-_COMMANDS = ("run", "status")
+_COMMANDS = ("run", "status", "dump")
 
 
 @click.command(
     context_settings={"help_option_names": [], "max_content_width": 100},
     epilog="Exit status: 0 all ran, 1 a statement failed, 2 bad usage, 130 interrupted.",
 )
-@click.argument("files", nargs=-1, metavar="[FILE... | run | status]")
+@click.argument("files", nargs=-1, metavar="[FILE... | run | status | dump FOLDER]")
 @click.option(
     "-c", "--command", "commands", multiple=True, metavar="SQL", help="Run this; repeatable."
 )
@@ -98,8 +98,9 @@ def main(context: click.Context, /, **given: Any) -> None:
     Runs the statements of each FILE (- is standard input), or those of -c. Without either: a prompt
     if standard input is a terminal, else the statements from standard input.
 
-    "ctsql run" follows the sources until it is stopped; "ctsql status" lists tasks and views.
-    A file with one of these names is given as ./run or ./status.
+    "ctsql run" follows the sources until it is stopped; "ctsql status" lists tasks and views;
+    "ctsql dump FOLDER" writes the statements that make the same objects again.
+    A file with one of these names is given as ./run, for example.
     """
     if given["version"]:
         click.echo(f"ctsql {_version()}")
@@ -120,6 +121,12 @@ _ABOUT = {
         "Follow the sources, and keep every task and view up to date, until it is stopped.",
         ("--once", "--interval", "--workers", "--json", "--quiet"),
     ),
+    "dump": (
+        "Write a file of SQL for each object into a folder, numbered in the order in which they "
+        "run: ctsql -w OTHER FOLDER/*.sql makes the same objects in another warehouse. Rows are "
+        "not written.",
+        ("--quiet",),
+    ),
     "status": ("List every task and view with its state and its lag.", ("--json", "--format")),
 }
 _FOR_ALL = ("--warehouse", "--master", "--debug")
@@ -134,7 +141,9 @@ def _help_of(context: click.Context, command: str) -> str:
         if record is not None and set(option.opts) & {*named, *_FOR_ALL}:
             lines.append(record)
     formatter = context.make_formatter()
-    formatter.write_usage(f"ctsql {command}", "[OPTIONS]")
+    formatter.write_usage(
+        f"ctsql {command}", "[OPTIONS] FOLDER" if command == "dump" else "[OPTIONS]"
+    )
     formatter.write_paragraph()
     with formatter.indentation():
         formatter.write_text(about)
@@ -148,7 +157,10 @@ def _check(given: dict[str, Any], command: str | None) -> None:
     files: Sequence[str] = given["files"]
     if files and given["commands"]:
         raise click.UsageError("Give files or -c, not both.")
-    if command and len(files) > 1:
+    if command == "dump":
+        if len(files) != 2:
+            raise click.UsageError("Type: ctsql dump FOLDER")
+    elif command and len(files) > 1:
         raise click.UsageError(f"{command} takes no arguments; for a file type ./{command}")
     for option in ("once", "interval", "workers"):
         if given[option] and command != "run":
@@ -174,20 +186,22 @@ def _dispatch(
         variables=_variables(given["variables"]),
         progress=Progress(sys.stderr),
     )
-    read_only = given["read_only"] or command == "status"  # which makes no warehouse
+    read_only = given["read_only"] or command in ("status", "dump")  # which make no warehouse
     connection = connect(
         given["warehouse"],
         master=given["master"],
         read_only=read_only,
         create=command != "run",
     )
-    connection.is_short = bool(given["commands"]) or command == "status"
+    connection.is_short = bool(given["commands"]) or command in ("status", "dump")
     runner = Runner(connection, settings)
     try:
         if command == "run":
             return _follow(runner, given)
         if command == "status":
             return _status(runner)
+        if command == "dump":
+            return _dump(runner, Path(files[1]))
         if interactive:
             from ctsql.repl import Repl
 
@@ -331,6 +345,18 @@ def _status(runner: Runner) -> int:
         result = runner.connection.status()
         settings.progress.pause()
         write_result(result, settings.format, settings.out)
+
+    return runner.guard(work)
+
+
+def _dump(runner: Runner, folder: Path) -> int:
+    """``ctsql dump``: the definitions as files."""
+
+    def work() -> None:
+        from ctsql.dump import write_dump
+
+        written = write_dump(runner.connection, folder)
+        runner.settings.note(f"wrote {len(written)} file(s) into {folder}")
 
     return runner.guard(work)
 

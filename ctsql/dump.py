@@ -1,0 +1,41 @@
+"""``ctsql dump FOLDER``: a file of SQL for each object, numbered in the order in which they run."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ctsql.catalog.errors import error
+
+if TYPE_CHECKING:
+    from ctsql.api import Connection
+
+
+def write_dump(connection: "Connection", folder: Path) -> list[Path]:
+    """Write the definitions of a warehouse into a folder, which is made if it is not there.
+
+    ``ctsql -w NEW FOLDER/*.sql`` makes the same objects in another warehouse.
+
+    Returns:
+        the files, in order.
+
+    Raises:
+        INVALID_USAGE: there are files of SQL in the folder. OSError: it cannot be written.
+    """
+    from ctsql.runtime.statements.dump import dump
+
+    if any(folder.glob("*.sql")):
+        raise error(
+            "INVALID_USAGE",
+            message=f"there are .sql files in {folder}",
+            detail="Those of objects that are gone would stay among the new ones.",
+        )
+    with connection._running("dump") as engine:
+        found = dump(engine)
+    folder.mkdir(parents=True, exist_ok=True)
+    width = len(str(len(found)))
+    files = []
+    for number, (name, text) in enumerate(found, start=1):
+        plain = re.sub(r"[^\w.-]", "_", name)
+        files.append(folder / f"{number:0{width}}_{plain}.sql")
+        files[-1].write_text(text, encoding="utf-8")
+    return files

@@ -1,0 +1,53 @@
+"""The statements that make the objects of a warehouse again, each after what it reads."""
+
+from collections.abc import Iterator
+
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import DEFAULT_SCHEMA, fold, quote
+from ctsql.literals import literal
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.statements.show import current_definition
+
+
+def dump(engine: Engine) -> list[tuple[str, str]]:
+    """A name and a text for the schemas, then for each object, in an order in which they run.
+
+    The definitions are those that were typed, with the names that hold now. Rows are not among
+    them: tables of the new warehouse are empty, but for attached ones.
+
+    Raises:
+        STORED_DATA_INVALID: an entry of the catalog cannot be read.
+    """
+    catalog = engine.refresh_catalog()
+    engine.timeline.refresh()
+    made = [s for s in sorted(catalog.schemas.values()) if fold(s) != DEFAULT_SCHEMA]
+    found = [("schemas", "".join(f"CREATE SCHEMA IF NOT EXISTS {quote(s)};\n" for s in made))]
+    by_name = sorted(catalog, key=lambda item: item.name.key)
+    for item in catalog.closure([i.id for i in by_name]):
+        if item.kind is not ObjectKind.TASK_OUTPUT:  # its task makes it
+            current = engine.relations.current(item.check())
+            found.append((f"{item.name.schema}.{item.name.name}", _text(engine, current)))
+    return found if made else found[1:]
+
+
+def _text(engine: Engine, item: Item) -> str:
+    definition = current_definition(engine, item)
+    if not definition:
+        definition = f"CREATE TABLE {item.name.qualified()} LOCATION {literal(item.location)}"
+    lines = [f"USE {quote(item.search_schema)};", f"{definition};"]
+    for named in (item, *engine.catalog.outputs_of(item)):
+        lines += _comments(named, definition)
+    if engine.relations.is_suspended(item):
+        lines.append(f"ALTER CONTINUAL TASK {item.name.qualified()} SUSPEND;")
+    return "\n".join(lines) + "\n"
+
+
+def _comments(item: Item, definition: str) -> Iterator[str]:
+    """COMMENT ON, where the definition does not have the comment."""
+    name = item.name.qualified()
+    if item.comment is not None and literal(item.comment) not in definition:
+        yield f"COMMENT ON {item.kind.keyword} {name} IS {literal(item.comment)};"
+    for column in item.columns:
+        if column.comment is not None and literal(column.comment) not in definition:
+            text = literal(column.comment)
+            yield f"COMMENT ON COLUMN {name}.{quote(column.name)} IS {text};"

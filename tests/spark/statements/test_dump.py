@@ -1,0 +1,47 @@
+"""The files of a dump make the same objects again."""
+
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection, connect
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.spans import Source
+from ctsql.dump import write_dump
+
+pytestmark = pytest.mark.spark
+
+OBJECTS = """
+CREATE SCHEMA shop;
+CREATE TABLE shop.items (id INT COMMENT 'the id', `odd-name` STRING) COMMENT 'it''s';
+USE shop;
+CREATE TABLE zz (id INT, v BIGINT);
+CREATE CONTINUAL TASK aa (id INT, v BIGINT) ON INPUT zz AS (INSERT INTO aa SELECT * FROM zz);
+CREATE MATERIALIZED VIEW a0 AS SELECT i.*, a.v FROM items AS i JOIN aa AS a USING (id);
+CREATE VIEW plain AS SELECT * FROM a0;
+CREATE CONTINUAL TASK two OUTPUTS (o1 (id INT), o2 (id INT)) ON INPUT zz AS (
+    INSERT INTO o1 SELECT id FROM zz; INSERT INTO o2 SELECT id FROM o1);
+ALTER TABLE zz RENAME TO `select`;
+COMMENT ON TASK OUTPUT o2 IS 'second';
+COMMENT ON COLUMN aa.v IS 'how many';
+ALTER CONTINUAL TASK two SUSPEND
+"""
+
+
+def _texts(files: list[Path]) -> dict[str, str]:
+    return {path.name: path.read_text() for path in files}
+
+
+def test_a_dump_makes_the_same_again(con: Connection, tmp_path: Path) -> None:
+    """Each object after what it reads, with its current names, comments and states."""
+    con.execute(OBJECTS)
+    first = write_dump(con, tmp_path / "first")
+    with connect(str(tmp_path / "other"), spark=con.spark) as other:
+        for path in first:
+            for span in other.statements(Source(path.read_text(), path.name)):
+                other.run_statement(span)
+        assert _texts(write_dump(other, tmp_path / "second")) == _texts(first)
+        other.execute("INSERT INTO shop.`select` VALUES (1, 2)")
+        assert other.execute("SELECT * FROM shop.aa").fetchall() == [(1, 2)]
+    with pytest.raises(CtsqlError, match=r"there are .sql files"):
+        write_dump(con, tmp_path / "first")
