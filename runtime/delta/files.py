@@ -196,16 +196,15 @@ class Folder:
     """A folder two levels below a warehouse; ``modified_ms`` is the newest time in it."""
 
     location: str
-    name: str
     modified_ms: int
     size: int
     files_count: int
 
 
-def table_folders(gateway: Gateway, warehouse: str, *, leave_out: str) -> list[Folder]:
-    """The folders of a warehouse's tables: ``<warehouse>/<schema>/<folder>``."""
+def table_folders(gateway: Gateway, warehouse: str, *, leave_out: str) -> list[str]:
+    """The locations of the folders of a warehouse's tables: ``<warehouse>/<schema>/<folder>``."""
     root = gateway.path(warehouse)
-    found: list[Folder] = []
+    found: list[str] = []
     with translate_spark_errors():
         fs = root.getFileSystem(gateway.jsession.sessionState().newHadoopConf())
         for schema in fs.listStatus(root):
@@ -213,18 +212,29 @@ def table_folders(gateway: Gateway, warehouse: str, *, leave_out: str) -> list[F
                 continue
             for status in fs.listStatus(schema.getPath()):
                 if status.isDirectory():
-                    found.append(_folder(fs, status))
+                    found.append(str(status.getPath().toString()))
     return found
 
 
-def _folder(fs: Any, status: Any) -> Folder:
-    modified, size, count = int(status.getModificationTime()), 0, 0
-    inside = fs.listFiles(status.getPath(), True)
-    while inside.hasNext():
-        one = inside.next()
-        modified = max(modified, int(one.getModificationTime()))
-        size += int(one.getLen())
-        count += 1
-    location = str(status.getPath().toString())
-    name = str(status.getPath().getName())
-    return Folder(location=location, name=name, modified_ms=modified, size=size, files_count=count)
+def measure_folder(gateway: Gateway, location: str) -> Folder:
+    """A folder with the newest time, the bytes and the number of the files at any depth."""
+    folder = gateway.path(location)
+    with translate_spark_errors():
+        fs = folder.getFileSystem(gateway.jsession.sessionState().newHadoopConf())
+        files = list(_files_below(fs, folder))
+        own = int(fs.getFileStatus(folder).getModificationTime())
+        return Folder(
+            location=location,
+            modified_ms=max((own, *(int(f.getModificationTime()) for f in files))),
+            size=sum(int(f.getLen()) for f in files),
+            files_count=len(files),
+        )
+
+
+def _files_below(fs: Any, folder: Any) -> Iterator[Any]:
+    # Not listFiles: it asks for permissions, and on a local disk Hadoop starts `ls` for each file.
+    for status in fs.listStatus(folder):
+        if status.isDirectory():
+            yield from _files_below(fs, status.getPath())
+        else:
+            yield status

@@ -122,14 +122,17 @@ def trim_logs(engine: Engine, before_ms: int) -> int:
     return count
 
 
-def is_left_over(folder: Folder, catalog: Catalog, *, before_ms: int) -> bool:
-    """Whether a killed CREATE or DROP left this folder (M2)."""
-    if not _MADE_BY_CREATE.fullmatch(folder.name):
+def is_unowned(location: str, catalog: Catalog) -> bool:
+    """Whether CREATE names folders so, and no object is there or below."""
+    place = location.rstrip("/")
+    if not _MADE_BY_CREATE.fullmatch(place.rsplit("/", 1)[-1]):
         return False
-    if folder.modified_ms >= before_ms:
-        return False
-    place = folder.location.rstrip("/")
     return not any(
         item.location is not None and (item.location.rstrip("/") + "/").startswith(place + "/")
         for item in catalog
     )
+
+
+def is_left_over(folder: Folder, catalog: Catalog, *, before_ms: int) -> bool:
+    """Whether a killed CREATE or DROP left this folder (M2)."""
+    return folder.modified_ms < before_ms and is_unowned(folder.location, catalog)

@@ -172,7 +172,14 @@ class Maintenance(OnNames):
     def _folders(self, before_ms: int, *, dry: bool) -> list[tuple[object, ...]]:
         """Delete the folders that a killed CREATE or DROP left."""
         engine = self.engine
-        folders = adapter.table_folders(engine.gateway, engine.location, leave_out=SYSTEM_FOLDER)
+        gateway = engine.gateway
+        places = adapter.table_folders(gateway, engine.location, leave_out=SYSTEM_FOLDER)
+        # Tables have many files, so only folders that nobody seems to own are looked into.
+        folders = [
+            adapter.measure_folder(gateway, place)
+            for place in places
+            if vacuum.is_unowned(place, engine.catalog)
+        ]
         catalog = engine.refresh_catalog()  # after the listing, so that it has all listed folders
         catalog.check_outlined()
         rows: list[tuple[object, ...]] = []
@@ -180,11 +187,11 @@ class Maintenance(OnNames):
             if not vacuum.is_left_over(folder, catalog, before_ms=before_ms):
                 continue
             if not dry:
-                engine.gateway.forget(folder.location)
-                engine.gateway.delete_tree(folder.location)
-            schema = folder.location.rsplit("/", 2)[-2]
+                gateway.forget(folder.location)
+                gateway.delete_tree(folder.location)
+            _, schema, name = folder.location.rsplit("/", 2)
             removed = (0, folder.files_count, folder.size, 0, None, "nobody: no object owns it")
-            rows.append((schema, folder.name, "left-over folder", *removed))
+            rows.append((schema, name, "left-over folder", *removed))
         return rows
 
     # ---- SHOW RETENTION

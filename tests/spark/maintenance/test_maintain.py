@@ -149,6 +149,34 @@ def test_left_over_files_and_folders(con: Connection, warehouse: Path) -> None:
     assert con.execute("SELECT count(*) FROM attached").fetchall() == [(3,)]
 
 
+def test_a_maintain_with_nothing_to_compact_starts_no_process(
+    con: Connection, tmp_path: Path
+) -> None:
+    """Hadoop starts one for each file whose permissions are asked for: 10 s at 2,000 files."""
+    con.execute("CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 1)")
+    con.execute(UPSERT)
+    con.execute("SELECT * FROM latest")
+    con.execute("MAINTAIN ALL")  # what it commits starts processes
+    dropped = folder(con, "latest").parent / "dropped-0123abcd"
+    inside = dropped / "_delta_log" / "0.json"
+    inside.parent.mkdir(parents=True)
+    inside.write_text("{}")
+    _age(inside, inside.parent, dropped)
+    jvm = con.spark._jvm
+    assert jvm is not None
+    recording = jvm.jdk.jfr.Recording()
+    recording.enable("jdk.ProcessStart")
+    recording.start()
+    done = _report(con, "MAINTAIN ALL RETAIN '0 seconds'")
+    recording.stop()
+    kept = jvm.java.io.File(str(tmp_path / "processes.jfr")).toPath()
+    recording.dump(kept)
+    recording.close()
+    events = jvm.jdk.jfr.consumer.RecordingFile.readAllEvents(kept)
+    assert [str(e.getString("command")) for e in events] == []
+    assert done["dropped-0123abcd"]["files_removed"] == 1
+
+
 @pytest.mark.slow
 def test_an_attached_table_is_maintained_only_by_name(con: Connection, tmp_path: Path) -> None:
     """Its log is left alone; a plain view cannot be maintained."""

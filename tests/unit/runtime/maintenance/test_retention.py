@@ -150,7 +150,5 @@ def _table_at(location: str | None) -> Item:
 )
 def test_left_over_folders(name: str, modified_ms: int, owner: str | None, left_over: bool) -> None:
     """M2: only what CREATE made, nobody owns and nobody touched lately."""
-    folder = Folder(
-        location=f"file:/w/s/{name}", name=name, modified_ms=modified_ms, size=1, files_count=1
-    )
+    folder = Folder(location=f"file:/w/s/{name}", modified_ms=modified_ms, size=1, files_count=1)
     assert is_left_over(folder, Catalog.of([_table_at(owner)]), before_ms=10) is left_over
