@@ -92,6 +92,20 @@ class CommitLost(CtsqlError, OperationalError):
     """Another process committed first; this commit is not in."""
 
 
+class UpperMismatch(CommitLost):
+    """Another writer has moved a job's upper, or there would be a gap; nothing was changed."""
+
+    @property
+    def current(self) -> int:
+        """The upper that is."""
+        return int(str(self.given["current"]))
+
+    @property
+    def expected(self) -> int:
+        """The upper that the write expected."""
+        return int(str(self.given["expected"]))
+
+
 class CommitUnknown(CtsqlError, OperationalError):
     """The commit may or may not be in; read again before anything else."""
 

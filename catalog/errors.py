@@ -9,6 +9,7 @@ a stable public name with an SQLSTATE, a message, and where one helps a detail a
         CatalogError            the objects are in the way                     (ProgrammingError)
         NotSupported            refused by name, by design or until later      (NotSupportedError)
         CommitLost              another process committed first; ours is not in (OperationalError)
+          UpperMismatch         of a writer of jobs
         CommitUnknown           ours may or may not be in; re-read first       (OperationalError)
         EnvironmentProblem      Java, network, disk, permissions               (OperationalError)
         DataError               a row cannot be computed                       (DataError)
@@ -41,6 +42,7 @@ from ctsql.catalog.error_classes import (
     OperationalError as OperationalError,
     ProgrammingError as ProgrammingError,
     StatementError as StatementError,
+    UpperMismatch as UpperMismatch,
 )
 from ctsql.catalog.spans import Span
 

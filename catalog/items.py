@@ -60,6 +60,15 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileSource:
+    """Files that come into a table: a pattern as a full URI, their format, and Spark's options."""
+
+    path: str
+    format: str
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """One object.
 
@@ -80,6 +89,7 @@ class Item:
         outputs: the ids of a task's outputs, where they are objects of their own: the task then
             holds no rows, and each output reads the task and nothing else. The first one leads:
             its log has the task's upper.
+        files: of a table the files that come into it; None for none.
         problem: of an unreadable object what is wrong with its entry; else empty.
         is_outlined: whether its name, location and ``reads`` are known; false for an entry that is
             too damaged to read them.
@@ -101,6 +111,7 @@ class Item:
     own_reads: tuple[Reading, ...] | None = None
     outputs: tuple[str, ...] = ()
     table_id: str | None = None
+    files: FileSource | None = None
     problem: str = ""
     is_outlined: bool = True
 
@@ -197,6 +208,8 @@ class Item:
             kept["outputs"] = self.outputs
         if self.table_id is not None:
             kept["table_id"] = self.table_id
+        if self.files is not None:
+            kept["files"] = [self.files.path, self.files.format, self.files.options]
         return json.dumps(
             {
                 **kept,
@@ -240,6 +253,7 @@ class Item:
                 own_reads=_readings(raw["own_reads"]) if "own_reads" in raw else None,
                 outputs=tuple(raw.get("outputs", ())),
                 table_id=raw.get("table_id"),
+                files=_file_source(raw["files"]) if "files" in raw else None,
             )
         except (ValueError, KeyError, TypeError) as problem:
             raise error(
@@ -291,6 +305,11 @@ def _unreadable(object_id: str, text: str, problem: str) -> Item:
     except (ValueError, KeyError, TypeError):
         return unknown
     return made
+
+
+def _file_source(raw: list[Any]) -> FileSource:
+    path, kind, options = raw
+    return FileSource(path=path, format=kind, options=tuple((n, v) for n, v in options))
 
 
 def _readings_json(reads: Iterable[Reading]) -> list[list[Any]]:

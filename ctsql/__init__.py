@@ -29,9 +29,11 @@ if TYPE_CHECKING:
         OperationalError,
         ProgrammingError,
         StatementError,
+        UpperMismatch,
     )
     from ctsql.result import Result, Row
     from ctsql.subscription import Subscription
+    from ctsql.writer import Writer
 
 # PEP 249.
 apilevel = "2.0"
@@ -47,6 +49,7 @@ _HOMES = {
     "Result": "ctsql.result",
     "Row": "ctsql.result",
     "Subscription": "ctsql.subscription",
+    "Writer": "ctsql.writer",
 }
 
 __all__ = [
@@ -70,7 +73,9 @@ __all__ = [
     "Row",
     "StatementError",
     "Subscription",
+    "UpperMismatch",
     "Warning",
+    "Writer",
     "__version__",
     "apilevel",
     "connect",

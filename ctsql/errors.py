@@ -17,4 +17,5 @@ from ctsql.catalog.errors import (
     OperationalError as OperationalError,
     ProgrammingError as ProgrammingError,
     StatementError as StatementError,
+    UpperMismatch as UpperMismatch,
 )

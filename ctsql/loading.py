@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.statements.transaction import OpenTransaction
+    from ctsql.writer import Writer
 
 
 class Loading:
@@ -109,6 +110,26 @@ class Loading:
             frame = rows_for(engine.session, rows, columns, str(item.name))
             count = append_rows(engine, item, frame, within=self._transaction)
         return Result.of_status(f"INSERT 0 {count}", count)
+
+    def writer(self, table: str, job: str = "default") -> "Writer":
+        """How a job of one's own writes a table so that nothing is in twice.
+
+        Args:
+            table: its name, as SQL spells it.
+            job: tells apart jobs that write the same table; each has an upper of its own.
+
+        Raises:
+            CtsqlError: UNKNOWN_RELATION, OUTPUT_OWNED.
+        """
+        from ctsql.api import Connection
+        from ctsql.runtime.statements.dml import target_table
+        from ctsql.runtime.statements.job_writer import JobWriter
+        from ctsql.writer import Writer
+
+        ref = relation_of(table)
+        with self._running(f"writer of {table}") as engine:
+            assert isinstance(self, Connection)
+            return Writer(self, JobWriter(target_table(engine, ref, self.search_schema), job))
 
     def register(self, name: str, rows: Any) -> None:
         """Let queries and INSERT read rows under a name, as a temporary view of ``con.spark``.

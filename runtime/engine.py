@@ -41,6 +41,7 @@ from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.table_checks import check_tables, missing_table, remember_tables
 from ctsql.runtime.warehouse.timeline import Timeline
 from ctsql.runtime.warehouse.warehouse import Warehouse
+from ctsql.runtime.warehouse.watched_files import WatchedFiles
 
 KNOWN_TRIES_MAX = 5
 
@@ -108,6 +109,7 @@ class Engine:
         self.warehouse, self.timeline = warehouse, warehouse.timeline
         self.relations, self.versions = warehouse.relations, warehouse.versions
         self.schedules = warehouse.schedules
+        self.watched = WatchedFiles(warehouse, self._mint)
 
     # ---- read-only
 
@@ -222,12 +224,21 @@ class Engine:
             newest = self._mint()
         return newest  # of a view that is known from a still later T on nothing is written or read
 
-    def mint_for(self, items: Iterable[Item]) -> int:
+    def mint_for(self, items: Iterable[Item], *, takes_in: bool = True) -> int:
         """Bind what is committed; returns the newest T at which items can be brought up to date.
+
+        First the files that have come for the tables among the items, or below them, are taken in,
+        unless ``takes_in`` is false.
 
         When a view's definition was replaced after it was written at the newest T, or somebody
         wrote into its table, it is brought to what it should be at a new T.
         """
+        items = list(items)
+        if takes_in and not self.read_only and any(i.files is not None for i in self.catalog):
+            known = self.refresh_catalog()
+            for item in known.closure([i.id for i in items if i.id in known.items]):
+                if item.files is not None:
+                    self.watched.take_in(item)
         now = self.mint()
         behind = any(
             missing_table(self.relations, [item]) is None

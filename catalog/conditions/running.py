@@ -9,6 +9,7 @@ from ctsql.catalog.error_classes import (
     InternalError,
     NotSupported,
     StatementError,
+    UpperMismatch,
 )
 
 RUNNING: tuple[Condition, ...] = (
@@ -212,6 +213,13 @@ RUNNING: tuple[Condition, ...] = (
         StatementError,
         message="an update at T = {time} is {where}",
         hint="Give bounds that hold every update; the upper is exclusive.",
+    ),
+    Condition(
+        "UPPER_MISMATCH",
+        "40001",
+        UpperMismatch,
+        message='the upper of job "{job}" on "{table}" is {current}, not {expected}',
+        hint="Everything below {current} is in: go on from there, with expected_upper={current}.",
     ),
     Condition(
         "VIEW_FAILED",

@@ -315,7 +315,8 @@ class CopyTo(Statement):
 class CreateTable(Statement):
     """CREATE TABLE with columns or AS SELECT (``text`` is the whole statement), or an attachment.
 
-    ``location`` is set for ``CREATE TABLE t LOCATION 'uri'``, which attaches a table that is there.
+    ``location`` is set for ``CREATE TABLE t LOCATION 'uri'``, which attaches a table that is there;
+    ``files`` for ``FROM FILES 'pattern'``, whose files come in as they are written.
     """
 
     target: RelationRef
@@ -323,6 +324,7 @@ class CreateTable(Statement):
     if_not_exists: bool = False
     location: str | None = None
     location_span: Span | None = None
+    files: FileRef | None = None
     comment: str | None = None
 
 

@@ -20,7 +20,7 @@ Identifiers", "Domain Metadata", "In-Commit Timestamps" and "Version Checksum Fi
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -160,6 +160,25 @@ class Gateway(JvmObjects):
         with translate_spark_errors():
             path, store = self._place(pattern)
             return [str(found.getPath().toString()) for found in store.globStatus(path) or ()]
+
+    def list_files(self, pattern: str, *, known: Container[str]) -> list[str]:
+        """The files that a pattern means and that are not known, full URIs in order.
+
+        Like Spark it leaves out names that begin with ``_`` or ``.``, and files being copied. All
+        names are one call of the JVM, and each that is not known another.
+        """
+        with translate_spark_errors():
+            path, store = self._place(pattern)
+            paths = self.jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(store.globStatus(path))
+            if paths is None:
+                return []
+            listed = self.jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(paths)
+            lines = self.join_lines(listed).split("\n")
+            return [
+                line
+                for line in sorted(lines)
+                if line not in known and _is_visible(line) and store.isFile(self.path(line))
+            ]
 
     def holds_file(self, location: str) -> bool:
         """Whether it is a file, or a folder with a file that Spark would read, at any depth."""
@@ -420,6 +439,11 @@ class DeltaTable(DeltaRows):
             raise error("READ_ONLY_MODE", what="A COMMIT")
         with translate_spark_errors():
             return Transaction(self, self.log.startTransaction())
+
+
+def _is_visible(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return name != "" and not name.startswith(("_", ".")) and not name.endswith("._COPYING_")
 
 
 def _setting(hadoop: Any, name: str) -> str | None:

@@ -24,6 +24,9 @@ PROMISES = {
     "state_committed": "a view's state table holds T, the view does not: the view names an older "
     "version of it, so T is written again and the state is compared, or found to be the same",
     "mv_advanced_upper": "the upper is a batch's lower, its rows are unseen: written again",
+    "files_planned": "the record of a table that files come into names them, the table does not "
+    "hold them: whoever looks next loads them",
+    "files_loaded": "they are in the table: nobody loads them again",
     "catalog_table_made": "a folder exists that no object owns: nobody sees it",
     "catalog_committed": "the object exists, its first contents are written on first use; "
     "a definition that ALTER adds waits for a T and is seen by nobody",

@@ -6,6 +6,8 @@ from enum import Enum
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.log import clock
+from ctsql.runtime.log.actions import Commit, rows_changed
 
 
 class EventKind(Enum):
@@ -40,6 +42,21 @@ class Event:
     seconds: float | None = None
     condition: str | None = None
     message: str | None = None
+
+    @staticmethod
+    def of_commit(commit: Commit, name: str, *, seconds: float, time: int | None = None) -> "Event":
+        """The event for a commit that changed rows."""
+        inserted, deleted = rows_changed(commit)
+        return Event(
+            kind=EventKind.WROTE,
+            at=clock.now_ms(),
+            name=name,
+            time=time,
+            version=commit.version,
+            inserted=inserted,
+            deleted=deleted,
+            seconds=seconds,
+        )
 
     @staticmethod
     def of_failure(problem: CtsqlError, *, at: int, name: str | None) -> "Event":

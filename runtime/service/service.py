@@ -28,7 +28,6 @@ from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
-from ctsql.runtime.log.actions import rows_changed
 from ctsql.runtime.log.write_handle import Entry
 from ctsql.runtime.service.background_maintenance import Upkeep
 from ctsql.runtime.service.backoff import Pace, Trouble
@@ -123,6 +122,7 @@ class Service:
         retries = (t for k, t in self._troubles.items() if k != SERVICE)
         if not (
             self._watch.has_new_version(self._followed_tables(engine))
+            or self._files_came(engine)
             or engine.schedules.is_refresh_due(clock.now_ms())
             or any(t.is_due(time.monotonic()) for t in retries)
         ):
@@ -130,6 +130,33 @@ class Service:
         self._tick(engine)
         self._upkeep.after_round(engine, self._say, self.stop)
         return True
+
+    def _files_came(self, engine: Engine) -> bool:
+        """Whether there are files to take in, or it cannot be known: the tick says why."""
+        try:
+            return any(engine.watched.has_new(item) for item in self._watching(engine))
+        except CtsqlError:
+            return True
+
+    def _watching(self, engine: Engine) -> list[Item]:
+        """The tables that files come into, without those that failed and whose wait is not over."""
+        waiting = {k for k, t in self._troubles.items() if not t.is_due(time.monotonic())}
+        found = [i for i in engine.catalog if i.files is not None and i.id not in waiting]
+        return [] if not found or engine.read_only else found
+
+    def _take_files_in(self, engine: Engine) -> None:
+        """Let files in; a table whose files do not fit keeps nothing else from going on."""
+        for item in self._watching(engine):
+            begun = time.monotonic()
+            problem = None
+            try:
+                commits = engine.watched.take_in(item)
+            except CtsqlError as raised:
+                problem, commits = raised, []
+            self._finish(engine, item, problem, NOTHING)
+            for commit in commits:
+                seconds = time.monotonic() - begun
+                self._say(Event.of_commit(commit, str(item.name), seconds=seconds))
 
     def _followed_tables(self, engine: Engine) -> list[DeltaTable]:
         tables = [engine.catalog_store.table, engine.timeline.table]
@@ -150,7 +177,8 @@ class Service:
         begun = time.monotonic()
         engine.refresh_catalog()
         self._note_versions(engine)
-        now = engine.mint_for(engine.catalog)
+        self._take_files_in(engine)
+        now = engine.mint_for(engine.catalog, takes_in=False)
         self._watch.note(engine.timeline.table, engine.timeline.read_to)
         self._troubles.pop(SERVICE, None)
         known = engine.catalog.items
@@ -267,17 +295,8 @@ class Service:
                 message=f"left out by ON ERROR = 'skip': {commit.metadata.get('reason')}",
             )
         elif commit.changes_data:
-            inserted, deleted = rows_changed(commit)
-            event = Event(
-                kind=EventKind.WROTE,
-                at=clock.now_ms(),
-                name=str(item.name),
-                time=entry.upper - 1,
-                version=entry.version,
-                inserted=inserted,
-                deleted=deleted,
-                seconds=seconds,
-            )
+            time_ = entry.upper - 1
+            event = Event.of_commit(commit, str(item.name), seconds=seconds, time=time_)
         else:
             return
         self._say(event)

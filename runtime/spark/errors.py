@@ -8,7 +8,7 @@ listed one by one; and they are only raised as such after ``import delta``.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from delta import exceptions as delta_errors
@@ -66,6 +66,9 @@ def is_lost(problem: CtsqlError) -> bool:
     """Is Spark gone, so that nothing of this process will work again?"""
     gone = (Py4JNetworkError, ConnectionError)
     return problem.condition == "SPARK_ERROR" and isinstance(problem.__cause__, gone)
+
+
+RECORD_CHARS_MAX = 200
 
 
 @contextmanager
@@ -131,7 +134,7 @@ def _from_spark(
     span = _span(thrown, sent, within)
     message = re.sub(r"`?__ct_r\d+\w*`?\.?", _namer(relation_name), plain_message(thrown.text))
     if bad_row is not None:
-        return error("DATA_ERROR", span=span, message=lowered(message))
+        return error("DATA_ERROR", span=span, message=lowered(message), detail=_place(chain))
     told = "\n".join(f"{t.kind.rpartition('.')[2]}: {t.text}" for t in chain)
     storage = _storage_problem(told)
     if storage is not None:
@@ -148,6 +151,15 @@ def _from_spark(
         message=lowered(plain_message(root.text)) or "Spark failed",
         detail=told.splitlines()[0] if len(chain) > 1 else "",
     )
+
+
+def _place(chain: Sequence[Thrown]) -> str:
+    """Which record of which file a chain is about, if it is about one."""
+    given = {name: value for thrown in chain for name, value in thrown.given.items()}
+    if "path" not in given:
+        return ""
+    record = f": {given['badRecord'][:RECORD_CHARS_MAX]}" if "badRecord" in given else ""
+    return f"It is in the file {given['path']}{record}"
 
 
 def _last_part(name: str) -> str:

@@ -5,13 +5,14 @@ commit the catalog. Until that commit the object does not exist, so a creation t
 killed leaves no object (a kill may leave an unused folder).
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading, was_dropped
+from ctsql.catalog.items import Catalog, FileSource, Item, ObjectKind, Reading, was_dropped
 from ctsql.catalog.names import fold
 from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.schemas import same_columns
@@ -30,6 +31,8 @@ from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_strict
 from ctsql.runtime.warehouse.replaced_views import table_columns, table_schema
 from ctsql.runtime.warehouse.table_checks import identified
+
+_WILDCARD = re.compile(r"[*?\[{]")
 
 
 class Creation(OnNames):
@@ -74,13 +77,29 @@ class Creation(OnNames):
                     self.names.search_schema,
                 )
                 faults.point("catalog_table_made")
-                item = self._read_stored(item)
+                item = self._read_stored(replace(item, files=self._files(statement)))
                 for column in item.columns:
                     check_not_void(column, statement.span)
                 check_updatable(item.columns, statement.span)
+                if item.files is not None:
+                    self.engine.watched.take_in(item)
                 self._register(item)
         self.engine.mint()
         return "CREATE TABLE"
+
+    def _files(self, statement: st.CreateTable) -> FileSource | None:
+        """What FROM FILES says; raises FILE_NOT_FOUND if there is no such folder."""
+        file, gateway = statement.files, self.engine.gateway
+        if file is None:
+            return None
+        path = gateway.qualify(file.path)
+        if gateway.path_exists(path) and gateway.entries(path) is not None:
+            path = f"{path}/*"
+        folder = _WILDCARD.split(path)[0].rpartition("/")[0]
+        if not gateway.path_exists(folder):
+            detail = f"There is no folder {folder}."
+            raise error("FILE_NOT_FOUND", span=file.span, path=file.path, detail=detail)
+        return FileSource(path=path, format=file.format, options=file.options)
 
     def _attach(self, item: Item, statement: st.CreateTable) -> Item:
         gateway = self.engine.gateway

@@ -20,6 +20,8 @@ HALFWAY = "outputs_halfway"
 """Only a task with several outputs comes there: tests/spark/tasks/test_several_outputs.py."""
 STATE_COMMITTED = "state_committed"
 """Only a view with a state table comes there: tests/spark/views/test_state_tables.py."""
+OF_FILES = ("files_planned", "files_loaded")
+"""Only a table that files come into comes there: test_watched_files_killed.py."""
 EACH_TIME = ("output_committed", "timeline_committed")
 """The simulation is killed anywhere in every run; what is slow here is the process around it."""
 SET_UP = [
@@ -56,7 +58,7 @@ AGAIN = [
     [
         pytest.param(p, marks=[] if p in EACH_TIME else [pytest.mark.slow])
         for p in POINTS
-        if p not in (HALFWAY, STATE_COMMITTED)
+        if p not in (HALFWAY, STATE_COMMITTED, *OF_FILES)
     ],
 )
 def test_killed_at(point: str, warehouse: Path, connect: Callable[[], Connection]) -> None:

@@ -37,7 +37,8 @@ def read_copy(cursor: Cursor) -> CopyFrom | CopyTo:
     columns = _columns(cursor) if cursor.at("(") else ()
     if columns or cursor.at("FROM"):
         cursor.expect("FROM")
-        file, _ = _file(cursor, writes=False)
+        file, _ = read_file(cursor, writes=False)
+        cursor.end()
         return CopyFrom(span=cursor.span, target=target, columns=columns, file=file)
     if not cursor.at("TO"):
         cursor.fail("FROM or TO", known=("FROM", "TO"))
@@ -64,12 +65,13 @@ def _all_of(target: RelationRef) -> Select:
 
 def _copy_to(cursor: Cursor, select: Select) -> CopyTo:
     cursor.expect("TO")
-    file, overwrite = _file(cursor, writes=True)
+    file, overwrite = read_file(cursor, writes=True)
+    cursor.end()
     return CopyTo(span=cursor.span, select=select, file=file, overwrite=overwrite)
 
 
-def _file(cursor: Cursor, *, writes: bool) -> tuple[FileRef, bool]:
-    """The file with its options, and whether it may be overwritten."""
+def read_file(cursor: Cursor, *, writes: bool) -> tuple[FileRef, bool]:
+    """Read ``'path' [[WITH] (options)]``: the file, and whether it may be overwritten."""
     path = cursor.string("the file in quotes")
     cursor.accept("WITH")
     options: dict[str, str] = {}
@@ -88,7 +90,6 @@ def _file(cursor: Cursor, *, writes: bool) -> tuple[FileRef, bool]:
         else:
             options[name] = _value(inside)
         inside.end()
-    cursor.end()
     return file_ref(path, kind, tuple(options.items())), overwrite
 
 

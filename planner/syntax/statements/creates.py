@@ -6,6 +6,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
 from ctsql.planner.syntax.statements.columns import read_columns, type_edits
+from ctsql.planner.syntax.statements.copies import read_file
 from ctsql.planner.syntax.statements.header import read_header
 from ctsql.planner.syntax.statements.options import task_options, view_options
 from ctsql.planner.syntax.statements.short_forms import compile_to_tokens, read_flow, read_task_form
@@ -93,6 +94,8 @@ class _TableClauses:
         self.location: Token | None = None
         self.comment: str | None = None
         self.layout: Span | None = None  # the first clause about how to store the table
+        self.files: st.FileRef | None = None
+        self.files_clause: Span | None = None
         self._seen: set[str] = set()
 
     def read(self) -> None:
@@ -101,9 +104,22 @@ class _TableClauses:
             self.columns_span = cursor.here
             self.columns = cursor.group()
         while cursor.current is not None and not cursor.at("AS"):
-            if cursor.upper() in QUERY_WORDS:
+            if cursor.upper() in QUERY_WORDS and not self._is_source():
                 return
             self._clause()
+
+    def _is_source(self) -> bool:
+        """Whether FROM leads to files, and does not begin a query."""
+        cursor = self.cursor
+        return cursor.at("FROM", "FILES") and cursor.upper(2) not in ("SELECT", "WHERE")
+
+    def _read_files(self) -> None:
+        cursor = self.cursor
+        start = cursor.here.start
+        cursor.expect("FROM", "FILES")
+        self.files, _ = read_file(cursor, writes=False)
+        stop = cursor.tokens[cursor.position - 1].stop
+        self.files_clause = Span(cursor.span.source, start, stop)
 
     def _clause(self) -> None:
         cursor = self.cursor
@@ -111,7 +127,9 @@ class _TableClauses:
         if word and word in self._seen:
             raise syntax_error(here, f"{word} is given twice")
         self._seen.add(word)
-        if cursor.accept("USING"):
+        if word == "FROM":
+            self._read_files()
+        elif cursor.accept("USING"):
             if cursor.name("the format, delta").text.lower() != "delta":
                 span = cursor.tokens[cursor.position - 1].span
                 raise not_supported(span, f"USING {span.text}", why="Tables are Delta tables.")
@@ -128,7 +146,7 @@ class _TableClauses:
                 'a column list, "AS" or "LOCATION"',
                 known=("USING", "LOCATION", "COMMENT", "PARTITIONED", "CLUSTER", "TBLPROPERTIES"),
             )
-        if word not in ("LOCATION", "COMMENT", "USING"):
+        if word not in ("LOCATION", "COMMENT", "USING", "FROM"):
             self.layout = self.layout or here
 
 
@@ -156,6 +174,12 @@ def _table(cursor: Cursor) -> st.CreateTable:
     if clauses.columns is not None and query is not None:
         hint = "Leave the column list out and name the columns in the query."
         raise not_yet(clauses.columns_span, "a column list together with AS", hint)
+    if clauses.files_clause is not None:
+        if clauses.columns is None or query is not None:
+            what = "FROM FILES without a list of columns, or with a query"
+            hint = f"Type: CREATE TABLE {target.span.text} (column type, ...) FROM FILES ..."
+            raise not_yet(clauses.files_clause, what, hint)
+        edits.append(st.Edit(span=clauses.files_clause, text=""))
     text = query or st.SqlText(span=span)
     text = dataclasses.replace(text, span=span, edits=(*edits, *text.edits))
     return st.CreateTable(
@@ -165,6 +189,7 @@ def _table(cursor: Cursor) -> st.CreateTable:
         if_not_exists=if_not_exists,
         location=location.text if location else None,
         location_span=location.span if location else None,
+        files=clauses.files,
         comment=clauses.comment,
     )
 

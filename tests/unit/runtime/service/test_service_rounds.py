@@ -63,7 +63,7 @@ class Engine:
         """It does not change."""
         return self.catalog
 
-    def mint_for(self, _: object) -> int:
+    def mint_for(self, _: object, *, takes_in: bool = True) -> int:
         """The one T that there is."""
         return 7
 

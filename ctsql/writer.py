@@ -1,0 +1,155 @@
+"""Writing a table by a job of one's own, so that nothing is in twice."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ctsql.catalog.errors import error
+
+if TYPE_CHECKING:
+    from ctsql.api import Connection
+    from ctsql.runtime.engine import Engine
+    from ctsql.runtime.log.write_handle import Batch, Output
+    from ctsql.runtime.statements.job_writer import JobWriter
+
+POLL_SECONDS = 0.05
+
+
+class Writer:
+    """How one job writes one table; made by :meth:`ctsql.Connection.writer`.
+
+    A write carries the *upper* of the job: a number that the job counts in (batches, offsets,
+    milliseconds), exclusive. Everything below the upper is in. Rows and upper are in one commit, so
+    a job that was killed asks for the upper and goes on from there.
+    """
+
+    def __init__(self, connection: "Connection", handle: "JobWriter") -> None:
+        self._connection = connection
+        self._handle = handle
+        self._label = f"writer of {handle.item.name}"
+
+    @property
+    def upper(self) -> int:
+        """The newest upper that this writer has seen; 0 before the first write or look."""
+        return self._handle.upper
+
+    def fetch_recent_upper(self) -> int:
+        """The upper as of now; 0 before the job's first write."""
+        with self._connection._running(self._label) as engine:
+            return self._handle.output(engine).fetch_recent_upper()
+
+    def wait_for_upper_past(self, upper: int, *, timeout_seconds: float | None = None) -> bool:
+        """Wait until some process has moved the upper above a number.
+
+        Returns:
+            whether it is above; False after the timeout.
+        """
+        begun = time.monotonic()
+        while self.fetch_recent_upper() <= upper:
+            if timeout_seconds is not None and time.monotonic() - begun >= timeout_seconds:
+                return False
+            time.sleep(POLL_SECONDS)
+        return True
+
+    def compare_and_append(
+        self,
+        rows: Any = None,
+        *,
+        expected_upper: int,
+        new_upper: int,
+        batches: Sequence[str] = (),
+    ) -> int:
+        """Append rows and move the upper in one commit, if the upper is the expected one.
+
+        Args:
+            rows: as for :meth:`ctsql.Connection.append`, or a dict of them by the number they stand
+                for, from the expected upper up to the new one. None moves the upper only.
+            batches: texts of :meth:`stage`, with these bounds; they are used up.
+
+        Returns:
+            the new upper.
+
+        Raises:
+            UpperMismatch: the upper is another one; nothing was changed.
+        """
+        self._check("compare_and_append")
+        handle = self._handle
+        with self._connection._running(self._label) as engine:
+            output = handle.output(engine)
+            given = [output.batch_of(text) for text in batches]
+            current = output.fetch_recent_upper()
+            if current != expected_upper and not given:
+                raise handle.mismatch(current, expected_upper)
+            own = self._staged(engine, rows, expected_upper, new_upper)
+
+            def write(output: "Output") -> Any:
+                both = [*given, *own]
+                return output.compare_and_append(both, expected=expected_upper, new=new_upper)
+
+            return handle.write(engine, write, expected_upper, own)
+
+    def append(
+        self, rows: Any = None, *, lower: int, upper: int, batches: Sequence[str] = ()
+    ) -> int:
+        """Append for one of several writers of the same rows: what is in already is left out.
+
+        Args:
+            rows: a dict of rows by the number they stand for, which says what is in already; other
+                rows stand for ``upper - 1``. lower: what the rows begin with; a lower above the
+                job's upper would leave a gap. upper: exclusive.
+            batches: as for :meth:`compare_and_append`.
+
+        Returns:
+            the upper, which is at least ``upper``.
+
+        Raises:
+            UpperMismatch: there would be a gap; nothing was changed.
+        """
+        self._check("append")
+        handle = self._handle
+        with self._connection._running(self._label) as engine:
+            output = handle.output(engine)
+            given = [output.batch_of(text) for text in batches]
+            is_in = output.fetch_recent_upper() >= upper
+            own = [] if is_in else self._staged(engine, rows, lower, upper)
+
+            def write(output: "Output") -> Any:
+                return output.append([*given, *own], lower=lower, upper=upper)
+
+            return handle.write(engine, write, lower, own)
+
+    def stage(self, rows: Any, *, lower: int, upper: int) -> str:
+        """Write rows into files that nobody sees yet; returns a text for whoever appends them.
+
+        The text may travel to another process. It must be appended or discarded once: until then
+        its files stay, unless MAINTAIN finds them old.
+        """
+        self._check("stage")
+        with self._connection._running(self._label) as engine:
+            batch = self._handle.stage(engine, _by_number(rows, upper), lower, upper)
+            return batch.describe()
+
+    def discard(self, batch: str) -> None:
+        """Delete the files of a staged batch, unless it is in."""
+        self._check("discard")
+        with self._connection._running(self._label) as engine:
+            output = self._handle.output(engine)
+            output.drop(output.batch_of(batch))
+
+    def _staged(self, engine: "Engine", rows: Any, lower: int, upper: int) -> list["Batch"]:
+        if rows is None:
+            return []
+        return [self._handle.stage(engine, _by_number(rows, upper), lower, upper)]
+
+    def _check(self, what: str) -> None:
+        if self._connection.read_only:
+            raise error("READ_ONLY_MODE", what=what)
+        if self._connection.in_transaction:
+            raise error("TRANSACTION_OPEN", what=what)
+
+    def __repr__(self) -> str:
+        return f"<Writer of {self._handle.item.name}, job {self._handle.job!r}>"
+
+
+def _by_number(rows: Any, upper: int) -> Mapping[int, Any]:
+    return rows if isinstance(rows, Mapping) else {upper - 1: rows}

@@ -1,0 +1,197 @@
+"""Tables that files come into: each file once, whatever crashes.
+
+    look   list the folder: which paths are not in the record?             no Spark job
+    plan   the record's next entry names them                              a commit of the record
+    load   their rows, with the entry's number as transaction identifier   a commit of the table
+
+The record is a Delta table in the table's own folder, ``_files``, written by a write handle whose
+upper counts the entries.
+
+W1: an entry is made only when the table's log says that the one before it is in. So at most the
+    last one is open, and whoever looks next loads it first: that is all that a kill leaves.
+W2: the commit that loads an entry moves the table's transaction identifier to the entry's number,
+    and Delta takes no second commit of that number: its rows are in once.
+W3: two processes that find a file at once both try to make the next entry. The write handle lets
+    one of them; the other loads that entry, or finds it in.
+W4: a file that is gone before its entry is in does not come in, and holds up nothing.
+
+A path is looked at once: what is written into a file later is not seen. So files are to be moved
+into the folder whole. The paths are kept in memory, as those of the folder are when it is listed.
+
+Tests: tests/spark/warehouse/test_watched_files.py, tests/crash/test_watched_files_killed.py.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from ctsql.catalog.items import FileSource, Item
+from ctsql.catalog.spans import Source
+from ctsql.planner.syntax.ast import FileRef
+from ctsql.runtime.delta.table import SYSTEM_TABLE, Gateway
+from ctsql.runtime.log import fault_points as faults
+from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.write_handle import Committed, Output, Rows
+from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.warehouse.loaded_files import insert_rows, rows_to_load
+from ctsql.runtime.warehouse.multi_table_commit import alone
+from ctsql.runtime.warehouse.warehouse import Warehouse
+
+FOLDER = "_files"
+RECORD_FILES_MAX = 100
+"""With more small files the record is rewritten as one."""
+_COLUMNS = "path STRING, entry BIGINT"
+_IDENTIFIER = "spark.databricks.delta.write.txnAppId"
+_NUMBER = "spark.databricks.delta.write.txnVersion"
+
+
+class WatchedFiles:
+    """The tables of a warehouse that files come into, and the records of these files."""
+
+    def __init__(self, warehouse: Warehouse, complete: Callable[[], object]) -> None:
+        """``complete`` completes the transaction of a process that was killed."""
+        self._warehouse = warehouse
+        self._complete = complete
+        self._records: dict[str, _Record] = {}
+
+    def has_new(self, item: Item) -> bool:
+        """Whether there is something to take in; starts no Spark job unless another process did."""
+        record = self._follow(item)
+        return record.last > self._loaded(item) or bool(self._find(item, record))
+
+    def take_in(self, item: Item) -> list[Commit]:
+        """Let the files in that have come since; returns the commits of this process.
+
+        That is one for all of them, and one for those that a killed process had begun with.
+
+        Raises:
+            DATA_ERROR, UNKNOWN_COLUMN, COLUMN_COUNT_MISMATCH, FILE_UNREADABLE: a file does not fit
+                the table. All files of its entry wait until it is mended or gone.
+        """
+        record = self._follow(item)
+        made = self._load(item, record)
+        if found := self._find(item, record):
+            record.add(found)
+            faults.point("files_planned")
+            made += self._load(item, self._follow(item))
+        return made
+
+    def _follow(self, item: Item) -> "_Record":
+        found = self._records.get(item.id)
+        if found is None:
+            found = self._records[item.id] = _Record(self._warehouse.gateway, item)
+        found.follow()
+        return found
+
+    def _loaded(self, item: Item) -> int:
+        """The number of the last entry that is in the table; 0 for none."""
+        return self._warehouse.relations.table(item).application_version(_app(item)) or 0
+
+    def _find(self, item: Item, record: "_Record") -> list[str]:
+        """The paths that are not in the record."""
+        return self._warehouse.gateway.list_files(_source(item).path, known=record.entries)
+
+    def _load(self, item: Item, record: "_Record") -> list[Commit]:
+        """Load the last entry unless it is in; returns the commit."""
+        number = record.last
+        if self._loaded(item) >= number:
+            return []
+        gateway, table = self._warehouse.gateway, self._warehouse.relations.table(item)
+        with alone(self._warehouse.timeline, item, self._complete) as location:
+            loaded = self._loaded(item)
+            if loaded >= number:
+                return []
+            before = table.version()
+            paths = [path for path in record.paths(number) if gateway.path_exists(path)]
+            if paths:
+                with _identified(gateway.session, item, number):
+                    self._insert(item, location, paths)
+            else:
+                handle = Output(table, _app(item), shared=True)
+                handle.compare_and_append([], expected=loaded, new=number)
+            faults.point("files_loaded")
+            commits = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
+        return [c for c in commits if c.transaction(_app(item)) == number]
+
+    def _insert(self, item: Item, location: str, paths: Sequence[str]) -> None:
+        given = _source(item)
+        span = Source(given.path, f"<files of {item.name}>").whole()
+        file = FileRef(path=given.path, span=span, format=given.format, options=given.options)
+        columns = self._warehouse.relations.columns_now(item)
+        gateway = self._warehouse.gateway
+        with translate_spark_errors(None, span):
+            rows = rows_to_load(gateway, file, columns, str(item.name), paths=paths)
+        insert_rows(gateway.session, location, rows, span)
+
+
+class _Record:
+    """The paths that have an entry: those that are in a table, or come in next."""
+
+    def __init__(self, gateway: Gateway, item: Item) -> None:
+        self._gateway = gateway
+        location = f"{item.location}/{FOLDER}"
+        if not gateway.exists(location):
+            with translate_spark_errors():
+                gateway.create_table(location, _COLUMNS, SYSTEM_TABLE)
+        self._table = gateway.table(location)
+        self._output = Output(self._table, _app(item))
+        self._version = -1
+        self.entries: dict[str, int] = {}
+
+    @property
+    def last(self) -> int:
+        """The number of the last entry; 0 for none."""
+        return max(self.entries.values(), default=0)
+
+    def paths(self, entry: int) -> list[str]:
+        """The paths of an entry."""
+        return sorted(path for path, number in self.entries.items() if number == entry)
+
+    def follow(self) -> None:
+        """Read what other processes have added."""
+        version = self._table.version()
+        if version == self._version:
+            return
+        with translate_spark_errors():
+            rows = self._table.frame(version).collect()
+        self.entries = {row.path: row.entry for row in rows}
+        self._version = version
+
+    def add(self, paths: Sequence[str]) -> None:
+        """Make the next entry, unless another process is first."""
+        number = self.last + 1
+        session = self._gateway.session
+        if len(self._table.files(self._version)) >= RECORD_FILES_MAX:
+            with translate_spark_errors():
+                session.sql(f"OPTIMIZE delta.`{self._table.location}`")
+        with translate_spark_errors():
+            rows = session.createDataFrame([(path, number) for path in paths], _COLUMNS)
+        done = self._output.compare_and_append(
+            [Rows(number - 1, rows)], expected=number - 1, new=number
+        )
+        if isinstance(done, Committed) and done.version == self._version + 1:
+            self.entries |= dict.fromkeys(paths, number)
+            self._version = done.version
+
+
+def _source(item: Item) -> FileSource:
+    assert item.files is not None  # callers ask for tables with files
+    return item.files
+
+
+def _app(item: Item) -> str:
+    return f"{item.app}:files"
+
+
+@contextmanager
+def _identified(session: SparkSession, item: Item, number: int) -> Iterator[None]:
+    """Inside, Delta gives what is written this transaction identifier, or leaves it if it is in."""
+    given = {_IDENTIFIER: _app(item), _NUMBER: str(number)}
+    try:
+        for name, value in given.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        for name in given:
+            session.conf.unset(name)
