@@ -9,7 +9,7 @@ import os
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from ctsql.runtime.engine import Engine
+    from ctsql.runtime.log_reader import LocalLogReader, LogReader
     from ctsql.runtime.service.events import Event
     from ctsql.runtime.statements.commits import ObjectCommit
     from ctsql.runtime.statements.name_resolution import Namespace
@@ -71,6 +72,8 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         self._cancelled = threading.Event()
         self._closed = False
         self._transaction: OpenTransaction | None = None
+        self._reader: LocalLogReader | None = None
+        self._reader_lock = threading.Lock()
 
     # ---- life
 
@@ -189,10 +192,17 @@ class Connection(Loading, AbstractContextManager["Connection"]):
 
     def run_statement(self, span: Span, parameters: Parameters | None = None) -> Result:
         """Parse and run one statement."""
-        from ctsql.runtime.spark.ended_queries import forget_ended_queries
+        from ctsql.shown import Logged, run_logged
 
         self._cancelled.clear()
         statement = parse(span)
+        if isinstance(statement, Logged):
+            ask = partial(run_logged, statement=statement, schema=self.search_schema)
+            found = _by_logs(self, ask)
+            if found is not None:
+                return found
+        from ctsql.runtime.spark.ended_queries import forget_ended_queries
+
         values = literals(_parameters_of(statement), parameters)
         with self._running(span.text) as engine:
             if self.read_only and writes(statement):
@@ -204,7 +214,7 @@ class Connection(Loading, AbstractContextManager["Connection"]):
 
     def _run(self, engine: "Engine", statement: st.Statement, values: tuple[str, ...]) -> Result:
         """Bind, plan, lower and run a statement; :mod:`ctsql.manage` runs those about objects."""
-        from ctsql.manage import manage, rows
+        from ctsql.manage import manage
         from ctsql.runtime.statements.copy import copy_from, copy_to
         from ctsql.runtime.statements.dml import write_source
         from ctsql.runtime.statements.name_resolution import Namespace
@@ -243,6 +253,8 @@ class Connection(Loading, AbstractContextManager["Connection"]):
                 return Result.of_status("SET")
             case st.ShowSetting():
                 shown = self._settings.show(statement, engine.session)
+                from ctsql.shown import rows
+
                 return rows((["name", "value", "description"], shown))
             case st.ResetSetting():
                 self._settings.reset(statement, engine.session)
@@ -345,12 +357,13 @@ class Connection(Loading, AbstractContextManager["Connection"]):
 
     def status(self) -> Result:
         """The status of every task and view; writes and computes nothing."""
-        from ctsql.runtime.statements import status
+        from ctsql.shown import status
 
-        with self._running("status") as engine:
-            rows = [s.row() for s in status.status(engine)]
-        names, types = zip(*status.COLUMNS, strict=True)
-        return Result.of_rows(list(names), list(types), rows, f"STATUS {len(rows)}")
+        found = _by_logs(self, status)
+        if found is None:
+            with self._running("status") as engine:
+                found = status(engine)
+        return found
 
     def run(
         self,
@@ -497,6 +510,23 @@ def _with_functions(engine: "Engine", statement: st.Statement) -> Iterator[None]
             detail="It is known to this process only; others run definitions, too.",
             hint="Write it in SQL, or compute the column before the rows are inserted.",
         ) from problem
+
+
+def _by_logs(con: Connection, ask: "Callable[[LogReader], Result]") -> Result | None:
+    """What logs on a local disk say while no Spark has started; None where they do not."""
+    from ctsql.runtime.delta.local_log import NeedsSpark
+    from ctsql.runtime.log_reader import LocalLogReader
+    from ctsql.runtime.spark.plain_start import is_plain
+
+    if con.started or con._closed or con._spark or not is_plain(con._master):
+        return None
+    with con._reader_lock, suppress(NeedsSpark):
+        if con._reader is None:
+            con._reader = LocalLogReader(
+                con.warehouse, read_only=con.read_only, may_create=con._create
+            )
+        return ask(con._reader)
+    return None
 
 
 def _promote(con: Connection, engine: "Engine") -> None:

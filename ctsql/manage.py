@@ -6,7 +6,6 @@ from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import ast as st
 from ctsql.result import Result
 from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.statements import show
 from ctsql.runtime.statements.alter import Alteration
 from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.create import Creation
@@ -14,8 +13,10 @@ from ctsql.runtime.statements.create_flow import create_flow
 from ctsql.runtime.statements.explain import Explanation
 from ctsql.runtime.statements.maintain import Maintenance
 from ctsql.runtime.statements.name_resolution import Namespace
+from ctsql.runtime.statements.pending import show_pending
 from ctsql.runtime.statements.verify import Verification
 from ctsql.runtime.subscriptions.cursors import Readers
+from ctsql.shown import Logged, rows, run_logged, text_rows
 
 
 def manage(names: Namespace, statement: st.Statement) -> Result:
@@ -33,16 +34,10 @@ def manage(names: Namespace, statement: st.Statement) -> Result:
             return Result.of_dataframe(frame, status_verb="VERIFY", convert=translate_spark_errors)
         case st.Explain():
             return _explain(Explanation(names), statement)
-        case st.ShowObjects():
-            return rows(show.show_objects(engine, statement, schema))
-        case st.ShowCreate():
-            return _text(show.show_create(engine, statement, schema), ";")
-        case st.Describe():
-            return rows(show.describe(engine, statement, schema))
+        case _ if isinstance(statement, Logged):
+            return run_logged(engine, statement, schema)
         case st.ShowPending():
-            return rows(show.show_pending(engine))
-        case st.ShowSubscriptions():
-            return rows(show.show_subscriptions(engine))
+            return rows(show_pending(engine))
         case _:
             made = Result.of_status(_run(names, statement))
             made.notices = [str(advice) for advice in advise(statement, names.columns_of)]
@@ -88,27 +83,14 @@ def _run(names: Namespace, statement: st.Statement) -> str:
             raise TypeError(f"not a statement about objects: {type(statement).__name__}")
 
 
-def rows(table: tuple[list[str], list[tuple[object, ...]]]) -> Result:
-    """A result of texts."""
-    columns, found = table
-    return Result.of_rows(columns, ["string"] * len(columns), found, f"SHOW {len(found)}")
-
-
-def _text(table: tuple[list[str], list[tuple[object, ...]]], end: str) -> Result:
-    """A result whose last column is a text to be read."""
-    made = rows(table)
-    made.text_end = end
-    return made
-
-
 def _explain(explanation: Explanation, statement: st.Explain) -> Result:
     if statement.analyze:
         found = explanation.explain_last_refresh(statement)
-        return _text((["refresh"], [(line,) for line in found]), "")
+        return text_rows((["refresh"], [(line,) for line in found]), "")
     plan = explanation.plan_of(statement)
     lines = explain(plan).splitlines()
     if isinstance(plan, ViewWrite):
         lines += explanation.explain_refresh(plan)
     if statement.physical:
         lines += ["", *explanation.physical(plan).splitlines()]
-    return _text((["plan"], [(line,) for line in lines]), "")
+    return text_rows((["plan"], [(line,) for line in lines]), "")

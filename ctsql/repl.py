@@ -170,7 +170,7 @@ class Repl:
             if statement is None:
                 self._actions[command.name](command.argument)
                 return
-            self._wait_for_spark()
+            self._wait_for_spark(statement)
             self._runner.run_span(Source(statement, "<prompt>").whole())
 
     def _end(self, text: str, command: Command) -> None:
@@ -223,14 +223,17 @@ class Repl:
 
     def _run_text(self, text: str, name: str) -> int:
         source = Source(text, name)
-        self._wait_for_spark()
+        self._wait_for_spark(text)
         try:
             return self._runner.run_source(source)
         finally:
             self._completer.stale = True
 
-    def _wait_for_spark(self) -> None:
-        if self._runner.connection.started:
+    def _wait_for_spark(self, text: str) -> None:
+        """Wait until a text can run: logs answer some before Spark has started."""
+        from ctsql.shown import is_logged  # which imports much, and the prompt comes first
+
+        if self._runner.connection.started or (text and is_logged(text)):
             return
         with self._settings.progress.running(lambda: "starting Spark..."):
             self._starter.wait()
@@ -239,7 +242,7 @@ class Repl:
         self._settings.note(text)
 
     def _tell_connection(self) -> None:
-        self._wait_for_spark()
+        self._wait_for_spark("")
         connection = self._runner.connection
         found = [
             ("warehouse", connection.warehouse),
@@ -257,7 +260,7 @@ class Repl:
     # ---- files
 
     def _copy(self, argument: str) -> None:
-        self._wait_for_spark()
+        self._wait_for_spark("")
         with copy_statement(argument, sys.stdin, self._settings.out) as statement:
             self._runner.run_span(Source(statement, "<prompt>").whole())
 

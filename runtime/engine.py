@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.catalog.errors import CommitUnknown, DataError, EnvironmentProblem, error
-from ctsql.catalog.items import Catalog, Item, ObjectKind
+from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.spans import Span
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.nodes import External, Node, NormalReference as Reference, Query, descend
@@ -19,6 +19,7 @@ from ctsql.runtime.delta.overlay import ReadOnlyGateway
 from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.failures import note_view_failure
+from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.session import clone_session
 from ctsql.runtime.spark_engine import SparkEngine
@@ -33,7 +34,6 @@ from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
 from ctsql.runtime.warehouse.external import external_rows
-from ctsql.runtime.warehouse.location import SYSTEM_FOLDER, check_may_begin
 from ctsql.runtime.warehouse.multi_table_commit import mint_resolved
 from ctsql.runtime.warehouse.query_engine import QueryEngine
 from ctsql.runtime.warehouse.replaced_views import check_columns, check_written, is_redefined
@@ -46,7 +46,7 @@ from ctsql.runtime.warehouse.watched_files import WatchedFiles
 KNOWN_TRIES_MAX = 5
 
 
-class Engine:
+class Engine(LogReader):
     """One warehouse, opened by one process. Not for several threads at once.
 
     A read-only one does the same as any other, but what it would write stays in memory
@@ -74,7 +74,7 @@ class Engine:
         self.caller = caller or session
         self.queries = queries or SparkEngine(session)
         self._given = warehouse
-        self._create = create
+        self.may_create = create and not read_only
         self.is_new = False  # whether this engine made the warehouse
         self.read_only = read_only
         self._read_only_twin: Engine | None = None
@@ -84,32 +84,18 @@ class Engine:
         """Open the warehouse in the mode that holds, and know nothing of it yet."""
         session, warehouse, read_only = self.session, self._given, self.read_only
         self.gateway = ReadOnlyGateway(session) if read_only else Gateway(session)
-        self.location = self.gateway.qualify(warehouse)
-        system = f"{self.location}/{SYSTEM_FOLDER}"
-        catalog_at, timeline_at = f"{system}/catalog", f"{system}/timeline"
-        if not self.gateway.exists(catalog_at):
-            check_may_begin(self.gateway, self.location, warehouse)
-            if read_only or not self._create:
-                raise error(
-                    "WAREHOUSE_NOT_FOUND",
-                    location=warehouse,
-                    detail="A read-only connection makes nothing." if read_only else "",
-                    hint="Check the path; a statement that is run on a connection which may write "
-                    "makes a warehouse.",
-                )
-            self.is_new = True
-            # Creation is a commit too. The catalog comes last: where it is, all is.
-            with translate_spark_errors(), folder_lock(system):
-                Timeline.create(self.gateway, timeline_at)
-                DeltaCatalog.create(self.gateway, catalog_at)
-        self.catalog_store = DeltaCatalog(self.gateway, catalog_at, warehouse)
-        self._use(Warehouse.over(self.gateway, timeline_at, self.queries))
+        self._open_at(warehouse)
 
     def _use(self, warehouse: Warehouse) -> None:
-        self.warehouse, self.timeline = warehouse, warehouse.timeline
-        self.relations, self.versions = warehouse.relations, warehouse.versions
-        self.schedules = warehouse.schedules
+        super()._use(warehouse)
         self.watched = WatchedFiles(warehouse, self._mint)
+
+    def _make(self, system: str, catalog_at: str, timeline_at: str) -> None:
+        # Creation is a commit too. The catalog comes last: where it is, all is.
+        with translate_spark_errors(), folder_lock(system):
+            Timeline.create(self.gateway, timeline_at)
+            DeltaCatalog.create(self.gateway, catalog_at)
+        self.is_new = True
 
     # ---- read-only
 
@@ -163,16 +149,6 @@ class Engine:
         return made
 
     # ---- time and progress
-
-    @property
-    def catalog(self) -> Catalog:
-        """The catalog as last looked at."""
-        return self.warehouse.catalog
-
-    def refresh_catalog(self) -> Catalog:
-        """The newest catalog."""
-        self.relations.use(self.catalog_store.load())
-        return self.catalog
 
     def mint(self) -> int:
         """Bind what is committed; returns the newest T.

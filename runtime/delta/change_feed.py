@@ -74,6 +74,11 @@ class InputChange:
         return changed.select(*names, F.col(DIFF).cast("bigint").alias(DIFF))
 
 
+def inserted(rows: DataFrame) -> DataFrame:
+    """Rows as a change that inserts them, with ``_change_type``."""
+    return rows.withColumn(CHANGE_TYPE, F.lit("insert"))
+
+
 def added_rows(table: DeltaTable, movement: Movement) -> DataFrame:
     """The rows that a movement of kind APPEND inserts."""
     parts = (table.added_rows(m.versions, m.times) for m in movement.parts or (movement,))

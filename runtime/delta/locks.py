@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlparse
 
 from filelock import FileLock
 
-from ctsql.runtime.spark.errors import translate_os_errors
+from ctsql.runtime.spark.storage_errors import translate_os_errors
 
 LOCK_FILE = ".ctsql.lock"
 _held = threading.local()  # the folders whose lock this thread holds

@@ -32,7 +32,8 @@ from pyspark.sql.types import StructType
 from ctsql.catalog.names import backtick, backtick_all
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.planner.lowering import declare_as
-from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable, Gateway, domains_of
+from ctsql.runtime.delta.snapshots import Snapshot
+from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable, Gateway
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit
@@ -113,8 +114,8 @@ class MemoryTable(DeltaTable):
         # The handles and the caches of what is stored are shared: nothing is opened twice.
         self.__dict__.update(stored.__dict__)
         self.stored = stored
-        self._snapshot = stored.update()
-        self.stored_version = int(self._snapshot.version())
+        self._pinned = self._snapshot = stored.update()
+        self.stored_version = self._pinned.version
         self.steps: list[Step] = []
         self.staged_rows: dict[str, Kept] = {}
         self.staged_places: dict[str, array[int]] = {}
@@ -127,9 +128,9 @@ class MemoryTable(DeltaTable):
             return version <= self.version()
         return super().has(version)
 
-    def update(self) -> Any:
+    def update(self) -> Snapshot:
         """The pinned snapshot."""
-        return self._snapshot
+        return self._pinned
 
     def check_same(self, *, near: bool = False) -> None:
         """Check that the log is still the one that was read."""
@@ -150,7 +151,7 @@ class MemoryTable(DeltaTable):
         step = self.step(version)
         return super().commit_at(version) if step is None else step.commit
 
-    def transaction_version(self, app: str, snapshot: Any) -> int | None:
+    def transaction_version(self, app: str, snapshot: Snapshot) -> int | None:
         """The version of an application id, including commits in memory."""
         for step in reversed(self.steps):
             found = step.commit.transaction(app)
@@ -160,7 +161,7 @@ class MemoryTable(DeltaTable):
 
     def domains(self) -> tuple[int, dict[str, str]]:
         """The newest version and its domain metadata."""
-        found = domains_of(self, self._snapshot)
+        found = self._pinned.domains()
         for step in self.steps:
             for name, configuration in step.commit.domains:
                 found.pop(name, None)

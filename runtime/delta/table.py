@@ -26,7 +26,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.errors import error
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.file_stores import (
     LOCAL,
@@ -35,35 +35,24 @@ from ctsql.runtime.delta.file_stores import (
     open_bucket,
     path_in_store,
 )
-from ctsql.runtime.delta.jvm import JvmObjects, scala_items
+from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.locks import local_path
-from ctsql.runtime.delta.log_files import COMMITS_CACHED_MAX, LogFiles
+from ctsql.runtime.delta.log_files import COMMITS_CACHED_MAX
+from ctsql.runtime.delta.spark_log import SparkLogFiles, java_of
 from ctsql.runtime.delta.table_rows import (
     CHANGE_TYPE as CHANGE_TYPE,
     DeltaRows,
 )
-from ctsql.runtime.delta.table_versions import Identity, Versions
 from ctsql.runtime.delta.transaction import Transaction
 from ctsql.runtime.log.actions import Commit, sum_known
 from ctsql.runtime.log.data_files import DataFile
 from ctsql.runtime.rows.declined import Declined
-from ctsql.runtime.spark.errors import (
-    conflict_errors,
-    translate_os_errors,
-    translate_spark_errors,
-)
+from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
+from ctsql.runtime.spark.storage_errors import translate_os_errors
 
 VERSIONS_CACHED_MAX = 8
 FILES_COUNTED_MAX = 500
 ENTRIES_MAX = 100
-
-
-SYSTEM_TABLE = {
-    "delta.enableInCommitTimestamps": "true",
-    "delta.feature.domainMetadata": "supported",
-    "delta.checkpointInterval": "100",
-}
-"""Properties of the tables in which a warehouse keeps what it knows."""
 
 
 class Gateway(JvmObjects):
@@ -127,10 +116,11 @@ class Gateway(JvmObjects):
         """Create a table of the engine's own, unless it exists or is being created concurrently."""
         listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         try:
-            self.session.sql(
-                f"CREATE TABLE IF NOT EXISTS delta.`{location}` ({columns}) USING delta "
-                f"TBLPROPERTIES ({listed})"
-            )
+            with translate_spark_errors():
+                self.session.sql(
+                    f"CREATE TABLE IF NOT EXISTS delta.`{location}` ({columns}) USING delta "
+                    f"TBLPROPERTIES ({listed})"
+                )
         except conflict_errors():
             if not self.exists(location):
                 raise
@@ -225,136 +215,29 @@ class DeltaTable(DeltaRows):
 
     def __init__(self, gateway: Gateway, location: str) -> None:
         self.gateway = gateway
-        self.location = location.rstrip("/")
-        self.jpath = gateway.path(self.location)
-        self._names = gateway.delta.util.FileNames
-        self.identity = Identity(self.location, self._forget_snapshot)
-        self._open()
+        self.jpath = gateway.path(location.rstrip("/"))
+        super().__init__(location)
 
-    def _open(self) -> None:
+    def _open_log(self) -> SparkLogFiles:
         with translate_spark_errors():
             self.log = self.gateway.delta.DeltaLog.forTable(self.gateway.jsession, self.location)
             self._hadoop = self.log.newDeltaHadoopConf()
             self._fs = self.log.logPath().getFileSystem(self._hadoop)
-        self.log_files = LogFiles(self.gateway, self.log, self.location)
         self._files: dict[int, dict[str, DataFile]] = {}
         self.vectors = Vectors(self.gateway, self.log, self._hadoop)
-        self.versions = Versions(self.log_files, self.update)
-        self._snapshot: Any = None
         self._store: FileStore | Declined | None = None
         self.oldest_seen: int | None = None  # the oldest version at the last listing of the log
+        return SparkLogFiles(self.gateway, self.log, self.location)
 
-    # ---- which table it is
-
-    def _forget_snapshot(self) -> None:
-        self._snapshot = None
-
-    def check_same(self, *, near: bool = False) -> None:
-        """Check that the log is still the one that was read; ``near``: if that costs no round trip.
-
-        Raises:
-            TABLE_REPLACED: another table is there now. NOT_A_DELTA_TABLE: none is.
-        """
-        if near and self._snapshot is None:
-            self.update()
-        else:
-            self._look(near=near)
-
-    def _look(self, *, near: bool) -> None:
-        if not self.identity.is_same(self.log_files, near=near):
-            self.identity.forget()
-            self.gateway.delta.DeltaLog.invalidateCache(self.gateway.jsession, self.jpath)
-            self._open()
-            self.update()
-
-    # ---- versions and commits
-
-    def has(self, version: int) -> bool:
-        """Whether this version is committed; one request to the store."""
-        return self.log_files.has(version)
-
-    def update(self) -> Any:
-        """The newest snapshot; lists the log if there is another, raises as :meth:`check_same`."""
-        if self._snapshot is not None:
-            self._look(near=True)
-        if self._snapshot is None or self.has(self._snapshot.version() + 1):
-            none = self.gateway.none
-            try:
-                with translate_spark_errors():
-                    newest = self.log.update(False, none, none)
-                    version = int(newest.version())
-            except CtsqlError:
-                self.log_files.check_last()
-                raise
-            if version < 0:
-                raise error(
-                    "NOT_A_DELTA_TABLE",
-                    location=self.location,
-                    detail="There is no committed version in its log.",
-                    hint="Check the location, and that the table was not deleted.",
-                )
-            if self.has(version):
-                # Delta takes the state from the version's checksum file and may not read the
-                # commit; a damaged one must not go unnoticed.
-                self.commit_at(version)
-            self._snapshot = newest
-            try:
-                self.identity.take(self.versions, newest, version)
-            except CtsqlError:
-                self._snapshot = None
-                raise
-        return self._snapshot
-
-    def version(self) -> int:
-        """The newest version."""
-        return int(self.update().version())
-
-    def commit_at(self, version: int) -> Commit:
-        """One commit, parsed; raises as :meth:`LogFiles.commit_at`."""
-        return self.log_files.commit_at(version)
-
-    def transaction_version(self, app: str, snapshot: Any) -> int | None:
-        """The version of an application id as of a snapshot, from the checksum if possible."""
-        known: dict[str, int] | None = self.log_files.checksum(snapshot.version()).get(
-            "transactions"
-        )
-        if known is not None:
-            return known.get(app)
-        with translate_spark_errors():
-            option = snapshot.transactions().get(app)
-        return int(option.get()) if option.isDefined() else None
-
-    def application_version(self, app: str) -> int | None:
-        """The newest version of an application id, from the table's state."""
-        return self.transaction_version(app, self.update())
-
-    @property
-    def table_id(self) -> str:
-        """The table's globally unique id."""
-        return self.metadata.id
+    def _read_log_anew(self) -> None:
+        """Open the log of which something was known."""
+        self.gateway.delta.DeltaLog.invalidateCache(self.gateway.jsession, self.jpath)
+        self._read_log()
 
     @property
     def answers_late(self) -> bool:
         """Whether a commit may come in after its call raised; not on a local disk."""
         return local_path(self.location) is None
-
-    def domains(self) -> tuple[int, dict[str, str]]:
-        """The newest version and its domain metadata: name to configuration."""
-        snapshot = self.update()
-        return int(snapshot.version()), domains_of(self, snapshot)
-
-    def schema_text(self) -> str:
-        """The newest schema, as Delta's JSON text; equal for equal schemas."""
-        return self.metadata.schema_text
-
-    def has_feature(self, name: str) -> bool:
-        """Whether the table's protocol lists a table feature."""
-        protocol = self.update().protocol()
-        return bool(protocol.readerAndWriterFeatureNames().contains(name))
-
-    def configuration(self) -> dict[str, str]:
-        """The newest table properties."""
-        return dict(self.metadata.configuration)
 
     # ---- rows
 
@@ -413,10 +296,10 @@ class DeltaTable(DeltaRows):
         if known is not None:
             return dict(known)
         snapshot = self.update()
-        if int(snapshot.version()) != version:
+        if snapshot.version != version:
             snapshot = self.log_files.snapshot_at(version)
         with translate_spark_errors():
-            files = [DataFile(add.json()) for add in snapshot.allFiles().collectAsList()]
+            files = [DataFile(add.json()) for add in java_of(snapshot).allFiles().collectAsList()]
         return {file.path: file for file in files}
 
     # ---- writing
@@ -452,15 +335,6 @@ def _setting(hadoop: Any, name: str) -> str | None:
     if found is None and (secret := hadoop.getPassword(name)) is not None:
         found = "".join(secret)
     return None if found is None else str(found)
-
-
-def domains_of(table: DeltaTable, snapshot: Any) -> dict[str, str]:
-    """The domain metadata of a snapshot, from the checksum or else by Delta."""
-    known = table.log_files.checksum(snapshot.version()).get("domains")
-    if known is not None:
-        return dict(known)
-    with translate_spark_errors():
-        return {d.domain(): d.configuration() for d in scala_items(snapshot.domainMetadata())}
 
 
 def _roll(files: dict[str, DataFile], commit: Commit) -> None:

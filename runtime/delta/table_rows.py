@@ -4,7 +4,7 @@ Every read names the version whose metadata defines how files are read
 (:mod:`ctsql.runtime.log.table_metadata`).
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import unquote
@@ -12,17 +12,16 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StructType
 
-from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import Vectors
 from ctsql.runtime.delta.file_stores import FileStore, path_in_store
 from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.reshaping import align
-from ctsql.runtime.delta.table_versions import Versions
-from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.delta.spark_log import java_of
+from ctsql.runtime.delta.table_log import TableLog
 from ctsql.runtime.log.data_files import DataFile, select_changed
 from ctsql.runtime.log.table_changes import added_files
-from ctsql.runtime.log.table_metadata import TableMetadata, compare_columns
+from ctsql.runtime.log.table_metadata import compare_columns
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.spark.errors import translate_spark_errors
 
@@ -30,22 +29,12 @@ CHANGE_TYPE = "_change_type"
 PLAIN_FILES_MAX = 32
 
 
-class DeltaRows(ABC):
+class DeltaRows(TableLog):
     """Reading of a table whose log is known."""
 
     gateway: JvmObjects
-    location: str
     log: Any
-    versions: Versions
     vectors: Vectors
-
-    @abstractmethod
-    def update(self) -> Any:
-        """The newest snapshot."""
-
-    @abstractmethod
-    def commit_at(self, version: int) -> Commit:
-        """One commit."""
 
     @abstractmethod
     def files(self, version: int) -> dict[str, DataFile]:
@@ -60,29 +49,6 @@ class DeltaRows(ABC):
     def discard(self, paths: Iterable[str]) -> None:
         """Delete files by path below the table."""
 
-    # ---- metadata
-
-    @property
-    def metadata(self) -> TableMetadata:
-        """The newest metadata."""
-        return self.metadata_at(int(self.update().version()))
-
-    def metadata_at(self, version: int) -> TableMetadata:
-        """The metadata of a version."""
-        return self.versions.metadata(version)
-
-    def reshapes(self, version: int) -> bool:
-        """Whether a commit changes the columns of existing rows; True if that is unknown."""
-        if version <= 0 or self.commit_at(version).table is None:
-            return False
-        try:
-            before = self.metadata_at(version - 1)
-        except CtsqlError as problem:
-            if problem.condition != "HISTORY_LOST":
-                raise
-            return True
-        return bool(compare_columns(before, self.metadata_at(version)))
-
     # ---- rows
 
     def frame(self, version: int) -> DataFrame:
@@ -95,7 +61,7 @@ class DeltaRows(ABC):
         snapshot = self.update() if version is None else self.versions.snapshot(version)
         with translate_spark_errors():
             adds = gateway.seq(gateway.add_file(file) for file in files)
-            jdf = self.log.createDataFrame(snapshot, adds, False, gateway.none)
+            jdf = self.log.createDataFrame(java_of(snapshot), adds, False, gateway.none)
         return DataFrame(jdf, self.gateway.session)
 
     def locate_rows(self, version: int) -> DataFrame:
@@ -117,7 +83,7 @@ class DeltaRows(ABC):
     @property
     def schema(self) -> StructType:
         """The newest schema, as rows are read."""
-        return self.schema_at(int(self.update().version()))
+        return self.schema_at(self.update().version)
 
     def schema_at(self, version: int) -> StructType:
         """The schema of a version, as rows are read."""
@@ -188,7 +154,7 @@ class DeltaRows(ABC):
             return self._difference(first - 1, last)
         coarse = not all(map(self._has_feed, range(first, last + 1)))
         none = self.gateway.none
-        snapshot = self.versions.snapshot(last)
+        snapshot = java_of(self.versions.snapshot(last))
         reader = self.gateway.singleton(self.gateway.delta.commands.cdc, "CDCReader")
         with translate_spark_errors():
             jdf = reader.changesToBatchDF(

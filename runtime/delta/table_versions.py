@@ -2,7 +2,7 @@
 
 V1: the metadata of a version is that of the newest ``metaData`` action at or before it. It is
     rolled forward and back over commits that are read anyway; without them it is taken from the
-    checksum file, or from Delta's own snapshot of that version.
+    checksum file, or from the snapshot of that version.
 V2: a log that was started again at the same location is another table's, although Delta continues
     with it silently. So each look checks the file of the newest commit seen first; on a local disk
     that costs no call of the JVM. If it is another file or none, the log is opened again. Its table
@@ -12,18 +12,18 @@ V2: a log that was started again at the same location is another table's, althou
 Source: the Delta protocol, "Change Metadata", "Version Checksum File".
 """
 
-import json
 import os
 from collections.abc import Callable
-from typing import Any
-
-from pyspark.sql.types import StructType
+from typing import TYPE_CHECKING
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta.locks import local_path
 from ctsql.runtime.delta.log_files import LogFiles
+from ctsql.runtime.delta.snapshots import Snapshot
 from ctsql.runtime.log.table_metadata import TableMetadata
-from ctsql.runtime.spark.errors import translate_spark_errors
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 KNOWN_MAX = 64
 READ_MAX = 32
@@ -37,11 +37,11 @@ Replaced = Callable[[str], CtsqlError]
 class Versions:
     """The metadata and snapshots of a table's versions; its columns as rows are read, by layout."""
 
-    def __init__(self, log: LogFiles, update: Callable[[], Any]) -> None:
+    def __init__(self, log: LogFiles, update: Callable[[], Snapshot]) -> None:
         self.log = log
         self._update = update
         self._known: dict[int, TableMetadata] = {}
-        self._snapshots: dict[str, Any] = {}
+        self._snapshots: dict[str, Snapshot] = {}
         self.schemas: dict[str, StructType] = {}
 
     def metadata(self, version: int) -> TableMetadata:
@@ -80,27 +80,25 @@ class Versions:
         if self.log.has(version) and (made := self.log.commit_at(version).table) is not None:
             return made
         newest = self._update()
-        if int(newest.version()) != version:
+        if newest.version != version:
             known = self.log.checksum(version).get("table")
             if isinstance(known, TableMetadata):
                 return known
             newest = self._snapshot_at(version)
-        with translate_spark_errors():
-            text = str(newest.metadata().json())
-        return TableMetadata(json.loads(text)["metaData"])
+        return newest.metadata
 
-    def _snapshot_at(self, version: int) -> Any:
+    def _snapshot_at(self, version: int) -> Snapshot:
         try:
             return self.log.snapshot_at(version)
         except CtsqlError:
             self.log.commit_at(version)  # raises HISTORY_LOST if its log was cleaned up
             raise
 
-    def snapshot(self, version: int) -> Any:
+    def snapshot(self, version: int) -> Snapshot:
         """A snapshot with which Delta reads files as at a version."""
         newest = self._update()
         layout = self.metadata(version).layout
-        if layout == self.metadata(int(newest.version())).layout:
+        if layout == self.metadata(newest.version).layout:
             return newest
         found = self._snapshots.get(layout)
         if found is None:
@@ -163,10 +161,9 @@ class Identity:
         version, mark = self._seen
         return self._mark(log, version) == mark
 
-    def take(self, versions: Versions, snapshot: Any, version: int) -> None:
+    def take(self, versions: Versions, snapshot: Snapshot) -> None:
         """Note the newest snapshot; raises TABLE_REPLACED if it is that of another table."""
-        with translate_spark_errors():
-            found = str(snapshot.metadata().id())
+        found, version = snapshot.table_id, snapshot.version
         if self.replaced is not None:
             if version < self.newest:
                 raise self.replaced(f"Version {self.newest} was read, and {version} is its last.")

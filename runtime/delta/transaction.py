@@ -26,7 +26,8 @@ from ctsql.runtime.log.data_files import DataFile, select_changed
 from ctsql.runtime.log.protocol import Conflict, RowsGone
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import RowSet, row_set
-from ctsql.runtime.spark.errors import conflict_errors, translate_os_errors, translate_spark_errors
+from ctsql.runtime.spark.errors import conflict_errors, translate_spark_errors
+from ctsql.runtime.spark.storage_errors import translate_os_errors
 
 
 class Transaction:

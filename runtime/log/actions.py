@@ -38,7 +38,7 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit; ``table`` is the new metadata, None if unchanged.
+    """One commit; ``table`` and ``protocol`` are the new ones, None if unchanged.
 
     ``time_ms`` is the in-commit timestamp; without one, the time of the commit's file.
     """
@@ -52,6 +52,7 @@ class Commit:
     domains: tuple[tuple[str, str | None], ...]
     user_metadata: str | None
     table: TableMetadata | None = None
+    protocol: dict[str, Any] | None = None
 
     @property
     def changes_schema(self) -> bool:
@@ -193,6 +194,7 @@ def _commit(
         domains=tuple(domains),
         user_metadata=info.get("userMetadata"),
         table=TableMetadata(found["metaData"][-1][1]) if found["metaData"] else None,
+        protocol=found["protocol"][-1][1] if found["protocol"] else None,
     )
 
 
@@ -203,9 +205,14 @@ def _file(line: str, action: dict[str, Any]) -> DataFile:
 
 
 def parse_checksum(text: str) -> dict[str, Any]:
-    """Read a version checksum file: transactions, domains, files and table, or None for each."""
+    """Read a version checksum file; None for what it lacks.
+
+    Returns:
+        transactions, domains, files, table and protocol.
+    """
     parsed = json.loads(text)
-    found: dict[str, Any] = dict.fromkeys(("transactions", "domains", "files", "table"))
+    kinds = ("transactions", "domains", "files", "table", "protocol")
+    found: dict[str, Any] = dict.fromkeys(kinds)
     if (transactions := parsed.get("setTransactions")) is not None:
         found["transactions"] = {t["appId"]: int(t["version"]) for t in transactions}
     if (domains := parsed.get("domainMetadata")) is not None:
@@ -213,6 +220,7 @@ def parse_checksum(text: str) -> dict[str, Any]:
         found["domains"] = {d["domain"]: d["configuration"] for d in there}
     if parsed.get("metadata"):
         found["table"] = TableMetadata(parsed["metadata"])
+    found["protocol"] = parsed.get("protocol")
     if (files := parsed.get("allFiles")) is not None:
         found["files"] = {f["path"]: DataFile(json.dumps({"add": f})) for f in files}
     return found

@@ -9,7 +9,7 @@ _REGISTRIES = ("FunctionRegistry", "TableFunctionRegistry")
 
 
 def function_names() -> list[str]:
-    """The names, in order; none if Spark has ended."""
+    """The names, in order; none where Spark does not run."""
     return sorted({name for name, _ in _functions()})
 
 

@@ -1,14 +1,13 @@
 """How the JVM of the process's session is started: its class path and its options.
 
-A start is *plain* when the master is local and nothing of Spark's own configuration is given: then
-Delta's JARs stand on the class path. Otherwise they are given by ``spark.jars``, which also sends
-them to executors, and puts them into the class loader where further packages are; and the JVM has
-the options that were configured for it, and none of ours.
+Delta's JARs stand on the class path of a plain start (:mod:`ctsql.runtime.spark.plain_start`).
+Otherwise they are given by ``spark.jars``, which also sends them to executors, and puts them into
+the class loader where further packages are; and the JVM has the options that were configured for
+it, and none of ours.
 """
 
 import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 
@@ -16,16 +15,7 @@ from pyspark.find_spark_home import _find_spark_home
 
 from ctsql.runtime.spark import class_archive
 from ctsql.runtime.spark.environment import Java, delta_jars, spark_builder_config
-
-_LOCAL = re.compile(r"local(\[[^\[\]]*\])?")
-_CONFIGURED = (
-    "PYSPARK_SUBMIT_ARGS",
-    "PYSPARK_GATEWAY_PORT",
-    "SPARK_CONF_DIR",
-    "SPARK_DIST_CLASSPATH",
-    "HADOOP_CONF_DIR",
-    "YARN_CONF_DIR",
-)
+from ctsql.runtime.spark.plain_start import is_plain
 
 
 class Life(Enum):
@@ -44,12 +34,6 @@ _OPTIONS = {
 }
 
 
-def is_plain(master: str, environ: Mapping[str, str], spark_home: Path) -> bool:
-    """Whether a start is plain; see the module's text."""
-    configured = any(environ.get(name) for name in _CONFIGURED)
-    return bool(_LOCAL.fullmatch(master)) and not configured and not (spark_home / "conf").exists()
-
-
 def jvm_settings(
     java: Java, master: str, life: Life, archive: Path | None = None
 ) -> dict[str, str]:
@@ -60,7 +44,7 @@ def jvm_settings(
     """
     spark_home = Path(_find_spark_home())
     jars = delta_jars()
-    if not jars or not is_plain(master, os.environ, spark_home):
+    if not jars or not is_plain(master):
         return spark_builder_config()
     options = [*_OPTIONS[life]]
     if archive is not None:

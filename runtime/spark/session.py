@@ -19,6 +19,7 @@ from ctsql.catalog.errors import error
 from ctsql.runtime.spark.environment import start_spark
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.jvm_options import Life, jvm_settings
+from ctsql.runtime.spark.plain_start import LOCAL
 
 DRIVER_MEMORY = "2g"
 _STATIC = {
@@ -95,7 +96,7 @@ def _start(master: str | None, life: Life, archive: Path | None = None) -> Spark
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     partitions = str(min(os.cpu_count() or 2, 8))
-    master = master or "local[*]"
+    master = master or LOCAL
     session = start_spark(
         {
             "spark.app.name": "ctsql",

@@ -64,6 +64,12 @@ class Pending:
         )
 
 
+def show_pending(engine: Engine) -> tuple[list[str], list[tuple[object, ...]]]:
+    """SHOW PENDING, as names of columns and rows."""
+    found = pending(engine.read_only_twin())
+    return [name for name, _ in COLUMNS], [p.row() for p in found]
+
+
 def pending(engine: Engine) -> list[Pending]:
     """The pending changes of every output, in order of name.
 

@@ -15,10 +15,10 @@ from ctsql.planner.binding import check_holds_rows, definition_span, qualify
 from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import ast as st, parse, splice
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
-from ctsql.runtime.engine import Engine
+from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.log import clock
+from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.spark.functions import describe_functions, function_names
-from ctsql.runtime.statements import pending
 from ctsql.runtime.statements.status import Status, status_of
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.tasks.progress import complete_through
@@ -35,14 +35,17 @@ _KINDS = {
 }
 
 
-def show_objects(engine: Engine, statement: st.ShowObjects, search_schema: str) -> Rows:
+def show_objects(engine: LogReader, statement: st.ShowObjects, search_schema: str) -> Rows:
     """SHOW TABLES, SHOW COLUMNS and the like."""
     catalog = engine.refresh_catalog()
     if statement.what == "schemas":
         listed = sorted(n for n in catalog.schemas.values() if _like(n, statement.like))
         return ["schema"], [(n,) for n in listed]
     if statement.what == "functions":
-        matching = [n for n in function_names() if _like(n, statement.like)]
+        names = function_names()
+        if not names:
+            raise NeedsSpark("functions")
+        matching = [n for n in names if _like(n, statement.like)]
         return ["function", "usage"], list(describe_functions(matching))
     if statement.relation is not None:
         ref = statement.relation
@@ -77,13 +80,7 @@ def show_objects(engine: Engine, statement: st.ShowObjects, search_schema: str) 
     )
 
 
-def show_pending(engine: Engine) -> Rows:
-    """SHOW PENDING; see :mod:`ctsql.runtime.statements.pending`."""
-    found = pending.pending(engine.read_only_twin())
-    return [name for name, _ in pending.COLUMNS], [p.row() for p in found]
-
-
-def _outputs(engine: Engine, items: list[Item], *, has_input: bool) -> Rows:
+def _outputs(engine: LogReader, items: list[Item], *, has_input: bool) -> Rows:
     """Tasks, each with its inputs, or views, with how far each one is."""
     columns = ["schema", "name", *(["input"] if has_input else []), "upper", "complete_through"]
     columns += ["state", "lag_ms", "lag_versions", "last_error", "comment"]
@@ -127,7 +124,7 @@ def _like(name: str, pattern: str | None) -> bool:
     return any(fnmatch.fnmatchcase(fold(name), fold(p.strip())) for p in alternatives)
 
 
-def describe(engine: Engine, statement: st.Describe, search_schema: str) -> Rows:
+def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> Rows:
     """DESCRIBE [EXTENDED] name."""
     ref = statement.target
     item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span)
@@ -164,7 +161,7 @@ def describe(engine: Engine, statement: st.Describe, search_schema: str) -> Rows
     return ["column", "type", "nullable", "comment"], rows
 
 
-def _refreshes(engine: Engine, item: Item) -> list[tuple[str, object]]:
+def _refreshes(engine: LogReader, item: Item) -> list[tuple[str, object]]:
     """A view's schedule and its next refresh."""
     plan = engine.relations.bound(item).plan
     if not isinstance(plan, ViewWrite):
@@ -177,7 +174,7 @@ def _refreshes(engine: Engine, item: Item) -> list[tuple[str, object]]:
     return found
 
 
-def show_subscriptions(engine: Engine) -> Rows:
+def show_subscriptions(engine: LogReader) -> Rows:
     """SHOW SUBSCRIPTIONS: each named reader with its object and position."""
     columns = ["reader", "schema", "name", "position", "lag_ms"]
     rows: list[tuple[object, ...]] = []
@@ -189,7 +186,7 @@ def show_subscriptions(engine: Engine) -> Rows:
     return columns, rows
 
 
-def show_create(engine: Engine, statement: st.ShowCreate, search_schema: str) -> Rows:
+def show_create(engine: LogReader, statement: st.ShowCreate, search_schema: str) -> Rows:
     """SHOW CREATE name: the definition as typed, with current names."""
     ref = statement.target
     item = engine.refresh_catalog().get(qualify(ref, search_schema), span=ref.span)
@@ -201,7 +198,7 @@ def show_create(engine: Engine, statement: st.ShowCreate, search_schema: str) ->
     return ["name", "create_statement"], [(str(item.name), current_definition(engine, item))]
 
 
-def current_definition(engine: Engine, item: Item) -> str:
+def current_definition(engine: LogReader, item: Item) -> str:
     """The definition of an object with the current names of all objects."""
     span = definition_span(item)
     try:
@@ -262,7 +259,7 @@ def _has_columns_of(name: str, definition: Span) -> bool:
     )
 
 
-def _next_refresh(engine: Engine, item: Item) -> int | None:
+def _next_refresh(engine: LogReader, item: Item) -> int | None:
     """The next refresh time of a view; None without one."""
     schedule = engine.schedules.schedule(item)
     if schedule is None:

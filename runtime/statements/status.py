@@ -21,11 +21,11 @@ from ctsql.catalog.errors import CatalogError
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.nodes import TaskWrite
-from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.table_changes import Movement, due_changes, input_columns
+from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.tasks.progress import complete_through, failure_of
 from ctsql.runtime.warehouse.table_checks import missing_table
 
@@ -136,7 +136,7 @@ def _condition(item: Item) -> str:
     return "TASK_FAILED" if item.kind is ObjectKind.CONTINUAL_TASK else "VIEW_FAILED"
 
 
-def status(engine: Engine) -> list[Status]:
+def status(engine: LogReader) -> list[Status]:
     """The status of every task and view, in order of name."""
     with engine.as_stored():
         catalog = engine.refresh_catalog()
@@ -145,7 +145,7 @@ def status(engine: Engine) -> list[Status]:
         return [status_of(engine, i) for i in sorted(outputs, key=lambda i: i.name.key)]
 
 
-def status_of(engine: Engine, item: Item) -> Status:
+def status_of(engine: LogReader, item: Item) -> Status:
     """The status of one output, by the cached catalog and timeline."""
     try:
         item.check()
@@ -156,7 +156,7 @@ def status_of(engine: Engine, item: Item) -> Status:
         return Status(item=item, problem=problem)
 
 
-def _status_of(engine: Engine, item: Item) -> Status:
+def _status_of(engine: LogReader, item: Item) -> Status:
     missing = missing_table(engine.relations, engine.catalog.closure([item.id]))
     if missing is not None:
         return Status(item=item, problem=missing)
@@ -174,7 +174,7 @@ def _status_of(engine: Engine, item: Item) -> Status:
     )
 
 
-def _pending(engine: Engine, item: Item, through: int) -> list[int]:
+def _pending(engine: LogReader, item: Item, through: int) -> list[int]:
     """The Ts of the pending commits of an output."""
     now = max(engine.timeline.now, clock.now_ms())
     found = {
@@ -185,7 +185,7 @@ def _pending(engine: Engine, item: Item, through: int) -> list[int]:
     return [time for _, time in found]
 
 
-def _commits(engine: Engine, item: Item, since: int) -> Iterator[tuple[str, int, int]]:
+def _commits(engine: LogReader, item: Item, since: int) -> Iterator[tuple[str, int, int]]:
     """The commits after a T of what an output follows: source, T, and the T when they are due.
 
     A commit is due at its T, or at the next refresh time of a view in between.
@@ -212,7 +212,7 @@ def _commits(engine: Engine, item: Item, since: int) -> Iterator[tuple[str, int,
 
 
 def _moves(
-    engine: Engine,
+    engine: LogReader,
     source: Item,
     since: int,
     kinds: frozenset[Change],

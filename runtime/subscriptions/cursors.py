@@ -19,11 +19,10 @@ from ctsql.catalog.names import did_you_mean, fold
 from ctsql.catalog.schemas import signature
 from ctsql.catalog.spans import Span
 from ctsql.catalog.subscriptions import Subscription
-from ctsql.runtime.delta.table import SYSTEM_TABLE
-from ctsql.runtime.engine import Engine
 from ctsql.runtime.log.write_handle import Output, UpperMismatch
-from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.subscriptions.position import Position, RetentionNeed
+from ctsql.runtime.warehouse.location import SYSTEM_TABLE
 
 TABLE = "subscriptions"
 
@@ -68,7 +67,7 @@ class StoredCursor:
 class Readers:
     """The named readers of a warehouse."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: LogReader) -> None:
         self.engine = engine
         system, _, _ = engine.catalog_store.table.location.rpartition("/")
         self.location = f"{system}/{TABLE}"
@@ -95,8 +94,7 @@ class Readers:
         """
         gateway = self.engine.gateway
         if not gateway.exists(self.location):
-            with translate_spark_errors():
-                gateway.create_table(self.location, "unused STRING", SYSTEM_TABLE)
+            gateway.create_table(self.location, "unused STRING", SYSTEM_TABLE)
         made = Subscription(
             id=uuid.uuid4().hex,
             name=name,
@@ -207,7 +205,7 @@ def read_for(catalog: Catalog, item: Item) -> list[Item]:
     return list(found.values())
 
 
-def definition_of(engine: Engine, item: Item) -> str:
+def definition_of(engine: LogReader, item: Item) -> str:
     """The fingerprint of an object that must not change while it is followed.
 
     Of the definition of a plain view, of the columns of a materialized one; empty for others.

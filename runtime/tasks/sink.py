@@ -53,7 +53,8 @@ from ctsql.runtime.log.write_handle import (
     UpperMismatch,
     disturbance_error,
 )
-from ctsql.runtime.spark.errors import FILE_MISSING, translate_spark_errors
+from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.storage_errors import FILE_MISSING
 from ctsql.runtime.tasks.multi_output import OutputBatches
 from ctsql.runtime.tasks.run_batching import RUNS_MAX, RUNS_MIN, may_run_together
 from ctsql.runtime.tasks.runs import Run, RunInputs, due_runs

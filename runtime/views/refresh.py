@@ -13,7 +13,8 @@ from typing import Any
 
 from ctsql.catalog.errors import DataError, EnvironmentProblem, StatementError
 from ctsql.planner.ivm import ChangePlan, StatePlan
-from ctsql.runtime.spark.errors import FILE_MISSING, is_lost, translate_spark_errors
+from ctsql.runtime.spark.errors import is_lost, translate_spark_errors
+from ctsql.runtime.spark.storage_errors import FILE_MISSING
 from ctsql.runtime.views.change_plans import Prepared, prepared
 from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Staged
 from ctsql.runtime.views.plan_runner import PlanRunner

@@ -7,14 +7,18 @@ two processes that create an object at once one wins, and the other looks again 
 """
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item
 from ctsql.catalog.names import DEFAULT_SCHEMA
 from ctsql.catalog.subscriptions import Subscription
-from ctsql.runtime.delta.table import SYSTEM_TABLE, Gateway
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.write_handle import Batch, Committed, Output
+from ctsql.runtime.warehouse.location import SYSTEM_TABLE
+
+if TYPE_CHECKING:
+    from ctsql.runtime.delta.table import Gateway
 
 APP = "ctsql:catalog"
 OBJECT = "ctsql.object."
@@ -28,7 +32,7 @@ CHANGE_TRIES_MAX = 100
 class DeltaCatalog:
     """The catalog of one warehouse, in the Delta table ``table``."""
 
-    def __init__(self, gateway: Gateway, location: str, warehouse: str) -> None:
+    def __init__(self, gateway: "Gateway", location: str, warehouse: str) -> None:
         self.table = gateway.table(location)
         self._output = Output(self.table, APP)
         self._check_format(warehouse)
@@ -36,7 +40,7 @@ class DeltaCatalog:
         self._version = -1
 
     @staticmethod
-    def create(gateway: Gateway, location: str) -> None:
+    def create(gateway: "Gateway", location: str) -> None:
         """Make the table; nothing happens if another process has."""
         properties = {FORMAT_PROPERTY: str(FORMAT), **SYSTEM_TABLE}
         gateway.create_table(location, "unused STRING", properties)

@@ -7,16 +7,25 @@ A warehouse that is being made by another process has its system folder already,
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ctsql.catalog.errors import error
-from ctsql.runtime.delta.table import Gateway
+
+if TYPE_CHECKING:
+    from ctsql.runtime.delta.table import Gateway
 
 SYSTEM_FOLDER = "_ctsql"
+SYSTEM_TABLE = {
+    "delta.enableInCommitTimestamps": "true",
+    "delta.feature.domainMetadata": "supported",
+    "delta.checkpointInterval": "100",
+}
+"""Properties of the tables in which a warehouse keeps what it knows."""
 _IGNORED = ("lost+found",)
 _SHOWN_MAX = 3
 
 
-def check_may_begin(gateway: Gateway, location: str, warehouse: str) -> None:
+def check_may_begin(gateway: "Gateway", location: str, warehouse: str) -> None:
     """Refuse to make a warehouse where a file, a Delta table, or a folder with other files is.
 
     Raises WAREHOUSE_NOT_FOUND.

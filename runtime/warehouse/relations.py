@@ -1,22 +1,25 @@
 """The registry of a warehouse: of each object its table, its write handle and its definition."""
 
+import json
 from collections.abc import Collection
 from functools import partial
-
-from pyspark.sql.types import StructType
+from typing import TYPE_CHECKING
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.times import TIME_MAX
 from ctsql.planner.binding import Bound, bind_stored
-from ctsql.planner.lowering import declared_type
 from ctsql.planner.nodes import TaskWrite
-from ctsql.runtime.delta.table import DeltaTable, Gateway
 from ctsql.runtime.log.table_changes import due_changes
 from ctsql.runtime.log.write_handle import Output
 from ctsql.runtime.warehouse.replaced_tables import replaced_error
 from ctsql.runtime.warehouse.timeline import Timeline
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from ctsql.runtime.delta.table import DeltaTable, Gateway
 
 
 class Relations:
@@ -26,7 +29,7 @@ class Relations:
     of their state tables, by location.
     """
 
-    def __init__(self, gateway: Gateway, timeline: Timeline) -> None:
+    def __init__(self, gateway: "Gateway", timeline: Timeline) -> None:
         self.gateway = gateway
         self.timeline = timeline
         self.catalog: Catalog = Catalog.of(())
@@ -49,7 +52,7 @@ class Relations:
         """The object of an id; raises STORED_DATA_INVALID where the catalog cannot be read."""
         return self.catalog.items[object_id].check()
 
-    def table(self, item: Item) -> DeltaTable:
+    def table(self, item: Item) -> "DeltaTable":
         """The Delta table of an object that has one; of a task with outputs the first one's."""
         item = self.lead(item)
         if item.location is None:
@@ -155,7 +158,7 @@ class Relations:
         """Is it a task that is not to run?"""
         return self.timeline.task(item.id).suspended is not None
 
-    def sources(self) -> dict[str, tuple[str, DeltaTable]]:
+    def sources(self) -> "dict[str, tuple[str, DeltaTable]]":
         """What the timeline mints for: every source with its name."""
         return {i.id: (i.name.qualified(), self.table(i)) for i in self.catalog.sources()}
 
@@ -187,7 +190,7 @@ class Relations:
         text = self.table(item).schema_text()
         known = self._columns.get(item.id)
         if known is None or known[0] != text:
-            known = self._columns[item.id] = (text, self.stored_columns(item))
+            known = self._columns[item.id] = (text, _columns_in(text))
         return known[1]
 
     def stored_columns(self, item: Item) -> tuple[Column, ...]:
@@ -195,8 +198,17 @@ class Relations:
         return columns_of(self.table(item).frame_of(()).schema)
 
 
-def columns_of(schema: StructType) -> tuple[Column, ...]:
+def _columns_in(text: str) -> tuple[Column, ...]:
+    """The columns of a schema as a log has it."""
+    from pyspark.sql.types import StructType  # no Spark is started
+
+    return columns_of(StructType.fromJson(json.loads(text)))
+
+
+def columns_of(schema: "StructType") -> tuple[Column, ...]:
     """The columns of a stored table, by its schema."""
+    from ctsql.planner.lowering import declared_type  # imports Spark's types
+
     return tuple(
         Column(f.name, declared_type(f), f.nullable, f.metadata.get("comment")) for f in schema
     )

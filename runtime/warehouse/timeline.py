@@ -39,14 +39,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.times import TIME_MAX
-from ctsql.runtime.delta.table import SYSTEM_TABLE, DeltaTable, Gateway
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.write_handle import Batch, Committed, Output
+from ctsql.runtime.warehouse.location import SYSTEM_TABLE
 from ctsql.runtime.warehouse.replaced_tables import NOT_THERE
 from ctsql.runtime.warehouse.timestamp_assignment import (
     Binding as Binding,
@@ -54,6 +54,9 @@ from ctsql.runtime.warehouse.timestamp_assignment import (
     assign as assign,
     candidates_of,
 )
+
+if TYPE_CHECKING:
+    from ctsql.runtime.delta.table import DeltaTable, Gateway
 
 APP = "ctsql:timeline"
 FRONTIER = "ctsql.frontier"
@@ -110,7 +113,7 @@ class Timeline:
         intents: transactions that are being committed, by id.
     """
 
-    def __init__(self, gateway: Gateway, location: str) -> None:
+    def __init__(self, gateway: "Gateway", location: str) -> None:
         self._gateway = gateway
         self.location = location
         self.table = gateway.output_table(location)
@@ -131,7 +134,7 @@ class Timeline:
         self._archive_taken = False
 
     @staticmethod
-    def create(gateway: Gateway, location: str) -> None:
+    def create(gateway: "Gateway", location: str) -> None:
         """Make the table; nothing happens if another process has."""
         properties = {**SYSTEM_TABLE, "delta.checkpointInterval": str(ARCHIVE_EVERY_COMMITS)}
         gateway.create_table(location, SCHEMA, properties)
@@ -258,7 +261,7 @@ class Timeline:
 
     def mint(
         self,
-        sources: Mapping[str, tuple[str, DeltaTable]],
+        sources: "Mapping[str, tuple[str, DeltaTable]]",
         *,
         fresh: bool = False,
         request: str | None = None,
@@ -350,7 +353,7 @@ class Timeline:
                 return
         raise _never_first()
 
-    def unbound(self, source: str, name: str, table: DeltaTable) -> list[Candidate]:
+    def unbound(self, source: str, name: str, table: "DeltaTable") -> list[Candidate]:
         """The commits of a source that change data and have no T."""
         bound = self._frontier.get(source)
         if bound is None:

@@ -8,16 +8,12 @@ look like (docs/decisions/0065-rows-by-their-own-version.md).
 """
 
 from collections.abc import Collection
-
-from pyspark.sql import DataFrame, functions as F
+from typing import TYPE_CHECKING
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.schemas import Column
-from ctsql.runtime.delta.change_feed import change_rows
-from ctsql.runtime.delta.reshaping import fill
-from ctsql.runtime.delta.table import CHANGE_TYPE, DeltaTable
 from ctsql.runtime.log import table_changes
 from ctsql.runtime.log.actions import Change
 from ctsql.runtime.log.failures import Failure, find_error_at
@@ -25,6 +21,11 @@ from ctsql.runtime.log.table_changes import Movement, Stored
 from ctsql.runtime.log.table_metadata import Reshaped, compare_columns
 from ctsql.runtime.warehouse.relations import Relations, columns_of
 from ctsql.runtime.warehouse.timeline import Timeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from ctsql.runtime.delta.table import DeltaTable
 
 DEFINITION = "definition"
 """In the metadata of an output's commit: of which definition it is."""
@@ -152,7 +153,7 @@ class Versions:
 
     def changed_by(
         self, item: Item, movement: Movement, columns: list[str], *, only_inserts: bool
-    ) -> DataFrame:
+    ) -> "DataFrame":
         """The rows that a movement changes of these columns, as :meth:`change_rows` has them.
 
         With ``only_inserts`` what it deletes may be left out.
@@ -161,16 +162,18 @@ class Versions:
             VIEW_FAILED: a view's contents became an error.
             COLUMN_TYPE_CHANGED: rows that go cannot be shown.
         """
+        from ctsql.runtime.delta.change_feed import inserted  # imports Spark
+
         held = self.held_error(item, movement.version)
         if held is not None:
             raise held.view_error(item)
         if only_inserts and self.reshaped(item, movement, columns).untold:
             # A row of another type is another row, so none of those from before is like it.
             rows = self._relations.table(item).come_rows(movement.before, movement.version)
-            return rows.withColumn(CHANGE_TYPE, F.lit("insert"))
+            return inserted(rows)
         return self.change_rows(item, movement, columns)
 
-    def change_rows(self, item: Item, movement: Movement, columns: Collection[str]) -> DataFrame:
+    def change_rows(self, item: Item, movement: Movement, columns: Collection[str]) -> "DataFrame":
         """The rows that a movement changes, with ``_change_type`` as Delta's change feed has it.
 
         Raises COLUMN_TYPE_CHANGED if old values of a wanted column cannot be shown as it is now.
@@ -178,6 +181,8 @@ class Versions:
         untold = self.reshaped(item, movement, columns).untold
         if untold:
             raise self._type_changed(item, movement, untold[0])
+        from ctsql.runtime.delta.change_feed import change_rows  # imports Spark
+
         return change_rows(self._relations.table(item), movement)
 
     def _type_changed(self, item: Item, movement: Movement, column: str) -> CtsqlError:
@@ -199,7 +204,7 @@ class Versions:
             return None
         return find_error_at(self._relations.table(item), version)
 
-    def contents(self, item: Item, version: int | None) -> DataFrame:
+    def contents(self, item: Item, version: int | None) -> "DataFrame":
         """The rows of an object's table at a version, none at None; raises VIEW_FAILED."""
         table = self._relations.table(item)
         if version is None:
@@ -209,12 +214,14 @@ class Versions:
             raise held.view_error(item)
         return table.frame(self.settled(table, version))
 
-    def nothing_at(self, item: Item, at: int) -> DataFrame:
+    def nothing_at(self, item: Item, at: int) -> "DataFrame":
         """No rows, under the columns that an object has as of T."""
         return self._relations.table(item).frame_of((), self._settled_at(item, at))
 
-    def contents_as_now(self, item: Item, at: int) -> DataFrame:
+    def contents_as_now(self, item: Item, at: int) -> "DataFrame":
         """As :meth:`contents_at`, with the columns that a table has got since: NULL, or renamed."""
+        from ctsql.runtime.delta.reshaping import fill  # imports Spark
+
         rows, version = self.contents_at(item, at), self._settled_at(item, at)
         if version is None:
             return rows
@@ -224,7 +231,7 @@ class Versions:
             rows if new.columns.keys() <= old.columns.keys() else fill(rows, old, new, table.schema)
         )
 
-    def contents_at(self, item: Item, at: int) -> DataFrame:
+    def contents_at(self, item: Item, at: int) -> "DataFrame":
         """The rows of an object's table as of T, none before the first; raises VIEW_FAILED."""
         stored = self.find_storage(item, at)
         rows = self.contents(item, stored.version)
@@ -234,7 +241,7 @@ class Versions:
             self._relations.table(item).added_rows([stored.shared], range(at + 1))
         )
 
-    def settled(self, table: DeltaTable, version: int) -> int:
+    def settled(self, table: "DeltaTable", version: int) -> int:
         """The newest version with the same rows: compaction may have replaced the files."""
         while table.has(version + 1):
             following = table.commit_at(version + 1)

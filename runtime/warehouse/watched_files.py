@@ -29,12 +29,13 @@ from pyspark.sql import SparkSession
 from ctsql.catalog.items import FileSource, Item
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax.ast import FileRef
-from ctsql.runtime.delta.table import SYSTEM_TABLE, Gateway
+from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.write_handle import Committed, Output, Rows
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.warehouse.loaded_files import insert_rows, rows_to_load
+from ctsql.runtime.warehouse.location import SYSTEM_TABLE
 from ctsql.runtime.warehouse.multi_table_commit import alone
 from ctsql.runtime.warehouse.warehouse import Warehouse
 

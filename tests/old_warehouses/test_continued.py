@@ -1,6 +1,5 @@
 """A warehouse that an older program wrote is opened, and everything in it goes on where it was."""
 
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,12 +8,11 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.runtime.log import clock
+from tests.helpers.old_warehouse import unpack
 from tests.scenarios.runner import assert_rows, expect_error
 
 pytestmark = pytest.mark.spark
 
-HERE = Path(__file__).resolve().parent
-PLACE = b"@WAREHOUSE@"
 HOUR_MS = 3_600_000
 FAILED_AT = 1795384092530
 """When ``ratios`` failed, as the older program's status said."""
@@ -55,17 +53,6 @@ CONTINUED = {
     "ratios": [*RATIOS, (1, 6), (6, 1)],
 }
 """The same after the INSERT of this program, before time has passed."""
-
-
-def _unpack(program: str, folder: Path) -> int:
-    """Put the warehouse that a program wrote into a folder; gives when it was written last."""
-    with tarfile.open(HERE / program / "warehouse.tar.gz") as packed:
-        packed.extractall(folder, filter="data")
-        written = max(int(entry.mtime) for entry in packed)
-    for path in folder.rglob("*"):
-        if path.suffix in (".json", ".crc"):
-            path.write_bytes(path.read_bytes().replace(PLACE, str(folder).encode()))
-    return written * 1000
 
 
 def _check(con: Connection, wanted: dict[str, list[tuple[Any, ...]]]) -> None:
@@ -124,7 +111,7 @@ def test_everything_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What was unread arrives once, a new change flows through all, and definitions change."""
-    soonest = _unpack(program, warehouse) + HOUR_MS
+    soonest = unpack(program, warehouse) + HOUR_MS
     wall, ahead = clock.now_ms, [0]
     monkeypatch.setattr(clock, "now_ms", lambda: max(wall(), soonest) + ahead[0])
     con = connect()

@@ -8,46 +8,18 @@ import pytest
 from ctsql.runtime.spark import environment, jvm_options
 from ctsql.runtime.spark.class_archive import archive_of, draft_of, keep
 from ctsql.runtime.spark.environment import Java
-from ctsql.runtime.spark.jvm_options import Life, class_path, is_plain, jvm_settings, option_text
+from ctsql.runtime.spark.jvm_options import Life, class_path, jvm_settings, option_text
+from ctsql.runtime.spark.plain_start import CONFIGURED_BY
 
 JAVA = Java(Path("/usr/bin/java"), "17.0.15", 17)
-
-
-@pytest.mark.parametrize(
-    ("master", "plain"),
-    [
-        ("local", True),
-        ("local[*]", True),
-        ("local[2]", True),
-        ("local[2,3]", True),
-        ("local-cluster[2,1,1024]", False),
-        ("spark://host:7077", False),
-        ("yarn", False),
-    ],
-)
-def test_masters(tmp_path: Path, master: str, plain: bool) -> None:
-    """Executors of their own get Delta's JARs from the driver."""
-    assert is_plain(master, {}, tmp_path) is plain
-
-
-@pytest.mark.parametrize("name", jvm_options._CONFIGURED)
-def test_configuration_is_left_alone(tmp_path: Path, name: str) -> None:
-    """What is configured for Spark stays as it is."""
-    assert is_plain("local", {name: ""}, tmp_path)
-    assert not is_plain("local", {name: "x"}, tmp_path)
-
-
-def test_a_folder_of_configuration(tmp_path: Path) -> None:
-    """Spark's own, which may hold spark-defaults.conf."""
-    (tmp_path / "conf").mkdir()
-    assert not is_plain("local", {}, tmp_path)
 
 
 @pytest.fixture
 def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A Spark and a home with Delta's JARs and an empty cache, both below the folder given."""
-    for name in (*jvm_options._CONFIGURED, "XDG_CACHE_HOME"):
+    for name in (*CONFIGURED_BY, "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path / "the home"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "the cache"))
     monkeypatch.setattr(jvm_options, "_find_spark_home", lambda: str(tmp_path))

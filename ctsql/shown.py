@@ -1,0 +1,58 @@
+"""Statements that a warehouse's logs answer: SHOW, DESCRIBE, SHOW CREATE, and the status.
+
+No row is read and nothing is computed, so where the logs are on a local disk they need no Spark.
+"""
+
+from ctsql.catalog.errors import Error
+from ctsql.catalog.spans import Source
+from ctsql.planner.syntax import ast as st, parse, split
+from ctsql.result import Result
+from ctsql.runtime.log_reader import LogReader
+from ctsql.runtime.statements import show, status as statuses
+
+Logged = st.ShowObjects | st.ShowCreate | st.Describe | st.ShowSubscriptions
+
+
+def is_logged(text: str) -> bool:
+    """Whether logs answer all statements of a text.
+
+    >>> is_logged("SHOW TABLES; DESCRIBE t"), is_logged("SHOW TABLES; SELECT 1"), is_logged("SHOW")
+    (True, False, False)
+    """
+    try:
+        return all(isinstance(parse(span), Logged) for span in split(Source(text, "")))
+    except Error:
+        return False
+
+
+def run_logged(reader: LogReader, statement: Logged, schema: str) -> Result:
+    """Run one of these statements; ``schema`` is that of unqualified names."""
+    match statement:
+        case st.ShowObjects():
+            return rows(show.show_objects(reader, statement, schema))
+        case st.ShowCreate():
+            return text_rows(show.show_create(reader, statement, schema), ";")
+        case st.Describe():
+            return rows(show.describe(reader, statement, schema))
+        case st.ShowSubscriptions():
+            return rows(show.show_subscriptions(reader))
+
+
+def status(reader: LogReader) -> Result:
+    """The status of every task and view."""
+    found = [s.row() for s in statuses.status(reader)]
+    names, types = zip(*statuses.COLUMNS, strict=True)
+    return Result.of_rows(list(names), list(types), found, f"STATUS {len(found)}")
+
+
+def rows(table: show.Rows) -> Result:
+    """A result of texts."""
+    columns, found = table
+    return Result.of_rows(columns, ["string"] * len(columns), found, f"SHOW {len(found)}")
+
+
+def text_rows(table: show.Rows, end: str) -> Result:
+    """A result whose last column is a text to be read, each with an end."""
+    made = rows(table)
+    made.text_end = end
+    return made

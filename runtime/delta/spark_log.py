@@ -1,0 +1,125 @@
+"""A table's log, read by Delta in the JVM."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ctsql.runtime.delta.jvm import JvmObjects, scala_items
+from ctsql.runtime.delta.log_files import LogFiles, commit_name
+from ctsql.runtime.delta.snapshots import Snapshot
+from ctsql.runtime.log.table_metadata import TableMetadata
+from ctsql.runtime.spark.errors import translate_spark_errors
+
+
+class SparkSnapshot(Snapshot):
+    """Delta's own snapshot, ``java``; what the version's checksum file says is taken from there."""
+
+    def __init__(self, log: LogFiles, java: Any) -> None:
+        self._log = log
+        self.java = java
+        self.version = int(java.version())
+
+    @property
+    def table_id(self) -> str:
+        """The table's globally unique id."""
+        with translate_spark_errors():
+            return str(self.java.metadata().id())
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The metadata."""
+        with translate_spark_errors():
+            text = str(self.java.metadata().json())
+        return TableMetadata(json.loads(text)["metaData"])
+
+    def transaction(self, app: str) -> int | None:
+        """The newest version of an application id."""
+        known: dict[str, int] | None = self._log.checksum(self.version).get("transactions")
+        if known is not None:
+            return known.get(app)
+        with translate_spark_errors():
+            option = self.java.transactions().get(app)
+        return int(option.get()) if option.isDefined() else None
+
+    def domains(self) -> dict[str, str]:
+        """The domain metadata: name to configuration."""
+        known = self._log.checksum(self.version).get("domains")
+        if known is not None:
+            return dict(known)
+        with translate_spark_errors():
+            there = scala_items(self.java.domainMetadata())
+            return {d.domain(): d.configuration() for d in there}
+
+    def has_feature(self, name: str) -> bool:
+        """Whether the protocol lists a table feature."""
+        return bool(self.java.protocol().readerAndWriterFeatureNames().contains(name))
+
+
+def java_of(snapshot: Snapshot) -> Any:
+    """Delta's own snapshot, of a table that Delta reads."""
+    assert isinstance(snapshot, SparkSnapshot)
+    return snapshot.java
+
+
+class SparkLogFiles(LogFiles):
+    """The log of one table, through Delta's own log store."""
+
+    def __init__(self, gateway: JvmObjects, log: Any, location: str) -> None:
+        """Args: log: Delta's own handle. location: the table's, for errors."""
+        self._gateway = gateway
+        self._log = log
+        with translate_spark_errors():
+            self._folder = log.logPath()
+            self._hadoop = log.newDeltaHadoopConf()
+            self._fs = self._folder.getFileSystem(self._hadoop)
+        super().__init__(location, str(self._folder.toString()))
+        self._asked: tuple[str, Any] = ("", None)
+
+    def newest(self) -> SparkSnapshot | None:
+        """The newest version with its state; None without a committed version."""
+        none = self._gateway.none
+        with translate_spark_errors():
+            found = SparkSnapshot(self, self._log.update(False, none, none))
+        return None if found.version < 0 else found
+
+    def snapshot_at(self, version: int) -> SparkSnapshot:
+        """The state of a version."""
+        none = self._gateway.none
+        with translate_spark_errors():
+            return SparkSnapshot(self, self._log.getSnapshotAt(version, none, none, False))
+
+    def _path(self, name: str) -> Any:
+        """The path of a file; the last one is cached, since polling repeats it."""
+        known, path = self._asked
+        if known != name:
+            path = self._gateway.path(self._folder, name)
+            self._asked = name, path
+        return path
+
+    def mark(self, version: int) -> tuple[int, int] | None:
+        """The time and the length of a commit's file; None if there is none."""
+        name = commit_name(version)
+        if not self._exists(name):
+            return None
+        with translate_spark_errors():
+            status = self._fs.getFileStatus(self._path(name))
+            return int(status.getModificationTime()), int(status.getLen())
+
+    def _exists(self, name: str) -> bool:
+        with translate_spark_errors():
+            return bool(self._fs.exists(self._path(name)))
+
+    def _read(self, name: str) -> str:
+        with translate_spark_errors():
+            lines = self._log.store().read(self._path(name), self._hadoop)
+            return self._gateway.join_lines(lines)
+
+    def _modified_ms(self, name: str) -> int:
+        with translate_spark_errors():
+            return int(self._fs.getFileStatus(self._path(name)).getModificationTime())
+
+    def _names(self) -> Sequence[str]:
+        with translate_spark_errors():
+            if not self._fs.exists(self._folder):
+                return ()
+            return [str(s.getPath().getName()) for s in self._fs.listStatus(self._folder)]

@@ -1,0 +1,155 @@
+"""A Delta table as its log has it: versions, commits, metadata, and what they record; no rows."""
+
+from abc import ABC, abstractmethod
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.runtime.delta.log_files import LogFiles
+from ctsql.runtime.delta.snapshots import Snapshot
+from ctsql.runtime.delta.table_versions import Identity, Versions
+from ctsql.runtime.log.actions import Commit
+from ctsql.runtime.log.table_metadata import TableMetadata, compare_columns
+
+
+class TableLog(ABC):
+    """The log of one table. Not safe for use by several threads at once."""
+
+    versions: Versions
+
+    def __init__(self, location: str) -> None:
+        self.location = location.rstrip("/")
+        self.identity = Identity(self.location, self._forget_snapshot)
+        self._read_log()
+
+    @abstractmethod
+    def _open_log(self) -> LogFiles:
+        """The files of the log, of which nothing is known yet."""
+
+    def _read_log(self) -> None:
+        """Open the log, and know nothing of it yet."""
+        self.log_files = self._open_log()
+        self.versions = Versions(self.log_files, self.update)
+        self._snapshot: Snapshot | None = None
+
+    def _read_log_anew(self) -> None:
+        """Open the log of which something was known."""
+        self._read_log()
+
+    # ---- which table it is
+
+    def _forget_snapshot(self) -> None:
+        self._snapshot = None
+
+    def check_same(self, *, near: bool = False) -> None:
+        """Check that the log is still the one that was read; ``near``: if that costs no round trip.
+
+        Raises:
+            TABLE_REPLACED: another table is there now. NOT_A_DELTA_TABLE: none is.
+        """
+        if near and self._snapshot is None:
+            self.update()
+        else:
+            self._look(near=near)
+
+    def _look(self, *, near: bool) -> None:
+        if not self.identity.is_same(self.log_files, near=near):
+            self.identity.forget()
+            self._read_log_anew()
+            self.update()
+
+    # ---- versions and commits
+
+    def has(self, version: int) -> bool:
+        """Whether this version is committed; one request to the store."""
+        return self.log_files.has(version)
+
+    def update(self) -> Snapshot:
+        """The newest snapshot; lists the log if there is another, raises as :meth:`check_same`."""
+        if self._snapshot is not None:
+            self._look(near=True)
+        if self._snapshot is None or self.has(self._snapshot.version + 1):
+            try:
+                newest = self.log_files.newest()
+            except CtsqlError:
+                self.log_files.check_last()
+                raise
+            if newest is None:
+                raise error(
+                    "NOT_A_DELTA_TABLE",
+                    location=self.location,
+                    detail="There is no committed version in its log.",
+                    hint="Check the location, and that the table was not deleted.",
+                )
+            if self.has(newest.version):
+                # The state is taken from the version's checksum file, without reading the
+                # commit; a damaged one must not go unnoticed.
+                self.commit_at(newest.version)
+            self._snapshot = newest
+            try:
+                self.identity.take(self.versions, newest)
+            except CtsqlError:
+                self._snapshot = None
+                raise
+        return self._snapshot
+
+    def version(self) -> int:
+        """The newest version."""
+        return self.update().version
+
+    def commit_at(self, version: int) -> Commit:
+        """One commit, parsed; raises as :meth:`LogFiles.commit_at`."""
+        return self.log_files.commit_at(version)
+
+    # ---- what the commits have recorded
+
+    def transaction_version(self, app: str, snapshot: Snapshot) -> int | None:
+        """The version of an application id as of a snapshot."""
+        return snapshot.transaction(app)
+
+    def application_version(self, app: str) -> int | None:
+        """The newest version of an application id, from the table's state."""
+        return self.transaction_version(app, self.update())
+
+    def domains(self) -> tuple[int, dict[str, str]]:
+        """The newest version and its domain metadata: name to configuration."""
+        snapshot = self.update()
+        return snapshot.version, snapshot.domains()
+
+    def has_feature(self, name: str) -> bool:
+        """Whether the table's protocol lists a table feature."""
+        return self.update().has_feature(name)
+
+    # ---- metadata
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The newest metadata."""
+        return self.metadata_at(self.update().version)
+
+    def metadata_at(self, version: int) -> TableMetadata:
+        """The metadata of a version."""
+        return self.versions.metadata(version)
+
+    @property
+    def table_id(self) -> str:
+        """The table's globally unique id."""
+        return self.metadata.id
+
+    def schema_text(self) -> str:
+        """The newest schema, as Delta's JSON text; equal for equal schemas."""
+        return self.metadata.schema_text
+
+    def configuration(self) -> dict[str, str]:
+        """The newest table properties."""
+        return dict(self.metadata.configuration)
+
+    def reshapes(self, version: int) -> bool:
+        """Whether a commit changes the columns of existing rows; True if that is unknown."""
+        if version <= 0 or self.commit_at(version).table is None:
+            return False
+        try:
+            before = self.metadata_at(version - 1)
+        except CtsqlError as problem:
+            if problem.condition != "HISTORY_LOST":
+                raise
+            return True
+        return bool(compare_columns(before, self.metadata_at(version)))

@@ -1,0 +1,84 @@
+"""A warehouse, opened to read what its logs say; nothing is computed.
+
+:class:`ctsql.runtime.engine.Engine` adds what computes. Without that it is enough for SHOW,
+DESCRIBE and the status of outputs, also over tables that are read without Spark
+(:mod:`ctsql.runtime.delta.local_log`).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from ctsql.catalog.errors import error
+from ctsql.catalog.items import Catalog
+from ctsql.runtime.delta.local_log import LocalGateway, NeedsSpark, OnSpark
+from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
+from ctsql.runtime.warehouse.location import SYSTEM_FOLDER, check_may_begin
+from ctsql.runtime.warehouse.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from ctsql.runtime.delta.table import Gateway
+    from ctsql.runtime.warehouse.query_engine import QueryEngine
+
+
+class LogReader:
+    """One warehouse, opened by one process. Not for several threads at once."""
+
+    gateway: "Gateway"
+    queries: "QueryEngine"
+    read_only = True
+    may_create = False
+
+    def _open_at(self, given: str) -> None:
+        """Open the warehouse at a place, by :attr:`gateway`; know nothing of it yet."""
+        self.location = self.gateway.qualify(given)
+        system = f"{self.location}/{SYSTEM_FOLDER}"
+        catalog_at, timeline_at = f"{system}/catalog", f"{system}/timeline"
+        if not self.gateway.exists(catalog_at):
+            check_may_begin(self.gateway, self.location, given)
+            if not self.may_create:
+                raise error(
+                    "WAREHOUSE_NOT_FOUND",
+                    location=given,
+                    detail="A read-only connection makes nothing." if self.read_only else "",
+                    hint="Check the path; a statement that is run on a connection which may write "
+                    "makes a warehouse.",
+                )
+            self._make(system, catalog_at, timeline_at)
+        self.catalog_store = DeltaCatalog(self.gateway, catalog_at, given)
+        self._use(Warehouse.over(self.gateway, timeline_at, self.queries))
+
+    def _make(self, system: str, catalog_at: str, timeline_at: str) -> None:
+        """Make the warehouse, in these folders."""
+        raise NeedsSpark("a new warehouse")
+
+    def _use(self, warehouse: Warehouse) -> None:
+        self.warehouse, self.timeline = warehouse, warehouse.timeline
+        self.relations, self.versions = warehouse.relations, warehouse.versions
+        self.schedules = warehouse.schedules
+
+    @contextmanager
+    def as_stored(self) -> Iterator[None]:
+        """Inside, what is stored is seen, which is all that a log says."""
+        yield
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog as last looked at."""
+        return self.warehouse.catalog
+
+    def refresh_catalog(self) -> Catalog:
+        """The newest catalog."""
+        self.relations.use(self.catalog_store.load())
+        return self.catalog
+
+
+class LocalLogReader(LogReader):
+    """A warehouse on a local disk, read without Spark; raises NeedsSpark for all else."""
+
+    def __init__(self, warehouse: str, *, read_only: bool = False, may_create: bool = True) -> None:
+        gateway: Any = LocalGateway()
+        self.gateway, self.read_only = gateway, read_only
+        self.may_create = may_create and not read_only
+        self.queries = cast("QueryEngine", OnSpark())
+        self._open_at(warehouse)

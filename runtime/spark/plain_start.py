@@ -1,0 +1,40 @@
+"""Whether Spark is started as it comes: by a local master, and without configuration of its own.
+
+Then paths are those of the local disk, Delta's JARs may stand on the class path, and the JVM may
+have options of ours. Needs no import of Spark.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+LOCAL = "local[*]"
+_LOCAL = re.compile(r"local(\[[^\[\]]*\])?")
+CONFIGURED_BY = (
+    "PYSPARK_SUBMIT_ARGS",
+    "PYSPARK_GATEWAY_PORT",
+    "SPARK_CONF_DIR",
+    "SPARK_DIST_CLASSPATH",
+    "HADOOP_CONF_DIR",
+    "YARN_CONF_DIR",
+)
+"""Environment variables by which Spark is configured."""
+
+
+def is_plain(master: str | None, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether a start is plain. Args: master: Spark's; None for the default, which is local."""
+    return (
+        _LOCAL.fullmatch(master or LOCAL) is not None
+        and not any(environ.get(name) for name in CONFIGURED_BY)
+        and not any((home / "conf").exists() for home in _homes(environ))
+    )
+
+
+def _homes(environ: Mapping[str, str]) -> list[Path]:
+    """Where Spark may be: PySpark's own folder, or the one that is given."""
+    found = find_spec("pyspark")
+    own = [] if found is None or found.origin is None else [Path(found.origin).parent]
+    given = environ.get("SPARK_HOME")
+    return [Path(given)] if given else own

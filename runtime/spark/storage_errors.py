@@ -1,0 +1,80 @@
+"""What stores and the operating system refuse, as errors of ours; needs no Spark."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ctsql.catalog.errors import CtsqlError, error
+
+FILE_MISSING = "a file of the table is missing"
+NOT_ALLOWED = "a file may not be written or read"
+NO_CONNECTOR = "Spark has no connector for such a location"
+_CONNECTOR_HINT = "Give Spark the store's connector: spark.jars.packages in spark-defaults.conf."
+
+# What a store said; the first that matches is taken. Texts of Linux, Hadoop 3.4 and Delta 4.4.
+_STORAGE = (
+    ("No space left on device", "the disk is full", "Free some space and run it again."),
+    ("Disk quota exceeded", "the disk's quota is used up", "Free some space and run it again."),
+    ("File too large", "a file may not grow any more", "Check the limits: ulimit -f"),
+    ("Read-only file system", "the disk is read-only", "Check how it is mounted."),
+    ("Permission denied", NOT_ALLOWED, "Check the permissions."),
+    ("Operation not permitted", NOT_ALLOWED, "Check the permissions."),
+    ("AccessControlException", NOT_ALLOWED, "Check the permissions."),
+    ("AccessDenied", NOT_ALLOWED, "Check the permissions."),
+    ("ot a directory", "a file is where a folder should be", "Check the path."),
+    ("Input/output error", "the disk could not be read or written", "Check the disk."),
+    ("Too many open files", "too many files are open", "Raise the limit: ulimit -n"),
+    ("No FileSystem for scheme", NO_CONNECTOR, _CONNECTOR_HINT),
+    ("ClassNotFoundException: Class org.apache.hadoop.fs", NO_CONNECTOR, _CONNECTOR_HINT),
+    ("UnknownHostException", "the store's host is not known", "Check the URI and the network."),
+    ("DELTA_CANNOT_CREATE_LOG_PATH", NOT_ALLOWED, "Check the permissions."),
+    ("Mkdirs failed", NOT_ALLOWED, "Check the permissions."),
+    ("FileNotFoundException", FILE_MISSING, "See the detail."),
+    ("FILE_NOT_EXIST", FILE_MISSING, "See the detail."),
+    ("PATH_NOT_FOUND", FILE_MISSING, "See the detail."),
+)
+_CHECKSUM = re.compile(r"Checksum error: (\S+)")
+_NEWER = re.compile(r"\[DELTA_(?:UNSUPPORTED_FEATURES\w*|INVALID_PROTOCOL_VERSION)\]\s*(.*)")
+
+
+def storage_problem(text: str) -> CtsqlError | None:
+    """The error for what a store, Hadoop or Delta said; None if it is about something else."""
+    damaged = _CHECKSUM.search(text)
+    if damaged:
+        return damaged_file(damaged.group(1), "its contents do not match its checksum")
+    newer = _NEWER.search(text)
+    if newer:
+        return error(
+            "STORED_DATA_INVALID",
+            what="a table of a newer Delta Lake",
+            detail=newer.group(1)[:400],
+            hint="Use a ctsql for that Delta Lake, if there is one: pip install --upgrade ctsql",
+        )
+    for sign, message, hint in _STORAGE:
+        if sign in text:
+            line = next(line for line in text.splitlines() if sign in line)
+            return error("STORAGE_ERROR", message=message, detail=line.strip()[:400], hint=hint)
+    return None
+
+
+def damaged_file(path: str, how: str) -> CtsqlError:
+    """A file of a table that is there and cannot be what was written; the caller raises it."""
+    return error(
+        "STORED_DATA_INVALID",
+        what="a file of a table",
+        detail=f"{path}: {how}.",
+        hint="Restore the file from a copy and run it again; nothing is written until then.",
+    )
+
+
+@contextmanager
+def translate_os_errors(path: str) -> Iterator[None]:
+    """Run Python's own file calls; what the system refuses becomes an error of ours."""
+    try:
+        yield
+    except OSError as problem:
+        said = f"{path}: {problem.strerror or problem}"
+        found = storage_problem(said)
+        if found is None:
+            found = error("STORAGE_ERROR", message=NOT_ALLOWED, detail=said)
+        raise found from problem

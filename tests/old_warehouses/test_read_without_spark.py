@@ -1,0 +1,48 @@
+"""Status, SHOW and DESCRIBE of a warehouse on a local disk start no JVM and import no Spark."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import connect
+from tests.helpers.old_warehouse import unpack
+
+NOT_IMPORTED = ("pyspark", "py4j", "delta", "pyarrow", "duckdb")
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> str:
+    folder = tmp_path / "w"
+    unpack("037d757", folder)
+    return str(folder)
+
+
+def test_states_and_definitions(old: str) -> None:
+    """A JVM could not be started here."""
+    with connect(old, read_only=True) as con:
+        states = {row[2]: row[3] for row in con.status().fetchall()}
+        assert states == {
+            "ratios": "failed",
+            **dict.fromkeys(("latest", "sort_feed", "windows"), "behind"),
+            **dict.fromkeys(("averages", "levels", "counted"), "behind"),
+        }
+        tasks = con.execute("SHOW CONTINUAL TASKS").fetchall()
+        assert [row[1] for row in tasks] == ["latest", "ratios", "sort_feed", "windows"]
+        assert con.execute("DESCRIBE feed").fetchall()[0][0] == "k"
+        assert len(con.execute("SHOW SUBSCRIPTIONS").fetchall()) == 1
+        assert not con.started
+
+
+def test_imports(old: str) -> None:
+    """Their imports would take longer than all the rest."""
+    program = f"""
+import sys
+from ctsql.api import connect
+with connect({old!r}) as con:
+    con.status(); con.execute("SHOW TABLES"); con.execute("DESCRIBE EXTENDED latest")
+print([name for name in {NOT_IMPORTED} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout.decode().strip() == "[]"

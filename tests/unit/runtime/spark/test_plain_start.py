@@ -1,0 +1,39 @@
+"""What a plain start of Spark is; none is started here."""
+
+from pathlib import Path
+
+import pytest
+
+from ctsql.runtime.spark.plain_start import CONFIGURED_BY, is_plain
+
+
+@pytest.mark.parametrize(
+    ("master", "plain"),
+    [
+        (None, True),
+        ("local", True),
+        ("local[*]", True),
+        ("local[2]", True),
+        ("local[2,3]", True),
+        ("local-cluster[2,1,1024]", False),
+        ("spark://host:7077", False),
+        ("yarn", False),
+    ],
+)
+def test_masters(tmp_path: Path, master: str | None, plain: bool) -> None:
+    """Executors of their own get Delta's JARs from the driver."""
+    assert is_plain(master, {"SPARK_HOME": str(tmp_path)}) is plain
+
+
+@pytest.mark.parametrize("name", CONFIGURED_BY)
+def test_configuration_is_left_alone(tmp_path: Path, name: str) -> None:
+    """What is configured for Spark stays as it is."""
+    home = {"SPARK_HOME": str(tmp_path)}
+    assert is_plain("local", {**home, name: ""})
+    assert not is_plain("local", {**home, name: "x"})
+
+
+def test_a_folder_of_configuration(tmp_path: Path) -> None:
+    """Spark's own, which may hold spark-defaults.conf."""
+    (tmp_path / "conf").mkdir()
+    assert not is_plain("local", {"SPARK_HOME": str(tmp_path)})
