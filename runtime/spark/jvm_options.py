@@ -26,10 +26,20 @@ class Life(Enum):
     TRAINING = "to write the archive of classes"
 
 
+_GIVES_BACK = [
+    # A JVM that was busy kept its whole heap for ever. Now and then it looks whether it was idle
+    # meanwhile, and gives back what goes beyond 30 % of free space (JEP 346).
+    "-XX:+IgnoreUnrecognizedVMOptions",  # of a Java that was built without this collector
+    "-XX:G1PeriodicGCInterval=30000",
+    "-XX:MinHeapFreeRatio=10",
+    "-XX:MaxHeapFreeRatio=30",
+]
+_JAVA_CONFIGURED_BY = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
+
 _OPTIONS = {
     # The optimising compiler takes most of the CPU of the first seconds, and pays after a minute.
     Life.SHORT: ["-XX:TieredStopAtLevel=1"],
-    Life.LONG: [],
+    Life.LONG: _GIVES_BACK,
     Life.TRAINING: ["-XX:TieredStopAtLevel=1"],
 }
 
@@ -46,7 +56,8 @@ def jvm_settings(
     jars = delta_jars()
     if not jars or not is_plain(master):
         return spark_builder_config()
-    options = [*_OPTIONS[life]]
+    is_own = not any(os.environ.get(name) for name in _JAVA_CONFIGURED_BY)
+    options = [o for o in _OPTIONS[life] if is_own or o not in _GIVES_BACK]
     if archive is not None:
         options += class_archive.record(archive)
     elif class_archive.is_on():

@@ -56,6 +56,21 @@ def test_only_short_commands_do_without_the_optimising_compiler(plain: Path) -> 
     assert "-XX:TieredStopAtLevel=1" not in options(Life.LONG)
 
 
+def test_memory_is_given_back(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what lives long, and where Java is not configured: bounds that do not fit are an error."""
+
+    def bounds(life: Life) -> list[str]:
+        options = shlex.split(jvm_settings(JAVA, "local", life)["spark.driver.extraJavaOptions"])
+        return [o for o in options if "HeapFreeRatio" in o or "G1Periodic" in o]
+
+    for name in jvm_options._JAVA_CONFIGURED_BY:
+        monkeypatch.delenv(name, raising=False)
+    assert len(bounds(Life.LONG)) == 3
+    assert bounds(Life.SHORT) == []
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:MinHeapFreeRatio=40")
+    assert bounds(Life.LONG) == []
+
+
 def test_the_archive_is_used(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If it is there and not switched off; a space in its name is no end of it."""
     monkeypatch.delenv("CTSQL_CLASS_ARCHIVE")
