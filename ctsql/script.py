@@ -73,6 +73,7 @@ class Runner:
         self._results_count = 0
         self._worker = Worker()
         self._pages: Pages | None = None
+        self._told_new = False
 
     def guard(self, work: Callable[[], None]) -> int:
         """Run ``work`` in the worker thread, with a spinner, and show its errors.
@@ -154,12 +155,10 @@ class Runner:
 
     def _execute(self, span: Span) -> None:
         settings = self.settings
-        was_started = self.connection.started
         try:
             result = self.connection.run_statement(span)
         finally:
-            if not was_started and self.connection.is_new and not settings.quiet:
-                settings.note(f"made a new warehouse at {self.connection.warehouse}")
+            self._tell_new()
         if result.live is not None:
             self._live = result.live
             settings.progress.pause()
@@ -183,6 +182,12 @@ class Runner:
             settings.note(result.status)
         for notice in result.notices:
             settings.note(f"NOTICE: {notice}")
+
+    def _tell_new(self) -> None:
+        """Say once that this connection made the warehouse: its name may be misspelt."""
+        if self.connection.is_new and not self._told_new and not self.settings.quiet:
+            self._told_new = True
+            self.settings.note(f"made a new warehouse at {self.connection.warehouse}")
 
     def run_source(self, source: Source) -> int:
         """Run all statements of a source; returns 0, 1 or 130."""

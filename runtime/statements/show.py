@@ -18,7 +18,6 @@ from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.spark.functions import describe_functions, function_names
 from ctsql.runtime.statements.status import Status, status_of
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.tasks.progress import complete_through
@@ -42,11 +41,7 @@ def show_objects(engine: LogReader, statement: st.ShowObjects, search_schema: st
         listed = sorted(n for n in catalog.schemas.values() if _like(n, statement.like))
         return ["schema"], [(n,) for n in listed]
     if statement.what == "functions":
-        names = function_names()
-        if not names:
-            raise NeedsSpark("functions")
-        matching = [n for n in names if _like(n, statement.like)]
-        return ["function", "usage"], list(describe_functions(matching))
+        return ["function", "usage"], _functions(statement.like)
     if statement.relation is not None:
         ref = statement.relation
         item = catalog.get(qualify(ref, search_schema), span=ref.span)
@@ -78,6 +73,15 @@ def show_objects(engine: LogReader, statement: st.ShowObjects, search_schema: st
         ["schema", "name", "kind", "comment"],
         [(i.name.schema, i.name.name, i.kind.value, i.comment) for i in found],
     )
+
+
+def _functions(pattern: str | None) -> list[tuple[object, ...]]:
+    from ctsql.runtime.spark.functions import describe_functions, function_names  # imports Spark
+
+    names = function_names()
+    if not names:
+        raise NeedsSpark("functions")
+    return list(describe_functions([n for n in names if _like(n, pattern)]))
 
 
 def _outputs(engine: LogReader, items: list[Item], *, has_input: bool) -> Rows:
