@@ -43,6 +43,7 @@ from ctsql.runtime.log.protocol import Conflict
 from ctsql.runtime.log.table_metadata import TableMetadata
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import RowSet, row_set
+from ctsql.runtime.spark.checkpoint import computed
 from ctsql.runtime.spark.errors import translate_spark_errors
 
 FILES_KEPT_MAX = 16
@@ -403,10 +404,10 @@ def _compact(
 def part(rows: DataFrame) -> Kept:
     """Compute rows, located in a file of their own name."""
     name = f"memory:{uuid.uuid4().hex}"
-    kept = (
-        rows.withColumn(FILE_COLUMN, F.lit(name))
-        .withColumn(ROW_COLUMN, F.monotonically_increasing_id())
-        .localCheckpoint(eager=True)
+    kept = computed(
+        rows.withColumn(FILE_COLUMN, F.lit(name)).withColumn(
+            ROW_COLUMN, F.monotonically_increasing_id()
+        )
     )
     return Kept(name, kept, kept.count())
 

@@ -11,6 +11,7 @@ from ctsql.planner.syntax.ast import VerifyView
 from ctsql.runtime.rows.collect import few
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import net
+from ctsql.runtime.spark.checkpoint import computed
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.statements.refresh_view import check_not_finished
@@ -91,7 +92,7 @@ class Verification(OnNames):
         names = backtick_all(columns)
         rows = change.select(sign, *names, times).select(label, *names)
         held = few(rows)
-        return rows.localCheckpoint() if isinstance(held, Declined) else held
+        return computed(rows) if isinstance(held, Declined) else held
 
     def _repair(self, item: Item) -> None:
         """Compare in full at the newest T, and commit the difference."""

@@ -28,6 +28,7 @@ from ctsql.planner.lowering import (
 )
 from ctsql.planner.nodes import Transaction
 from ctsql.runtime.rows.multiset import net
+from ctsql.runtime.spark.checkpoint import computed
 
 
 def propose(
@@ -66,7 +67,7 @@ def propose(
 
 
 def _computed(frame: DataFrame | None) -> DataFrame | None:
-    return None if frame is None else frame.localCheckpoint(eager=True)
+    return None if frame is None else computed(frame)
 
 
 def _left(stored: DataFrame | None, victims: DataFrame | None) -> DataFrame | None:
