@@ -192,11 +192,11 @@ class Connection(Loading, AbstractContextManager["Connection"]):
 
     def run_statement(self, span: Span, parameters: Parameters | None = None) -> Result:
         """Parse and run one statement."""
-        from ctsql.shown import Logged, run_logged
+        from ctsql.shown import reads_logs, run_logged
 
         self._cancelled.clear()
         statement = parse(span)
-        if isinstance(statement, Logged):
+        if reads_logs(statement):
             ask = partial(run_logged, statement=statement, schema=self.search_schema)
             found = _by_logs(self, ask)
             if found is not None:

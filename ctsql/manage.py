@@ -6,6 +6,7 @@ from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import ast as st
 from ctsql.result import Result
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.functions import describe_functions, function_names
 from ctsql.runtime.statements.alter import Alteration
 from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.create import Creation
@@ -14,9 +15,10 @@ from ctsql.runtime.statements.explain import Explanation
 from ctsql.runtime.statements.maintain import Maintenance
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.pending import show_pending
+from ctsql.runtime.statements.show import Rows, is_like
 from ctsql.runtime.statements.verify import Verification
 from ctsql.runtime.subscriptions.cursors import Readers
-from ctsql.shown import Logged, rows, run_logged, text_rows
+from ctsql.shown import reads_logs, rows, run_logged, text_rows
 
 
 def manage(names: Namespace, statement: st.Statement) -> Result:
@@ -34,8 +36,10 @@ def manage(names: Namespace, statement: st.Statement) -> Result:
             return Result.of_dataframe(frame, status_verb="VERIFY", convert=translate_spark_errors)
         case st.Explain():
             return _explain(Explanation(names), statement)
-        case _ if isinstance(statement, Logged):
+        case _ if reads_logs(statement):
             return run_logged(engine, statement, schema)
+        case st.ShowObjects():
+            return rows(_functions(statement.like))
         case st.ShowPending():
             return rows(show_pending(engine))
         case _:
@@ -81,6 +85,13 @@ def _run(names: Namespace, statement: st.Statement) -> str:
             return change.refresh(statement)
         case _:
             raise TypeError(f"not a statement about objects: {type(statement).__name__}")
+
+
+def _functions(like: str | None) -> Rows:
+    """SHOW FUNCTIONS: Spark's."""
+    return ["function", "usage"], list(
+        describe_functions([name for name in function_names() if is_like(name, like)])
+    )
 
 
 def _explain(explanation: Explanation, statement: st.Explain) -> Result:

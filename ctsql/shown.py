@@ -3,6 +3,8 @@
 No row is read and nothing is computed, so where the logs are on a local disk they need no Spark.
 """
 
+from typing import TypeGuard
+
 from ctsql.catalog.errors import Error
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import ast as st, parse, split
@@ -13,14 +15,22 @@ from ctsql.runtime.statements import show, status as statuses
 Logged = st.ShowObjects | st.ShowCreate | st.Describe | st.ShowSubscriptions
 
 
+def reads_logs(statement: st.Statement) -> TypeGuard[Logged]:
+    """Whether logs answer a statement; functions are Spark's."""
+    functions = isinstance(statement, st.ShowObjects) and statement.what == "functions"
+    return isinstance(statement, Logged) and not functions
+
+
 def is_logged(text: str) -> bool:
     """Whether logs answer all statements of a text.
 
     >>> is_logged("SHOW TABLES; DESCRIBE t"), is_logged("SHOW TABLES; SELECT 1"), is_logged("SHOW")
     (True, False, False)
+    >>> is_logged("SHOW FUNCTIONS")
+    False
     """
     try:
-        return all(isinstance(parse(span), Logged) for span in split(Source(text, "")))
+        return all(reads_logs(parse(span)) for span in split(Source(text, "")))
     except Error:
         return False
 

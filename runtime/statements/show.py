@@ -15,7 +15,6 @@ from ctsql.planner.binding import check_holds_rows, definition_span, qualify
 from ctsql.planner.nodes import ViewWrite
 from ctsql.planner.syntax import ast as st, parse, splice
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
-from ctsql.runtime.delta.local_log import NeedsSpark
 from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.statements.status import Status, status_of
@@ -38,17 +37,15 @@ def show_objects(engine: LogReader, statement: st.ShowObjects, search_schema: st
     """SHOW TABLES, SHOW COLUMNS and the like."""
     catalog = engine.refresh_catalog()
     if statement.what == "schemas":
-        listed = sorted(n for n in catalog.schemas.values() if _like(n, statement.like))
+        listed = sorted(n for n in catalog.schemas.values() if is_like(n, statement.like))
         return ["schema"], [(n,) for n in listed]
-    if statement.what == "functions":
-        return ["function", "usage"], _functions(statement.like)
     if statement.relation is not None:
         ref = statement.relation
         item = catalog.get(qualify(ref, search_schema), span=ref.span)
         check_holds_rows(catalog, item, ref.span)
         shown = engine.relations.columns_now(item)
         like = statement.like
-        return ["column", "type"], [(c.name, c.type) for c in shown if _like(c.name, like)]
+        return ["column", "type"], [(c.name, c.type) for c in shown if is_like(c.name, like)]
     wanted = fold(statement.schema) if statement.schema else None
     if wanted is not None and wanted not in catalog.schemas:
         raise error("UNKNOWN_SCHEMA", span=statement.schema_span, name=statement.schema)
@@ -58,7 +55,7 @@ def show_objects(engine: LogReader, statement: st.ShowObjects, search_schema: st
         for i in sorted(catalog, key=lambda i: i.name.key)
         if i.kind in kinds
         and wanted in (None, fold(i.name.schema))
-        and _like(i.name.name, statement.like)
+        and is_like(i.name.name, statement.like)
     ]
     if statement.what in ("continual tasks", "materialized views"):
         with engine.as_stored():
@@ -73,15 +70,6 @@ def show_objects(engine: LogReader, statement: st.ShowObjects, search_schema: st
         ["schema", "name", "kind", "comment"],
         [(i.name.schema, i.name.name, i.kind.value, i.comment) for i in found],
     )
-
-
-def _functions(pattern: str | None) -> list[tuple[object, ...]]:
-    from ctsql.runtime.spark.functions import describe_functions, function_names  # imports Spark
-
-    names = function_names()
-    if not names:
-        raise NeedsSpark("functions")
-    return list(describe_functions([n for n in names if _like(n, pattern)]))
 
 
 def _outputs(engine: LogReader, items: list[Item], *, has_input: bool) -> Rows:
@@ -120,7 +108,7 @@ def _error_text(status: Status) -> str | None:
     return message if time is None else f"T = {time}: {message}"
 
 
-def _like(name: str, pattern: str | None) -> bool:
+def is_like(name: str, pattern: str | None) -> bool:
     """Spark's SHOW patterns: * for any text, | for or; and SQL's % and _."""
     if pattern is None:
         return True
