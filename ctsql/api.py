@@ -482,7 +482,7 @@ def _read(
         as_of_span=statement.as_of_span,
         strict=con._settings.strict,
         parameters=values,
-        copies=within.copies if within and statement.as_of is None else None,
+        written=within.written if within and statement.as_of is None else None,
     )
 
 

@@ -4,7 +4,7 @@ Order of a read: mint Ts for what is committed, look at the catalog, bring every
 depends on up to the newest T (each object after what it reads), then read one cut as of T.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 
 from pyspark.sql import DataFrame, SparkSession
@@ -265,12 +265,12 @@ class Engine(LogReader):
         as_of_span: Span | None = None,
         strict: bool = True,
         parameters: tuple[str, ...] = (),
-        copies: Mapping[str, str] | None = None,
+        written: Mapping[str, Callable[[], DataFrame]] | None = None,
     ) -> DataFrame:
         """The result of a query on one consistent cut, lazily.
 
         Args:
-            copies: where an open transaction has written tables, by object id.
+            written: the rows of tables that an open transaction has written, by object id.
             as_of: read the past at this T; as_of_span: where the user says so.
             strict: strictly serializable; else what is stored.
         """
@@ -280,7 +280,7 @@ class Engine(LogReader):
             at = self.read_time(items, as_of=as_of, as_of_span=as_of_span, strict=strict)
             check_columns(self.warehouse, query)
             sources = StoredSources(
-                self.warehouse, span=as_of_span, copies=copies or {}, as_now=True
+                self.warehouse, span=as_of_span, written=written or {}, as_now=True
             )
             context = Context(self.session, sources, at)
             external = self.external_rows(query.relations)

@@ -6,7 +6,7 @@ spliced into the text where the user's stood. The text is never printed from a t
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -159,7 +159,23 @@ def rewrite_text(
     )
 
 
+@contextmanager
+def spark_text(
+    sql: SqlText, names: dict[RelationRef, str], context: Context, parameters: Sequence[str] = ()
+) -> Iterator[str]:
+    """A text of the user's as Spark takes it; errors of Spark's inside are about the user's."""
+    sent = Composed((rewrite_text(sql, names, context, parameters),))
+    with _translated(sent, sql.span, names, context):
+        yield sent.text
+
+
 def _run(sent: Composed, span: Span, names: dict[RelationRef, str], context: Context) -> DataFrame:
-    shown = {name: ref.span.text for ref, name in names.items()}
-    with context.sources.translate_errors(sent, span, lambda name: shown.get(name, name)):
+    with _translated(sent, span, names, context):
         return context.session.sql(sent.text)
+
+
+def _translated(
+    sent: Composed, span: Span, names: dict[RelationRef, str], context: Context
+) -> AbstractContextManager[None]:
+    shown = {name: ref.span.text for ref, name in names.items()}
+    return context.sources.translate_errors(sent, span, lambda name: shown.get(name, name))

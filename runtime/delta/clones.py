@@ -8,7 +8,11 @@ by an optional folder and an id of 20 characters in base 85.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame
 
 from ctsql.catalog.errors import error
 from ctsql.runtime.delta.table import DeltaTable, Gateway
@@ -28,6 +32,7 @@ class Clone:
 
     def __init__(self, gateway: Gateway, table: DeltaTable, version: int, group: str) -> None:
         """Make the copy, in a folder named after ``group``."""
+        self._taken: dict[str, StagedFile] = {}
         self.gateway = gateway
         self.origin = table
         self.version = version
@@ -43,17 +48,38 @@ class Clone:
                 "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')"
             )
 
+    def frame(self) -> DataFrame:
+        """The rows after the newest statement, lazily."""
+        mine = self.gateway.table(self.location)
+        return mine.frame(mine.version())
+
+    def take(self, files: Sequence[StagedFile]) -> None:
+        """Add files that are staged for its table."""
+        root = self.origin.jpath.toUri().toString()
+        added = {}
+        for file in files:
+            action = json.loads(file.action)["add"]
+            action["path"] = f"{root}/{file.path}"
+            added[action["path"]] = json.dumps({"add": action})
+        txn = self.gateway.table(self.location).begin()
+        txn.add_files(StagedFile(path, action) for path, action in added.items())
+        txn.commit(label=self.folder, epoch=0, metadata="{}")
+        self._taken = dict(zip(added, files, strict=True))
+
     def drop(self) -> None:
         """Delete it with all files that statements wrote."""
         self.gateway.forget(self.location)
         self.gateway.delete_tree(self.location)
+        self.origin.discard(unquote(file.path) for file in self._taken.values())
 
     def release(self) -> None:
         """Delete it except for the files that its table took over."""
         mine = self.gateway.table(self.location)
         newest = mine.version()
         made = {a.path for v in range(1, newest + 1) for a in mine.commit_at(v).adds}
-        mine.discard(made - mine.files(newest).keys() - mine.files(0).keys())
+        gone = made - mine.files(newest).keys() - mine.files(0).keys()
+        mine.discard(gone - self._taken.keys())
+        self.origin.discard(unquote(self._taken[path].path) for path in gone & self._taken.keys())
         self.gateway.forget(self.location)
         for folder in ("_delta_log", "_change_data"):
             self.gateway.delete_tree(f"{self.location}/{folder}")
@@ -80,7 +106,9 @@ class Clone:
 
     def _stage_insert(self, file: DataFile) -> StagedFile:
         action = {k: v for k, v in file.action.items() if k not in _GIVEN_BY_COPY}
-        action |= {"path": f"{self.folder}/{file.path}", "dataChange": True}
+        taken = self._taken.get(file.path)
+        path = f"{self.folder}/{file.path}" if taken is None else taken.path
+        action |= {"path": path, "dataChange": True}
         if "deletionVector" in action:
             action["deletionVector"] = self._vector(action["deletionVector"])
         return StagedFile(action["path"], json.dumps({"add": action}))

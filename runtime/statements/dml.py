@@ -17,12 +17,13 @@ from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import Binder, qualify
 from ctsql.planner.lowering import Context
-from ctsql.planner.lowering.queries import register_views, relation_frames, run_text
+from ctsql.planner.lowering.queries import register_views, relation_frames, spark_text
 from ctsql.planner.rules import resolve_roles
 from ctsql.planner.syntax.ast import Dml, Edit, RelationRef, SqlText
 from ctsql.runtime.engine import Engine, read_objects
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
+from ctsql.runtime.spark.inserts import NotAnAppend, appended_rows
 from ctsql.runtime.spark.temporary import has_view
 from ctsql.runtime.statements.transaction import OpenTransaction
 from ctsql.runtime.warehouse.loaded_files import insert_rows
@@ -30,6 +31,9 @@ from ctsql.runtime.warehouse.multi_table_commit import alone
 from ctsql.runtime.warehouse.replaced_views import check_columns
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.table_checks import check_tables
+
+Run = Callable[[str], int]
+"""Runs a text of Spark's; returns the number of rows affected, -1 if unknown."""
 
 
 def run_on_table(
@@ -42,11 +46,13 @@ def run_on_table(
     parameters: tuple[str, ...] = (),
     alias: str = "",
     within: OpenTransaction | None = None,
-) -> DataFrame:
-    """Run a statement whose target is the Delta table in a folder; returns Spark's result.
+    run: Run | None = None,
+) -> int:
+    """Run a statement whose target is the Delta table in a folder; returns what ``run`` does.
 
     Args:
         within: the transaction whose T and changes it reads; None for the newest T.
+        run: takes the text that Spark runs; None to have Spark run it and count its rows.
     """
     binder = Binder(
         engine.catalog,
@@ -58,7 +64,7 @@ def run_on_table(
     )
     nodes = [resolve_roles(binder.relation(ref, {})) for ref in text.relations]
     items = [engine.relations.item(i) for node in nodes for i in read_objects(node)]
-    as_of, copies = (None, {}) if within is None else (within.at, within.copies)
+    as_of, written = (None, {}) if within is None else (within.at, within.written)
     at = engine.read_time(items, as_of=as_of) if items else 0
     for node in nodes:
         check_columns(engine.warehouse, node)
@@ -66,10 +72,13 @@ def run_on_table(
     prefixes = [Edit(span=span, text="") for span in target.column_prefixes]
     edited = replace(text, edits=(*text.edits, edit, *prefixes))
     with translate_spark_errors():
-        context = Context(engine.session, StoredSources(engine.warehouse, copies=copies), at)
+        context = Context(engine.session, StoredSources(engine.warehouse, written=written), at)
         frames = relation_frames(nodes, context, engine.external_rows(nodes))
-        with register_views(edited, frames) as names:
-            return run_text(edited, names, context, parameters=parameters)
+        with (
+            register_views(edited, frames) as names,
+            spark_text(edited, names, context, parameters) as sent,
+        ):
+            return _count_affected(engine.session.sql(sent)) if run is None else run(sent)
 
 
 def write_source(
@@ -90,7 +99,7 @@ def write_source(
     if statement.verb != "INSERT" and not statement.target.aliased:
         alias = f" AS {quote(statement.target.parts[-1])}"
 
-    def write(location: str) -> DataFrame:
+    def write(location: str, run: Run) -> int:
         return run_on_table(
             engine,
             statement.text,
@@ -100,36 +109,49 @@ def write_source(
             parameters=parameters,
             alias=alias,
             within=within,
+            run=run,
         )
 
-    rows = write_table(engine, item, write, within=within)
+    inserts = statement.verb == "INSERT"
+    rows = write_table(engine, item, write, within=within, inserts=inserts)
     return _status(statement.verb, rows), rows
 
 
 def write_table(
     engine: Engine,
     item: Item,
-    write: Callable[[str], DataFrame],
+    write: Callable[[str, Run], int],
     *,
     within: OpenTransaction | None,
+    inserts: bool,
 ) -> int:
     """Write a table in one commit; returns the number of rows, -1 if unknown.
 
     Args:
-        write: runs a statement of Spark's on the table in a folder.
+        write: has a statement on the table in a folder run by what it is given.
         within: the open transaction, if any.
+        inserts: the statement is an INSERT.
     """
 
     def run(location: str) -> int:
         table = engine.gateway.table(location)
         before = table.version()
-        rows = _count_affected(write(location))
+        rows = write(location, lambda text: _count_affected(engine.session.sql(text)))
         if rows < 0:
             counts = [table.commit_at(v) for v in range(before + 1, table.version() + 1)]
             rows = sum(a.rows_count or 0 for c in counts for a in c.adds if a.data_change)
         return rows
 
     if within is not None:
+        appends = within.appends(item) if inserts else None
+        if appends is not None:
+            try:
+                return write(
+                    appends.origin.location,
+                    lambda text: appends.stage(appended_rows(engine.session, text)),
+                )
+            except NotAnAppend:
+                pass  # a copy of the table takes it
         return run(within.location(item))
     with alone(engine.timeline, item, engine.mint) as location, engine.leaving_intents():
         done = run(location)
@@ -147,10 +169,10 @@ def append_rows(
 ) -> int:
     """Append rows, whose columns are some of the table's, in one commit; returns their number."""
 
-    def write(location: str) -> DataFrame:
-        return insert_rows(engine.session, location, rows, span)
+    def write(location: str, run: Run) -> int:
+        return insert_rows(location, rows, span, run)
 
-    return write_table(engine, item, write, within=within)
+    return write_table(engine, item, write, within=within, inserts=True)
 
 
 def _count_affected(result: DataFrame) -> int:

@@ -1,9 +1,10 @@
 """BEGIN ... COMMIT: statements over several tables whose changes get one T.
 
-Spark runs each statement on a private copy of its table: a shallow clone in a folder below the
-table's, so that the table can take over the files written. A statement reads the copies, so it sees
-the changes of earlier ones, and everything else as of the T at which the transaction began. COMMIT
-compares each copy with its origin; that difference is the batch which
+Rows that INSERT appends are staged as files of the table. Spark runs any other statement on a
+private copy of its table: a shallow clone in a folder below the table's, so that the table can take
+over the files written. The copy begins with what was staged. A statement reads what earlier ones
+made, and everything else as of the T at which the transaction began. COMMIT takes the staged files,
+or compares the copy with its origin; that is the batch which
 :mod:`ctsql.runtime.warehouse.multi_table_commit` commits in all tables or in none.
 
 Isolation is snapshot isolation: no statement sees concurrent commits, and of two transactions that
@@ -11,16 +12,20 @@ write the same table the first to commit wins. Tables that are only read are not
 
 Views and tasks show their contents as of the start of the transaction, without its changes.
 
-If the process dies before COMMIT has decided, nothing is visible. The copies' files stay until they
+If the process dies before COMMIT has decided, nothing is visible. The files written stay until they
 are removed like all files that no version of the table names.
 """
 
 import uuid
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+from pyspark.sql import DataFrame
+
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item
+from ctsql.runtime.delta.appends import Appends
 from ctsql.runtime.delta.clones import Clone
 from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.engine import Engine
@@ -40,25 +45,42 @@ class OpenTransaction:
     engine: Engine
     at: int
     group: str = field(default_factory=lambda: uuid.uuid4().hex)
-    _copies: dict[str, Clone] = field(default_factory=dict)
+    _copies: dict[str, Clone | Appends] = field(default_factory=dict)
     _items: dict[str, Item] = field(default_factory=dict)
 
     @property
-    def copies(self) -> dict[str, str]:
-        """The locations of the copies, by object id."""
-        return {object_id: copy.location for object_id, copy in self._copies.items()}
+    def written(self) -> dict[str, Callable[[], DataFrame]]:
+        """What gives the rows of each table that it has written, by object id."""
+        return {object_id: copy.frame for object_id, copy in self._copies.items()}
+
+    def appends(self, item: Item) -> Appends | None:
+        """What takes the rows that it appends to a table; None once the table has a copy."""
+        found = self._copies.get(item.id)
+        if found is None:
+            version = self._version(item)
+            table = self.engine.relations.table(item)
+            found = self._copies[item.id] = Appends(table, version)
+        return found if isinstance(found, Appends) else None
 
     def location(self, item: Item) -> str:
         """The location of a table's copy, created on first use."""
         found = self._copies.get(item.id)
-        if found is None:
-            version = self.engine.versions.version_at(item, self.at)
-            if version is None:
-                raise self._conflict(item, "It was made after the transaction began.")
-            self._items[item.id] = item
+        if not isinstance(found, Clone):
+            version = self._version(item)
             table = self.engine.relations.table(item)
-            found = self._copies[item.id] = Clone(self.engine.gateway, table, version, self.group)
+            copy = Clone(self.engine.gateway, table, version, self.group)
+            if found is not None and found.files:
+                copy.take(found.files)
+            found = self._copies[item.id] = copy
         return found.location
+
+    def _version(self, item: Item) -> int:
+        """The version of a table that it sees."""
+        version = self.engine.versions.version_at(item, self.at)
+        if version is None:
+            raise self._conflict(item, "It was made after the transaction began.")
+        self._items[item.id] = item
+        return version
 
     def rollback(self) -> None:
         """Drop all copies."""
@@ -121,7 +143,7 @@ class OpenTransaction:
     def _conflict(self, item: Item, detail: str) -> CtsqlError:
         return error("TRANSACTION_CONFLICT", name=str(item.name), detail=detail)
 
-    def _change(self, copy: Clone) -> Change | None:
+    def _change(self, copy: Clone | Appends) -> Change | None:
         """The change of a table; None if there is none."""
         inserts, deletes = copy.changes()
         if not inserts and not deletes:

@@ -1,9 +1,9 @@
 """Reads the rows of files that go into a table: by the names of its columns, with its types."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick, backtick_all, fold, quote
@@ -96,9 +96,9 @@ def _fill(
 
 
 def insert_rows(
-    session: SparkSession, location: str, rows: DataFrame, span: Span | None
-) -> DataFrame:
-    """Run Spark's INSERT of rows, whose columns are some of the table's; returns its result."""
+    location: str, rows: DataFrame, span: Span | None, run: Callable[[str], int]
+) -> int:
+    """Run Spark's INSERT of rows, whose columns are some of the table's; returns what it gives."""
     columns = ", ".join(backtick_all(rows.columns))
     with translate_spark_errors(None, span), temporary_view(rows) as name:
-        return session.sql(f"INSERT INTO delta.`{location}` ({columns}) SELECT * FROM {name}")
+        return run(f"INSERT INTO delta.`{location}` ({columns}) SELECT * FROM {name}")

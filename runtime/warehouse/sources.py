@@ -1,6 +1,6 @@
 """The rows that plans read: the runtime's side of the planner's ``Sources`` protocol."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, functions as F
@@ -36,7 +36,7 @@ class StoredSources:
             read; None for a time before it had one.
         are_small: few rows are expected of these changes.
         span: where the user asked for the time, for errors.
-        copies: where an open transaction has written tables, by object id.
+        written: the rows of tables that an open transaction has written, by object id.
         as_now: what is read was bound to the columns that tables have now, not to those as of T.
     """
 
@@ -45,7 +45,7 @@ class StoredSources:
     outputs: Mapping[str, tuple[Item, int | None]] = field(default_factory=dict)
     are_small: bool = False
     span: Span | None = None
-    copies: Mapping[str, str] = field(default_factory=dict)
+    written: Mapping[str, Callable[[], DataFrame]] = field(default_factory=dict)
     as_now: bool = False
 
     translate_errors = staticmethod(translate_spark_errors)
@@ -55,9 +55,8 @@ class StoredSources:
         item = self.warehouse.relations.item(object_id)
         if at == EMPTY:
             return self.warehouse.versions.contents(item, None)
-        if object_id in self.copies:
-            copy = self.warehouse.gateway.table(self.copies[object_id])
-            return copy.frame(copy.version())
+        if object_id in self.written:
+            return self.written[object_id]()
         if item.kind is ObjectKind.TABLE:
             if self.warehouse.versions.version_at(item, at) is None:
                 raise self._too_early(item, at)

@@ -4,11 +4,14 @@ import json
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import unquote
 
+import pyarrow.parquet as pq
 import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CommitLost, CtsqlError
+from ctsql.runtime.spark.job_metrics import Meter
 from tests.helpers.processes import Process
 from tests.helpers.table_folder import folder, log
 from tests.scenarios.runner import assert_rows
@@ -110,6 +113,102 @@ def test_rollback_and_conflicts(connect: Callable[[], Connection]) -> None:
     held = [(1, 100), (2, 50), (3, 0), (7, 7)]
     assert_rows(rows(con, "SELECT * FROM account"), held, "the loser left nothing")
     con.execute("BEGIN; SELECT 1; COMMIT")
+
+
+def _data_files(con: Connection, name: str) -> list[str]:
+    """The files with rows below a table's folder; Delta leaves those of empty partitions."""
+    at = folder(con, name)
+    found = (p for p in at.rglob("*.parquet") if "_delta_log" not in p.parts)
+    return sorted(str(p.relative_to(at)) for p in found if pq.read_metadata(p).num_rows)
+
+
+def test_inserts_make_no_copy_and_start_no_job(con: Connection) -> None:
+    """Rows in the text of INSERTs cost no job, neither in the transaction nor at its COMMIT."""
+    con.execute("CREATE TABLE a (k INT, v STRING COMMENT 'text'); CREATE TABLE b (k INT)")
+    con.execute("INSERT INTO a VALUES (0, 'zero')")
+    meter = Meter(con.spark)
+    con.execute("BEGIN")
+    assert con.execute("INSERT INTO a VALUES (1, 'one'), (2, 'two')").rowcount == 2
+    assert con.execute("INSERT INTO a (v) VALUES ('none')").rowcount == 1
+    assert con.execute("INSERT INTO b VALUES (?)", [7]).rowcount == 1
+    con.execute("COMMIT")
+    assert meter.work().jobs == 0
+    assert not list(folder(con, "a").glob("txn-*"))
+    assert len(log(folder(con, "a"))) == 3
+    held = [(0, "zero"), (1, "one"), (2, "two"), (None, "none")]
+    assert_rows(rows(con, "SELECT * FROM a"), held, "after")
+    assert rows(con, "SELECT * FROM b") == [(7,)]
+
+
+def test_inserts_and_other_statements_of_one_transaction(connect: Callable[[], Connection]) -> None:
+    """What was inserted is read, changed and deleted by what follows; nothing is left over."""
+    con, other = connect(), connect()
+    con.execute("CREATE TABLE t (k INT, v STRING); CREATE TABLE u (k INT, v STRING)")
+    con.execute("INSERT INTO t VALUES (0, 'zero')")
+    con.execute("BEGIN")
+    con.execute("INSERT INTO t VALUES (1, 'one'), (2, 'two'), (3, 'three')")
+    con.execute("INSERT INTO t SELECT k + 10, uuid() FROM t WHERE k > 0")
+    inside = rows(con, "SELECT k, v FROM t WHERE k > 10")
+    con.execute("INSERT INTO u SELECT * FROM t WHERE k > 10")
+    con.execute("INSERT INTO t VALUES (4, 'four')")
+    con.execute("UPDATE t SET v = 'II' WHERE k = 2")
+    con.execute("DELETE FROM t WHERE k IN (0, 4)")
+    con.execute("INSERT INTO t VALUES (5, 'five')")
+    kept = [(1, "one"), (2, "II"), (3, "three"), (5, "five"), *inside]
+    assert_rows(rows(con, "SELECT * FROM t"), kept, "inside")
+    assert rows(other, "SELECT * FROM t") == [(0, "zero")]
+    con.execute("COMMIT")
+    for one in (con, other):
+        assert_rows(rows(one, "SELECT * FROM t"), kept, "after")
+        assert_rows(rows(one, "SELECT * FROM u"), inside, "the same ids")
+    for name in ("t", "u"):
+        commits = log(folder(con, name))
+        named = {unquote(a["add"]["path"]) for commit in commits for a in commit if "add" in a}
+        assert set(_data_files(con, name)) <= named, "no file is left that no version names"
+    before = _data_files(con, "t")
+    con.execute("BEGIN; INSERT INTO t VALUES (6, 'six'); INSERT INTO u VALUES (6, 'six')")
+    con.execute("UPDATE t SET v = 'VI' WHERE k = 6; ROLLBACK")
+    assert _data_files(con, "t") == before
+    assert_rows(rows(con, "SELECT * FROM t"), kept, "rolled back")
+
+
+def test_what_a_table_demands_of_rows_holds_in_transactions(con: Connection) -> None:
+    """NOT NULL, CHECK, lengths, padding, defaults, partitions: as by the statement alone."""
+    tables = {
+        "demanding": "k INT NOT NULL, v INT",
+        "narrow": "c CHAR(3), s VARCHAR(3)",
+        "parted": "k INT, p STRING) PARTITIONED BY (p",
+    }
+    for name, columns in tables.items():
+        con.execute(f"CREATE TABLE {name} ({columns})")
+    checked = folder(con, "demanding")
+    con.spark.sql(f"ALTER TABLE delta.`{checked}` ADD CONSTRAINT small CHECK (v < 10)")
+    con.execute("INSERT INTO demanding VALUES (0, 0)")
+    con.execute("BEGIN")
+    for refused in (
+        "INSERT INTO demanding VALUES (NULL, 1)",
+        "INSERT INTO demanding VALUES (1, 11)",
+        "INSERT INTO demanding (v) VALUES (1)",
+        "INSERT INTO narrow VALUES ('x', 'long')",
+        "INSERT INTO parted VALUES ('no number', 'a')",
+        "INSERT INTO parted VALUES (1)",
+    ):
+        with pytest.raises(CtsqlError) as caught:
+            con.execute(refused)
+        assert caught.value.condition != "SPARK_ERROR", refused
+    con.execute("INSERT INTO demanding VALUES (1, 9)")
+    con.execute("INSERT INTO narrow VALUES ('x', 'y')")
+    con.execute("INSERT INTO parted BY NAME SELECT 'a b' AS p, 1L AS k")
+    con.execute("INSERT INTO parted VALUES (2, 'ü/%'), (3, NULL)")
+    assert rows(con, "SELECT k FROM parted WHERE p = 'ü/%'") == [(2,)]
+    con.execute("COMMIT")
+    assert rows(con, "SELECT * FROM demanding WHERE k > 0") == [(1, 9)]
+    assert rows(con, "SELECT concat(c, '|', s) FROM narrow") == [("x  |y",)]
+    assert_rows(rows(con, "SELECT * FROM parted"), [(1, "a b"), (2, "ü/%"), (3, None)], "after")
+    con.execute("BEGIN; INSERT INTO parted VALUES (4, 'ü/%'); DELETE FROM parted WHERE k IN (2, 4)")
+    con.execute("INSERT INTO parted VALUES (5, 'ü/%'); COMMIT")
+    left = [(1, "a b"), (3, None), (5, "ü/%")]
+    assert_rows(rows(con, "SELECT * FROM parted"), left, "files with odd names")
 
 
 @pytest.mark.slow

@@ -1,0 +1,89 @@
+"""Rows that an open transaction appends to a table: staged as files of the table, without a commit.
+
+A transaction that only appends needs no copy of the table (:mod:`ctsql.runtime.delta.clones`):
+what it reads is the version that it saw and these files.
+"""
+
+from urllib.parse import unquote
+
+from pyspark.sql import DataFrame, functions as F
+
+from ctsql.catalog.names import backtick, fold
+from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.log.batches import StagedDelete, StagedFile
+from ctsql.runtime.log.data_files import DataFile
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import SparkRows
+from ctsql.runtime.spark.inserts import NotAnAppend
+
+_CONSTANTS = ("LocalRelation", "OneRowRelation")
+_PLAIN = ("comment", "delta.columnMapping.")
+"""Prefixes of a column's metadata that do not change what is written for its values."""
+
+
+class Appends:
+    """Rows appended to the version ``version`` of a table."""
+
+    def __init__(self, table: DeltaTable, version: int) -> None:
+        self.origin = table
+        self.version = version
+        self.files: list[StagedFile] = []
+
+    def frame(self) -> DataFrame:
+        """The table's rows as of the version and the appended ones, lazily."""
+        appended = [DataFile(file.action) for file in self.files]
+        stored = self.origin.files(self.version).values()
+        return self.origin.frame_of([*stored, *appended], self.version)
+
+    def stage(self, rows: DataFrame) -> int:
+        """Write rows of some columns into files; returns their number.
+
+        Raises:
+            NotAnAppend: Delta has to compute columns, or the table's columns are others by now.
+        """
+        rows = self._complete(rows)
+        few = SparkRows(rows).collect() if _are_constants(rows) else Declined("not in the text")
+        staged = self.origin.begin().stage(rows if isinstance(few, Declined) else few)
+        self.files += staged
+        return sum(DataFile(file.action).rows_count or 0 for file in staged)
+
+    def _complete(self, rows: DataFrame) -> DataFrame:
+        """The rows with all columns of the table, in order; NULL for those that are missing."""
+        table = self.origin
+        metadata = table.metadata_at(self.version)
+        if metadata.layout != table.metadata.layout:
+            raise NotAnAppend("the table has other columns now")
+        fields = [column.field for column in metadata.columns.values()]
+        if not all(key.startswith(_PLAIN) for field in fields for key in field["metadata"]):
+            raise NotAnAppend("columns are computed, padded or counted")
+        given = {fold(field.name): field for field in rows.schema}
+        chosen = []
+        for field in table.schema_at(self.version):
+            found = given.pop(fold(field.name), None)
+            kind = field.dataType
+            if found is not None and found.dataType.simpleString() != kind.simpleString():
+                raise NotAnAppend("values have other types")
+            value = F.lit(None).cast(kind) if found is None else F.col(backtick(found.name))
+            chosen.append(value.alias(field.name))
+        if given:
+            raise NotAnAppend("it adds columns")
+        return rows.select(*chosen)
+
+    def changes(self) -> tuple[tuple[StagedFile, ...], tuple[StagedDelete, ...]]:
+        """What is inserted and deleted, as files for the table."""
+        return tuple(self.files), ()
+
+    def drop(self) -> None:
+        """Delete the files."""
+        self.origin.discard(unquote(file.path) for file in self.files)
+        self.files.clear()
+
+    def release(self) -> None:
+        """The table has the files now."""
+        self.files.clear()
+
+
+def _are_constants(rows: DataFrame) -> bool:
+    """Whether rows are made of those of a text only, so that no job is needed for them."""
+    leaves = rows._jdf.queryExecution().optimizedPlan().collectLeaves()
+    return all(leaves.apply(at).nodeName() in _CONSTANTS for at in range(leaves.size()))
