@@ -5,6 +5,7 @@ job's name makes the application id, so each job has an upper of its own. Its Ts
 counts; the commit gets its T of the warehouse as any commit of a table does.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -116,7 +117,9 @@ class JobWriter:
             TYPE_MISMATCH: a column is of a type that does not go into the table's.
         """
         columns = engine.relations.columns_now(self.item)
-        stored = {fold(f.name): f for f in engine.relations.table(self.item).schema.fields}
+        # As the log has it: what Spark reads says nothing of what Delta computes.
+        written = T.StructType.fromJson(json.loads(engine.relations.table(self.item).schema_text()))
+        stored = {fold(f.name): f for f in written.fields}
         frame = rows_for(engine.session, rows, columns, str(self.item.name))
         given = {f.name: f.dataType for f in frame.schema.fields}
         chosen: list[SparkColumn] = []
