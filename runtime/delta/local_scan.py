@@ -21,6 +21,7 @@ from ctsql.runtime.delta.parquet_reader import (
     find,
 )
 from ctsql.runtime.delta.table import DeltaTable
+from ctsql.runtime.delta.table_rows import locate_in
 from ctsql.runtime.delta.transaction import files_by_name, relative_path
 from ctsql.runtime.log.data_files import DataFile, select_changed
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
@@ -41,9 +42,7 @@ def rows_with_deleted(table: DeltaTable, files: Sequence[DataFile], version: int
     if paths is not None:
         return table.add_locations(table.plain_rows(paths, version))
     with translate_spark_errors():
-        return table.add_locations(
-            table.frame_of((file.without_vector() for file in files), version)
-        )
+        return locate_in(table, (file.without_vector() for file in files), version)
 
 
 def local_rows(

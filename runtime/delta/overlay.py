@@ -341,7 +341,9 @@ class _MemoryTransaction(Transaction):
     def add_files(self, staged: Iterable[StagedFile]) -> None:
         self.parts += [self.table.staged_rows[file.path] for file in staged]
 
-    def stage_deletes(self, victims: Iterable[tuple[str, Collection[int]]]) -> list[StagedDelete]:
+    def stage_deletes(
+        self, victims: Iterable[tuple[str, Collection[int]]]
+    ) -> tuple[list[StagedDelete], list[StagedFile]]:
         staged = []
         for file, rows in victims:
             numbers = array("q", rows)
@@ -356,7 +358,7 @@ class _MemoryTransaction(Transaction):
                     vector_file=name,
                 )
             )
-        return staged
+        return staged, []
 
     def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
         """No other writer moves rows here."""

@@ -27,6 +27,7 @@ from ctsql.runtime.spark.errors import translate_spark_errors
 
 CHANGE_TYPE = "_change_type"
 PLAIN_FILES_MAX = 32
+ENABLE_VECTORS = "delta.enableDeletionVectors"
 
 
 class DeltaRows(TableLog):
@@ -66,7 +67,7 @@ class DeltaRows(TableLog):
 
     def locate_rows(self, version: int) -> DataFrame:
         """The rows at a version with their locations (``FILE_COLUMN``, ``ROW_COLUMN``)."""
-        return self.add_locations(self.frame(version))
+        return locate_in(self, self.files(version).values(), version)
 
     def add_locations(self, rows: DataFrame) -> DataFrame:
         """Add their locations to rows read from files."""
@@ -195,3 +196,22 @@ class DeltaRows(TableLog):
             if not compare_columns(old, new).changes_rows:
                 come = select_changed(come, self.files(before))
         return self.frame_of(come.values(), after)
+
+
+def has_no_vectors(table: DeltaRows) -> bool:
+    """Whether a table says that its rows are not deleted by deletion vectors."""
+    return table.metadata.configuration.get(ENABLE_VECTORS) == "false"
+
+
+def locate_in(table: DeltaRows, files: Iterable[DataFile], version: int) -> DataFrame:
+    """The rows of some files at a version with their locations.
+
+    Delta numbers rows only where vectors may delete them; other files are read as plain ones.
+    """
+    listed = list(files)
+    paths = [file.path for file in listed]
+    has_vectors = not has_no_vectors(table) or any(file.vector_id for file in listed)
+    if has_vectors or not paths or not table._are_plain(paths, version):
+        return table.add_locations(table.frame_of(listed, version))
+    full = [f"{table.location}/{unquote(path)}" for path in paths]
+    return table.add_locations(table.plain_rows(full, version))

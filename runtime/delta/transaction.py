@@ -6,20 +6,22 @@ Source: the Delta protocol, "Deletion Vectors", "Transaction Identifiers", "Doma
 import json
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 from pyroaring import BitMap64
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StructType
 
+from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import VectorFile, vector_file
 from ctsql.runtime.delta.file_stores import path_in_store
 from ctsql.runtime.delta.jvm import scala_items
 from ctsql.runtime.delta.locks import commit_lock
 from ctsql.runtime.delta.parquet_writer import is_plain, write
-from ctsql.runtime.delta.table_rows import DeltaRows
+from ctsql.runtime.delta.table_rows import DeltaRows, has_no_vectors, locate_in
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.batches import StagedDelete, StagedFile
 from ctsql.runtime.log.data_files import DataFile, select_changed
@@ -89,8 +91,15 @@ class Transaction:
         """Add staged files."""
         self._actions.extend(self.gateway.parse_action(file.action) for file in staged)
 
-    def stage_deletes(self, victims: Iterable[tuple[str, Collection[int]]]) -> list[StagedDelete]:
-        """Stage deletions of rows of the version read, as vectors in one new file."""
+    def stage_deletes(
+        self, victims: Iterable[tuple[str, Collection[int]]]
+    ) -> tuple[list[StagedDelete], list[StagedFile]]:
+        """Stage deletions of rows of the version read, as vectors in one new file.
+
+        In a table without vectors they are files that go, and files with the rows that stay.
+        """
+        if has_no_vectors(self.table):
+            return self._stage_without(victims)
         by_name = files_by_name(self.table, self.version_read)
         staged = []
         with translate_spark_errors(), self._vector_file() as vectors:
@@ -98,7 +107,28 @@ class Transaction:
                 file = by_name[relative_path(path, self.table.location)]
                 deleted = self.table.vectors.deleted_rows(file) | BitMap64(rows)
                 staged.append(_without(vectors, file, deleted, len(deleted) - file.deleted_count))
-        return staged
+        return staged, []
+
+    def _stage_without(
+        self, victims: Iterable[tuple[str, Collection[int]]]
+    ) -> tuple[list[StagedDelete], list[StagedFile]]:
+        by_name = files_by_name(self.table, self.version_read)
+        deletes, places, shortened = [], [], []
+        for path, rows in victims:
+            file = by_name[relative_path(path, self.table.location)]
+            deletes.append(replace(whole_file(file), rows_count=len(rows)))
+            if file.rows_count != len(rows):
+                shortened.append(file)
+                places += [(path, row) for row in rows]
+        if not shortened:
+            return deletes, []
+        with translate_spark_errors():
+            stored = locate_in(self.table, shortened, self.version_read)
+            gone = self.gateway.session.createDataFrame(
+                places, f"{FILE_COLUMN} STRING, {ROW_COLUMN} BIGINT"
+            )
+            on = [FILE_COLUMN, ROW_COLUMN]
+            return deletes, self.stage(stored.join(F.broadcast(gone), on, "left_anti").drop(*on))
 
     def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
         """Add staged deletions; see :meth:`LogTransaction.delete`."""

@@ -37,9 +37,12 @@ class LogTransaction(Protocol):
     def stage(self, rows: Any) -> list[StagedFile]:
         """Write rows, a DataFrame or rows in the driver, into files invisible until committed."""
 
-    def stage_deletes(self, victims: Iterable[tuple[str, Collection[int]]]) -> list[StagedDelete]:
+    def stage_deletes(
+        self, victims: Iterable[tuple[str, Collection[int]]]
+    ) -> tuple[list[StagedDelete], list[StagedFile]]:
         """Stage the deletion of rows of the version read.
 
+        A table without deletion vectors loses the files whole; the new ones hold what stays.
         Each file once, by its full path as in ``_metadata.file_path``, with row indexes.
         """
 

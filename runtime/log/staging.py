@@ -58,7 +58,9 @@ class Staging:
 
     def delete_rows(self, victims: Iterable[tuple[str, Collection[int]]]) -> None:
         """Stage the deletion of stored rows; see :meth:`LogTransaction.stage_deletes`."""
-        self._deletes += self._txn.stage_deletes(victims)
+        deletes, kept = self._txn.stage_deletes(victims)
+        self._deletes += deletes
+        self._inserts += kept
 
     def part(self, time: int) -> Part:
         """The part that it is at a T."""

@@ -21,6 +21,7 @@ from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding import Bound, bind_task, qualify
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.syntax import ast as st, parse, splice
+from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS, storage_options
 from ctsql.planner.syntax.tokens.tokenizer import Kind, tokenise
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.failed_task import retry_failed
@@ -139,6 +140,13 @@ class TaskAlteration(OnNames):
                 "replacing a task from another schema than the one it was made in",
                 f'Names of continual task "{item.name}" are looked up in "{item.search_schema}".',
                 f"Type first: USE {quote(item.search_schema)}",
+            )
+        if storage_options(new.options) != storage_options(old.options):
+            raise _cannot_replace(
+                new.target.span,
+                f"another {' or '.join(STORAGE_OPTIONS)} for a continual task that is there",
+                "They hold from its creation on.",
+                "Leave them as they are, or make a task under another name.",
             )
         catalog, schema = self.engine.catalog, item.search_schema
 

@@ -16,10 +16,18 @@ from ctsql.catalog.items import Catalog, FileSource, Item, ObjectKind, Reading, 
 from ctsql.catalog.names import fold
 from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.schemas import same_columns
-from ctsql.catalog.spans import Span
+from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
 from ctsql.planner.binding.checks import check_not_void, check_updatable
-from ctsql.planner.syntax import ast as st
+from ctsql.planner.syntax import ast as st, parse
+from ctsql.planner.syntax.statements.options import (
+    LOCATION,
+    STORAGE_OPTIONS,
+    VECTORS,
+    storage_options,
+)
+from ctsql.planner.syntax.tokens.token_reader import bad_option
+from ctsql.runtime.delta.table_rows import ENABLE_VECTORS
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
@@ -32,6 +40,7 @@ from ctsql.runtime.views.change_plans import check_strict
 from ctsql.runtime.warehouse.replaced_views import table_columns, table_schema
 from ctsql.runtime.warehouse.table_checks import identified
 
+_Output = st.CreateContinualTask | st.CreateMaterializedView
 _WILDCARD = re.compile(r"[*?\[{]")
 
 
@@ -195,9 +204,10 @@ class Creation(OnNames):
         if name is None:
             return "CREATE MATERIALIZED VIEW (exists already)"
         item = self.names.new(name, kind, statement.span, statement.comment)
+        item = replace(item, location=self._location(statement) or item.location)
         bound = self.names.binder().bind_materialized_view(statement, item)
         check_strict(self.engine.warehouse, bound.view)
-        self._create_output(item, bound)
+        self._create_output(item, bound, has_vectors=_has_vectors(statement))
         return "CREATE MATERIALIZED VIEW"
 
     def _replace_materialized_view(self, old: Item, statement: st.CreateMaterializedView) -> str:
@@ -207,6 +217,7 @@ class Creation(OnNames):
         counted from now, the view counts as created now.
         """
         check_not_finished(self.engine, old)
+        self._check_same_storage(old, statement)
         check_not_suspended(self.engine.warehouse, old)
         bound = self.names.binder().bind_materialized_view(statement, old)
         check_strict(self.engine.warehouse, bound.view)
@@ -251,6 +262,34 @@ class Creation(OnNames):
                 raise was_dropped(name, "while the view was being replaced")
         return current.items[old.id]
 
+    def _check_same_storage(self, old: Item, statement: st.CreateMaterializedView) -> None:
+        made = parse(Source(old.definition, str(old.name)).whole())
+        assert isinstance(made, st.CreateMaterializedView)  # its definition
+        if storage_options(made.options) != storage_options(statement.options):
+            raise error(
+                "NOT_SUPPORTED",
+                span=statement.target.span,
+                what=f"another {' or '.join(STORAGE_OPTIONS)} for a view that is there",
+                why="They hold from its creation on.",
+                hint=f"Drop it first: {drop_text(self.engine.catalog, old)}",
+            )
+
+    def _location(self, statement: _Output) -> str | None:
+        """The folder of LOCATION, which must be empty; None for one that ctsql names."""
+        option = next((o for o in statement.options if o.name == LOCATION), None)
+        if option is None:
+            return None
+        if isinstance(statement, st.CreateContinualTask) and statement.outputs:
+            detail = "Each output has a folder of its own."
+            value = "a folder for several outputs"
+            raise bad_option(option.span, LOCATION, detail, value=value)
+        location = self.engine.gateway.qualify(str(option.value)).rstrip("/")
+        if self.engine.gateway.entries(location) != []:
+            detail = "An output begins in an empty folder."
+            path = str(option.value)
+            raise error("FILE_EXISTS", span=option.value_span, path=path, detail=detail)
+        return location
+
     def create_task(self, statement: st.CreateContinualTask) -> str:
         """CREATE [OR REPLACE] CONTINUAL TASK; with SNAPSHOT its first run happens at once."""
         kind = ObjectKind.CONTINUAL_TASK
@@ -265,13 +304,16 @@ class Creation(OnNames):
         for output in statement.outputs:
             self.names.free(output.target, ObjectKind.TASK_OUTPUT, quiet=False)
         outputs = self.names.new_outputs(statement)
+        item = replace(item, location=self._location(statement) or item.location)
         if outputs:
             item = replace(item, location=None, outputs=tuple(o.id for o in outputs))
         bound = bind_task(self.names.binder(), statement, item, outputs)
-        self._create_output(item, bound, outputs)
+        self._create_output(item, bound, outputs, has_vectors=_has_vectors(statement))
         return "CREATE CONTINUAL TASK"
 
-    def _create_output(self, item: Item, bound: Bound, outputs: Sequence[Item] = ()) -> None:
+    def _create_output(
+        self, item: Item, bound: Bound, outputs: Sequence[Item] = (), *, has_vectors: bool
+    ) -> None:
         """Create the table, or those of the outputs, bring them up to now, and register them."""
         engine = self.engine
         reads = [engine.relations.item(r.object_id) for r in bound.reads]
@@ -293,7 +335,7 @@ class Creation(OnNames):
             for output in made:
                 if output.location is not None:
                     with translate_spark_errors():
-                        engine.session.sql(_create_table_text(output))
+                        engine.session.sql(_create_table_text(output, has_vectors=has_vectors))
             faults.point("catalog_table_made")
             engine.relations.use(engine.catalog.with_items(made))
             made = [identified(engine.relations, i) for i in made]
@@ -363,9 +405,18 @@ def check_refresh_times(statement: st.CreateMaterializedView, now_ms: int) -> No
             )
 
 
-def _create_table_text(item: Item) -> str:
-    """The statement that creates an output's table in its folder."""
-    return (
-        f"CREATE TABLE delta.`{item.location}` ({table_columns(item)}) USING delta "
-        "TBLPROPERTIES ('delta.feature.domainMetadata' = 'supported')"
-    )
+def _has_vectors(statement: _Output) -> bool:
+    return all(o.value is True for o in statement.options if o.name == VECTORS)
+
+
+def _create_table_text(item: Item, *, has_vectors: bool) -> str:
+    """The statement that creates an output's table in its folder.
+
+    Without deletion vectors there is no change feed: it would show rows that only move.
+    """
+    properties = {"delta.feature.domainMetadata": "supported"}
+    if not has_vectors:
+        properties |= {ENABLE_VECTORS: "false", "delta.enableChangeDataFeed": "false"}
+    told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    columns = table_columns(item)
+    return f"CREATE TABLE delta.`{item.location}` ({columns}) USING delta TBLPROPERTIES ({told})"

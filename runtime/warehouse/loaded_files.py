@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from pyspark.sql import DataFrame, functions as F
 
@@ -17,6 +18,8 @@ from ctsql.runtime.warehouse.external import read_file
 
 _TEXTS = ("csv", "json")
 _TYPING = ("schema", "inferschema")
+
+T = TypeVar("T")
 
 
 def rows_to_load(
@@ -95,9 +98,7 @@ def _fill(
     return {by_name[fold(c.name)]: c for c in wanted}
 
 
-def insert_rows(
-    location: str, rows: DataFrame, span: Span | None, run: Callable[[str], int]
-) -> int:
+def insert_rows(location: str, rows: DataFrame, span: Span | None, run: Callable[[str], T]) -> T:
     """Run Spark's INSERT of rows, whose columns are some of the table's; returns what it gives."""
     columns = ", ".join(backtick_all(rows.columns))
     with translate_spark_errors(None, span), temporary_view(rows) as name:

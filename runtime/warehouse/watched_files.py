@@ -123,7 +123,7 @@ class WatchedFiles:
         gateway = self._warehouse.gateway
         with translate_spark_errors(None, span):
             rows = rows_to_load(gateway, file, columns, str(item.name), paths=paths)
-        insert_rows(gateway.session, location, rows, span)
+        insert_rows(location, rows, span, gateway.session.sql)
 
 
 class _Record:

@@ -391,12 +391,14 @@ class MemoryTransaction:
         """Add staged files."""
         self._actions += [f.action for f in staged]
 
-    def stage_deletes(self, victims: Iterable[tuple[str, frozenset[int]]]) -> list[StagedDelete]:
+    def stage_deletes(
+        self, victims: Iterable[tuple[str, frozenset[int]]]
+    ) -> tuple[list[StagedDelete], list[StagedFile]]:
         """Write down rows of the version read to delete."""
         live = self.table.files(self.version_read)
         gone = {path: self._gone(live[path]) | numbers for path, numbers in victims}
         added = {path: len(gone[path] - self._gone(live[path])) for path in gone}
-        return self._written([(live[path], gone[path], added[path]) for path in gone])
+        return self._written([(live[path], gone[path], added[path]) for path in gone]), []
 
     def delete(self, staged: Iterable[StagedDelete]) -> set[str]:
         """Add staged deletions, joined where a file has lost other rows since."""

@@ -3,11 +3,16 @@
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import read_body
-from ctsql.planner.syntax.statements.options import TASK_OPTIONS, task_options, unknown_option
+from ctsql.planner.syntax.statements.options import (
+    STORAGE_OPTIONS,
+    TASK_OPTIONS,
+    task_options,
+    unknown_option,
+)
 from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, span_of
 
-FIXED_OPTIONS = ("SNAPSHOT", "COALESCE")
+FIXED_OPTIONS = ("SNAPSHOT", "COALESCE", *STORAGE_OPTIONS)
 """Options that say how a task begins, and at which Ts it runs: changes may wait for the next."""
 
 

@@ -109,8 +109,15 @@ class _TableClauses:
             self._clause()
 
     def _is_source(self) -> bool:
-        """Whether FROM leads to files, and does not begin a query."""
+        """Whether FROM leads to files, and does not begin a query.
+
+        Raises:
+            NOT_SUPPORTED_YET: it leads to Kafka.
+        """
         cursor = self.cursor
+        if self.columns is not None and cursor.at("FROM", "KAFKA"):
+            hint = "Read it with Spark, and write the rows with their offsets: con.writer(table)"
+            raise not_yet(cursor.here, "FROM KAFKA", hint)
         return cursor.at("FROM", "FILES") and cursor.upper(2) not in ("SELECT", "WHERE")
 
     def _read_files(self) -> None:

@@ -12,7 +12,12 @@ from ctsql.planner.syntax.statements.refreshes import POLICY, refresh_option
 from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, cut_at_commas, span_of
 
-TASK_OPTIONS = ("SNAPSHOT", "ON ERROR", "ITERATIONS", "TRIM EVERY", "COALESCE")
+VECTORS, LOCATION = "DELETION VECTORS", "LOCATION"
+STORAGE_OPTIONS = (VECTORS, LOCATION)
+"""How and where an output is stored: decided when it is created."""
+TASK_OPTIONS = (
+    "SNAPSHOT", "ON ERROR", "ITERATIONS", "TRIM EVERY", "COALESCE", *STORAGE_OPTIONS,
+)  # fmt: skip
 INTERVAL_MS_MIN = 1_000
 FIXPOINT = "fixpoint"
 ITERATIONS_MAX = 1_000
@@ -26,6 +31,7 @@ _VIEW_KNOWN = (
     "REFRESH AT CREATION",
     POLICY,
     NOT_NULL,
+    *STORAGE_OPTIONS,
 )
 
 
@@ -42,6 +48,12 @@ def task_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
     return tuple(found.values())
 
 
+def storage_options(options: Iterable[Option]) -> dict[str, object]:
+    """What options say of how and where the output is stored, defaults left out."""
+    found = {o.name: o.value for o in options if o.name in STORAGE_OPTIONS}
+    return {name: value for name, value in found.items() if value is not True}
+
+
 def view_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
     """The options of a materialized view."""
     found: list[Option] = []
@@ -49,6 +61,11 @@ def view_options(clauses: Iterable[Tokens]) -> tuple[Option, ...]:
         name = _words(group)
         if _begins(name, NOT_NULL):
             found += _not_null(group)
+            continue
+        if name in STORAGE_OPTIONS:
+            if any(o.name == name for o in found):
+                raise _twice(group, name)
+            found.append(_task_option(group, name))
             continue
         if not _begins(name, "REFRESH"):
             raise _unknown(group, name, _VIEW_KNOWN)
@@ -149,11 +166,16 @@ def _on_error(cursor: Cursor, name: str) -> str:
     return wanted
 
 
+def _location(cursor: Cursor, _name: str) -> str:
+    return cursor.string("a folder in quotes").text
+
+
 _READERS: dict[str, Callable[[Cursor, str], int | str | bool | Every]] = {
     "ON ERROR": _on_error,
     "ITERATIONS": _iterations,
     "TRIM EVERY": _interval,
     "COALESCE": _interval,
+    LOCATION: _location,
 }
 
 

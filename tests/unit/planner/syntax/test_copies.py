@@ -1,11 +1,11 @@
-"""COPY ... FROM and COPY ... TO are read, with their options."""
+"""COPY and FROM FILES are read, with their options."""
 
 import pytest
 
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse, rewrite
-from ctsql.planner.syntax.ast import CopyFrom, CopyTo, Statement
+from ctsql.planner.syntax.ast import CopyFrom, CopyTo, CreateTable, Statement
 
 
 def _parse(text: str) -> Statement:
@@ -38,6 +38,20 @@ def test_copy_to() -> None:
     assert not read.overwrite
 
 
+def test_create_table_from_files() -> None:
+    """The clause goes from the text that Spark is given, wherever it stands; a query stays one."""
+    text = "CREATE TABLE t (a INT) FROM FILES 'in/*.csv' WITH (HEADER false, SEP ';') COMMENT 'c'"
+    read = _parse(text)
+    assert isinstance(read, CreateTable)
+    assert read.files is not None
+    assert (read.files.path, read.files.format) == ("in/*.csv", "csv")
+    assert dict(read.files.options) == {"header": "false", "sep": ";"}
+    assert rewrite(read.text, relation=lambda _: "v").text == "CREATE TABLE t (a INT)  COMMENT 'c'"
+    read = _parse("CREATE TABLE t FROM files SELECT a")
+    assert isinstance(read, CreateTable)
+    assert read.files is None
+
+
 @pytest.mark.parametrize(
     ("text", "condition", "place"),
     [
@@ -51,6 +65,8 @@ def test_copy_to() -> None:
         ("COPY t FROM 'x' (FORMAT xml)", "INVALID_OPTION", "xml"),
         ("COPY t FROM 'x.csv' (HEADER, header false)", "INVALID_STATEMENT", "header"),
         ("COPY t TO 'x'", "FILE_FORMAT_UNKNOWN", "'x'"),
+        ("CREATE TABLE t (a INT) FROM FILES x", "SYNTAX_ERROR", "x"),
+        ("CREATE TABLE t (a INT) FROM KAFKA 'x'", "NOT_SUPPORTED_YET", "FROM"),
     ],
 )
 def test_refused(text: str, condition: str, place: str) -> None:
