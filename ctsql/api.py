@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.log_reader import LocalLogReader, LogReader
+    from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
     from ctsql.runtime.service.events import Event
     from ctsql.runtime.statements.commits import ObjectCommit
     from ctsql.runtime.statements.name_resolution import Namespace
@@ -74,6 +75,7 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         self._transaction: OpenTransaction | None = None
         self._reader: LocalLogReader | None = None
         self._reader_lock = threading.Lock()
+        self._maintenance: ConnectionMaintenance | None = None
 
     # ---- life
 
@@ -92,6 +94,7 @@ class Connection(Loading, AbstractContextManager["Connection"]):
             raise InterfaceError("the connection is closed")
         if self._engine is None:
             from ctsql.runtime.engine import Engine
+            from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
             from ctsql.runtime.spark.jvm_options import Life
             from ctsql.runtime.spark.session import active, engine_session, process_session
             from ctsql.settings import Settings
@@ -108,6 +111,8 @@ class Connection(Loading, AbstractContextManager["Connection"]):
                     caller=base,
                 )
             self.is_new = self._engine.is_new
+            self._maintenance = ConnectionMaintenance()
+            self._engine.context = self._maintenance.context
             self._spark, self._settings = base, Settings(read_only=self.read_only)
         return self._engine
 
@@ -119,10 +124,15 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         return self._spark
 
     def close(self) -> None:
-        """Close the connection, but not Spark; rolls back an open transaction."""
+        """Close the connection, but not Spark; rolls back an open transaction.
+
+        Waits for maintenance that the connection has begun.
+        """
         with self._lock:
             self.rollback()
             self._closed, self._engine = True, None
+            if self._maintenance is not None:
+                self._maintenance.close()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
@@ -301,6 +311,9 @@ class Connection(Loading, AbstractContextManager["Connection"]):
             try:
                 with active(engine.session), translate_spark_errors():
                     yield engine
+                    if self._settings.maintains and not engine.read_only:
+                        assert self._maintenance is not None  # with the engine
+                        self._maintenance.start_if_due(engine)
             finally:
                 self._group = ""
                 for key in ("spark.jobGroup.id", "spark.job.description"):
@@ -401,6 +414,7 @@ class Connection(Loading, AbstractContextManager["Connection"]):
             on_event=on_event or (lambda _: None),
             on_time=lambda now: report(f"T = {now} ({times.to_iso(now)})") if report else None,
             workers=WORKERS if workers is None else workers,
+            maintains=self._settings is None or self._settings.maintains,
         )
         service.run(once=once, interval=INTERVAL_SECONDS if interval is None else interval)
 

@@ -14,12 +14,15 @@ STRICT, STORED = "strict serializable", "serializable"
 ISOLATION = "isolation"
 READ_ONLY = "read_only"
 TICK = "tick_interval"
-DEFAULTS = {ISOLATION: STRICT, TICK: "0"}
+MAINTENANCE = "background_maintenance"
+DEFAULTS = {ISOLATION: STRICT, TICK: "0", MAINTENANCE: "true"}
 DESCRIPTIONS = {
     ISOLATION: f"'{STRICT}': reads see all that is committed; '{STORED}': reads see what is "
     "stored, without waiting",
     TICK: "commits that this connection binds to times share one when they are of the same "
     "interval of so long, '1 second' for example; 0: each has its own",
+    MAINTENANCE: "true: this connection compacts the outputs that it writes, when they need it, "
+    "in a thread of its own; false: it leaves them to others, or to MAINTAIN",
     READ_ONLY: "true: nothing is written, what is not stored yet is computed in memory; "
     "false makes the connection write, and there is no way back",
 }
@@ -51,6 +54,11 @@ class Settings:
         assert isinstance(length, int)  # set() has checked it
         return length
 
+    @property
+    def maintains(self) -> bool:
+        """Whether the connection maintains the outputs that it writes."""
+        return _BOOLEANS[self.values[MAINTENANCE]]
+
     def set(self, statement: SetSetting, session: SparkSession) -> None:
         """SET name = value."""
         name = fold(statement.name)
@@ -76,6 +84,10 @@ class Settings:
         if name == TICK:
             self.values[name] = _tick(statement)
             return
+        if name == MAINTENANCE:
+            wanted = _boolean(statement, MAINTENANCE)
+            self.values[name] = "true" if wanted else "false"
+            return
         value = " ".join(statement.value.replace("-", " ").replace("_", " ").lower().split())
         if value not in (STRICT, STORED):
             raise error(
@@ -88,15 +100,7 @@ class Settings:
         self.values[name] = value
 
     def _set_read_only(self, statement: SetSetting) -> None:
-        wanted = _BOOLEANS.get(statement.value.lower())
-        if wanted is None:
-            raise error(
-                "INVALID_OPTION",
-                span=statement.value_span,
-                option=READ_ONLY,
-                value=statement.value_span.text,
-                hint="Type: SET read_only = false",
-            )
+        wanted = _boolean(statement, READ_ONLY)
         if wanted and not self.read_only:
             raise error(
                 "NOT_SUPPORTED",
@@ -155,3 +159,16 @@ def _tick(statement: SetSetting) -> str:
             hint=f"Type: SET {TICK} = '1 second' or SET {TICK} = 0",
         )
     return statement.value.strip() if length else "0"
+
+
+def _boolean(statement: SetSetting, option: str) -> bool:
+    wanted = _BOOLEANS.get(statement.value.lower())
+    if wanted is None:
+        raise error(
+            "INVALID_OPTION",
+            span=statement.value_span,
+            option=option,
+            value=statement.value_span.text,
+            hint=f"Type: SET {option} = false",
+        )
+    return wanted

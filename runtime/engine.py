@@ -77,6 +77,7 @@ class Engine(LogReader):
         self.may_create = create and not read_only
         self.is_new = False  # whether this engine made the warehouse
         self.read_only = read_only
+        self.context = UNATTENDED
         self._read_only_twin: Engine | None = None
         self._open()
 
@@ -228,17 +229,20 @@ class Engine(LogReader):
         return self.mint_fresh() if behind else now
 
     def advance(
-        self, items: Iterable[Item], until: int, *, context: AdvanceContext = UNATTENDED
+        self, items: Iterable[Item], until: int, *, context: AdvanceContext | None = None
     ) -> None:
         """Bring the outputs among the items, and all they depend on, up to a time."""
         for item in self.catalog.closure([i.id for i in items]):
             self.advance_one(item, until, context=context)
 
-    def advance_one(self, item: Item, until: int, *, context: AdvanceContext = UNATTENDED) -> None:
+    def advance_one(self, item: Item, until: int, *, context: AdvanceContext | None = None) -> None:
         """Bring one object up to a time; what it reads must be there already.
+
+        ``context`` is the engine's own where none is given.
 
         A suspended task is left alone, and what reads one is brought no further than that is.
         """
+        context = self.context if context is None else context
         if self.relations.is_suspended(item):
             return
         check_tables(self.relations, [self.relations.item(r.object_id) for r in item.reads])

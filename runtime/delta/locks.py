@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from ctsql.runtime.spark.storage_errors import translate_os_errors
 
@@ -54,3 +54,31 @@ def folder_lock(location: str) -> Iterator[None]:
     finally:
         held.discard(folder)
         lock.release()
+
+
+@contextmanager
+def try_folder_lock(location: str, name: str, *, wait_seconds: float) -> Iterator[bool]:
+    """Hold a named lock of an existing folder; yields whether it was free within the wait.
+
+    True where the folder's store has no locks. Not re-entrant. Raises STORAGE_ERROR.
+    """
+    folder = local_path(location)
+    if folder is None:
+        yield True
+        return
+    lock = FileLock(folder / name, thread_local=False)
+    with translate_os_errors(str(folder)):
+        is_free = _acquire(lock, wait_seconds)
+    try:
+        yield is_free
+    finally:
+        if is_free:
+            lock.release()
+
+
+def _acquire(lock: FileLock, wait_seconds: float) -> bool:
+    try:
+        lock.acquire(timeout=wait_seconds)
+    except Timeout:  # an OSError, too
+        return False
+    return True

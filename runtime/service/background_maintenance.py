@@ -1,6 +1,9 @@
-"""Maintenance by the service between two ticks: compaction, and trimming of logs.
+"""Maintenance that commits of outputs make necessary: compaction, and trimming of logs.
 
     commit of an output --> note --> after the tick, if due --> compact, trim
+
+The service does it between two ticks, other connections in a thread of their own
+(:mod:`ctsql.runtime.service.connection_maintenance`); one process of a warehouse at a time.
 
 U1: it is due every ``LOOK_EVERY_COMMITS`` versions of an output. That depends on the versions
     alone, so processes that make one commit and end (``run --once``) do it too.
@@ -10,13 +13,16 @@ U3: it deletes no file of a table: only MAINTAIN does. It deletes log files that
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item
 from ctsql.runtime.delta.files import compact
+from ctsql.runtime.delta.locks import try_folder_lock
+from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
 from ctsql.runtime.maintenance.compaction import ROUTINE, choose
@@ -25,10 +31,12 @@ from ctsql.runtime.maintenance.vacuum import trim_logs
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.spark.errors import is_lost
 from ctsql.runtime.views.state_table import state_table
+from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
 
 LOOK_EVERY_COMMITS = 20
 TRIM_EVERY_COMMITS = 100
 """The checkpoint interval: a log can be trimmed only below a checkpoint."""
+MAINTENANCE_LOCK = ".maintenance.lock"
 
 
 def is_due(first: int, last: int, every: int) -> bool:
@@ -38,6 +46,17 @@ def is_due(first: int, last: int, every: int) -> bool:
     (True, True, False)
     """
     return last // every != (first - 1) // every
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Maintenance that is due: of which outputs, by id, and whether of the logs."""
+
+    objects: tuple[str, ...]
+    trim: bool
+
+    def __bool__(self) -> bool:
+        return bool(self.objects) or self.trim
 
 
 @dataclass
@@ -51,29 +70,71 @@ class Upkeep:
         first, _ = self._written.get(object_id, (version, version))
         self._written[object_id] = (first, version)
 
+    def take_due(self) -> Due:
+        """What has become due since the last look; it counts as looked at."""
+        written, self._written = self._written, {}
+        return Due(
+            objects=tuple(
+                object_id
+                for object_id, (first, last) in written.items()
+                if is_due(first, last, LOOK_EVERY_COMMITS)
+            ),
+            trim=any(is_due(*versions, TRIM_EVERY_COMMITS) for versions in written.values()),
+        )
+
     def after_round(
         self, engine: Engine, tell: Callable[[Event], None], stop: threading.Event
     ) -> None:
-        """Do the maintenance that is due.
+        """Do the maintenance that is due, unless another process is at it; see :func:`maintain`."""
+        with maintenance_lock(engine.location, wait_seconds=0) as is_ours:
+            if is_ours:
+                maintain(engine, self.take_due(), tell, stop)
 
-        Raises:
-            STATEMENT_CANCELLED: ``stop`` is set. SPARK_ERROR: Spark is gone. Any other failure is
-            reported, and the next look tries again.
-        """
-        written, self._written = self._written, {}
-        trim = False
-        for object_id, (first, last) in written.items():
-            item = engine.catalog.items.get(object_id)
-            if item is None:
-                continue
-            if stop.is_set():
-                raise error("STATEMENT_CANCELLED")
-            trim = trim or is_due(first, last, TRIM_EVERY_COMMITS)
-            if is_due(first, last, LOOK_EVERY_COMMITS):
-                _report_problems(tell, item, partial(_compact, engine, item, tell))
-        if trim:
-            before_ms = clock.now_ms() - LOG_RETAIN_DEFAULT_MS
-            _report_problems(tell, None, partial(trim_logs, engine, before_ms))
+
+def maintain(
+    engine: Engine, due: Due, tell: Callable[[Event], None], stop: threading.Event
+) -> None:
+    """Do what is due.
+
+    Raises:
+        STATEMENT_CANCELLED: ``stop`` is set. SPARK_ERROR: Spark is gone. Any other failure is
+        reported, and the next look tries again.
+    """
+    for object_id in due.objects:
+        item = engine.catalog.items.get(object_id)
+        if item is None:
+            continue
+        if stop.is_set():
+            raise error("STATEMENT_CANCELLED")
+        _report_problems(tell, item, partial(_compact, engine, item, tell))
+    if due.trim:
+        before_ms = clock.now_ms() - LOG_RETAIN_DEFAULT_MS
+        _report_problems(tell, None, partial(trim_logs, engine, before_ms))
+
+
+def narrow(engine: Engine, due: Due) -> Due:
+    """What is due without the outputs that have no file to rewrite, by the logs as last read."""
+    kept = []
+    for object_id in due.objects:
+        item = engine.catalog.items.get(object_id)
+        if item is not None and any(
+            choose(table.files(table.version()).values(), ROUTINE)
+            for table, _ in _tables(engine, item)
+        ):
+            kept.append(object_id)
+    return Due(tuple(kept), due.trim)
+
+
+@contextmanager
+def maintenance_lock(warehouse: str, *, wait_seconds: float) -> Iterator[bool]:
+    """Keep other processes from maintaining the same warehouse; yields whether it could.
+
+    Where the store has no locks it always can: of two compactions one is lost (U2).
+    """
+    with try_folder_lock(
+        f"{warehouse}/{SYSTEM_FOLDER}", MAINTENANCE_LOCK, wait_seconds=wait_seconds
+    ) as is_ours:
+        yield is_ours
 
 
 def _report_problems(
@@ -90,10 +151,7 @@ def _report_problems(
 
 
 def _compact(engine: Engine, item: Item, tell: Callable[[Event], None]) -> None:
-    state = state_table(engine.warehouse, item)
-    for table, what in ((engine.relations.table(item), ""), (state, " of its state table")):
-        if table is None:
-            continue
+    for table, what in _tables(engine, item):
         begun = clock.now_ms()
         done = compact(table, lambda files: choose(files, ROUTINE))
         if done is None or done.version is None:
@@ -109,3 +167,11 @@ def _compact(engine: Engine, item: Item, tell: Callable[[Event], None]) -> None:
                 message=f"{done.before} files into {done.after}{what}",
             )
         )
+
+
+def _tables(engine: Engine, item: Item) -> Iterator[tuple[DeltaTable, str]]:
+    """The tables of an output, with what to call each."""
+    yield engine.relations.table(item), ""
+    state = state_table(engine.warehouse, item)
+    if state is not None:
+        yield state, " of its state table"

@@ -51,6 +51,7 @@ class Service:
         opened: opens the engine for one look or tick. stop: ends the run when set.
         on_event, on_time: called with each event, and with each T that was reached.
         workers: the number of outputs that are brought up in parallel.
+        maintains: whether it compacts outputs and trims logs.
     """
 
     opened: Callable[[], AbstractContextManager[Engine]]
@@ -58,6 +59,7 @@ class Service:
     on_event: Callable[[Event], None]
     on_time: Callable[[int], None]
     workers: int = 1
+    maintains: bool = True
     _watch: LogWatch = field(default_factory=LogWatch)
     _troubles: dict[str, Trouble] = field(default_factory=dict)
     _failures: list[CtsqlError] = field(default_factory=list)
@@ -128,7 +130,8 @@ class Service:
         ):
             return False
         self._tick(engine)
-        self._upkeep.after_round(engine, self._say, self.stop)
+        if self.maintains:
+            self._upkeep.after_round(engine, self._say, self.stop)
         return True
 
     def _files_came(self, engine: Engine) -> bool:

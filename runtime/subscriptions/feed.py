@@ -12,6 +12,7 @@ only in this process's memory.
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, functions as F
 
@@ -28,7 +29,6 @@ from ctsql.runtime.subscriptions.changes import Changes
 from ctsql.runtime.subscriptions.cursors import Readers, StoredCursor, definition_of, outdated_error
 from ctsql.runtime.subscriptions.position import Position
 from ctsql.runtime.tasks.progress import complete_through
-from ctsql.runtime.warehouse.advance_context import AdvanceContext
 
 TIME, DIFF = "t", "diff"
 TIMES_AT_ONCE_MAX = 1_000
@@ -115,7 +115,7 @@ class Feed:
     def _bring_up(self, engine: Engine, item: Item, stop: threading.Event) -> None:
         until = engine.mint_for([item])
         # The views below are written at every T, as if a named subscription followed them.
-        context = AdvanceContext(stop=stop, watched=frozenset([self.item_id]))
+        context = replace(engine.context, stop=stop, watched=frozenset([self.item_id]))
         try:
             engine.advance([item], until, context=context)
         except DataError as problem:

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from ctsql.api import Connection
+from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.delta import files as delta_maintenance, transaction as delta_transaction
 from ctsql.runtime.delta.files import compact
 from ctsql.runtime.maintenance.compaction import ROUTINE, THOROUGH, Limits, choose
-from ctsql.runtime.service import background_maintenance
+from ctsql.runtime.service import background_maintenance, connection_maintenance
+from ctsql.runtime.service.background_maintenance import maintenance_lock
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.spark.session import active
 from tests.helpers.processes import Process
@@ -52,6 +54,71 @@ def test_the_service_compacts(con: Connection, monkeypatch: pytest.MonkeyPatch) 
     assert_rows(con.execute("SELECT * FROM latest").fetchall(), rows, "latest")
     assert not orphans(folder(con, "latest"))
     assert [e for e in told if e.kind is EventKind.FAILED] == []
+
+
+def _kept_by_reads(con: Connection) -> None:
+    con.execute("CREATE TABLE t (k INT, v INT)")
+    con.execute(UPSERT)
+    for k in range(3):
+        con.execute(f"INSERT INTO t VALUES ({k}, 1), (0, {k})")
+        con.execute("SELECT * FROM latest")
+
+
+def _compactions(con: Connection, name: str) -> int:
+    commits = log(folder(con, name))
+    return sum("OPTIMIZE" in str(a.get("commitInfo")) for commit in commits for a in commit)
+
+
+def test_a_connection_compacts_what_its_reads_bring_up(
+    connect: Callable[[], Connection],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """In a thread of its own, which close() waits for; told in the log; no row changes."""
+    monkeypatch.setattr(background_maintenance, "LOOK_EVERY_COMMITS", 1)
+    monkeypatch.setattr(background_maintenance, "ROUTINE", FEW)
+    caplog.set_level("INFO", "ctsql.maintenance")
+    con, other = connect(), connect()
+    _kept_by_reads(con)
+    con.close()
+    assert _compactions(other, "latest") > 0
+    assert any("latest compacted 2 files into 1" in line for line in caplog.messages)
+    rows = [(0, 2), (1, 1), (2, 1)]
+    assert_rows(other.execute("SELECT * FROM latest").fetchall(), rows, "latest")
+    uppers = [u for c in log(folder(other, "latest")) if (u := transaction(c)) is not None]
+    assert uppers == sorted(set(uppers)), "each T once, in order"
+    assert not orphans(folder(other, "latest"))
+
+
+def test_maintenance_is_left_to_others_if_told_so(
+    connect: Callable[[], Connection],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """By SET background_maintenance = false, for run, too; or while another process is at it."""
+    monkeypatch.setattr(background_maintenance, "LOOK_EVERY_COMMITS", 1)
+    monkeypatch.setattr(background_maintenance, "ROUTINE", FEW)
+    monkeypatch.setattr(connection_maintenance, "WAIT_SECONDS", 0.0)
+    caplog.set_level("INFO", "ctsql.maintenance")
+    con, other = connect(), connect()
+    with pytest.raises(CtsqlError, match="INVALID_OPTION"):
+        con.execute("SET background_maintenance = perhaps")
+    con.execute("SET background_maintenance = false")
+    _kept_by_reads(con)
+    con.run(once=True)
+    con.close()
+    assert _compactions(other, "latest") == 0
+    assert caplog.messages == []
+    with maintenance_lock(other.warehouse, wait_seconds=0) as is_ours:
+        assert is_ours
+        other.execute("INSERT INTO t VALUES (0, 9); SELECT * FROM latest")
+        other.close()
+    assert caplog.messages == ["left to another process, which is at it"]
+    last = connect()
+    assert _compactions(last, "latest") == 0
+    last.execute("INSERT INTO t VALUES (0, 10); SELECT * FROM latest")
+    last.close()
+    assert _compactions(connect(), "latest") == 1
 
 
 def test_a_compaction_that_loses_leaves_nothing(

@@ -44,6 +44,8 @@ class Table:
 class Engine:
     """An engine whose outputs are brought up by noting it."""
 
+    location = "memory:/warehouse"
+
     def __init__(self, *items: Item) -> None:
         self.catalog = Catalog.of(items)
         self.tables = {i.id: Table(i.location) for i in items}
