@@ -21,6 +21,8 @@ _PLAIN = {
     "spark.sql.storeAssignmentPolicy": "ANSI",
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "1",
+    # Spark 4.2 takes no batch of cached rows that has only NaN for one that holds `c = NaN`.
+    "spark.sql.inMemoryColumnarStorage.partitionPruning": "false",
     # Rows that the driver holds keep dates of any year.
     "spark.sql.datetime.java8API.enabled": "true",
 }
