@@ -117,6 +117,7 @@ bench: java venv
 	@MAKEFLAGS= "$(BIN)/python" -m pip install --quiet --group bench
 	@"$(BIN)/python" -m benchmarks.start
 	@"$(BIN)/python" -m benchmarks.tick
+	@"$(BIN)/python" -m benchmarks.growth
 	@"$(BIN)/python" -m benchmarks.replicas
 	@"$(BIN)/python" -m benchmarks.tasks
 	@"$(BIN)/python" -m benchmarks.views --pipelines

@@ -36,6 +36,8 @@ from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
 LOOK_EVERY_COMMITS = 20
 TRIM_EVERY_COMMITS = 100
 """The checkpoint interval: a log can be trimmed only below a checkpoint."""
+COMPACT_TRIES_MAX = 3
+"""Ticks that go on meanwhile may delete rows of the chosen files first."""
 MAINTENANCE_LOCK = ".maintenance.lock"
 
 
@@ -152,8 +154,12 @@ def _report_problems(
 
 def _compact(engine: Engine, item: Item, tell: Callable[[Event], None]) -> None:
     for table, what in _tables(engine, item):
-        begun = clock.now_ms()
-        done = compact(table, lambda files: choose(files, ROUTINE))
+        done = None
+        for _ in range(COMPACT_TRIES_MAX):
+            begun = clock.now_ms()
+            done = compact(table, lambda files: choose(files, ROUTINE))
+            if done is not None:
+                break
         if done is None or done.version is None:
             continue
         ended = clock.now_ms()

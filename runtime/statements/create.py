@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from zlib import crc32
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import error
@@ -42,6 +43,8 @@ from ctsql.runtime.warehouse.table_checks import identified
 
 _Output = st.CreateContinualTask | st.CreateMaterializedView
 _WILDCARD = re.compile(r"[*?\[{]")
+_CHECKPOINT_INTERVALS = (89, 101, 103, 107, 109, 113)
+"""In commits. Primes, so that two of them seldom meet; sources have 100, the timeline 97."""
 
 
 class Creation(OnNames):
@@ -414,9 +417,24 @@ def _create_table_text(item: Item, *, has_vectors: bool) -> str:
 
     Without deletion vectors there is no change feed: it would show rows that only move.
     """
-    properties = {"delta.feature.domainMetadata": "supported"}
+    properties = {
+        "delta.feature.domainMetadata": "supported",
+        "delta.checkpointInterval": str(checkpoint_interval(item.id)),
+    }
     if not has_vectors:
         properties |= {ENABLE_VECTORS: "false", "delta.enableChangeDataFeed": "false"}
     told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
     columns = table_columns(item)
     return f"CREATE TABLE delta.`{item.location}` ({columns}) USING delta TBLPROPERTIES ({told})"
+
+
+def checkpoint_interval(object_id: str) -> int:
+    """The number of commits between two checkpoints of an output; not that of its neighbours.
+
+    A tick commits to the timeline and to each output. With one interval all their checkpoints,
+    which take seconds, would fall on the same tick.
+
+    >>> checkpoint_interval("a"), checkpoint_interval("b")
+    (107, 113)
+    """
+    return _CHECKPOINT_INTERVALS[crc32(object_id.encode()) % len(_CHECKPOINT_INTERVALS)]

@@ -63,6 +63,8 @@ FRONTIER = "ctsql.frontier"
 ARCHIVED = "ctsql.archived"
 REQUESTS = "ctsql.refresh_requests"
 ARCHIVE_EVERY_COMMITS = 100
+CHECKPOINT_EVERY_COMMITS = 97
+"""Not together with an archive, nor with the checkpoints of sources, which have every hundredth."""
 ARCHIVE_ROWS_MAX = 10_000
 ARCHIVE_TRIES_MAX = 5
 MINT_TRIES_MAX = 1_000
@@ -136,7 +138,7 @@ class Timeline:
     @staticmethod
     def create(gateway: "Gateway", location: str) -> None:
         """Make the table; nothing happens if another process has."""
-        properties = {**SYSTEM_TABLE, "delta.checkpointInterval": str(ARCHIVE_EVERY_COMMITS)}
+        properties = {**SYSTEM_TABLE, "delta.checkpointInterval": str(CHECKPOINT_EVERY_COMMITS)}
         gateway.create_table(location, SCHEMA, properties)
 
     # ---- reading

@@ -1,0 +1,100 @@
+"""How the cost of a tick grows with the number of ticks, on one embedded connection.
+
+    python -m benchmarks.growth --ticks 10000
+
+A tick is an INSERT of ten rows with random keys into a feed, and a read of the upsert output over
+it, which brings it up. Nobody runs MAINTAIN. One line a block of ticks: median, 99th percentile and
+slowest in milliseconds, which tick that was, and the slowest over the median of its block; CPU
+milliseconds a tick of Python and of the JVM, maintenance beside the ticks included; live files of
+the output. The last line compares the last block with the second: the first is for warming up.
+
+Wall times of a busy machine are inflated; CPU times and ratios within one run are not. Linux only.
+"""
+
+import argparse
+import os
+import random
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import ctsql
+
+KEYS = 10_000
+ROWS = 10
+UPSERT = """
+CREATE CONTINUAL TASK latest (k BIGINT, v BIGINT) ON INPUT feed AS (
+    DELETE FROM latest WHERE k IN (SELECT k FROM feed);
+    INSERT INTO latest SELECT k, max(v) FROM feed GROUP BY k;
+);
+"""
+
+
+def measure_block(con: ctsql.Connection, ticks: int, number: int) -> dict[str, float]:
+    """Run a block of ticks; its figures."""
+    walls = []
+    python, java = time.process_time(), _java_cpu_ms(con)
+    for _ in range(ticks):
+        rows = ", ".join(f"({random.randrange(KEYS)}, {number})" for _ in range(ROWS))
+        begun = time.perf_counter()
+        con.execute(f"INSERT INTO feed VALUES {rows}")
+        con.execute("SELECT * FROM latest LIMIT 1").fetchall()
+        walls.append((time.perf_counter() - begun) * 1000)
+    median = statistics.median(walls)
+    return {
+        "median": median,
+        "p99": statistics.quantiles(walls, n=100, method="inclusive")[98],
+        "max": max(walls),
+        "of tick": number * ticks + walls.index(max(walls)),
+        "max/med": max(walls) / median,
+        "python": (time.process_time() - python) * 1000 / ticks,
+        "jvm": (_java_cpu_ms(con) - java) / ticks,
+        "files": _live_files(con),
+    }
+
+
+def _java_cpu_ms(con: ctsql.Connection) -> float:
+    gateway: Any = con.spark.sparkContext._gateway
+    fields = Path(f"/proc/{gateway.proc.pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) * 1000 / os.sysconf("SC_CLK_TCK")
+
+
+def _live_files(con: ctsql.Connection) -> int:
+    engine: Any = con._engine
+    item = next(i for i in engine.catalog if i.name.name == "latest")
+    table = engine.relations.table(item)
+    return len(table.files(table.version()))
+
+
+def main() -> None:
+    """Run the blocks and print the curves."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ticks", type=int, default=1_000)
+    parser.add_argument("--block", type=int, default=100)
+    parser.add_argument("--no-maintenance", action="store_true", help="leave the output as it is")
+    given = parser.parse_args()
+    if given.ticks < 2 * given.block or given.block < 2:
+        parser.error("there are at least two blocks, of two ticks")
+    with tempfile.TemporaryDirectory() as folder, ctsql.connect(f"{folder}/warehouse") as con:
+        con.execute("CREATE TABLE feed (k BIGINT, v BIGINT)")
+        con.execute(UPSERT)
+        if given.no_maintenance:
+            con.execute("SET background_maintenance = false")
+        blocks: list[dict[str, float]] = []
+        for number in range(given.ticks // given.block):
+            block = measure_block(con, given.block, number)
+            if not blocks:
+                print(f"{'ticks':>12}" + "".join(f"{name:>9}" for name in block))
+            first = number * given.block
+            shown = "".join(f"{value:9.{0 if value >= 20 else 1}f}" for value in block.values())
+            print(f"{first:>6}-{first + given.block - 1:<5}{shown}", flush=True)
+            blocks.append(block)
+        ratios = {name: blocks[-1][name] / blocks[1][name] for name in ("median", "python", "jvm")}
+        print("last block over the second: ", end="")
+        print(", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items()))
+
+
+if __name__ == "__main__":
+    main()
