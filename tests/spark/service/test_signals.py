@@ -37,8 +37,9 @@ def running(warehouse: Path) -> Iterator["subprocess.Popen[str]"]:
     )
     try:
         assert process.stdout is not None
-        first = json.loads(process.stdout.readline())
-        assert first["event"] in ("reached", "wrote")
+        events = [json.loads(process.stdout.readline())["event"] for _ in range(2)]
+        assert events[0] == "started"
+        assert events[1] in ("reached", "wrote")
         yield process
     finally:
         if process.poll() is None:
