@@ -190,9 +190,7 @@ class Relations:
         text = self.table(item).schema_text()
         known = self._columns.get(item.id)
         if known is None or known[0] != text:
-            # Delta leaves columns without a type out of what it reads.
-            made = self.stored_columns(item) if '"void"' in text else _columns_in(text)
-            known = self._columns[item.id] = (text, made)
+            known = self._columns[item.id] = (text, _columns_in(text))
         return known[1]
 
     def stored_columns(self, item: Item) -> tuple[Column, ...]:

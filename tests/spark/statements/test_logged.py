@@ -6,6 +6,7 @@ import pytest
 
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse
 from ctsql.result import Result
@@ -19,7 +20,10 @@ pytestmark = pytest.mark.spark
 MADE = """
 CREATE SCHEMA other;
 CREATE TABLE feed (k INT, v BIGINT, s STRING) COMMENT 'what comes';
-CREATE TABLE other.plain (k INT NOT NULL COMMENT 'a key');
+CREATE TABLE other.plain (
+    k INT NOT NULL COMMENT 'a key', c CHAR(3), d DECIMAL(10, 2), v VARIANT,
+    a ARRAY<STRUCT<x: INT, `y.z`: TIMESTAMP_NTZ>>, m MAP<STRING, DATE>
+) TBLPROPERTIES ('delta.columnMapping.mode' = 'name');
 CREATE VIEW above AS SELECT k, v FROM feed WHERE v > 1;
 CREATE CONTINUAL TASK copy ON INPUT feed AS (INSERT INTO copy SELECT k, s FROM feed);
 CREATE CONTINUAL TASK latest (k INT, v BIGINT) ON INPUT feed AS (
@@ -117,6 +121,9 @@ def test_as_the_engine(con: Connection, warehouse: Path, monkeypatch: pytest.Mon
         next(iter(live))
     con.execute("INSERT INTO feed VALUES (4, 40, '4')")
     found = _compare(con, warehouse, monkeypatch)
+    relations = con._opened().relations
+    for table in (i for i in relations.catalog if i.kind is ObjectKind.TABLE):
+        assert relations.columns_now(table) == relations.stored_columns(table)
     states = {row[2]: row[3] for row in found["status"][4]}  # type: ignore[index]
     assert set(states.values()) == {"up to date", "behind", "failed", "suspended", "finished"}
     assert len(found["SHOW SUBSCRIPTIONS"][4]) == 1  # type: ignore[index]
