@@ -90,7 +90,9 @@ def _explain(tokens: Tokens) -> Explain:
     cursor.expect("EXPLAIN")
     span = span_of(tokens)
     physical = cursor.accept("PHYSICAL")
-    if cursor.at("ANALYZE") and cursor.upper(1) not in (*_KNOWN, ""):
+    # A word alone is a name, though a statement may begin with it.
+    is_name = len(cursor.rest) == 2 or cursor.upper(1) not in (*_KNOWN, "")
+    if cursor.at("ANALYZE") and is_name:
         return _analyze(cursor)
     if cursor.upper() in _PLANS:
         what = f"EXPLAIN {cursor.upper()}"

@@ -2,6 +2,7 @@
 
 import fnmatch
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 from ctsql.catalog import times
@@ -9,6 +10,7 @@ from ctsql.catalog.errors import NotSupported, StatementError, error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import refresh_text
+from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.binding import check_holds_rows, definition_span, qualify
@@ -126,7 +128,7 @@ def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> R
         if outputs
         else (c.name, c.type, "" if c.nullable else "NOT NULL", c.comment)
         for o in outputs or [item]
-        for c in engine.relations.columns_now(o)
+        for c in _columns(engine, o)
     ]
     if statement.extended:
         details: list[tuple[str, object]] = [
@@ -151,6 +153,13 @@ def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> R
         rows.append(("", "", "", None))
         rows += [(f"# {k}", str(v), "", None) for k, v in details if v not in (None, "")]
     return ["column", "type", "nullable", "comment"], rows
+
+
+def _columns(engine: LogReader, item: Item) -> tuple[Column, ...]:
+    """An object's columns now; what COMMENT ON says of one is in the catalog alone."""
+    comments = {fold(c.name): c.comment for c in item.columns}
+    found = engine.relations.columns_now(item)
+    return tuple(replace(c, comment=comments.get(fold(c.name), c.comment)) for c in found)
 
 
 def _refreshes(engine: LogReader, item: Item) -> list[tuple[str, object]]:
