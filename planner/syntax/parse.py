@@ -90,7 +90,8 @@ def _explain(tokens: Tokens) -> Explain:
     cursor.expect("EXPLAIN")
     span = span_of(tokens)
     physical = cursor.accept("PHYSICAL")
-    if cursor.at("ANALYZE") and cursor.upper(1) not in (*_KNOWN, ""):
+    is_name = cursor.upper(1) not in _KNOWN or len(cursor.rest) == 2  # a view may be named copy
+    if cursor.at("ANALYZE") and cursor.upper(1) and is_name:
         return _analyze(cursor)
     if cursor.upper() in _PLANS:
         what = f"EXPLAIN {cursor.upper()}"
