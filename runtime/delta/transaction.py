@@ -113,20 +113,22 @@ class Transaction:
         self, victims: Iterable[tuple[str, Collection[int]]]
     ) -> tuple[list[StagedDelete], list[StagedFile]]:
         by_name = files_by_name(self.table, self.version_read)
-        deletes, places, shortened = [], [], []
+        deletes, shortened = [], []
+        names: list[str] = []
+        numbers: list[int] = []
         for path, rows in victims:
             file = by_name[relative_path(path, self.table.location)]
             deletes.append(replace(whole_file(file), rows_count=len(rows)))
             if file.rows_count != len(rows):
                 shortened.append(file)
-                places += [(path, row) for row in rows]
+                names += [path] * len(rows)
+                numbers += rows
         if not shortened:
             return deletes, []
         with translate_spark_errors():
             stored = locate_in(self.table, shortened, self.version_read)
-            gone = self.gateway.session.createDataFrame(
-                places, f"{FILE_COLUMN} STRING, {ROW_COLUMN} BIGINT"
-            )
+            places = pa.table({FILE_COLUMN: names, ROW_COLUMN: pa.array(numbers, pa.int64())})
+            gone = self.gateway.session.createDataFrame(places)
             on = [FILE_COLUMN, ROW_COLUMN]
             return deletes, self.stage(stored.join(F.broadcast(gone), on, "left_anti").drop(*on))
 

@@ -24,15 +24,19 @@ Tests: tests/spark/warehouse/test_watched_files.py, tests/crash/test_watched_fil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from pyspark.sql import SparkSession, types as T
 
 from ctsql.catalog.items import FileSource, Item
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax.ast import FileRef
+from ctsql.runtime.delta.keyed_scan import rows_of
 from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.log import fault_points as faults
 from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.write_handle import Committed, Output, Rows
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.row_set import LocalRows
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.warehouse.loaded_files import insert_rows, rows_to_load
 from ctsql.runtime.warehouse.location import SYSTEM_TABLE
@@ -42,7 +46,9 @@ from ctsql.runtime.warehouse.warehouse import Warehouse
 FOLDER = "_files"
 RECORD_FILES_MAX = 100
 """With more small files the record is rewritten as one."""
-_COLUMNS = "path STRING, entry BIGINT"
+_SCHEMA = T.StructType(
+    [T.StructField("path", T.StringType()), T.StructField("entry", T.LongType())]
+)
 _IDENTIFIER = "spark.databricks.delta.write.txnAppId"
 _NUMBER = "spark.databricks.delta.write.txnVersion"
 
@@ -134,7 +140,7 @@ class _Record:
         location = f"{item.location}/{FOLDER}"
         if not gateway.exists(location):
             with translate_spark_errors():
-                gateway.create_table(location, _COLUMNS, SYSTEM_TABLE)
+                gateway.create_table(location, "path STRING, entry BIGINT", SYSTEM_TABLE)
         self._table = gateway.table(location)
         self._output = Output(self._table, _app(item))
         self._version = -1
@@ -154,9 +160,14 @@ class _Record:
         version = self._table.version()
         if version == self._version:
             return
+        near = rows_of(self._table, version, _SCHEMA.names)
         with translate_spark_errors():
-            rows = self._table.frame(version).collect()
-        self.entries = {row.path: row.entry for row in rows}
+            if isinstance(near, Declined):
+                rows = self._table.frame(version).toArrow()
+            else:
+                rows = near.arrow
+        columns = (rows.column(name).to_pylist() for name in _SCHEMA.names)
+        self.entries = dict(zip(*columns, strict=True))
         self._version = version
 
     def add(self, paths: Sequence[str]) -> None:
@@ -166,8 +177,8 @@ class _Record:
         if len(self._table.files(self._version)) >= RECORD_FILES_MAX:
             with translate_spark_errors():
                 session.sql(f"OPTIMIZE delta.`{self._table.location}`")
-        with translate_spark_errors():
-            rows = session.createDataFrame([(path, number) for path in paths], _COLUMNS)
+        arrow = pa.table([list(paths), pa.array([number] * len(paths), pa.int64())], _SCHEMA.names)
+        rows = LocalRows(session, _SCHEMA, arrow)
         done = self._output.compare_and_append(
             [Rows(number - 1, rows)], expected=number - 1, new=number
         )

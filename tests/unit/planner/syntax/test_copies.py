@@ -5,7 +5,7 @@ import pytest
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse, rewrite
-from ctsql.planner.syntax.ast import CopyFrom, CopyTo, CreateTable, Statement
+from ctsql.planner.syntax.ast import CopyFrom, CopyTo, CreateTable, Explain, Statement
 
 
 def _parse(text: str) -> Statement:
@@ -36,6 +36,13 @@ def test_copy_to() -> None:
     assert isinstance(read, CopyTo)
     assert (read.select.as_of, read.select.query.span.text) == (5, "SELECT 1 AS a")
     assert not read.overwrite
+
+
+def test_a_view_may_be_named_copy() -> None:
+    """What is asked about it is not taken for the statement."""
+    read = _parse("EXPLAIN ANALYZE copy")
+    assert isinstance(read, Explain)
+    assert (read.analyze, read.target and read.target.parts) == (True, ("copy",))
 
 
 def test_create_table_from_files() -> None:
