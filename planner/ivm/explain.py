@@ -12,6 +12,7 @@ from ctsql.planner.ivm.algebra.traversal import inputs, own_subqueries
 from ctsql.planner.ivm.plan import ChangePlan, NoChangePlan
 from ctsql.planner.ivm.rules.context import RuleUse
 from ctsql.planner.ivm.sql.spark import join_texts
+from ctsql.planner.syntax.ast import ClockKind
 
 Telling = Callable[[Reason], str]
 
@@ -60,7 +61,7 @@ def label(node: alg.Node) -> str:
             return f"Scan {node.table}"
         case alg.Values():
             return "Constants"
-        case alg.Filter():
+        case alg.Filter() | alg.Temporal():
             return f"Filter {_all(node.predicates)}"
         case alg.Project():
             return f"Project {len(node.items)} column(s)"
@@ -120,3 +121,5 @@ def _part(part: alg.Part) -> str:
             return part.name or "expression"
         case alg.Subquery():
             return "(subquery)"
+        case alg.Clock():
+            return "now()" if part.kind is ClockKind.TIMESTAMP else "current_date()"

@@ -14,13 +14,12 @@ Roles of the relations in the texts:
 - the view: its stored rows, as of before.
 """
 
-import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from ctsql.planner.ivm.algebra.nodes import DIFF, Aggregate, Node, Scan
+from ctsql.planner.ivm.algebra.nodes import DIFF, Aggregate, Node, Scan, Temporal
 from ctsql.planner.ivm.algebra.reasons import Reason, Refused
-from ctsql.planner.ivm.algebra.traversal import descend, replace_nodes
+from ctsql.planner.ivm.algebra.traversal import descend, numbers_above, replace_nodes
 from ctsql.planner.ivm.parse.from_relations import Relation
 from ctsql.planner.ivm.parse.query import compile_query
 from ctsql.planner.ivm.rewrites.column_pruning import prune
@@ -183,7 +182,7 @@ class ChangePlan:
     def initial_state(self, number: int) -> Text:
         """The text that fills a state table from all rows."""
         node, state = self._aggregate(number)
-        made = initial(node, state, _above(self.query))
+        made = initial(node, state, numbers_above(self.query))
         return Text(node=made, columns=made.columns, names=state.columns)
 
     def of_state(self, number: int) -> Text:
@@ -213,7 +212,7 @@ class ChangePlan:
     def _changes(self, changed: Collection[str], states: Collection[int] = ()) -> DeltaDerivation:
         tables = state_tables(self.query)
         numbers = {n: s.number for n, s in tables if s.number in states}
-        return DeltaDerivation(changed, _above(self.query), change, numbers.get)
+        return DeltaDerivation(changed, numbers_above(self.query), change, numbers.get)
 
     def _aggregate(self, number: int) -> tuple[Aggregate, StatePlan]:
         return {s.number: (n, s) for n, s in state_tables(self.query)}[number]
@@ -235,12 +234,6 @@ def _steps(changes: DeltaDerivation) -> tuple[StepText, ...]:
     )
 
 
-def _above(node: Node) -> "itertools.count[int]":
-    """Numbers for new columns, above all that a plan has."""
-    used = [col.number for below in descend(node) for col in below.columns]
-    return itertools.count(max(used, default=0) + 1)
-
-
 def change_plan(
     sql: str, relations: Mapping[str, Relation], columns: Sequence[str] = ()
 ) -> ChangePlan | NoChangePlan:
@@ -258,6 +251,8 @@ def change_plan(
         node, names = compile_query(sql, relations)
     except Refused as refusal:
         return NoChangePlan(refusal.reason)
+    if any(isinstance(below, Temporal) for below in descend(node)):
+        return NoChangePlan(Reason("CLOCK_ABOVE_TABLE"))
     node = widen(prune(node, node.columns), node)
     blocked = list(inexact(node))
     reason = None

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ctsql.catalog.errors import DataError, EnvironmentProblem, StatementError
+from ctsql.catalog.items import Item
 from ctsql.planner.ivm import ChangePlan, StatePlan
+from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.runtime.spark.errors import is_lost, translate_spark_errors
 from ctsql.runtime.spark.storage_errors import FILE_MISSING
-from ctsql.runtime.views.change_plans import Prepared, prepared
+from ctsql.runtime.views.change_plans import Prepared, not_compared, prepared
 from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Staged
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
@@ -37,6 +39,7 @@ from ctsql.runtime.views.state_table import (
 from ctsql.runtime.views.strategies import STRATEGIES
 from ctsql.runtime.views.table_deltas import Moved, find_move, opened, stored_as_of
 from ctsql.runtime.warehouse.versions import DEFINITION
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 DETAIL_MAX = 200
 """Characters of a detail that a commit keeps."""
@@ -164,7 +167,7 @@ class ViewRefresh:
         moves = self._moves(made, before, at)
         if isinstance(moves, Fallback):
             return moves
-        if not moves:
+        if not moves and not self.context.view.reads_clock:
             self.state.unchanged()
             return RefreshOutcome(strategy=Strategy.NO_CHANGE)
         why = recompute_why(self.policy, self._sizes(made, moves, at), self.costs)
@@ -305,6 +308,23 @@ def fill_state(
         groups = PlanRunner(relations, stack).rows(plan.initial_state(kept.number))
         context.state.build(kept, groups.frame, at, groups_max(plan))
     return None
+
+
+def next_turn(warehouse: Warehouse, item: Item, at: int) -> int | None:
+    """The first T after one at which time changes what a view shows as of that; None for none.
+
+    Raises CLOCK_NOT_COMPARED if the query no longer tells, as its tables' columns have changed.
+    """
+    made = prepared(warehouse, item, at)
+    if isinstance(made.clock, Reason):
+        raise not_compared(made, warehouse.relations.bound(item).view, made.clock)
+    reads = {name: [c.name for c in table.columns] for name, table in made.tables.items()}
+    found = []
+    with opened(warehouse, made.tables, {}, reads, at) as relations, ExitStack() as stack:
+        runner = PlanRunner(relations, stack)
+        for text in made.clock.next_turns(at):
+            found += [row["due"] for row in runner.rows(text).frame.collect()]
+    return min((due for due in found if due is not None), default=None)
 
 
 def _first_applicable(context: RefreshContext) -> Staged | Fallback:
