@@ -30,5 +30,6 @@ from ctsql.planner.ivm.sql.spark import (
 from ctsql.planner.ivm.strategies.state_table import StateNeed as StateNeed
 from ctsql.planner.ivm.temporal import (
     TemporalPlan as TemporalPlan,
+    Window as Window,
     temporal_plan as temporal_plan,
 )

@@ -32,6 +32,8 @@ def explain(
     if plan.kept_state is not None:
         kept, need = plan.kept_state
         lines.append(f"state table, kept {need.value}: {', '.join(kept.columns)}")
+    for name, window in plan.windows.items():
+        lines.append(f"{name}: the rows of {window.table} with {window.told}")
     for table, columns in plan.reads.items():
         lines.append(f"reads {table}: {', '.join(columns) or 'the number of its rows'}")
     return "\n".join(lines)

@@ -15,7 +15,7 @@ Roles of the relations in the texts:
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ctsql.planner.ivm.algebra.nodes import DIFF, Aggregate, Node, Scan, Temporal
 from ctsql.planner.ivm.algebra.reasons import Reason, Refused
@@ -41,6 +41,7 @@ from ctsql.planner.ivm.strategies.add_to_groups import added_rows, can_add
 from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows, widen
 from ctsql.planner.ivm.strategies.state_table import StateNeed, state_tables
 from ctsql.planner.ivm.strategies.stored_view import desired_rows, first_rows, keyed_top, limit_top
+from ctsql.planner.ivm.temporal import Window, split_windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class ChangePlan:
         states: state tables that can be used.
         inexact: why the former result of the topmost operator cannot be computed again, so
             that there is no signed change but by the stored rows; else None.
+        windows: tables of the plan that are windows of a table, by name.
     """
 
     query: Node
@@ -69,6 +71,7 @@ class ChangePlan:
     reads: Mapping[str, tuple[str, ...]]
     states: tuple[StatePlan, ...]
     inexact: Reason | None
+    windows: Mapping[str, Window] = field(default_factory=dict)
 
     def normal(self) -> Text:
         """The whole query, printed from the nodes.
@@ -251,6 +254,7 @@ def change_plan(
         node, names = compile_query(sql, relations)
     except Refused as refusal:
         return NoChangePlan(refusal.reason)
+    node, windows = split_windows(node)
     if any(isinstance(below, Temporal) for below in descend(node)):
         return NoChangePlan(Reason("CLOCK_ABOVE_TABLE"))
     node = widen(prune(node, node.columns), node)
@@ -267,7 +271,14 @@ def change_plan(
     shown = tuple(columns) or _unique(names)
     if len(shown) != len(node.columns):
         return NoChangePlan(Reason("UNKNOWN_COLUMN"))  # ``*`` stands for fewer or more than it did
-    return ChangePlan(query=node, columns=shown, reads=_reads(node), states=states, inexact=reason)
+    return ChangePlan(
+        query=node,
+        columns=shown,
+        reads=_reads(node),
+        states=states,
+        inexact=reason,
+        windows=windows,
+    )
 
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:

@@ -13,26 +13,37 @@ Values are microseconds, T is milliseconds, or for current_date() days: rounding
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ctsql.catalog.names import backtick
 from ctsql.planner.ivm.algebra.nodes import (
     Clock,
     Col,
     Expr,
     Filter,
     Node,
+    Part,
     Project,
     Projection,
+    Scan,
     Temporal,
     Turn,
 )
 from ctsql.planner.ivm.algebra.reasons import Reason, Refused
-from ctsql.planner.ivm.algebra.traversal import descend, free, numbers_above, rebuild
+from ctsql.planner.ivm.algebra.traversal import (
+    columns_in,
+    descend,
+    free,
+    numbers_above,
+    own_subqueries,
+    rebuild,
+)
 from ctsql.planner.ivm.parse.from_relations import Relation
 from ctsql.planner.ivm.parse.query import compile_query
 from ctsql.planner.ivm.sql.queries import Query, Text
-from ctsql.planner.ivm.sql.spark import Names
+from ctsql.planner.ivm.sql.spark import Names, join_texts
+from ctsql.planner.syntax.ast import ClockKind
 
 _MS, _DAY = 1_000, 86_400_000_000
 """Microseconds in what the clock moves by."""
@@ -87,6 +98,121 @@ class TemporalPlan:
     def compared(self) -> tuple[Text, ...]:
         """What is compared with the clock; the types of these columns matter."""
         return tuple(_values(n, 0, [t.value for t in n.turns]) for n in _temporal(self.query))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The rows of a table that pass comparisons of its own columns with the clock.
+
+    To a change plan it is a table: its change is that of the table's rows which pass, and of the
+    rows that turn. So every change rule applies above it.
+
+    Attributes:
+        table: the table's name in the plan's texts. columns: those that the comparisons read.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    predicates: tuple[Expr, ...]
+    turns: tuple[Turn, ...]
+
+    def passes(self, at: int) -> str:
+        """Whether a row passes at T, as a condition over the table's columns; never NULL."""
+        listed = (join_texts(_words(p, at)) for p in self.predicates)
+        return " AND ".join(f"coalesce(({text}), false)" for text in listed)
+
+    def may_turn(self, after: int, until: int) -> str:
+        """A condition that is true of each row that turns in (after, until], to skip files by."""
+        found = []
+        for turn in self.turns:
+            unit = _DAY // _MS if turn.is_day else 1
+            value, bound = (join_texts(_words(e, 0)) for e in (turn.value, turn.bound))
+            found.append(
+                f"({value} >= timestamp_millis({after - unit}) {bound} "
+                f"AND {value} <= timestamp_millis({until}) {bound})"
+            )
+        return " OR ".join(found)
+
+    @property
+    def told(self) -> str:
+        """The comparisons, for people."""
+        return " AND ".join(join_texts(_words(p, None)) for p in self.predicates)
+
+
+def split_windows(query: Node) -> tuple[Node, dict[str, Window]]:
+    """The query over windows where a table's own columns are compared, by the names it has then."""
+    found: dict[Window, str] = {}
+
+    def change(thing: Any) -> Any:
+        return _sink(thing, found) if isinstance(thing, Temporal) else thing
+
+    made: Node = rebuild(query, change)
+    return made, {name: window for window, name in found.items()}
+
+
+def _sink(node: Temporal, found: dict[Window, str]) -> Node:
+    """The same with the comparisons at the table, if they are about the columns of one."""
+    child = node.child
+    match child:
+        case Filter() if not own_subqueries(child):
+            below = _sink(replace(node, child=child.child), found)
+        case Project() if not own_subqueries(child):
+            items = {item.col: item.expr for item in child.items}
+            predicates = tuple(_with_columns(p, items) for p in node.predicates)
+            turns = tuple(replace(t, value=_with_columns(t.value, items)) for t in node.turns)
+            moved = Temporal(child=child.child, predicates=predicates, turns=turns)
+            below = _sink(moved, found)
+        case Scan():
+            names = zip(child.columns, child.names, strict=True)
+            typed = {col: Expr((backtick(name),)) for col, name in names}
+            used = [columns_in(p) for p in node.predicates]
+            window = Window(
+                table=child.table,
+                columns=tuple(
+                    n
+                    for c, n in zip(child.columns, child.names, strict=True)
+                    if any(c in cols for cols in used)
+                ),
+                predicates=tuple(_with_columns(p, typed) for p in node.predicates),
+                turns=tuple(replace(t, value=_with_columns(t.value, typed)) for t in node.turns),
+            )
+            return replace(child, table=found.setdefault(window, f"{child.table}@{len(found) + 1}"))
+        case _:
+            return node
+    return node if isinstance(_bottom(below), Temporal) else replace(child, child=below)
+
+
+def _bottom(node: Node) -> Node:
+    while isinstance(node, Filter | Project):
+        node = node.child
+    return node
+
+
+def _with_columns(expr: Expr, by: Mapping[Col, Expr]) -> Expr:
+    """An expression with others in place of its columns."""
+    parts: list[Part] = []
+    for part in expr.parts:
+        own = by.get(part) if isinstance(part, Col) else None
+        if own is None:
+            parts.append(part)
+        else:
+            parts += own.parts if len(own.parts) == 1 else ("(", *own.parts, ")")
+    return replace(expr, parts=tuple(parts))
+
+
+def _words(expr: Expr, at: int | None) -> list[str]:
+    """The words of an expression over a table's own columns, as of T or for people."""
+    found = []
+    for part in expr.parts:
+        match part:
+            case str():
+                found.append(part)
+            case Clock(kind):
+                shown = "current_date()" if kind is ClockKind.DATE else "now()"
+                found.append(shown if at is None else kind.sql(at))
+            case _:
+                raise TypeError(f"{type(part).__name__} is no part of a comparison with the clock")
+    return found
 
 
 def interval_of(turns: Sequence[Turn], values: Sequence[str]) -> str:

@@ -101,6 +101,12 @@ class Prepared:
         assert isinstance(self.found, ChangePlan)
         return self.found
 
+    @property
+    def read_tables(self) -> Mapping[str, Table]:
+        """What the plan reads: the tables, and windows of them."""
+        windows = {name: self.tables[w.table] for name, w in self.plan.windows.items()}
+        return {**self.tables, **windows}
+
     @cached_property
     def clock(self) -> TemporalPlan | Reason:
         """When time changes the view, where its query reads the clock."""

@@ -178,7 +178,9 @@ class ViewRefresh:
         self._preparing_ms = int((time.monotonic() - begun) * 1000)
         if refusal is not None:
             return Fallback(refusal)
-        moves = {name: one for name, one in moves.items() if name in made.plan.reads}
+        windows = made.plan.windows
+        origin = {n: windows[n].table if n in windows else n for n in made.plan.reads}
+        moves = {name: moves[table] for name, table in origin.items() if table in moves}
         kept = self.state.look(made.plan, made)
         done: RefreshOutcome | Fallback = self.warehouse.queries.follow(
             self.context, made, None if kept is None else kept[0], moves, span
@@ -272,10 +274,12 @@ def follow_changes(
     Args:
         moves: how these went from the first to the second T of the span.
     """
-    plan, (_, at) = made.plan, span
+    plan, (before, at) = made.plan, span
     with (
         translate_spark_errors(),
-        opened(context.warehouse, made.tables, moves, plan.reads, at) as relations,
+        opened(
+            context.warehouse, made.read_tables, moves, plan.reads, at, plan.windows, before
+        ) as relations,
         ExitStack() as stack,
     ):
         runner = PlanRunner(relations, stack)
@@ -287,7 +291,8 @@ def follow_changes(
         done = _first_applicable(replace(context, changes=changes))
     if isinstance(done, Fallback):
         return done
-    return RefreshOutcome(strategy=done.strategy, changed=changed)
+    named = {plan.windows[n].table if n in plan.windows else n for n in changed}
+    return RefreshOutcome(strategy=done.strategy, changed=tuple(sorted(named)))
 
 
 def fill_state(
@@ -296,13 +301,13 @@ def fill_state(
     """Stage all groups as of a T as the contents of the state table; or refuse it."""
     warehouse, plan = context.warehouse, made.plan
     for name in plan.reads:
-        item = warehouse.relations.item(made.tables[name].object_id)
+        item = warehouse.relations.item(made.read_tables[name].object_id)
         stored = stored_as_of(warehouse, item, at)
         if isinstance(stored, Fallback):
             return stored
     with (
         translate_spark_errors(),
-        opened(warehouse, made.tables, {}, plan.reads, at) as relations,
+        opened(warehouse, made.read_tables, {}, plan.reads, at, plan.windows, at) as relations,
         ExitStack() as stack,
     ):
         groups = PlanRunner(relations, stack).rows(plan.initial_state(kept.number))

@@ -215,6 +215,7 @@ class Turn:
 
     Attributes:
         value: what is compared. shift: text to add to it; then it is compared with T alone.
+        bound: text to add to T instead.
         is_entry: the row is in from then on, and was not before; else it is in until then.
         is_strict: it turns once T is past the value, not when T has reached it.
         is_day: the clock is the day of T, which turns at midnight (UTC).
@@ -222,6 +223,7 @@ class Turn:
 
     value: Expr
     shift: Expr
+    bound: Expr
     is_entry: bool
     is_strict: bool
     is_day: bool

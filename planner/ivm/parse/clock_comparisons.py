@@ -11,7 +11,7 @@ timestamp in place of those of a number.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ctsql.planner.ivm.algebra.nodes import Expr, Turn
 from ctsql.planner.ivm.algebra.reasons import Refused
@@ -31,7 +31,7 @@ _TURNS = {
 }
 """By the comparison of a value with the clock: (is_entry, is_strict) of each turn."""
 _WITHOUT_LENGTH = re.compile(r"(?i)mon|quarter|year|yr|decade|century|centuries|millenni")
-_DAYS_ADDED = {"DATE_ADD": "-", "DATE_SUB": "+"}
+_DAYS_ADDED = {"DATE_ADD": "+", "DATE_SUB": "-"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +43,21 @@ class Condition:
 
     def rewritten(self, rewrite: Callable[[Expr], Expr]) -> "Condition":
         """The same over other columns."""
-        turns = tuple(
-            Turn(
-                value=rewrite(t.value),
-                shift=t.shift,
-                is_entry=t.is_entry,
-                is_strict=t.is_strict,
-                is_day=t.is_day,
-            )
-            for t in self.turns
-        )
+        turns = tuple(replace(t, value=rewrite(t.value)) for t in self.turns)
         return Condition(rewrite(self.predicate), turns)
 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """The clock and a length of time: ``shift`` undoes the latter."""
+    """The clock and lengths of time beside it: the sign and the text of each."""
 
     is_day: bool
-    shift: tuple[str, ...] = ()
+    lengths: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def shift(self, *, undone: bool) -> Expr:
+        """The lengths as text to add; ``undone``, with the other sign."""
+        flip = {"+": "-", "-": "+"} if undone else {"+": "+", "-": "-"}
+        return Expr(tuple(p for sign, text in self.lengths for p in (flip[sign], *text)))
 
 
 def read_turns(
@@ -113,7 +109,8 @@ class _Reader:
         return tuple(
             Turn(
                 value=value,
-                shift=Expr(bound.shift),
+                shift=bound.shift(undone=True),
+                bound=bound.shift(undone=False),
                 is_entry=is_entry,
                 is_strict=is_strict,
                 is_day=bound.is_day,
@@ -135,14 +132,13 @@ class _Reader:
             if shape.kind == "+" and self.reads_clock(right):
                 left, right = right, left
             below = self.bound(left)
-            undone = "-" if shape.kind == "+" else "+"
-            return _Bound(below.is_day, (*below.shift, undone, *self.length(right, below)))
+            length = (shape.kind, self.length(right, below))
+            return _Bound(below.is_day, (*below.lengths, length))
         if tokens[0].upper in _DAYS_ADDED and len(shape.inside) == 2:
             below = self.bound(shape.inside[0])
             if below.is_day:
-                undone = _DAYS_ADDED[tokens[0].upper]
                 days = self.length(shape.inside[1], below, is_number=True)
-                return _Bound(True, (*below.shift, undone, *days))
+                return _Bound(True, (*below.lengths, (_DAYS_ADDED[tokens[0].upper], days)))
         raise self.refused()
 
     def length(self, shape: Shape, of: _Bound, *, is_number: bool = False) -> tuple[str, ...]:
