@@ -12,7 +12,7 @@ over all such nodes, each over what its child holds as of T.
 Values are microseconds, T is milliseconds, or for current_date() days: rounding is by these.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -87,10 +87,18 @@ class TemporalPlan:
         """The whole query as of T."""
         return Text(node=as_of(self.query, at), columns=self.query.columns, names=self.names)
 
-    def next_turns(self, after: int) -> tuple[NextTurn, ...]:
-        """Which turn comes next, for every place where the clock is compared."""
+    def next_turns(self, after: int, until: int | None = None) -> tuple[NextTurn, ...]:
+        """Which turn comes next, for every place where the clock is compared.
+
+        Args:
+            until: turns that come later need not be found.
+        """
         found = []
         for node in _temporal(self.query):
+            if until is not None:
+                near = Expr(tuple(_near(node.turns, after, until)))
+                child = Filter(child=node.child, predicates=(near,))
+                node = replace(node, child=child)
             values = _values(node, after, [_micros(t) for t in node.turns])
             found.append(NextTurn(values=values, turns=node.turns, after=after))
         return tuple(found)
@@ -123,15 +131,7 @@ class Window:
 
     def may_turn(self, after: int, until: int) -> str:
         """A condition that is true of each row that turns in (after, until], to skip files by."""
-        found = []
-        for turn in self.turns:
-            unit = _DAY // _MS if turn.is_day else 1
-            value, bound = (join_texts(_words(e, 0)) for e in (turn.value, turn.bound))
-            found.append(
-                f"({value} >= timestamp_millis({after - unit}) {bound} "
-                f"AND {value} <= timestamp_millis({until}) {bound})"
-            )
-        return " OR ".join(found)
+        return join_texts(_words(Expr(tuple(_near(self.turns, after, until))), 0))
 
     @property
     def told(self) -> str:
@@ -213,6 +213,19 @@ def _words(expr: Expr, at: int | None) -> list[str]:
             case _:
                 raise TypeError(f"{type(part).__name__} is no part of a comparison with the clock")
     return found
+
+
+def _near(turns: Sequence[Turn], after: int, until: int) -> Iterator[Part]:
+    """A condition that is true of each row that turns in (after, until].
+
+    It compares the values as they are, so that files and pages can be skipped by it.
+    """
+    for place, turn in enumerate(turns):
+        unit = _DAY // _MS if turn.is_day else 1
+        bound = turn.bound.parts
+        yield from ("OR", "(") if place else ("(",)
+        yield from (*turn.value.parts, ">=", f"timestamp_millis({after - unit})", *bound, "AND")
+        yield from (*turn.value.parts, "<=", f"timestamp_millis({until})", *bound, ")")
 
 
 def interval_of(turns: Sequence[Turn], values: Sequence[str]) -> str:

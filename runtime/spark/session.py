@@ -48,6 +48,8 @@ _RUNTIME = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.sources.default": "delta",
+    # Without it there are no bounds of instants within a file, and all of it is read to find some.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # A limited read looks at all partitions in one job, not at one and then at more.
     "spark.sql.limit.initialNumPartitions": "1000",
     "spark.sql.storeAssignmentPolicy": "ANSI",

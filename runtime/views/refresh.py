@@ -41,6 +41,9 @@ from ctsql.runtime.views.table_deltas import Moved, find_move, opened, stored_as
 from ctsql.runtime.warehouse.versions import DEFINITION
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
+LOOKED_AHEAD_MS = (60_000, 7_200_000, 604_800_000)
+LOOKED_THROUGH_MAX = 100_000
+"""Rows of a table in which the next turn is looked for at once."""
 DETAIL_MAX = 200
 """Characters of a detail that a commit keeps."""
 
@@ -324,12 +327,24 @@ def next_turn(warehouse: Warehouse, item: Item, at: int) -> int | None:
     if isinstance(made.clock, Reason):
         raise not_compared(made, warehouse.relations.bound(item).view, made.clock)
     reads = {name: [c.name for c in table.columns] for name, table in made.tables.items()}
-    found = []
+    found: list[int] = []
     with opened(warehouse, made.tables, {}, reads, at) as relations, ExitStack() as stack:
         runner = PlanRunner(relations, stack)
-        for text in made.clock.next_turns(at):
-            found += [row["due"] for row in runner.rows(text).frame.collect()]
-    return min((due for due in found if due is not None), default=None)
+        for until in _looked_ahead(warehouse, made, at):
+            for text in made.clock.next_turns(at, until):
+                dues = (row["due"] for row in runner.rows(text).frame.collect())
+                found += [due for due in dues if due is not None]
+            if found:
+                break
+    return min(found, default=None)
+
+
+def _looked_ahead(warehouse: Warehouse, made: Prepared, at: int) -> list[int | None]:
+    """Until when to look for the next turn, one after another: of large tables little is read."""
+    items = (warehouse.relations.item(table.object_id) for table in made.tables.values())
+    counts = [warehouse.versions.rows_count(item, at) for item in items]
+    is_small = all(n is not None and n < LOOKED_THROUGH_MAX for n in counts)
+    return [None] if is_small else [*(at + ms for ms in LOOKED_AHEAD_MS), None]
 
 
 def _first_applicable(context: RefreshContext) -> Staged | Fallback:
