@@ -170,6 +170,8 @@ class Runner:
         if result.live is not None:
             self._live = result.live
             settings.progress.pause()
+            if settings.out.isatty() and not settings.quiet:
+                settings.note("Changes come as they happen; Ctrl-C ends it.")
             write_live(result, settings.format, settings.out)
         elif result.has_rows:
             self._results_count += 1

@@ -208,7 +208,7 @@ LIVE = {
     '  {"t": 9, "diff": -1, "name": "a|b"}\n]\n',
     "markdown": "| t | diff | name |\n| ---: | ---: | --- |\n| 7 | 1 | a |\n| 7 | 2 | NULL |\n"
     "| 9 | -1 | a\\|b |\n",
-    "table": "             t | diff | name\n---------------+------+------\n"
+    "table": "             t | diff | name\n---------------+------+--------------\n"
     "             7 |    1 | a\n             7 |    2 | NULL\n             9 |   -1 | a|b\n",
 }
 
