@@ -273,6 +273,11 @@ class ViewWrite:
     not_null: tuple[str, ...] = ()
     policy: str = POLICY_AUTO
 
+    @property
+    def reads_clock(self) -> bool:
+        """Whether its contents change because time passes."""
+        return any(n.sql.clocks for n in descend(self.desired) if isinstance(n, Query))
+
 
 Node = (
     Get

@@ -161,9 +161,14 @@ class Engine(LogReader):
         if not self.read_only and remember_tables(self.relations, self.catalog_store):
             self.refresh_catalog()
         newest = self._ensure_definitions_known(self._mint())
-        if self.schedules.is_refresh_due(clock.now_ms()):
+        if self.schedules.is_refresh_due(self._passed()):
             newest = self.mint_fresh()
         return newest
+
+    def _passed(self) -> int:
+        """The clock's time; with a tick interval, the last tick: one T in each is enough."""
+        now = clock.now_ms()
+        return now - now % self.tick_ms if self.tick_ms else now
 
     def _mint(self) -> int:
         """Bind what is committed, transactions that a killed process left included."""
@@ -208,7 +213,8 @@ class Engine(LogReader):
         unless ``takes_in`` is false.
 
         When a view's definition was replaced after it was written at the newest T, or somebody
-        wrote into its table, it is brought to what it should be at a new T.
+        wrote into its table, it is brought to what it should be at a new T. So is one that compares
+        with the clock, where only that tells what time has changed in it.
         """
         items = list(items)
         if takes_in and not self.read_only and any(i.files is not None for i in self.catalog):
@@ -223,6 +229,14 @@ class Engine(LogReader):
             and (
                 is_redefined(self.warehouse, item) or self.relations.output(item).has_foreign_rows()
             )
+            for item in self.catalog.closure([i.id for i in items])
+            if item.kind is ObjectKind.MATERIALIZED_VIEW
+        )
+        passed = self._passed()
+        behind = behind or any(
+            self.schedules.is_turn_unknown(item, passed)
+            and missing_table(self.relations, self.catalog.closure([item.id])) is None
+            and not suspended_below(self.warehouse, item)
             for item in self.catalog.closure([i.id for i in items])
             if item.kind is ObjectKind.MATERIALIZED_VIEW
         )

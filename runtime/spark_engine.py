@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ctsql.planner.ivm import ChangePlan, Input, Query
+from ctsql.planner.ivm import Input, Query, Text
 from ctsql.planner.lowering import Context, Sources, lower_view, without_padding
 from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.runtime.delta.diff_writer import stage
@@ -18,7 +18,7 @@ from ctsql.runtime.tasks.body import propose
 from ctsql.runtime.tasks.prepared_body import propose_from_few
 from ctsql.runtime.tasks.run_batching import stage_together
 from ctsql.runtime.views.change_plans import types_given
-from ctsql.runtime.views.refresh import fill_state, follow_changes
+from ctsql.runtime.views.refresh import fill_state, follow_changes, next_turn
 from ctsql.runtime.warehouse.query_engine import Proposed, Table, TaskSources
 from ctsql.runtime.warehouse.replaced_views import table_schema
 
@@ -33,6 +33,7 @@ class SparkEngine:
     schema_text = staticmethod(table_schema)
     follow = staticmethod(follow_changes)
     fill = staticmethod(fill_state)
+    next_turn = staticmethod(next_turn)
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -53,13 +54,13 @@ class SparkEngine:
 
     def view_rows(self, view: ViewWrite, sources: Sources, at: int) -> DataFrame:
         """Not computed yet."""
-        return lower_view(view, Context(self._session, sources, at))
+        return lower_view(view, Context(self._session, sources, at, clock_at=at))
 
     def types_given(
-        self, view: ViewWrite, plan: ChangePlan, tables: Mapping[str, Table]
+        self, view: ViewWrite, text: Text, tables: Mapping[str, Table]
     ) -> tuple[str, ...] | None:
         """By what Spark makes of both texts."""
-        return types_given(self, self._session, view.desired, plan, tables)
+        return types_given(self, self._session, view.desired, text, tables)
 
     def run(self, query: Query, inputs: Mapping[Input, RowSet], names: TemporaryNames) -> RowSet:
         """Not computed yet; each input is a temporary view, and the query is a text over these."""

@@ -23,6 +23,14 @@ STATEMENTS: tuple[Condition, ...] = (
         hint="{hint}",
     ),
     Condition(
+        "CLOCK_NOT_COMPARED",
+        "42P17",
+        StatementError,
+        message="{function} may only be compared with columns in a materialized view",
+        detail="{detail}",
+        hint="{hint}",
+    ),
+    Condition(
         "COLUMN_COUNT_MISMATCH",
         "42601",
         StatementError,

@@ -219,9 +219,7 @@ class Binder:
         query = self.query(statement.query)
         columns = own.columns
         if self.analyst is not None:
-            refuse_nondeterministic(
-                query, "materialized view", self.analyst.is_deterministic, clocks=True
-            )
+            refuse_nondeterministic(query, "materialized view", self.analyst.is_deterministic)
             query = replace(query, columns=name_unnamed(query.columns or (), query.sql))
             columns = named_columns(query, statement.columns, statement.query.span)
             columns = tuple(replace(c, type=without_limits(c.type)) for c in columns)

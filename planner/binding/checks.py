@@ -178,7 +178,7 @@ def indefinite(query: Query, kind: str) -> CtsqlError:
 
 
 def refuse_nondeterministic(
-    plan: Node, kind: str, is_deterministic: Callable[[Query], bool], *, clocks: bool
+    plan: Node, kind: str, is_deterministic: Callable[[Query], bool]
 ) -> None:
     """Refuse functions whose result is not a function of the data as of T."""
     for node in descend(plan):
@@ -192,11 +192,12 @@ def refuse_nondeterministic(
             raise _refusal(function.span, function.name, kind, detail)
         if node.columns and not is_deterministic(node):
             raise indefinite(node, kind)
-        if clocks and node.sql.clocks:
-            call = node.sql.clocks[0]
-            detail = "The view would change when nothing is written, only because time passes."
-            hint = (
-                "Compare with a column of a small clock table that a job updates, or use "
-                "a continual task, where it means the time T of the change."
-            )
-            raise _refusal(call.span, call.span.text, kind, detail, hint)
+
+
+def refuse_clock(plan: Node, kind: str) -> None:
+    """Refuse what reads the clock, and would have changed whenever it is looked at."""
+    calls = (c for n in descend(plan) if isinstance(n, Query) for c in n.sql.clocks)
+    for call in calls:
+        detail = "It gives other rows at each moment, and nothing says when they change."
+        hint = "Make it a materialized view: rows come and go there at Ts of their own."
+        raise _refusal(call.span, call.span.text, kind, detail, hint)

@@ -79,9 +79,7 @@ def bind_task(
         coalesce=_every(statement, "COALESCE"),
     )
     if binder.analyst is not None:
-        refuse_nondeterministic(
-            plan, "continual task", binder.analyst.is_deterministic, clocks=False
-        )
+        refuse_nondeterministic(plan, "continual task", binder.analyst.is_deterministic)
     return Bound(transform(plan), columns, tuple(binder.reads.values()))
 
 

@@ -92,9 +92,7 @@ class BodyBinder:
         values = [self._piece(c.default) for c in named if c.default is not None]
         assert self.analyst is not None  # the caller looked
         for value in values:
-            refuse_nondeterministic(
-                value, "continual task", self.analyst.is_deterministic, clocks=False
-            )
+            refuse_nondeterministic(value, "continual task", self.analyst.is_deterministic)
         types = self.analyst.value_types(values)
         for column, given in zip(named, types, strict=True):
             assert column.default is not None  # as filtered

@@ -28,3 +28,8 @@ from ctsql.planner.ivm.sql.spark import (
     name_by as name_by,
 )
 from ctsql.planner.ivm.strategies.state_table import StateNeed as StateNeed
+from ctsql.planner.ivm.temporal import (
+    TemporalPlan as TemporalPlan,
+    Window as Window,
+    temporal_plan as temporal_plan,
+)

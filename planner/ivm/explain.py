@@ -12,6 +12,7 @@ from ctsql.planner.ivm.algebra.traversal import inputs, own_subqueries
 from ctsql.planner.ivm.plan import ChangePlan, NoChangePlan
 from ctsql.planner.ivm.rules.context import RuleUse
 from ctsql.planner.ivm.sql.spark import join_texts
+from ctsql.planner.syntax.ast import ClockKind
 
 Telling = Callable[[Reason], str]
 
@@ -31,6 +32,8 @@ def explain(
     if plan.kept_state is not None:
         kept, need = plan.kept_state
         lines.append(f"state table, kept {need.value}: {', '.join(kept.columns)}")
+    for name, window in plan.windows.items():
+        lines.append(f"{name}: the rows of {window.table} with {window.told}")
     for table, columns in plan.reads.items():
         lines.append(f"reads {table}: {', '.join(columns) or 'the number of its rows'}")
     return "\n".join(lines)
@@ -60,7 +63,7 @@ def label(node: alg.Node) -> str:
             return f"Scan {node.table}"
         case alg.Values():
             return "Constants"
-        case alg.Filter():
+        case alg.Filter() | alg.Temporal():
             return f"Filter {_all(node.predicates)}"
         case alg.Project():
             return f"Project {len(node.items)} column(s)"
@@ -120,3 +123,5 @@ def _part(part: alg.Part) -> str:
             return part.name or "expression"
         case alg.Subquery():
             return "(subquery)"
+        case alg.Clock():
+            return "now()" if part.kind is ClockKind.TIMESTAMP else "current_date()"

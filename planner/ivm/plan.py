@@ -14,13 +14,12 @@ Roles of the relations in the texts:
 - the view: its stored rows, as of before.
 """
 
-import itertools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ctsql.planner.ivm.algebra.nodes import DIFF, Aggregate, Node, Scan
+from ctsql.planner.ivm.algebra.nodes import DIFF, Aggregate, Node, Scan, Temporal
 from ctsql.planner.ivm.algebra.reasons import Reason, Refused
-from ctsql.planner.ivm.algebra.traversal import descend, replace_nodes
+from ctsql.planner.ivm.algebra.traversal import descend, numbers_above, replace_nodes
 from ctsql.planner.ivm.parse.from_relations import Relation
 from ctsql.planner.ivm.parse.query import compile_query
 from ctsql.planner.ivm.rewrites.column_pruning import prune
@@ -42,6 +41,7 @@ from ctsql.planner.ivm.strategies.add_to_groups import added_rows, can_add
 from ctsql.planner.ivm.strategies.compare_groups import compared_groups, compared_rows, widen
 from ctsql.planner.ivm.strategies.state_table import StateNeed, state_tables
 from ctsql.planner.ivm.strategies.stored_view import desired_rows, first_rows, keyed_top, limit_top
+from ctsql.planner.ivm.temporal import Window, split_windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,7 @@ class ChangePlan:
         states: state tables that can be used.
         inexact: why the former result of the topmost operator cannot be computed again, so
             that there is no signed change but by the stored rows; else None.
+        windows: tables of the plan that are windows of a table, by name.
     """
 
     query: Node
@@ -70,6 +71,7 @@ class ChangePlan:
     reads: Mapping[str, tuple[str, ...]]
     states: tuple[StatePlan, ...]
     inexact: Reason | None
+    windows: Mapping[str, Window] = field(default_factory=dict)
 
     def normal(self) -> Text:
         """The whole query, printed from the nodes.
@@ -183,7 +185,7 @@ class ChangePlan:
     def initial_state(self, number: int) -> Text:
         """The text that fills a state table from all rows."""
         node, state = self._aggregate(number)
-        made = initial(node, state, _above(self.query))
+        made = initial(node, state, numbers_above(self.query))
         return Text(node=made, columns=made.columns, names=state.columns)
 
     def of_state(self, number: int) -> Text:
@@ -213,7 +215,7 @@ class ChangePlan:
     def _changes(self, changed: Collection[str], states: Collection[int] = ()) -> DeltaDerivation:
         tables = state_tables(self.query)
         numbers = {n: s.number for n, s in tables if s.number in states}
-        return DeltaDerivation(changed, _above(self.query), change, numbers.get)
+        return DeltaDerivation(changed, numbers_above(self.query), change, numbers.get)
 
     def _aggregate(self, number: int) -> tuple[Aggregate, StatePlan]:
         return {s.number: (n, s) for n, s in state_tables(self.query)}[number]
@@ -235,12 +237,6 @@ def _steps(changes: DeltaDerivation) -> tuple[StepText, ...]:
     )
 
 
-def _above(node: Node) -> "itertools.count[int]":
-    """Numbers for new columns, above all that a plan has."""
-    used = [col.number for below in descend(node) for col in below.columns]
-    return itertools.count(max(used, default=0) + 1)
-
-
 def change_plan(
     sql: str, relations: Mapping[str, Relation], columns: Sequence[str] = ()
 ) -> ChangePlan | NoChangePlan:
@@ -258,6 +254,9 @@ def change_plan(
         node, names = compile_query(sql, relations)
     except Refused as refusal:
         return NoChangePlan(refusal.reason)
+    node, windows = split_windows(node)
+    if any(isinstance(below, Temporal) for below in descend(node)):
+        return NoChangePlan(Reason("CLOCK_ABOVE_TABLE"))
     node = widen(prune(node, node.columns), node)
     blocked = list(inexact(node))
     reason = None
@@ -272,7 +271,14 @@ def change_plan(
     shown = tuple(columns) or _unique(names)
     if len(shown) != len(node.columns):
         return NoChangePlan(Reason("UNKNOWN_COLUMN"))  # ``*`` stands for fewer or more than it did
-    return ChangePlan(query=node, columns=shown, reads=_reads(node), states=states, inexact=reason)
+    return ChangePlan(
+        query=node,
+        columns=shown,
+        reads=_reads(node),
+        states=states,
+        inexact=reason,
+        windows=windows,
+    )
 
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:

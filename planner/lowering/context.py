@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.catalog.spans import Span
 from ctsql.planner.delete_by_key import KeyLookup
-from ctsql.planner.syntax.ast import ClockCall, ClockKind
+from ctsql.planner.syntax.ast import ClockCall
 
 EMPTY = -1
 """The time before all times: every object is empty as of it."""
@@ -79,13 +79,5 @@ class Context:
 
     def clock(self, call: ClockCall) -> str:
         """The text that replaces a clock call: the time T of this run."""
-        instant = f"timestamp_millis({self.clock_at})"
-        match call.kind:
-            case ClockKind.TIMESTAMP:
-                return instant
-            case ClockKind.DATE:
-                return f"CAST({instant} AS DATE)"
-            case ClockKind.LOCAL_TIMESTAMP:
-                return f"CAST({instant} AS TIMESTAMP_NTZ)"
-            case ClockKind.UNIX:
-                return f"CAST(floor({self.clock_at} / 1000) AS BIGINT)"
+        assert self.clock_at is not None  # otherwise nothing is replaced
+        return call.kind.sql(self.clock_at)

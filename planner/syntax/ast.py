@@ -76,6 +76,19 @@ class ClockKind(Enum):
     LOCAL_TIMESTAMP = "localtimestamp"  # localtimestamp, localtimestamp()
     UNIX = "unix"  # unix_timestamp() without arguments
 
+    def sql(self, at: int | str) -> str:
+        """The text that stands for such a call at T, or at the T in a column."""
+        instant = f"timestamp_millis({at})"
+        match self:
+            case ClockKind.TIMESTAMP:
+                return instant
+            case ClockKind.DATE:
+                return f"CAST({instant} AS DATE)"
+            case ClockKind.LOCAL_TIMESTAMP:
+                return f"CAST({instant} AS TIMESTAMP_NTZ)"
+            case ClockKind.UNIX:
+                return f"CAST(floor({at} / 1000) AS BIGINT)"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockCall:

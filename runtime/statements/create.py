@@ -37,7 +37,7 @@ from ctsql.runtime.statements.dml import run_on_table
 from ctsql.runtime.statements.name_resolution import OnNames, check_free, drop_text
 from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
 from ctsql.runtime.tasks.progress import check_not_suspended
-from ctsql.runtime.views.change_plans import check_strict
+from ctsql.runtime.views.change_plans import check_clock, check_strict
 from ctsql.runtime.warehouse.replaced_views import table_columns, table_schema
 from ctsql.runtime.warehouse.table_checks import identified
 
@@ -209,6 +209,7 @@ class Creation(OnNames):
         item = self.names.new(name, kind, statement.span, statement.comment)
         item = replace(item, location=self._location(statement) or item.location)
         bound = self.names.binder().bind_materialized_view(statement, item)
+        check_clock(self.engine.warehouse, bound.view)
         check_strict(self.engine.warehouse, bound.view)
         self._create_output(item, bound, has_vectors=_has_vectors(statement))
         return "CREATE MATERIALIZED VIEW"
@@ -223,6 +224,7 @@ class Creation(OnNames):
         self._check_same_storage(old, statement)
         check_not_suspended(self.engine.warehouse, old)
         bound = self.names.binder().bind_materialized_view(statement, old)
+        check_clock(self.engine.warehouse, bound.view)
         check_strict(self.engine.warehouse, bound.view)
         begins_anew = refresh_parts(statement) is not None
         if not same_columns(old.columns, bound.columns):

@@ -4,7 +4,7 @@ from ctsql.catalog import times
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.planner.binding import check_holds_rows, qualify
-from ctsql.planner.binding.checks import refuse_nondeterministic
+from ctsql.planner.binding.checks import refuse_clock, refuse_nondeterministic
 from ctsql.planner.syntax.ast import Subscribe
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.name_resolution import Namespace
@@ -42,7 +42,8 @@ def _open_feed(names: Namespace, statement: Subscribe, *, passive: bool) -> Feed
         analyst = names.binder().analyst
         assert analyst is not None  # a namespace's binder has one
         plan = engine.relations.bound(item).plan
-        refuse_nondeterministic(plan, "subscription", analyst.is_deterministic, clocks=True)
+        refuse_nondeterministic(plan, "subscription", analyst.is_deterministic)
+        refuse_clock(plan, "subscription")
     readers = Readers(engine)
     known = None if statement.reader is None else readers.find(statement.reader)
     if known is not None:

@@ -143,7 +143,7 @@ class Feed:
             return True
         if self.passive:
             return False
-        waits = any(engine.schedules.schedule(i) for i in engine.catalog.closure([item.id]))
+        waits = any(engine.schedules.waits(i) for i in engine.catalog.closure([item.id]))
         return waits and engine.schedules.is_refresh_due(clock.now_ms())
 
     def _tables(self, engine: Engine, item: Item) -> list[DeltaTable]:

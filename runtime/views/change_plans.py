@@ -16,7 +16,7 @@ from functools import cached_property
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.names import Name, backtick_all, fold
 from ctsql.catalog.schemas import Column, plain_type
@@ -28,11 +28,14 @@ from ctsql.planner.ivm import (
     PlainView,
     Relation,
     TableUse,
+    TemporalPlan,
+    Text,
     change_plan,
+    temporal_plan,
 )
 from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.planner.lowering import Context, lower_query
-from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite
+from ctsql.planner.nodes import NormalReference, Query, ViewReference, ViewWrite, descend
 from ctsql.planner.syntax import Rewritten, rewrite
 from ctsql.runtime.rows.row_set import RowSet, SparkRows
 from ctsql.runtime.spark.analyzer import EmptySources
@@ -98,16 +101,34 @@ class Prepared:
         assert isinstance(self.found, ChangePlan)
         return self.found
 
+    @property
+    def read_tables(self) -> Mapping[str, Table]:
+        """What the plan reads: the tables, and windows of them."""
+        windows = {name: self.tables[w.table] for name, w in self.plan.windows.items()}
+        return {**self.tables, **windows}
+
+    @cached_property
+    def clock(self) -> TemporalPlan | Reason:
+        """When time changes the view, where its query reads the clock."""
+        return temporal_plan(self._text.text, self._relations)
+
     @cached_property
     def _types_given(self) -> tuple[str, ...] | None:
         """The types that the query gives, if Spark reads it as the plan does."""
-        return self._warehouse.queries.types_given(self._view, self.plan, self.tables)
+        clock = self.clock if self._view.reads_clock else None
+        text = clock.whole(0) if isinstance(clock, TemporalPlan) else self.plan.normal()
+        return self._warehouse.queries.types_given(self._view, text, self.tables)
+
+    @property
+    def is_read_alike(self) -> bool:
+        """Whether Spark makes the same of the query as the planner."""
+        return self._types_given is not None
 
     def refusal(self) -> str | None:
         """Why the view cannot follow its tables, as a code; None if it can."""
         if isinstance(self.found, NoChangePlan):
             return self.found.reason.code
-        if self._types_given is None:
+        if not self.is_read_alike:
             return "ROUND_TRIP"
         # Values cast to another type than they were added up in need not add up to the same.
         stored = tuple(plain_type(c.type) for c in self._view.columns)
@@ -164,6 +185,71 @@ def check_strict(warehouse: Warehouse, plan: ViewWrite) -> None:
     )
 
 
+_COMPARED = (
+    "Compare it in WHERE or HAVING, not under OR or NOT: at > now() - INTERVAL 1 DAY, "
+    "until >= current_date(), now() BETWEEN since AND until"
+)
+_TYPES_COMPARED = ("date", "timestamp", "timestamp_ntz")
+
+
+def check_clock(warehouse: Warehouse, plan: ViewWrite) -> None:
+    """Refuse a view that reads the clock elsewhere than in comparisons that can be followed.
+
+    Raises:
+        CLOCK_NOT_COMPARED: with the reason, and what to type.
+    """
+    if not plan.reads_clock:
+        return
+    made = prepared_for(warehouse, plan)
+    found = made.clock
+    if isinstance(found, TemporalPlan) and not made.is_read_alike:
+        found = Reason("TEXT_NOT_READ")
+    if isinstance(found, Reason):
+        raise not_compared(made, plan, found)
+    if not _are_compared(warehouse, made, found):
+        raise not_compared(made, plan, None)
+
+
+def not_compared(made: Prepared, plan: ViewWrite, reason: Reason | None) -> CtsqlError:
+    """Return CLOCK_NOT_COMPARED, for a view of which it is not known when time changes it.
+
+    Args:
+        reason: None where what is compared has another type than the clock.
+    """
+    queries = (n for n in descend(plan.desired) if isinstance(n, Query))
+    call = next(call for n in queries for call in n.sql.clocks)
+    if reason is None:
+        detail = "What it is compared with is no DATE, TIMESTAMP or TIMESTAMP_NTZ."
+        hint = "Give it such a type: CAST(x AS TIMESTAMP) > now()"
+    else:
+        detail, hint = f"{reason.code}: {reason.sentence}.", _COMPARED
+    span = None if reason is None else made.place(reason)
+    return error(
+        "CLOCK_NOT_COMPARED",
+        span=span or call.span,
+        function=call.span.text,
+        detail=detail,
+        hint=hint,
+    )
+
+
+def _are_compared(warehouse: Warehouse, made: Prepared, found: TemporalPlan) -> bool:
+    """Is all that is compared with the clock of a type whose order is that of time?"""
+    session = warehouse.gateway.session
+    sources = _GuardSources(session, made.tables.values())
+    for text in found.compared():
+        with TemporaryNames() as names:
+            inputs: dict[Input, RowSet] = {
+                use: SparkRows(_nothing(sources, made.tables[use.table]))
+                for use in text.inputs
+                if isinstance(use, TableUse)
+            }
+            schema = warehouse.queries.run(text, inputs, names).frame.schema
+        if any(f.dataType.simpleString() not in _TYPES_COMPARED for f in schema):
+            return False
+    return True
+
+
 class _Reader:
     """Texts of queries with every relation under a name that means one object."""
 
@@ -211,18 +297,17 @@ def types_given(
     engine: QueryEngine,
     session: SparkSession,
     query: Query,
-    plan: ChangePlan,
+    text: Text,
     tables: Mapping[str, Table],
 ) -> tuple[str, ...] | None:
     """The types of a query's columns; None if Spark does not make the same of the plan's text."""
     sources = _GuardSources(session, tables.values())
     with TemporaryNames() as names:
         empty = {name: SparkRows(_nothing(sources, table)) for name, table in tables.items()}
-        text = plan.normal()
         inputs: dict[Input, RowSet] = {
             use: empty[use.table] for use in text.inputs if isinstance(use, TableUse)
         }
-        theirs = lower_query(query, Context(session, sources, 0))
+        theirs = lower_query(query, Context(session, sources, 0, clock_at=0))
         try:
             ours = engine.run(text, inputs, names).frame
         except AnalysisException:

@@ -1,7 +1,12 @@
 """What a way to refresh a view answers."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from ctsql.catalog.errors import DataError, StatementError, error
+from ctsql.catalog.items import Item
+from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.views.refresh_policy import Strategy
 
 
@@ -30,3 +35,20 @@ class Fallback:
 
 
 Outcome = Staged | NotApplicable | Fallback
+
+
+@contextmanager
+def translated_failure(item: Item, time: int) -> Iterator[None]:
+    """Inside, what the data does to a view's query is VIEW_FAILED at T."""
+    try:
+        with translate_spark_errors():
+            yield
+    except (DataError, StatementError) as problem:
+        raise error(
+            "VIEW_FAILED",
+            span=problem.span,
+            name=str(item.name),
+            time=time,
+            reason=problem.message,
+            detail=problem.detail or "",
+        ) from problem

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ctsql.catalog.errors import DataError, EnvironmentProblem, StatementError
+from ctsql.catalog.items import Item
 from ctsql.planner.ivm import ChangePlan, StatePlan
+from ctsql.planner.ivm.algebra.reasons import Reason
 from ctsql.runtime.spark.errors import is_lost, translate_spark_errors
 from ctsql.runtime.spark.storage_errors import FILE_MISSING
-from ctsql.runtime.views.change_plans import Prepared, prepared
+from ctsql.runtime.views.change_plans import Prepared, not_compared, prepared
 from ctsql.runtime.views.outcomes import Fallback, NotApplicable, Staged
 from ctsql.runtime.views.plan_runner import PlanRunner
 from ctsql.runtime.views.refresh_context import FollowedChanges, RefreshContext
@@ -37,6 +39,7 @@ from ctsql.runtime.views.state_table import (
 from ctsql.runtime.views.strategies import STRATEGIES
 from ctsql.runtime.views.table_deltas import Moved, find_move, opened, stored_as_of
 from ctsql.runtime.warehouse.versions import DEFINITION
+from ctsql.runtime.warehouse.warehouse import Warehouse
 
 DETAIL_MAX = 200
 """Characters of a detail that a commit keeps."""
@@ -164,7 +167,7 @@ class ViewRefresh:
         moves = self._moves(made, before, at)
         if isinstance(moves, Fallback):
             return moves
-        if not moves:
+        if not moves and not self.context.view.reads_clock:
             self.state.unchanged()
             return RefreshOutcome(strategy=Strategy.NO_CHANGE)
         why = recompute_why(self.policy, self._sizes(made, moves, at), self.costs)
@@ -175,7 +178,9 @@ class ViewRefresh:
         self._preparing_ms = int((time.monotonic() - begun) * 1000)
         if refusal is not None:
             return Fallback(refusal)
-        moves = {name: one for name, one in moves.items() if name in made.plan.reads}
+        windows = made.plan.windows
+        origin = {n: windows[n].table if n in windows else n for n in made.plan.reads}
+        moves = {name: moves[table] for name, table in origin.items() if table in moves}
         kept = self.state.look(made.plan, made)
         done: RefreshOutcome | Fallback = self.warehouse.queries.follow(
             self.context, made, None if kept is None else kept[0], moves, span
@@ -269,10 +274,12 @@ def follow_changes(
     Args:
         moves: how these went from the first to the second T of the span.
     """
-    plan, (_, at) = made.plan, span
+    plan, (before, at) = made.plan, span
     with (
         translate_spark_errors(),
-        opened(context.warehouse, made.tables, moves, plan.reads, at) as relations,
+        opened(
+            context.warehouse, made.read_tables, moves, plan.reads, at, plan.windows, before
+        ) as relations,
         ExitStack() as stack,
     ):
         runner = PlanRunner(relations, stack)
@@ -284,7 +291,8 @@ def follow_changes(
         done = _first_applicable(replace(context, changes=changes))
     if isinstance(done, Fallback):
         return done
-    return RefreshOutcome(strategy=done.strategy, changed=changed)
+    named = {plan.windows[n].table if n in plan.windows else n for n in changed}
+    return RefreshOutcome(strategy=done.strategy, changed=tuple(sorted(named)))
 
 
 def fill_state(
@@ -293,18 +301,35 @@ def fill_state(
     """Stage all groups as of a T as the contents of the state table; or refuse it."""
     warehouse, plan = context.warehouse, made.plan
     for name in plan.reads:
-        item = warehouse.relations.item(made.tables[name].object_id)
+        item = warehouse.relations.item(made.read_tables[name].object_id)
         stored = stored_as_of(warehouse, item, at)
         if isinstance(stored, Fallback):
             return stored
     with (
         translate_spark_errors(),
-        opened(warehouse, made.tables, {}, plan.reads, at) as relations,
+        opened(warehouse, made.read_tables, {}, plan.reads, at, plan.windows, at) as relations,
         ExitStack() as stack,
     ):
         groups = PlanRunner(relations, stack).rows(plan.initial_state(kept.number))
         context.state.build(kept, groups.frame, at, groups_max(plan))
     return None
+
+
+def next_turn(warehouse: Warehouse, item: Item, at: int) -> int | None:
+    """The first T after one at which time changes what a view shows as of that; None for none.
+
+    Raises CLOCK_NOT_COMPARED if the query no longer tells, as its tables' columns have changed.
+    """
+    made = prepared(warehouse, item, at)
+    if isinstance(made.clock, Reason):
+        raise not_compared(made, warehouse.relations.bound(item).view, made.clock)
+    reads = {name: [c.name for c in table.columns] for name, table in made.tables.items()}
+    found = []
+    with opened(warehouse, made.tables, {}, reads, at) as relations, ExitStack() as stack:
+        runner = PlanRunner(relations, stack)
+        for text in made.clock.next_turns(at):
+            found += [row["due"] for row in runner.rows(text).frame.collect()]
+    return min((due for due in found if due is not None), default=None)
 
 
 def _first_applicable(context: RefreshContext) -> Staged | Fallback:

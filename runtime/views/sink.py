@@ -37,6 +37,7 @@ kept beside the view (:mod:`ctsql.runtime.views.state_table`) it is committed fi
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +55,7 @@ from ctsql.runtime.log.write_handle import (
     disturbance_error,
 )
 from ctsql.runtime.views.mint import Description, Mint, decide
+from ctsql.runtime.views.outcomes import translated_failure
 from ctsql.runtime.views.refresh import ViewRefresh
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
@@ -64,6 +66,7 @@ from ctsql.runtime.warehouse.replaced_views import (
     is_outdated,
     is_redefined,
 )
+from ctsql.runtime.warehouse.schedules import DUE
 from ctsql.runtime.warehouse.sink_decisions import Advance, Wait, Write
 from ctsql.runtime.warehouse.versions import revision_of
 from ctsql.runtime.warehouse.warehouse import Warehouse
@@ -126,6 +129,30 @@ class ViewSink:
         if self.warehouse.gateway.read_only and awaits_columns(self.warehouse, self.item):
             return  # reads of it are computed: tables in memory have the columns of those stored
         self._full = full
+        followed = self.warehouse.relations.is_followed(self.item, self.context.watched)
+        # What time changes in a view is known once it is written: so one T after another.
+        while due := self._due(until):
+            times = due if followed else due[-1:]
+            if self.plan.reads_clock:
+                times = times[:1]
+            for time in times:
+                try:
+                    self._reach(time)
+                except DataError as problem:
+                    if not followed or not self._write_error(time, problem):
+                        raise
+            if times[-1] == due[-1]:
+                self._full = False
+            if not self.plan.reads_clock or self.output.upper <= times[-1]:
+                break
+        held = find_recorded(self.output)
+        if held is not None and held.time == self.output.upper - 1 <= until:
+            raise held.view_error(self.item)
+        if self.warehouse.schedules.is_to_close(self.item, until):
+            self._close()
+
+    def _due(self, until: int) -> list[int]:
+        """The times at which it is to be written, as far as they are known."""
         upper = self.output.upper
         times: set[int] = set()
         after = max(upper - 1, self.item.created)
@@ -135,25 +162,12 @@ class ViewSink:
             times.add(self.item.created)
         times |= self.warehouse.schedules.change_times(self.item, after=after, until=until)
         stale = self.output.has_foreign_rows() or is_redefined(self.warehouse, self.item)
-        if full or (stale and until >= upper):
-            times |= (
-                {until}
-                if self.warehouse.schedules.shown_at(self.item, until) is not None
-                else set()
-            )
-        due = sorted(times)
-        followed = self.warehouse.relations.is_followed(self.item, self.context.watched)
-        for time in due if followed else due[-1:]:
-            try:
-                self._reach(time)
-            except DataError as problem:
-                if not followed or not self._write_error(time, problem):
-                    raise
-        held = find_recorded(self.output)
-        if held is not None and held.time == self.output.upper - 1 <= until:
-            raise held.view_error(self.item)
-        if self.warehouse.schedules.is_to_close(self.item, until):
-            self._close()
+        shown = self.warehouse.schedules.shown_at(self.item, until)
+        if shown is not None and (self._full or (stale and until >= upper)):
+            times.add(until)
+        if shown is not None and times and self.plan.reads_clock:
+            times.add(max(shown, *times))  # what time changes until then is in it
+        return sorted(times)
 
     def _write_error(self, time: int, problem: DataError) -> bool:
         """Make the contents as of a time an error (V5); False when it is none for good."""
@@ -167,6 +181,10 @@ class ViewSink:
         failure = Failure.of(time, cause, self.item).to_json()
         at = self.warehouse.schedules.shown_at(self.item, time)
         assert at is not None  # it was computed there
+        due = None
+        if self.plan.reads_clock:
+            with suppress(DataError):  # nobody knows when time mends it
+                due = self._next_turn(at)
         while (upper := self.output.fetch_recent_upper()) <= time:
             if is_outdated(self.warehouse, self.item):
                 return False
@@ -174,6 +192,8 @@ class ViewSink:
             if not isinstance(batch, UpperMismatch):
                 batch.domains[FAILURE] = failure
                 said = {**self.warehouse.versions.reads_at(self.item, at), "failed": True}
+                if self.plan.reads_clock:
+                    said[DUE] = due
                 outcome = self.output.commit(batch, time + 1, said)
                 self.context.committed(self.item.id, outcome, time + 1)
         return True
@@ -230,9 +250,21 @@ class ViewSink:
             refresh.keep_state(done)  # once for many refreshes: not among the costs of this one
             if state.is_filled and done.strategy is not Strategy.RECOMPUTE:
                 costs = costs.anew()
-        return Written(
-            batch, {**done.to_metadata(), "work": work, "costs": costs.to_metadata()}, state
-        )
+            said = {**done.to_metadata(), "work": work, "costs": costs.to_metadata()}
+            if self.plan.reads_clock:
+                at = self.warehouse.schedules.shown_at(self.item, time)
+                assert at is not None  # as it is written
+                said[DUE] = self._next_turn(at)
+        return Written(batch, said, state)
+
+    def _next_turn(self, at: int) -> int | None:
+        """The first T after one at which time changes the view.
+
+        Raises:
+            VIEW_FAILED: what is compared with the clock cannot be computed on the data.
+        """
+        with translated_failure(self.item, at):
+            return self.warehouse.queries.next_turn(self.warehouse, self.item, at)
 
     def append(self, written: Written) -> Appended:
         """Commit a written description, whoever wrote it; one that is outdated is deleted."""

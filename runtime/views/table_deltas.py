@@ -18,7 +18,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF
-from ctsql.planner.ivm import TableUse
+from ctsql.planner.ivm import TableUse, Window
 from ctsql.planner.ivm.algebra.nodes import Version
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.delta.keyed_scan import (
@@ -31,7 +31,7 @@ from ctsql.runtime.log.actions import Change, rows_changed
 from ctsql.runtime.log.table_changes import Movement, Stored, merge, rows_inserted
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.key_predicates import may_equal
-from ctsql.runtime.rows.multiset import net_change
+from ctsql.runtime.rows.multiset import net, net_change
 from ctsql.runtime.rows.row_set import LocalRows, RowSet, SparkRows
 from ctsql.runtime.views.outcomes import Fallback
 from ctsql.runtime.warehouse.query_engine import Table
@@ -132,6 +132,7 @@ class Relations:
         reads: the columns of each that matter. steps: the rows of those that are done; a text is
             run when those that it reads are. lookups: rows by keys.
         is_scanning: has Spark to read a table, or a view, itself?
+        windows: those of the tables that are windows of one. before: T, for windows as of before.
     """
 
     warehouse: Warehouse
@@ -143,6 +144,8 @@ class Relations:
     steps: dict[str, RowSet] = field(default_factory=dict)
     lookups: Lookups = field(default_factory=Lookups)
     is_scanning: bool = False
+    windows: Mapping[str, Window] = field(default_factory=dict)
+    before: int = 0
     _known: dict[Hashable, RowSet] = field(default_factory=dict)
 
     def rows(self, use: TableUse) -> RowSet:
@@ -171,10 +174,17 @@ class Relations:
 
     def _rows(self, use: TableUse) -> RowSet:
         is_change = use.version is Version.DELTA
-        found = self.changes[use.table] if is_change else self._near(use)
+        window = None if is_change else self.windows.get(use.table)
+        if window is not None:
+            found: RowSet | Declined = Declined("which rows are in a window, Spark has to say")
+        else:
+            found = self.changes[use.table] if is_change else self._near(use)
         if not isinstance(found, Declined) and found.is_local:
             return found
         rows = self._read(use) if isinstance(found, Declined) else found.frame
+        if window is not None:
+            at = self.before if use.version is Version.OLD else self.at
+            rows = rows.where(window.passes(at))
         keys = self._keys(use)
         if keys and not isinstance(keys, Declined):
             tests = (may_equal(rows, few.plain_frame, pairs) for few, pairs in keys)
@@ -223,15 +233,24 @@ def opened(
     moves: Mapping[str, Moved],
     reads: Mapping[str, Sequence[str]],
     at: int,
+    windows: Mapping[str, Window] | None = None,
+    before: int = 0,
 ) -> Iterator[Relations]:
     """The rows of a refresh; the changes that are not empty are computed when this begins.
 
     Args:
-        reads: the columns of each table that matter.
+        reads: the columns of each table that matter. windows, before: as in :class:`Relations`.
     """
+    windows = windows or {}
     with ExitStack() as stack:
-        made = Relations(warehouse, tables, at, moves, reads)
+        made = Relations(warehouse, tables, at, moves, reads, windows=windows, before=before)
+        for name, window in windows.items():
+            turned = _window_change(made, name, window)
+            if turned is not None and not (kept := SparkRows(turned).keep(stack)).is_empty:
+                made.changes[name] = kept
         for name, one in moves.items():
+            if name in windows:
+                continue
             columns = list(reads[name])
             local = change_of(warehouse.relations.table(one.item), one.movement, columns)
             rows: RowSet
@@ -254,3 +273,30 @@ def _change(warehouse: Warehouse, one: Moved, columns: list[str]) -> DataFrame:
         return rows.select(*backtick_all(columns), diff)
     rows = warehouse.versions.change_rows(one.item, one.movement, columns)
     return net_change(rows, columns).select(*backtick_all(columns), diff)
+
+
+def _window_change(made: Relations, name: str, window: Window) -> DataFrame | None:
+    """The net change of a window from ``before`` to ``at``; None where nothing can have changed.
+
+    It is the table's change, as far as that passes now, and the rows from before that turn in
+    between: files that hold none of these, by their statistics, are not read.
+    """
+    columns = list(made.reads[name])
+    parts = []
+    if name in made.moves:
+        both = list(dict.fromkeys([*columns, *window.columns]))
+        moved = _change(made.warehouse, made.moves[name], both)
+        parts.append(moved.where(window.passes(made.at)))
+    if made.before < made.at:
+        item = made.warehouse.relations.item(made.tables[name].object_id)
+        now, then = (
+            f"CASE WHEN {window.passes(at)} THEN 1 ELSE 0 END" for at in (made.at, made.before)
+        )
+        rows = StoredSources(made.warehouse).contents(item.id, made.before)
+        turned = rows.where(window.may_turn(made.before, made.at))
+        signed = turned.withColumn(DIFF, F.expr(f"CAST({now} - {then} AS BIGINT)"))
+        parts.append(signed.where(F.col(DIFF) != 0))
+    if not parts:
+        return None
+    listed = (part.select(*backtick_all(columns), DIFF) for part in parts)
+    return net(reduce(DataFrame.unionAll, listed), columns)

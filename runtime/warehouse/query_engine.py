@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from ctsql.catalog.items import Item
 from ctsql.catalog.schemas import Column
 from ctsql.planner.delete_by_key import KeyLookup
-from ctsql.planner.ivm import ChangePlan, Input, Query, StatePlan
+from ctsql.planner.ivm import Input, Query, StatePlan, Text
 from ctsql.planner.lowering import Sources
 from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.runtime.delta.table import DeltaTable
@@ -101,9 +101,9 @@ class QueryEngine(Protocol):
         """The columns of an output's table, as the log writes them."""
 
     def types_given(
-        self, view: ViewWrite, plan: ChangePlan, tables: Mapping[str, Table]
+        self, view: ViewWrite, text: Text, tables: Mapping[str, Table]
     ) -> tuple[str, ...] | None:
-        """The types of a view's query; None where its change plan is of another query."""
+        """The types of a view's query; None where the text is of another query."""
 
     def follow(
         self, context: Any, made: Any, kept: StatePlan | None, moves: Any, span: tuple[int, int]
@@ -112,6 +112,9 @@ class QueryEngine(Protocol):
 
     def fill(self, context: Any, made: Any, kept: StatePlan, at: int) -> Any:
         """Stage all groups, as :func:`ctsql.runtime.views.refresh.fill_state`."""
+
+    def next_turn(self, warehouse: Any, item: Item, at: int) -> int | None:
+        """When time changes a view, as :func:`ctsql.runtime.views.refresh.next_turn`."""
 
     def run(self, query: Query, inputs: Mapping[Input, RowSet], names: TemporaryNames) -> RowSet:
         """The rows of a query of a change plan, from all that it reads; maybe not computed yet.

@@ -3,6 +3,11 @@
 A view with a refresh schedule changes at its refresh times only: those of the schedule and those
 bound by the timeline because somebody asked for a refresh by hand. R1: what it shows at T is its
 query as of the newest refresh time R <= T, whether or not anything was written at R.
+
+A view that compares with the clock also changes when a row is due, whether or not a source moves.
+R2: each commit of such a view says the first T after what it holds at which time changes it, as
+long as nothing that it reads changes; so the times follow one from another, for every process the
+same. A commit that does not say it (it is no longer in the log) counts as one that says T + 1.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,6 +24,9 @@ from ctsql.runtime.warehouse.relations import Relations
 from ctsql.runtime.warehouse.table_checks import missing_table
 from ctsql.runtime.warehouse.timeline import Timeline
 from ctsql.runtime.warehouse.versions import Versions
+
+DUE = "due"
+"""Key in the metadata of a view's commit: the first T at which time changes it; null for none."""
 
 
 class Schedules:
@@ -54,6 +62,45 @@ class Schedules:
         planned = schedule.round_up(time)
         return min(self._timeline.requests(item.id, after=time - 1, until=planned), default=planned)
 
+    def reads_clock(self, item: Item) -> bool:
+        """Is it a view that changes because time passes?"""
+        if item.kind is not ObjectKind.MATERIALIZED_VIEW:
+            return False
+        return self._relations.bound(item).view.reads_clock
+
+    def waits(self, item: Item) -> bool:
+        """May there be something to do for an object although no source moves?"""
+        return self.schedule(item) is not None or self.reads_clock(item)
+
+    def _next_turn(self, item: Item, at: int) -> int | None:
+        """The T at which time changes what a view holds that was written last at T or before."""
+        entries = self._relations.output(item).entries(since=at + 1)
+        if not entries or not item.created < entries[0].upper <= at + 1:
+            return None  # it is written at its creation, whatever time it is
+        written, table = entries[0], self._relations.table(item)
+        said = table.commit_at(written.version).metadata if table.has(written.version) else {}
+        found: int | None = said.get(DUE, written.upper)
+        return found
+
+    def _turns(self, item: Item, *, written: int, after: int, until: int) -> set[int]:
+        """A T in (after, until] at which time has changed what was written last, if there is."""
+        due = self._next_turn(item, written) if self.reads_clock(item) else None
+        return {max(due, after + 1)} if due is not None and due <= until else set()
+
+    def is_turn_unknown(self, item: Item, passed: int) -> bool:
+        """Is a view over the clock behind, so that time may change it until ``passed``?
+
+        When it is next changed is known once it holds what its sources did at the newest T.
+        """
+        now, schedule = self._timeline.now, self.schedule(item)
+        if now >= passed or not self.reads_clock(item):
+            return False
+        if schedule is not None and schedule.round_up(now + 1) > passed:
+            return False
+        after = self._versions.stored_upper(item) - 1
+        read = [self._relations.item(r.object_id) for r in item.reads]
+        return any(self.possible_times(i, after=after, until=now) for i in read)
+
     def is_refresh_due(self, passed: int) -> bool:
         """Is there a time, after the newest T until ``passed``, at which something is to be done?
 
@@ -63,6 +110,7 @@ class Schedules:
         now, readable = self._timeline.now, self._relations.readable()
         return any(
             self.trims(item, after=now, until=passed)
+            or self._is_turn_due(item, now, passed)
             or (
                 self.schedule(item) is not None
                 and (
@@ -73,6 +121,14 @@ class Schedules:
             for item in self._relations.catalog
             if item.is_run and item.id in readable
         )
+
+    def _is_turn_due(self, item: Item, now: int, passed: int) -> bool:
+        if self.schedule(item) is not None or not self.reads_clock(item):
+            return False
+        if missing_table(self._relations, [item]) is not None:
+            return False
+        due = self._next_turn(item, now)
+        return due is not None and now < due <= passed
 
     def is_closed(self, item: Item) -> bool:
         """Is an output finished, never to be written again?"""
@@ -123,7 +179,13 @@ class Schedules:
     def change_times(self, item: Item, *, after: int, until: int) -> set[int]:
         """The times in (after, until] at which an output's contents may change."""
         return self._refreshes(
-            item, after, until, lambda since: self.read_times(item, after=since, until=until)
+            item,
+            after,
+            until,
+            lambda since: (
+                self.read_times(item, after=since, until=until)
+                | self._turns(item, written=after, after=since, until=until)
+            ),
         )
 
     def possible_times(self, item: Item, *, after: int, until: int) -> set[int]:
@@ -138,7 +200,7 @@ class Schedules:
             item,
             after,
             until,
-            lambda since: set[int]().union(
+            lambda since: self._turns(item, written=after, after=since, until=until).union(
                 *(self.possible_times(i, after=since, until=until) for i in read)
             ),
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.schemas import plain_type
-from ctsql.planner.ivm import ChangePlan
+from ctsql.planner.ivm import Text
 from ctsql.planner.lowering import Proposal
 from ctsql.planner.nodes import Transaction, ViewWrite
 from ctsql.runtime.delta.change_feed import added_rows
@@ -95,7 +95,7 @@ class ModelEngine:
             raise failed() from None
 
     def types_given(
-        self, view: ViewWrite, plan: ChangePlan, tables: Mapping[str, Table]
+        self, view: ViewWrite, text: Text, tables: Mapping[str, Table]
     ) -> tuple[str, ...]:
         """Those that the view stores."""
         return tuple(plain_type(c.type) for c in view.columns)

@@ -8,9 +8,19 @@ import pytest
 
 from ctsql.api import Connection, connect
 from ctsql.runtime.delta.transaction import whole_file
+from ctsql.runtime.log import clock
 from tests.conftest import TEST_MASTER
+from tests.helpers.clock_ahead import Clock
 from tests.helpers.letter_table import Letters
 from tests.helpers.table_folder import orphans
+
+
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A clock that the test moves forward."""
+    made = Clock()
+    monkeypatch.setattr(clock, "now_ms", made.now_ms)
+    return made
 
 
 @pytest.fixture(scope="module")

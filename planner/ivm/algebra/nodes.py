@@ -14,6 +14,7 @@ from enum import Enum
 from ctsql.catalog import reserved_columns as reserved
 from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.spans import Span
+from ctsql.planner.syntax.ast import ClockKind
 
 
 class Version(Enum):
@@ -80,7 +81,14 @@ class Subquery:
     left: "Expr | None" = None
 
 
-Part = str | Col | Subquery
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A call that reads the clock: T."""
+
+    kind: ClockKind
+
+
+Part = str | Col | Subquery | Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +207,34 @@ class Filter(Narrowed):
     """Rows for which every predicate is true."""
 
     predicates: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """When the answer of a comparison with the clock turns, and how.
+
+    Attributes:
+        value: what is compared. shift: text to add to it; then it is compared with T alone.
+        bound: text to add to T instead.
+        is_entry: the row is in from then on, and was not before; else it is in until then.
+        is_strict: it turns once T is past the value, not when T has reached it.
+        is_day: the clock is the day of T, which turns at midnight (UTC).
+    """
+
+    value: Expr
+    shift: Expr
+    bound: Expr
+    is_entry: bool
+    is_strict: bool
+    is_day: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Temporal(Narrowed):
+    """Rows for which every comparison with the clock is true: each is in for an interval of T."""
+
+    predicates: tuple[Expr, ...]
+    turns: tuple[Turn, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -411,6 +447,7 @@ Node = (
     | Step
     | StoredGroups
     | Filter
+    | Temporal
     | Project
     | Join
     | OuterOrSemiJoin

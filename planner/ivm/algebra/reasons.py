@@ -12,7 +12,10 @@ from ctsql.catalog.spans import Span
 REFUSALS = {
     "AMBIGUOUS_COLUMN": "a column is in more than one relation, as far as can be told here",
     "CLAUSE_UNSUPPORTED": "a clause that has no change rule",
-    "CLOCK_READ": "the result changes with the time, not with the tables",
+    "CLOCK_ABOVE_TABLE": "the clock is compared with what is computed from several rows or tables, "
+    "so which rows turn is known from all of them only",
+    "CLOCK_READ": "the clock is read elsewhere than in a comparison with columns, in WHERE or "
+    "HAVING, as it is or with a constant length of time added or taken away",
     "FLOAT_AGGREGATE_NESTED": "a floating-point sum depends on the order of addition, and what is "
     "computed from it, or a column it is grouped by that the view lacks, needs its former value",
     "FUNCTION_UNKNOWN": "there is no change rule for this function",

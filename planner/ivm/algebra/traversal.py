@@ -1,6 +1,7 @@
 """Walks over plans: which columns, tables and subqueries are in them, and copies with changes."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -31,6 +32,8 @@ def expressions(node: alg.Node) -> Iterator[alg.Expr]:
             yield value
         elif isinstance(value, alg.Projection | alg.AggregateCall | alg.Order):
             yield value.expr
+        elif isinstance(value, alg.Turn):
+            yield value.value
 
 
 def subqueries(expr: alg.Expr) -> Iterator[alg.Subquery]:
@@ -224,3 +227,9 @@ def equal_classes(conditions: Sequence[alg.Expr]) -> list[frozenset[alg.Col]]:
         classes = [c for c in classes if not c & set(pair)]
         classes.append(frozenset(pair).union(*touched))
     return classes
+
+
+def numbers_above(node: alg.Node) -> "itertools.count[int]":
+    """Numbers for new columns, above all that a plan has."""
+    used = [col.number for below in descend(node) for col in below.columns]
+    return itertools.count(max(used, default=0) + 1)

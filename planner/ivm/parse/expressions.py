@@ -5,7 +5,7 @@ tree says where they stand), calls of aggregate and window functions, and subque
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -16,10 +16,11 @@ from sqlglot.errors import ParseError, TokenError
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.spans import Source
 from ctsql.planner.ivm.algebra import spark_functions
-from ctsql.planner.ivm.algebra.nodes import Col, Expr, Node, Part, Subquery, SubqueryKind
+from ctsql.planner.ivm.algebra.nodes import Clock, Col, Expr, Node, Part, Subquery, SubqueryKind
 from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.parse.scopes import Scope
-from ctsql.planner.syntax.tokens import operators, tokenizer as tk
+from ctsql.planner.syntax.ast import ClockCall
+from ctsql.planner.syntax.tokens import operators, replaceable_calls, tokenizer as tk
 from ctsql.planner.syntax.tokens.tokenizer import (
     Kind,
     Token,
@@ -53,12 +54,16 @@ _FLOATING_NUMBER = re.compile(r"(?i)^[0-9.]+(e[+-]?[0-9]+)?[df]$|^[0-9.]+e[+-]?[
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A query's text: its tokens, and where its references to columns and its aliases start."""
+    """A query's text: its tokens, and where its references to columns and its aliases start.
+
+    ``clocks`` are the calls that read the clock, by where they start.
+    """
 
     source: Source
     tokens: Tokens
     columns: frozenset[int]
     aliases: frozenset[int]
+    clocks: Mapping[int, ClockCall]
 
     @staticmethod
     def of(text: str) -> "Reading":
@@ -76,11 +81,13 @@ class Reading:
             for a in tree.find_all(exp.Alias)
             if isinstance(a.args.get("alias"), exp.Identifier)
         )
+        tokens = tuple(t for t in tokenise(source.whole()) if t.upper != ";")
         return Reading(
             source,
-            tuple(t for t in tokenise(source.whole()) if t.upper != ";"),
+            tokens,
             frozenset(c for c in columns if c is not None),
             frozenset(a for a in aliases if a is not None),
+            {call.span.start: call for call in replaceable_calls.clocks(tokens)},
         )
 
 
@@ -97,13 +104,15 @@ class Calls:
         aggregate: given the call's tokens, the column it becomes.
         window: given the call's tokens and those in OVER (...), the column it becomes.
         windows: the named windows. is_condition: the expression is a whole predicate of WHERE,
-            HAVING or QUALIFY, where NULL is as good as false.
+            HAVING or QUALIFY, where NULL is as good as false. reads_clock: it is a comparison
+            with the clock.
     """
 
     aggregate: Callable[[Tokens], Col] | None = None
     window: Callable[[Tokens, Tokens], Col] | None = None
     windows: dict[str, Tokens] = field(default_factory=dict)
     is_condition: bool = False
+    reads_clock: bool = False
 
 
 class Expressions:
@@ -143,6 +152,12 @@ class Expressions:
     ) -> int:
         token = tokens[index]
         behind = tk.upper_at(tokens, index + 1)
+        clock = self.reading.clocks.get(token.start)
+        if clock is not None:
+            if not calls.reads_clock:
+                raise Refused("CLOCK_READ", clock.span)
+            parts.append(Clock(clock.kind))
+            return index + sum(clock.span.start <= t.start < clock.span.stop for t in tokens)
         if token.upper == "(" and behind in _QUERY_WORDS:
             return self._subquery(tokens, index, scope, calls, parts)
         if token.kind in (Kind.WORD, Kind.QUOTED) and token.start in self.reading.columns:

@@ -17,6 +17,7 @@ from ctsql.planner.ivm.algebra.traversal import (
     subqueries,
 )
 from ctsql.planner.ivm.parse import clauses, from_clause
+from ctsql.planner.ivm.parse.clock_comparisons import Condition
 from ctsql.planner.ivm.parse.expressions import Expressions, Reading, conjuncts, is_floating, texts
 from ctsql.planner.ivm.parse.scopes import Cte, Named, Scope, merge_sources
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, in_parentheses, span_of
@@ -288,25 +289,60 @@ def inner_join(left: alg.Node, right: alg.Node, conditions: tuple[alg.Expr, ...]
             found += side.conditions
         else:
             children += (side,)
-    return filter_rows(alg.Join(children=children, conditions=found), conditions)
+    joined = alg.Join(children=children, conditions=found)
+    return filter_rows(joined, [Condition(c) for c in conditions])
 
 
-def filter_rows(node: alg.Node, predicates: Sequence[alg.Expr]) -> alg.Node:
+def filter_rows(node: alg.Node, conditions: Sequence[Condition]) -> alg.Node:
     """The node's rows that pass; each predicate as near to the tables as it may go.
 
     A predicate with a subquery, or with a column of a query around, stays on top: the rules for
     these look for them there.
+
+    Raises CLOCK_READ as :class:`Refused` if such a one reads the clock.
     """
     columns = set(node.columns)
     held = []
-    for predicate in predicates:
-        if any(subqueries(predicate)) or not columns_in(predicate) <= columns:
-            held.append(predicate)
-        else:
+    for condition in conditions:
+        predicate = condition.predicate
+        is_own = not any(subqueries(predicate)) and columns_in(predicate) <= columns
+        if condition.turns:
+            if not (is_own and columns_in(predicate)):
+                raise Refused("CLOCK_READ", predicate.span)
+            node = _push_clock(node, condition)
+        elif is_own:
             node = _push(node, predicate)
+        else:
+            held.append(predicate)
     for predicate in held:
         node = alg.Filter(child=node, predicates=(predicate,))
     return node
+
+
+def _push_clock(node: alg.Node, condition: Condition) -> alg.Node:
+    """The node's rows that pass a comparison with the clock, which never becomes a join's own."""
+    columns = columns_in(condition.predicate)
+    match node:
+        case alg.Join():
+            for index, child in enumerate(node.children):
+                if columns <= set(child.columns):
+                    below = _push_clock(child, condition)
+                    children = (*node.children[:index], below, *node.children[index + 1 :])
+                    return replace(node, children=children)
+        case alg.OuterOrSemiJoin(
+            kind=alg.JoinKind.LEFT | alg.JoinKind.SEMI | alg.JoinKind.ANTI
+        ) if columns <= set(node.left.columns):
+            return replace(node, left=_push_clock(node.left, condition))
+        case alg.Filter(
+            child=alg.Filter() | alg.Join() | alg.OuterOrSemiJoin() | alg.Temporal()
+        ) if not own_subqueries(node):
+            return replace(node, child=_push_clock(node.child, condition))
+        case alg.Temporal():
+            predicates = (*node.predicates, condition.predicate)
+            return replace(node, predicates=predicates, turns=(*node.turns, *condition.turns))
+        case _:
+            pass
+    return alg.Temporal(child=node, predicates=(condition.predicate,), turns=condition.turns)
 
 
 def _push(node: alg.Node, predicate: alg.Expr) -> alg.Node:
@@ -323,6 +359,8 @@ def _push(node: alg.Node, predicate: alg.Expr) -> alg.Node:
             kind=alg.JoinKind.LEFT | alg.JoinKind.SEMI | alg.JoinKind.ANTI
         ) if columns and (columns <= set(node.left.columns)):
             return replace(node, left=_push(node.left, predicate))
+        case alg.Temporal():
+            return replace(node, child=_push(node.child, predicate))
         case alg.Filter() if not own_subqueries(node):
             if isinstance(node.child, alg.Filter | alg.Join | alg.OuterOrSemiJoin):
                 return replace(node, child=_push(node.child, predicate))

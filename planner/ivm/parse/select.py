@@ -1,13 +1,14 @@
 """Turns one SELECT into nodes: rows, groups, windows, the select list, DISTINCT."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ctsql.catalog.names import fold
 from ctsql.planner.ivm.algebra import nodes as alg
 from ctsql.planner.ivm.algebra.reasons import Refused
 from ctsql.planner.ivm.algebra.traversal import pass_through, subqueries
-from ctsql.planner.ivm.parse.clauses import SelectText
+from ctsql.planner.ivm.parse.clauses import SelectText, starts_query
+from ctsql.planner.ivm.parse.clock_comparisons import Condition, read_turns
 from ctsql.planner.ivm.parse.expressions import Calls, conjuncts, type_of
 from ctsql.planner.ivm.parse.from_clause import read_source
 from ctsql.planner.ivm.parse.from_relations import Relations, filter_rows
@@ -72,15 +73,14 @@ class Block:
         if self.text.group or self.text.having or self.aggregates:
             node, grouped = self._group(node, outputs, aliases)
             exprs = [grouped.rewrite(e) for e in exprs]
-            having = [grouped.rewrite(e) for e in having]
-            qualify = [grouped.rewrite(e) for e in qualify]
+            having = [c.rewritten(grouped.rewrite) for c in having]
+            qualify = [c.rewritten(grouped.rewrite) for c in qualify]
             ordered = [replace(o, expr=grouped.rewrite(o.expr)) for o in ordered]
             self.windows = {self._draft_over(d, grouped): c for d, c in self.windows.items()}
         node = filter_rows(node, having)
         if self.windows:
             node = self._add_windows(node)
-        if qualify:
-            node = filter_rows(node, qualify)
+        node = filter_rows(node, qualify)
         return self._project(node, outputs, exprs, ordered)
 
     def _rows(self) -> alg.Node:
@@ -92,7 +92,7 @@ class Block:
             node = self.compiler.one_row()
         pieces = conjuncts(self.text.where) if self.text.where else []
         where = Calls(is_condition=True)
-        return filter_rows(node, [self.expressions.build(p, self.scope, where) for p in pieces])
+        return filter_rows(node, [self._condition(p, self.scope, where) for p in pieces])
 
     def _outputs(self) -> list[_Output]:
         found: list[_Output] = []
@@ -141,13 +141,21 @@ class Block:
             raise Refused("UNKNOWN_COLUMN", span_of(rest))
         return [(name, col) for name, col in found if fold(name) not in dropped]
 
-    def _conditions(self, tokens: Tokens, aliases: dict[str, alg.Expr]) -> list[alg.Expr]:
+    def _condition(self, tokens: Tokens, scope: Scope, calls: Calls) -> Condition:
+        clocks = self.compiler.reading.clocks
+        if not any(t.start in clocks for t in _outside_queries(tokens)):
+            return Condition(self.expressions.build(tokens, scope, calls))
+        turns = read_turns(tokens, clocks, lambda t: self.expressions.build(t, scope, calls))
+        calls = replace(calls, reads_clock=True)
+        return Condition(self.expressions.build(tokens, scope, calls), turns)
+
+    def _conditions(self, tokens: Tokens, aliases: dict[str, alg.Expr]) -> list[Condition]:
         if not tokens:
             return []
         self._check_aliases(tokens, aliases)
         scope = replace(self.scope, aliases=aliases)
         calls = replace(self.calls, is_condition=True)
-        return [self.expressions.build(p, scope, calls) for p in conjuncts(tokens)]
+        return [self._condition(p, scope, calls) for p in conjuncts(tokens)]
 
     def _check_aliases(self, tokens: Tokens, aliases: dict[str, alg.Expr]) -> None:
         """A name that is a column and an alias of something else: which one, is not certain.
@@ -295,3 +303,13 @@ class Block:
         if self.text.is_distinct:
             made = alg.Distinct(child=made)
         return Selected(made, [o.name for o in outputs], tuple(order), hidden)
+
+
+def _outside_queries(tokens: Tokens) -> Iterator[Token]:
+    """The tokens that stand in no subquery."""
+    index = 0
+    while index < len(tokens):
+        if starts_query(tokens, index):
+            index = tk.closing(tokens, index)
+        yield tokens[index]
+        index += 1

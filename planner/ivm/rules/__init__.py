@@ -40,6 +40,8 @@ def change(node: alg.Node, changes: DeltaDerivation) -> alg.Node | None:
             return recompute_keys.change_by_keys(node, changes)
         case alg.Values():
             return None
+        case alg.Temporal():
+            raise TypeError("a plan with the clock above its tables is not followed")
         case alg.Step() | alg.StoredGroups() | alg.SemiJoinRestriction() | alg.ConstantDiff():
             raise TypeError(f"{type(node).__name__} is made by rules, it has none")
         case _:

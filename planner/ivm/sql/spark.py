@@ -95,6 +95,8 @@ class Printer:
                 return part.sql
             case alg.Subquery():
                 return f"({self.query(part.node)})"
+            case alg.Clock():
+                raise TypeError("a text says no time: see ctsql.planner.ivm.temporal.as_of")
 
     def _computed(self, items: Sequence[alg.Projection | alg.AggregateCall]) -> list[str]:
         return [f"{self.expr(item.expr)} AS {item.col.sql}" for item in items]
@@ -115,7 +117,7 @@ class Printer:
                 return f"SELECT {columns(node.columns)} FROM {self.name(StepUse(node.name))}"
             case alg.StoredGroups():
                 return _read(node, self.name(StateUse(node.number)))
-            case alg.Filter():
+            case alg.Filter() | alg.Temporal():
                 where = self._conditions(node.predicates)
                 return f"{self._all(node.child)} WHERE {where}"
             case alg.Project():

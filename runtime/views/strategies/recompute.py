@@ -1,12 +1,10 @@
 """The whole query, compared with the stored rows."""
 
-from ctsql.catalog.errors import DataError, StatementError, error
 from ctsql.planner.ivm import ChangePlan
 from ctsql.planner.ivm.explain import Telling
 from ctsql.runtime.log.staging import discard_on_error
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX
-from ctsql.runtime.spark.errors import translate_spark_errors
-from ctsql.runtime.views.outcomes import Outcome, Staged
+from ctsql.runtime.views.outcomes import Outcome, Staged, translated_failure
 from ctsql.runtime.views.refresh_context import RefreshContext
 from ctsql.runtime.views.refresh_policy import Strategy
 from ctsql.runtime.warehouse.replaced_views import awaits_columns
@@ -30,26 +28,16 @@ def refresh(context: RefreshContext) -> Outcome:
     # With a schedule, rows that others wrote may have to be mended between two refreshes.
     at = warehouse.schedules.shown_at(item, context.time)
     assert at is not None  # a view is written from its first refresh on
-    try:
-        with discard_on_error([batch]), translate_spark_errors():
-            outputs = {item.id: (item, batch.version_read)}
-            desired = warehouse.queries.view_rows(context.view, StoredSources(warehouse), at)
-            stored = None
-            if awaits_columns(warehouse, item):
-                batch.start_anew(warehouse.queries.schema_text(item))
-            else:
-                stored = StoredSources(warehouse, outputs=outputs).stored(item.id)
-            small = _is_small(context)
-            warehouse.queries.stage(context.staging, desired, stored, context.columns, small=small)
-    except (DataError, StatementError) as problem:
-        raise error(
-            "VIEW_FAILED",
-            span=problem.span,
-            name=str(item.name),
-            time=context.time,
-            reason=problem.message,
-            detail=problem.detail or "",
-        ) from problem
+    with translated_failure(item, context.time), discard_on_error([batch]):
+        outputs = {item.id: (item, batch.version_read)}
+        desired = warehouse.queries.view_rows(context.view, StoredSources(warehouse), at)
+        stored = None
+        if awaits_columns(warehouse, item):
+            batch.start_anew(warehouse.queries.schema_text(item))
+        else:
+            stored = StoredSources(warehouse, outputs=outputs).stored(item.id)
+        small = _is_small(context)
+        warehouse.queries.stage(context.staging, desired, stored, context.columns, small=small)
     return Staged(NAME)
 
 

@@ -9,31 +9,13 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.times import CLOSED, to_iso
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
+from tests.helpers.clock_ahead import Clock
 from tests.helpers.table_folder import data_files, folder, log, orphans, transaction
 
 pytestmark = pytest.mark.spark
 
 Rows = list[tuple[object, ...]]
-START = clock.now_ms
 HOUR, DAY = 3_600_000, 86_400_000
-
-
-class Clock:
-    """The wall clock, so many milliseconds ahead; commits of sources keep the real one."""
-
-    def __init__(self) -> None:
-        self.ahead = 0
-
-    def now_ms(self) -> int:
-        """What the product sees."""
-        return START() + self.ahead
-
-
-@pytest.fixture
-def ahead(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(clock, "now_ms", made.now_ms)
-    return made
 
 
 def _rows(con: Connection, query: str = "SELECT * FROM m") -> Rows:

@@ -1,0 +1,166 @@
+"""Reads a condition that compares with the clock: which value, and when its answer turns.
+
+The clock only goes on, so a comparison of a value of the row with it turns once: ``at > now()`` is
+true until T reaches ``at``. With a constant length of time beside the clock it is the same for a
+value that is moved by that length. Everything else has no such T that could be known beforehand,
+and is refused: a comparison under OR or NOT, months (they have no fixed length), two clocks.
+
+Source: temporal filters of Materialize (``mz_now()`` in WHERE and HAVING), with comparisons of any
+timestamp in place of those of a number.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from ctsql.planner.ivm.algebra.nodes import Expr, Turn
+from ctsql.planner.ivm.algebra.reasons import Refused
+from ctsql.planner.ivm.parse.expressions import texts
+from ctsql.planner.syntax.ast import ClockCall, ClockKind
+from ctsql.planner.syntax.tokens import operators
+from ctsql.planner.syntax.tokens.operators import Shape
+from ctsql.planner.syntax.tokens.tokenizer import Tokens, span_of
+
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "==": "="}
+_TURNS = {
+    "<": ((True, True),),
+    "<=": ((True, False),),
+    ">": ((False, False),),
+    ">=": ((False, True),),
+    "=": ((True, False), (False, True)),
+}
+"""By the comparison of a value with the clock: (is_entry, is_strict) of each turn."""
+_WITHOUT_LENGTH = re.compile(r"(?i)mon|quarter|year|yr|decade|century|centuries|millenni")
+_DAYS_ADDED = {"DATE_ADD": "+", "DATE_SUB": "-"}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One predicate of WHERE or HAVING, and its turns if it compares with the clock."""
+
+    predicate: Expr
+    turns: tuple[Turn, ...] = ()
+
+    def rewritten(self, rewrite: Callable[[Expr], Expr]) -> "Condition":
+        """The same over other columns."""
+        turns = tuple(replace(t, value=rewrite(t.value)) for t in self.turns)
+        return Condition(rewrite(self.predicate), turns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """The clock and lengths of time beside it: the sign and the text of each."""
+
+    is_day: bool
+    lengths: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def shift(self, *, undone: bool) -> Expr:
+        """The lengths as text to add; ``undone``, with the other sign."""
+        flip = {"+": "-", "-": "+"} if undone else {"+": "+", "-": "-"}
+        return Expr(tuple(p for sign, text in self.lengths for p in (flip[sign], *text)))
+
+
+def read_turns(
+    tokens: Tokens, clocks: Mapping[int, ClockCall], build: Callable[[Tokens], Expr]
+) -> tuple[Turn, ...]:
+    """The turns of a condition in which the clock is read.
+
+    Args:
+        build: makes the expression of a value.
+
+    Raises:
+        CLOCK_READ: as :class:`Refused`, where the condition is none of the comparisons above.
+    """
+    return _Reader(tokens, clocks, build).condition()
+
+
+class _Reader:
+    def __init__(
+        self, tokens: Tokens, clocks: Mapping[int, ClockCall], build: Callable[[Tokens], Expr]
+    ) -> None:
+        self.tokens, self.clocks, self.build = tokens, clocks, build
+
+    def condition(self) -> tuple[Turn, ...]:
+        try:
+            shape = operators.read(texts(self.tokens))
+        except operators.Unreadable as cause:
+            raise self.refused() from cause
+        shape = _bare(shape)
+        if shape.kind in _FLIPPED:
+            left, right = shape.inside
+            return self.compared(left, shape.kind, right)
+        if shape.kind == "BETWEEN":
+            value, lower, upper = shape.inside
+            if self.tokens[value.stop].upper == "BETWEEN":
+                return (*self.compared(value, ">=", lower), *self.compared(value, "<=", upper))
+        raise self.refused()
+
+    def compared(self, left: Shape, operator: str, right: Shape) -> tuple[Turn, ...]:
+        """``left operator right``; no turn where neither reads the clock."""
+        reads = [self.reads_clock(left), self.reads_clock(right)]
+        if reads == [False, False]:
+            return ()
+        if reads == [True, True]:
+            raise self.refused()
+        if reads == [True, False]:
+            left, right, operator = right, left, _FLIPPED[operator]
+        bound = self.bound(right)
+        value = self.build(self.tokens[left.start : left.stop])
+        return tuple(
+            Turn(
+                value=value,
+                shift=bound.shift(undone=True),
+                bound=bound.shift(undone=False),
+                is_entry=is_entry,
+                is_strict=is_strict,
+                is_day=bound.is_day,
+            )
+            for is_entry, is_strict in _TURNS["=" if operator == "==" else operator]
+        )
+
+    def bound(self, shape: Shape) -> _Bound:
+        """``now()``, ``now() - INTERVAL 1 DAY``, ``current_date() - 7`` and their like."""
+        shape = _bare(shape)
+        tokens = self.tokens[shape.start : shape.stop]
+        call = self.clocks.get(tokens[0].start)
+        if call is not None and tokens[-1].stop == call.span.stop:
+            if call.kind is ClockKind.UNIX:
+                raise self.refused()
+            return _Bound(call.kind is ClockKind.DATE)
+        if shape.kind in ("+", "-") and len(shape.inside) == 2:
+            left, right = shape.inside
+            if shape.kind == "+" and self.reads_clock(right):
+                left, right = right, left
+            below = self.bound(left)
+            length = (shape.kind, self.length(right, below))
+            return _Bound(below.is_day, (*below.lengths, length))
+        if tokens[0].upper in _DAYS_ADDED and len(shape.inside) == 2:
+            below = self.bound(shape.inside[0])
+            if below.is_day:
+                days = self.length(shape.inside[1], below, is_number=True)
+                return _Bound(True, (*below.lengths, (_DAYS_ADDED[tokens[0].upper], days)))
+        raise self.refused()
+
+    def length(self, shape: Shape, of: _Bound, *, is_number: bool = False) -> tuple[str, ...]:
+        """A constant length of time, as text; a number is one of days."""
+        pieces = texts(self.tokens[shape.start : shape.stop])
+        text = " ".join(pieces)
+        if of.is_day and re.fullmatch(r"-? ?\d+", text):
+            return ("make_dt_interval", "(", *pieces, ")")
+        is_interval = pieces[0].upper() == "INTERVAL" and not shape.kind
+        if is_number or not is_interval or _WITHOUT_LENGTH.search(text):
+            raise self.refused()
+        return tuple(pieces)
+
+    def reads_clock(self, shape: Shape) -> bool:
+        return any(t.start in self.clocks for t in self.tokens[shape.start : shape.stop])
+
+    def refused(self) -> Refused:
+        call = next(self.clocks[t.start] for t in self.tokens if t.start in self.clocks)
+        return Refused("CLOCK_READ", call.span if self.tokens else span_of(self.tokens))
+
+
+def _bare(shape: Shape) -> Shape:
+    while shape.kind == operators.GROUP:
+        (shape,) = shape.inside
+    return shape

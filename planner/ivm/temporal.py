@@ -1,0 +1,288 @@
+"""When a view over the clock changes because time passes, and its query as of a T.
+
+A :class:`~ctsql.planner.ivm.algebra.nodes.Temporal` node lets each row of its child pass for an
+interval of T: from when all its comparisons that become true have, until the first of the others
+turns. From T on, as long as no table changes, the first T at which one of its rows turns is the
+least of these that is greater than T; so the first T at which the view can change is the least
+over all such nodes, each over what its child holds as of T.
+
+    value <  now()   in from floor(value) + 1 ms     value >  now()   in until ceil(value)
+    value <= now()   in from ceil(value)             value >= now()   in until floor(value) + 1 ms
+
+Values are microseconds, T is milliseconds, or for current_date() days: rounding is by these.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ctsql.catalog.names import backtick
+from ctsql.planner.ivm.algebra.nodes import (
+    Clock,
+    Col,
+    Expr,
+    Filter,
+    Node,
+    Part,
+    Project,
+    Projection,
+    Scan,
+    Temporal,
+    Turn,
+)
+from ctsql.planner.ivm.algebra.reasons import Reason, Refused
+from ctsql.planner.ivm.algebra.traversal import (
+    columns_in,
+    descend,
+    free,
+    numbers_above,
+    own_subqueries,
+    rebuild,
+)
+from ctsql.planner.ivm.parse.from_relations import Relation
+from ctsql.planner.ivm.parse.query import compile_query
+from ctsql.planner.ivm.sql.queries import Query, Text
+from ctsql.planner.ivm.sql.spark import Names, join_texts
+from ctsql.planner.syntax.ast import ClockKind
+
+_MS, _DAY = 1_000, 86_400_000_000
+"""Microseconds in what the clock moves by."""
+_NEVER, _ALWAYS = 2**63 - 1, -(2**63) + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextTurn(Query):
+    """One row with one BIGINT, ``due``: the first T after a T at which a row turns; NULL for none.
+
+    Attributes:
+        values: the columns are what is compared, in microseconds. turns: one for each of them.
+    """
+
+    values: Text
+    turns: tuple[Turn, ...]
+    after: int
+
+    def sql(self, name: Names) -> str:
+        """The query in Spark's SQL."""
+        rows = f"SELECT {interval_of(self.turns, self.values.names)} FROM ({self.values.sql(name)})"
+        later = (
+            f"CASE WHEN enters > {self.after} THEN enters "
+            f"WHEN leaves > {self.after} AND leaves < {_NEVER} THEN leaves END"
+        )
+        return f"SELECT min({later}) AS due FROM ({rows}) WHERE enters < leaves"
+
+
+@dataclass(frozen=True, slots=True)
+class TemporalPlan:
+    """A query that compares with the clock.
+
+    Attributes:
+        query: with no T yet.
+    """
+
+    query: Node
+    names: tuple[str, ...]
+
+    def whole(self, at: int) -> Text:
+        """The whole query as of T."""
+        return Text(node=as_of(self.query, at), columns=self.query.columns, names=self.names)
+
+    def next_turns(self, after: int) -> tuple[NextTurn, ...]:
+        """Which turn comes next, for every place where the clock is compared."""
+        found = []
+        for node in _temporal(self.query):
+            values = _values(node, after, [_micros(t) for t in node.turns])
+            found.append(NextTurn(values=values, turns=node.turns, after=after))
+        return tuple(found)
+
+    def compared(self) -> tuple[Text, ...]:
+        """What is compared with the clock; the types of these columns matter."""
+        return tuple(_values(n, 0, [t.value for t in n.turns]) for n in _temporal(self.query))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The rows of a table that pass comparisons of its own columns with the clock.
+
+    To a change plan it is a table: its change is that of the table's rows which pass, and of the
+    rows that turn. So every change rule applies above it.
+
+    Attributes:
+        table: the table's name in the plan's texts. columns: those that the comparisons read.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    predicates: tuple[Expr, ...]
+    turns: tuple[Turn, ...]
+
+    def passes(self, at: int) -> str:
+        """Whether a row passes at T, as a condition over the table's columns; never NULL."""
+        listed = (join_texts(_words(p, at)) for p in self.predicates)
+        return " AND ".join(f"coalesce(({text}), false)" for text in listed)
+
+    def may_turn(self, after: int, until: int) -> str:
+        """A condition that is true of each row that turns in (after, until], to skip files by."""
+        found = []
+        for turn in self.turns:
+            unit = _DAY // _MS if turn.is_day else 1
+            value, bound = (join_texts(_words(e, 0)) for e in (turn.value, turn.bound))
+            found.append(
+                f"({value} >= timestamp_millis({after - unit}) {bound} "
+                f"AND {value} <= timestamp_millis({until}) {bound})"
+            )
+        return " OR ".join(found)
+
+    @property
+    def told(self) -> str:
+        """The comparisons, for people."""
+        return " AND ".join(join_texts(_words(p, None)) for p in self.predicates)
+
+
+def split_windows(query: Node) -> tuple[Node, dict[str, Window]]:
+    """The query over windows where a table's own columns are compared, by the names it has then."""
+    found: dict[Window, str] = {}
+
+    def change(thing: Any) -> Any:
+        return _sink(thing, found) if isinstance(thing, Temporal) else thing
+
+    made: Node = rebuild(query, change)
+    return made, {name: window for window, name in found.items()}
+
+
+def _sink(node: Temporal, found: dict[Window, str]) -> Node:
+    """The same with the comparisons at the table, if they are about the columns of one."""
+    child = node.child
+    match child:
+        case Filter() if not own_subqueries(child):
+            below = _sink(replace(node, child=child.child), found)
+        case Project() if not own_subqueries(child):
+            items = {item.col: item.expr for item in child.items}
+            predicates = tuple(_with_columns(p, items) for p in node.predicates)
+            turns = tuple(replace(t, value=_with_columns(t.value, items)) for t in node.turns)
+            moved = Temporal(child=child.child, predicates=predicates, turns=turns)
+            below = _sink(moved, found)
+        case Scan():
+            names = zip(child.columns, child.names, strict=True)
+            typed = {col: Expr((backtick(name),)) for col, name in names}
+            used = [columns_in(p) for p in node.predicates]
+            window = Window(
+                table=child.table,
+                columns=tuple(
+                    n
+                    for c, n in zip(child.columns, child.names, strict=True)
+                    if any(c in cols for cols in used)
+                ),
+                predicates=tuple(_with_columns(p, typed) for p in node.predicates),
+                turns=tuple(replace(t, value=_with_columns(t.value, typed)) for t in node.turns),
+            )
+            return replace(child, table=found.setdefault(window, f"{child.table}@{len(found) + 1}"))
+        case _:
+            return node
+    return node if isinstance(_bottom(below), Temporal) else replace(child, child=below)
+
+
+def _bottom(node: Node) -> Node:
+    while isinstance(node, Filter | Project):
+        node = node.child
+    return node
+
+
+def _with_columns(expr: Expr, by: Mapping[Col, Expr]) -> Expr:
+    """An expression with others in place of its columns."""
+    parts: list[Part] = []
+    for part in expr.parts:
+        own = by.get(part) if isinstance(part, Col) else None
+        if own is None:
+            parts.append(part)
+        else:
+            parts += own.parts if len(own.parts) == 1 else ("(", *own.parts, ")")
+    return replace(expr, parts=tuple(parts))
+
+
+def _words(expr: Expr, at: int | None) -> list[str]:
+    """The words of an expression over a table's own columns, as of T or for people."""
+    found = []
+    for part in expr.parts:
+        match part:
+            case str():
+                found.append(part)
+            case Clock(kind):
+                shown = "current_date()" if kind is ClockKind.DATE else "now()"
+                found.append(shown if at is None else kind.sql(at))
+            case _:
+                raise TypeError(f"{type(part).__name__} is no part of a comparison with the clock")
+    return found
+
+
+def interval_of(turns: Sequence[Turn], values: Sequence[str]) -> str:
+    """``enters`` and ``leaves``, in T, as a select list over the columns of the values.
+
+    Both are NULL where a value is: such a row is never in.
+    """
+    known = " AND ".join(f"{v} IS NOT NULL" for v in values)
+    times = [(turn.is_entry, _time(turn, v)) for turn, v in zip(turns, values, strict=True)]
+    enters = ", ".join([str(_ALWAYS), *(t for is_entry, t in times if is_entry)])
+    leaves = ", ".join([str(_NEVER), *(t for is_entry, t in times if not is_entry)])
+    return (
+        f"CASE WHEN {known} THEN array_max(array({enters})) END AS enters, "
+        f"CASE WHEN {known} THEN array_min(array({leaves})) END AS leaves"
+    )
+
+
+def _time(turn: Turn, value: str) -> str:
+    """The first T at which the answer is another one."""
+    unit = _DAY if turn.is_day else _MS
+    ms = unit // _MS
+    if turn.is_strict:
+        return f"(({value} - pmod({value}, {unit})) DIV {unit} + 1) * {ms}"
+    return f"(({value} + pmod(-{value}, {unit})) DIV {unit}) * {ms}"
+
+
+def _micros(turn: Turn) -> Expr:
+    moved = Expr.of("unix_micros ( CAST (", turn.value, "AS TIMESTAMP )")
+    return Expr((*moved.parts, *turn.shift.parts, ")"))
+
+
+def _values(node: Temporal, at: int, exprs: Sequence[Expr]) -> Text:
+    numbers = numbers_above(node)
+    child = as_of(node.child, at)
+    items = tuple(Projection(expr, Col(next(numbers), "compared")) for expr in exprs)
+    made = Project(child=child, items=items)
+    return Text(node=made, columns=made.columns, names=tuple(c.sql for c in made.columns))
+
+
+def _temporal(query: Node) -> list[Temporal]:
+    return list(dict.fromkeys(n for n in descend(query) if isinstance(n, Temporal)))
+
+
+def as_of(node: Node, at: int) -> Node:
+    """The node with T in place of the clock."""
+
+    def change(thing: Any) -> Any:
+        match thing:
+            case Clock(kind):
+                return kind.sql(at)
+            case Temporal():
+                return Filter(child=thing.child, predicates=thing.predicates)
+            case _:
+                return thing
+
+    made: Node = rebuild(node, change)
+    return made
+
+
+def temporal_plan(sql: str, relations: Mapping[str, Relation]) -> TemporalPlan | Reason:
+    """The plan of a query in which the clock is read, or why there is none.
+
+    Args:
+        sql, relations: as for :func:`ctsql.planner.ivm.plan.change_plan`.
+    """
+    try:
+        node, _ = compile_query(sql, relations)
+    except Refused as refusal:
+        return refusal.reason
+    for one in _temporal(node):
+        if free(one.child):
+            return Reason("CLOCK_READ", one.predicates[0].span)
+    return TemporalPlan(node, tuple(col.sql for col in node.columns))

@@ -1,0 +1,286 @@
+"""Views that compare with the clock: rows come and go as time passes, each at a T of its own."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import pytest
+
+from ctsql.api import Connection, connect as open_connection
+from ctsql.catalog.errors import CtsqlError
+from ctsql.runtime.log import clock
+from tests.conftest import TEST_MASTER
+from tests.helpers.clock_ahead import Clock
+
+pytestmark = pytest.mark.spark
+
+Rows = list[tuple[object, ...]]
+SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
+
+
+def _rows(con: Connection, query: str = "SELECT * FROM m") -> Rows:
+    return sorted(con.execute(query).fetchall())
+
+
+def _now(con: Connection) -> int:
+    assert con._engine is not None
+    return con._engine.timeline.now
+
+
+def _commits(con: Connection, name: str = "m") -> int:
+    assert con._engine is not None
+    engine = con._engine
+    (item,) = [i for i in engine.catalog if i.name.name == name]
+    return engine.relations.table(item).version()
+
+
+def test_rows_leave_a_sliding_window(
+    con: Connection, connect: Callable[[], Connection], ahead: Clock
+) -> None:
+    """A row is in a view of the last hour until the hour is over, for whoever looks."""
+    con.execute("CREATE TABLE t (k INT, at TIMESTAMP)")
+    con.execute("CREATE MATERIALIZED VIEW m AS SELECT k FROM t WHERE at > now() - INTERVAL 1 HOUR")
+    con.execute("INSERT INTO t SELECT 1, now() - INTERVAL 50 MINUTES UNION ALL SELECT 2, now()")
+    assert _rows(con) == [(1,), (2,)]
+    before = _now(con)
+    commits = _commits(con)
+    ahead.ahead = 9 * MINUTE
+    assert _rows(con) == [(1,), (2,)]
+    assert (_now(con), _commits(con)) == (before, commits)
+    ahead.ahead = 11 * MINUTE
+    with open_connection(con.warehouse, master=TEST_MASTER, read_only=True) as reader:
+        assert _rows(reader) == [(2,)]
+    assert _commits(con) == commits
+    assert _rows(connect()) == [(2,)]
+    assert _rows(con, f"SELECT * FROM m AS OF {before}") == [(1,), (2,)]
+    ahead.ahead = HOUR + 10 * SECOND
+    assert _rows(con) == []
+    assert con.execute("VERIFY m").fetchall() == []
+
+
+def test_a_service_lets_rows_go(con: Connection, ahead: Clock) -> None:
+    """`ctsql run` writes a view when time changes it; what is stored is then read as it is."""
+    con.execute("CREATE TABLE t (k INT, until TIMESTAMP)")
+    con.execute("CREATE MATERIALIZED VIEW m AS SELECT k FROM t WHERE until >= now()")
+    con.execute("INSERT INTO t SELECT 1, now() + INTERVAL 1 HOUR")
+    con.run(once=True)
+    con.execute("SET isolation = 'serializable'")
+    assert _rows(con) == [(1,)]
+    ahead.ahead = HOUR + 10 * SECOND
+    con.run(once=True)
+    assert _rows(con) == []
+
+
+def test_a_refresh_schedule_rounds_up(con: Connection, ahead: Clock) -> None:
+    """A view with REFRESH EVERY lets rows go at its refresh times only."""
+    con.execute("CREATE TABLE t (k INT, until TIMESTAMP)")
+    con.execute("INSERT INTO t SELECT 1, now() + INTERVAL 10 MINUTES")
+    con.execute(
+        "CREATE MATERIALIZED VIEW m WITH (REFRESH EVERY '1 hour') AS "
+        "SELECT k FROM t WHERE until > now()"
+    )
+    assert _rows(con) == [(1,)]
+    ahead.ahead = 30 * MINUTE
+    assert _rows(con) == [(1,)]
+    ahead.ahead = HOUR + SECOND
+    assert _rows(con) == []
+
+
+def test_the_query_may_fail_until_a_row_has_left(con: Connection, ahead: Clock) -> None:
+    """Time heals a followed view as a change of its tables would."""
+    con.execute("CREATE TABLE t (k INT, until TIMESTAMP)")
+    con.execute(
+        "CREATE MATERIALIZED VIEW m AS SELECT 1 DIV k AS q FROM t WHERE until > now();"
+        "CREATE CONTINUAL TASK seen (q BIGINT) ON INPUT m AS (INSERT INTO seen SELECT q FROM m)"
+    )
+    con.execute(
+        "INSERT INTO t SELECT 0, now() + INTERVAL 1 HOUR UNION ALL "
+        "SELECT 1, now() + INTERVAL 2 HOURS"
+    )
+    with pytest.raises(CtsqlError) as failed:
+        _rows(con)
+    assert failed.value.condition == "VIEW_FAILED"
+    ahead.ahead = HOUR + 10 * SECOND
+    assert _rows(con) == [(1,)]
+
+
+REFUSED = [
+    ("SELECT now() AS n FROM t", "now()"),
+    ("SELECT k FROM t WHERE at > now() OR k = 1", "now()"),
+    ("SELECT k FROM t WHERE NOT at > now()", "now()"),
+    ("SELECT k FROM t WHERE at NOT BETWEEN current_date AND now()", "current_date"),
+    ("SELECT k FROM t WHERE at > now() - INTERVAL 1 MONTH", "now()"),
+    ("SELECT k FROM t WHERE at > now() - INTERVAL 1 DAY * k", "now()"),
+    ("SELECT k FROM t WHERE now() > TIMESTAMP '2026-01-01'", "now()"),
+    ("SELECT k FROM t WHERE unix_timestamp() > k", "unix_timestamp()"),
+    ("SELECT t.k FROM t LEFT JOIN t AS u ON t.k = u.k AND u.at > now()", "now()"),
+    ("SELECT k FROM t WHERE s > now()", "now()"),
+    ("SELECT count(*) AS n FROM t GROUP BY at > now()", "now()"),
+]
+
+
+def test_refused_elsewhere(con: Connection) -> None:
+    """Where no T could be known at which a row comes or goes, nothing is made."""
+    con.execute("CREATE TABLE t (k INT, at TIMESTAMP, s STRING)")
+    for query, function in REFUSED:
+        with pytest.raises(CtsqlError) as refused:
+            con.execute(f"CREATE MATERIALIZED VIEW m AS {query}")
+        assert refused.value.condition == "CLOCK_NOT_COMPARED", query
+        assert function in str(refused.value), query
+        assert con.execute("SHOW MATERIALIZED VIEWS").fetchall() == []
+
+
+# ---- compared with a model
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the model; times in microseconds."""
+
+    k: int
+    n: int
+    since: int
+    until: int
+
+
+VIEWS = {
+    "live": "SELECT k, n FROM t WHERE now() >= since AND until > current_timestamp()",
+    "sums": "SELECT n, count(*) AS c, sum(k) AS s FROM t "
+    "WHERE until + INTERVAL 2 SECONDS >= now() GROUP BY n",
+    "pairs": "SELECT t.k, u.x FROM t JOIN u ON t.n = u.n WHERE now() - INTERVAL 1 SECOND < until",
+    "lasting": "SELECT n, max(k) AS m FROM t GROUP BY n HAVING max(until) > now()",
+    "days": "SELECT k FROM (SELECT k, CAST(since AS DATE) AS d FROM t) "
+    "WHERE d BETWEEN date_sub(current_date(), 1) AND current_date()",
+}
+PAIRS = ((0, 7), (1, 8), (1, 9))
+
+
+def _live(rows: Iterable[Row], us: int) -> Rows:
+    return [(r.k, r.n) for r in rows if r.since <= us < r.until]
+
+
+def _expected(rows: list[Row], at: int) -> dict[str, Rows]:
+    us = at * 1_000
+    kept = [r for r in rows if r.until + 2_000_000 >= us]
+    groups = {n: [r for r in rows if r.n == n] for n in {r.n for r in rows}}
+    today = at // DAY
+    sums = {n: [r.k for r in kept if r.n == n] for n in {r.n for r in kept}}
+    return {
+        "live": _live(rows, us),
+        "sums": [(n, len(ks), sum(ks)) for n, ks in sums.items()],
+        "pairs": [(r.k, x) for r in rows if us - 1_000_000 < r.until for n, x in PAIRS if n == r.n],
+        "lasting": [
+            (n, max(r.k for r in own))
+            for n, own in groups.items()
+            if max(r.until for r in own) > us
+        ],
+        "days": [(r.k,) for r in rows if today - 1 <= r.since // 1_000 // DAY <= today],
+    }
+
+
+class Modelled:
+    """A warehouse and its model: the rows of the table from each T on."""
+
+    def __init__(self, connect: Callable[[], Connection], seed: int) -> None:
+        self.connect = connect
+        self.now = clock.now_ms() + HOUR  # it stands still until it is moved
+        self.con = connect()
+        self.random = random.Random(seed)
+        self.rows: list[Row] = []
+        self.history: list[tuple[int, list[Row]]] = []
+        self.next = 1
+
+    def change(self) -> None:
+        """Insert a row or two, or take one away, or move one."""
+        kind = self.random.choice(("insert", "insert", "delete", "update"))
+        if kind == "insert" or not self.rows:
+            added = [self._new() for _ in range(self.random.randint(1, 3))]
+            values = ", ".join(
+                f"({r.k}, {r.n}, timestamp_micros({r.since}), timestamp_micros({r.until}))"
+                for r in added
+            )
+            self.con.execute(f"INSERT INTO t VALUES {values}")
+            self.rows = [*self.rows, *added]
+        elif kind == "delete":
+            gone = self.random.choice(self.rows)
+            self.con.execute(f"DELETE FROM t WHERE k = {gone.k}")
+            self.rows = [r for r in self.rows if r != gone]
+        else:
+            old, new = self.random.choice(self.rows), self._new()
+            moved = Row(old.k, old.n, old.since, new.until)
+            self.con.execute(
+                f"UPDATE t SET until = timestamp_micros({new.until}) WHERE k = {old.k}"
+            )
+            self.rows = [moved if r == old else r for r in self.rows]
+        engine = self.con._engine
+        assert engine is not None
+        (table,) = [i for i in engine.catalog if i.name.name == "t"]
+        bound = engine.timeline.bindings_between(table.id, 0, engine.mint())
+        self.history.append((bound[-1].time, self.rows))
+
+    def _new(self) -> Row:
+        """A row around the present: half of them on whole milliseconds."""
+        draw, now = self.random, self.now * 1_000
+        precise = draw.choice((0, draw.randint(1, 999)))
+        since = now + draw.choice((-1, 1)) * draw.randint(0, 20 * SECOND) * 1_000 + precise
+        made = Row(self.next, draw.randint(0, 2), since, since + draw.randint(0, 30_000_000))
+        self.next += 1
+        return made
+
+    def check(self) -> None:
+        """Read all views, as anybody."""
+        if self.random.random() < 0.3:
+            self.con = self.connect()
+        found = {name: _rows(self.con, f"SELECT * FROM {name}") for name in VIEWS}
+        wanted = _expected(self.rows, max(_now(self.con), self.now))
+        assert found == {name: sorted(rows) for name, rows in wanted.items()}
+
+    def followed(self, until: int) -> Counter[tuple[object, ...]]:
+        """What somebody who follows ``live`` is to see: T, row and diff."""
+        turns = {
+            -(-us // 1_000) for _, rows in self.history for r in rows for us in (r.since, r.until)
+        }
+        times = sorted({t for t, _ in self.history} | turns)
+        seen: Counter[tuple[object, ...]] = Counter()
+        before: Counter[tuple[object, ...]] = Counter()
+        for time in times:
+            if not self.history[0][0] <= time <= until:
+                continue
+            rows = next(rows for t, rows in reversed(self.history) if t <= time)
+            now = Counter(_live(rows, time * 1_000))
+            changed = Counter(now)
+            changed.subtract(before)
+            seen.update({(time, *row, diff): 1 for row, diff in changed.items() if diff})
+            before = now
+        return seen
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_like_a_model(
+    connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Whatever is written, however time goes on, whoever looks: each row at its own T."""
+    model = Modelled(connect, seed)
+    monkeypatch.setattr(clock, "now_ms", lambda: model.now)
+    values = ", ".join(map(str, PAIRS))
+    model.con.execute(
+        "CREATE TABLE t (k INT, n INT, since TIMESTAMP, until TIMESTAMP);"
+        f"CREATE TABLE u (n INT, x INT); INSERT INTO u VALUES {values}"
+    )
+    for name, query in VIEWS.items():
+        model.con.execute(
+            f"CREATE MATERIALIZED VIEW {name} WITH (REFRESH POLICY = incremental) AS {query}"
+        )
+    model.con.execute(
+        "CREATE CONTINUAL TASK seen (at TIMESTAMP, k INT, n INT, d BIGINT) ON INPUT live AS "
+        "(INSERT INTO seen SELECT now(), k, n, diff FROM changes(live))"
+    )
+    for _ in range(8):
+        model.change()
+        model.now += model.random.choice((0, SECOND, 10 * SECOND, 10 * SECOND))
+        if model.random.random() < 0.5:
+            model.check()
+    model.check()
+    found = _rows(model.con, "SELECT unix_millis(at), k, n, d FROM seen")
+    assert Counter(found) == model.followed(_now(model.con))
