@@ -118,6 +118,7 @@ bench: java venv
 	@"$(BIN)/python" -m benchmarks.start
 	@"$(BIN)/python" -m benchmarks.tick
 	@"$(BIN)/python" -m benchmarks.growth
+	@"$(BIN)/python" -m benchmarks.imports
 	@"$(BIN)/python" -m benchmarks.replicas
 	@"$(BIN)/python" -m benchmarks.tasks
 	@"$(BIN)/python" -m benchmarks.views --pipelines

@@ -299,6 +299,7 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         """Lock the connection, and mark its jobs so that they can be cancelled."""
         from ctsql.runtime.spark.errors import translate_spark_errors
         from ctsql.runtime.spark.session import active
+        from ctsql.runtime.statements.failed_task import show_rows
 
         with self._lock:
             engine = self._opened()
@@ -314,6 +315,10 @@ class Connection(Loading, AbstractContextManager["Connection"]):
                     if self._settings.maintains and not engine.read_only:
                         assert self._maintenance is not None  # with the engine
                         self._maintenance.start_if_due(engine)
+            except CtsqlError as problem:
+                if problem.condition == "TASK_FAILED":
+                    show_rows(engine, problem)
+                raise
             finally:
                 self._group = ""
                 for key in ("spark.jobGroup.id", "spark.job.description"):

@@ -305,10 +305,10 @@ def _follow(runner: Runner, given: dict[str, Any]) -> int:
     stop = threading.Event()
 
     def tell(event: "Event") -> None:
-        settings.progress.pause()
         if given["as_json"]:
-            settings.out.write(event.to_json() + "\n")
-            settings.out.flush()
+            with settings.progress.hidden():
+                settings.out.write(event.to_json() + "\n")
+                settings.out.flush()
         elif not settings.quiet:
             settings.note(event.line())
 
@@ -334,7 +334,7 @@ def _follow(runner: Runner, given: dict[str, Any]) -> int:
         timer.start()
 
     with _handle_signals(end, signal.SIGTERM, signal.SIGINT):
-        return runner.guard(follow)
+        return runner.guard(follow, idle="")
 
 
 def _status(runner: Runner) -> int:

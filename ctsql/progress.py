@@ -1,8 +1,10 @@
-"""A spinner with the elapsed time on standard error, for work of more than a second.
+"""A line on standard error for work of more than a second: what runs, how far it is, since when.
 
-Only on a terminal that is not dumb. Callers of ``print`` remove it first by :meth:`Progress.pause`.
+Only on a terminal that is not dumb. Callers of ``print`` remove it first by :meth:`Progress.pause`,
+or print inside of :meth:`Progress.hidden` if it is to come again.
 """
 
+import shutil
 import sys
 import threading
 import time
@@ -14,6 +16,8 @@ from rich.console import Console
 from rich.spinner import Spinner
 
 PATIENCE_SECONDS = 1.0
+LABEL_SECONDS = 0.5
+"""How long what is said stays before it is asked for again."""
 _FRAME_SECONDS = 0.1
 _CLEAR_LINE = "\r\x1b[K"
 
@@ -33,7 +37,12 @@ class Progress:
 
     @contextmanager
     def running(self, label: Callable[[], str]) -> Iterator[None]:
-        """Show what is going on, asked for each time, and the elapsed time while a block runs."""
+        """Show what is going on and the elapsed time while a block runs.
+
+        Args:
+            label: asked for again and again; while it is empty there is no line, and the time
+                begins anew after it.
+        """
         if not self.enabled:
             yield
             return
@@ -52,23 +61,39 @@ class Progress:
             if self._stop is not None:
                 self._stop.set()
                 self._stop = None
-            if self._drawn:
-                self._write(_CLEAR_LINE)
-                self._drawn = False
+            self._clear()
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Leave the line out while a block prints; may be used in any thread."""
+        with self._lock:
+            self._clear()
+            yield
+
+    def _clear(self) -> None:
+        if self._drawn:
+            self._write(_CLEAR_LINE)
+            self._drawn = False
 
     def _draw(self, label: Callable[[], str], stop: threading.Event) -> None:
-        begun = time.monotonic()
+        begun = asked = time.monotonic()
         if stop.wait(PATIENCE_SECONDS):
             return
-        turn = 0
+        turn, said = 0, label()
         while True:
+            if time.monotonic() - asked >= LABEL_SECONDS:
+                said, asked = label(), time.monotonic()
             with self._lock:
                 if stop.is_set():
                     return
-                frame = self._frames[turn % len(self._frames)]
-                elapsed = time.monotonic() - begun
-                self._write(f"{_CLEAR_LINE}{frame} {label()} {elapsed:.1f} s")
-                self._drawn = True
+                if said:
+                    frame = self._frames[turn % len(self._frames)]
+                    text = f"{frame} {said} {time.monotonic() - begun:.1f} s"
+                    self._write(_CLEAR_LINE + text[: shutil.get_terminal_size().columns - 1])
+                    self._drawn = True
+                else:
+                    self._clear()
+                    begun = time.monotonic()
             turn += 1
             if stop.wait(_FRAME_SECONDS):
                 return

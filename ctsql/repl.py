@@ -11,11 +11,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from prompt_toolkit.patch_stdout import patch_stdout
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from ctsql.api import Connection
 
 WATCH_SECONDS = 2.0
+FAILURES_SHOWN = 3
+FAILURE_CHARS = 150
 PROMPT = "ctsql> "
 PROMPT_OPEN = "ctsql*> "
 """While a transaction is open."""
@@ -105,6 +108,7 @@ class Repl:
         """
         session = prompt_session(self._completer)
         self._starter.begin()
+        Thread(target=self._tell_failures, daemon=True).start()
         mode = ", read-only" if self._runner.connection.read_only else ""
         self._say(f"ctsql on {self._runner.connection.warehouse}{mode}. Type \\? for help.")
         if rc_file is not None and rc_file.is_file() and not self._feed_file(rc_file):
@@ -241,6 +245,12 @@ class Repl:
     def _say(self, text: str) -> None:
         self._settings.note(text)
 
+    def _tell_failures(self) -> None:
+        """Say which objects have failed; what cannot be told now is told by what reads them."""
+        with suppress(Error, OSError):
+            for line in failure_lines(self._runner.connection.status().to_dicts()):
+                self._say(line)
+
     def _tell_connection(self) -> None:
         self._wait_for_spark("")
         connection = self._runner.connection
@@ -294,6 +304,21 @@ class Repl:
                 yield
             finally:
                 self._settings.out, self._settings.limit = out, limit
+
+
+def failure_lines(status: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the shell says when it starts: a line for each object that has failed, of few."""
+    failed = [row for row in status if row["state"] == "failed"]
+    lines = []
+    for row in failed[:FAILURES_SHOWN]:
+        reason = " ".join(row["error_message"].split())
+        said = f"{row['kind']} {row['schema']}.{row['name']} has failed: {reason}"
+        lines.append(said if len(said) <= FAILURE_CHARS else f"{said[:FAILURE_CHARS]}...")
+    if len(failed) > FAILURES_SHOWN:
+        lines.append(
+            f"{len(failed) - FAILURES_SHOWN} more object(s) have failed; ctsql status lists them"
+        )
+    return lines
 
 
 def _read(file: str) -> str:

@@ -51,8 +51,8 @@ class Settings:
 
     def note(self, text: str) -> None:
         """Print a line on standard error, without styles."""
-        self.progress.pause()
-        self.messages.print(text, markup=False, highlight=False, soft_wrap=True)
+        with self.progress.hidden():
+            self.messages.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def fail(self, problem: BaseException) -> None:
         """Show an error."""
@@ -75,11 +75,14 @@ class Runner:
         self._pages: Pages | None = None
         self._told_new = False
 
-    def guard(self, work: Callable[[], None]) -> int:
-        """Run ``work`` in the worker thread, with a spinner, and show its errors.
+    def guard(self, work: Callable[[], None], idle: str = "running") -> int:
+        """Run ``work`` in the worker thread, show how far it is, and show its errors.
 
         Ctrl-C ends a subscription, which is no failure. It cancels any other statement; the result
         is then 130 even if the statement has finished.
+
+        Args:
+            idle: what is said while Spark runs no job; nothing for no line.
 
         Returns:
             0, 1 or 130.
@@ -98,7 +101,12 @@ class Runner:
             self.connection.cancel()
 
         def label() -> str:
-            return "running" if self.connection.started else "starting Spark..."
+            if not self.connection.started:
+                return "starting Spark..."
+            from ctsql.runtime.spark.running_jobs import running_jobs  # there now
+
+            jobs = running_jobs()
+            return idle if jobs is None else jobs.line()
 
         try:
             with settings.progress.running(label):
@@ -162,6 +170,8 @@ class Runner:
         if result.live is not None:
             self._live = result.live
             settings.progress.pause()
+            if settings.out.isatty() and not settings.quiet:
+                settings.note("Changes come as they happen; Ctrl-C ends it.")
             write_live(result, settings.format, settings.out)
         elif result.has_rows:
             self._results_count += 1

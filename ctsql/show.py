@@ -11,7 +11,6 @@ Columns of one name are told apart in JSON: ``a``, ``a_2``.
 import html
 import json
 import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import IO, TextIO
@@ -306,4 +305,5 @@ def html_table(result: Result, rows: Sequence[Row], limit: int) -> str:
 
 def messages() -> Console:
     """The console of errors and notes: standard error, coloured on a terminal only."""
-    return Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    # Asked for each time: at a prompt it stands for what prints above the prompt.
+    return Console(stderr=True, highlight=False, soft_wrap=True)

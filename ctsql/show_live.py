@@ -3,8 +3,8 @@
 Every batch is flushed before the next is taken, so a named reader acknowledges only what was
 written.
 
-The columns of a table grow with wider values. JSON is one array, closed when the result ends or is
-stopped; JSON lines suit programs better.
+The columns of a table have room for usual values of their types, and grow with wider ones. JSON is
+one array, closed when the result ends or is stopped; JSON lines suit programs better.
 """
 
 from typing import TextIO
@@ -44,6 +44,13 @@ def write_live(result: Result, format: Format, out: TextIO) -> None:
     out.flush()
 
 
+_ROOM = {
+    "int": 6, "bigint": 8, "double": 8, "float": 8, "decimal": 10, "boolean": 5, "string": 12,
+    "varchar": 12, "char": 12, "date": 10, "timestamp": 24, "timestamp_ntz": 24,
+}  # fmt: skip
+"""Cells for values of a type, as more than that seldom comes."""
+
+
 class _Table:
     """Lines of a table whose columns grow."""
 
@@ -51,12 +58,12 @@ class _Table:
         self._names = [one_line(name) for name in result.columns]
         self._kinds = result.types
         self._right = [is_number(kind) for kind in result.types]
-        self._widths = [cell_len(name) for name in self._names]
+        # A T has 13 digits from 2001 to 2286; most diffs have two.
+        room = [13, 4, *(_ROOM.get(kind.partition("(")[0], 0) for kind in result.types[2:])]
+        self._widths = [max(cell_len(n), w) for n, w in zip(self._names, room, strict=True)]
 
     def format(self) -> RowFormat:
         """As :func:`row_format`: the names with the line below them, and each row."""
-        # A T has 13 digits from 2001 to 2286.
-        self._widths[0] = max(self._widths[0], 13)
         rule = "+".join("-" * (width + 2) for width in self._widths)
         return self._line(self._names) + rule + "\n", self.line, "", ""
 

@@ -80,10 +80,15 @@ def _places(decimal: str) -> int:
     return int(decimal.rstrip(")").split(",")[1])
 
 
-def as_stored(value: SparkColumn, column: Column) -> SparkColumn:
-    """A value as a column of an output stores it; one that does not fit is an error on the row."""
+def as_stored(value: SparkColumn, column: Column, given: str = "") -> SparkColumn:
+    """A value as a column of an output stores it; one that does not fit is an error on the row.
+
+    Args:
+        given: the value's type, where it is known. Around a CAST of the user's to the same type
+            there is no other one: Spark would tell its place instead of the user's.
+    """
     plain = plain_type(column.type)
-    fitted = value.cast(plain)
+    fitted = value if "<" not in given and given == _spell(plain) else value.cast(plain)
     if plain != column.type:
         fitted = _fit(fitted, T.DataType.fromDDL(column.type), column)
     return fitted.alias(column.name, metadata=metadata_of(column.type))

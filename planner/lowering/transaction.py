@@ -150,15 +150,17 @@ def _insert(statement: lp.Insert, view: View, carried: tuple[str, ...] = ()) -> 
     _check_types(statement, rows)
     positional = rows.toDF(*(f"{COLUMN_}{i}" for i in range(len(statement.into))), *carried)
     defaults = {a.column: a.value for a in statement.defaults}
+    types = [type_name(field.dataType) for field in rows.schema.fields]
     chosen = []
     for column in statement.target:
-        source = F.lit(None)
+        source, given = F.lit(None), ""
         default = defaults.get(column.name)
         if column.name in place:
             source = F.col(f"{COLUMN_}{place[column.name]}")
+            given = types[place[column.name]]
         elif default is not None:
             source = F.expr(value_text(default, context))
-        chosen.append(as_stored(source, column))
+        chosen.append(as_stored(source, column, given))
     return positional.select(*chosen, *carried)
 
 

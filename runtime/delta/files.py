@@ -96,6 +96,25 @@ def is_of_others(table: DeltaTable) -> bool:
     return any(table.has_feature(name) for name in FEATURES_OF_OTHERS)
 
 
+def write_checkpoint(table: DeltaTable, *, commits_min: int) -> int | None:
+    """Write a checkpoint of the newest version, unless one of the last versions has one.
+
+    Args:
+        commits_min: the number of commits behind the last checkpoint that are worth a new one.
+
+    Returns:
+        Its version; None for none.
+    """
+    with translate_spark_errors():
+        option = table.gateway.jvm.scala.Option.empty()
+        newest = table.log.update(False, option, option)
+        version = int(newest.version())
+        if version - int(newest.checkpointProvider().version()) < commits_min:
+            return None
+        table.log.checkpoint(newest, option)
+        return version
+
+
 # ---- files and folders
 
 

@@ -21,6 +21,7 @@ import re
 from dataclasses import asdict, dataclass
 from enum import Enum, auto
 
+from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, DataError, StatementError, error
 from ctsql.catalog.items import Item
 from ctsql.catalog.spans import Source, Span
@@ -107,7 +108,8 @@ class Failure:
             name=str(item.name),
             time=self.time,
             reason=self.reason,
-            detail=f"{self.detail} Its input is kept; nothing was written at T = {self.time}. "
+            detail=f"{self.detail} Its input is kept; nothing was written at T = {self.time}, "
+            f"which is {times.to_iso(self.time)}. "
             f"What it held before can be read AS OF {self.time - 1}.",
             hint=f"Give it a body that can compute that T: ALTER CONTINUAL TASK {item.name} AS "
             "(...), for instance with try_cast; nothing is lost. "

@@ -1,26 +1,30 @@
-"""Maintenance that commits of outputs make necessary: compaction, and trimming of logs.
+"""Maintenance that commits make necessary: compaction, checkpoints, and trimming of logs.
 
-    commit of an output --> note --> after the tick, if due --> compact, trim
+    commit of an output --> note --> after the tick, if due --> compact, checkpoint, trim
 
 The service does it between two ticks, other connections in a thread of their own
 (:mod:`ctsql.runtime.service.connection_maintenance`); one process of a warehouse at a time.
 
-U1: it is due every ``LOOK_EVERY_COMMITS`` versions of an output. That depends on the versions
+U1: it is due every ``LOOK_EVERY_COMMITS`` versions of an output, a checkpoint every
+    ``CHECKPOINT_EVERY_COMMITS`` of an output, of a table that CREATE TABLE made, or of the
+    timeline. That depends on the versions
     alone, so processes that make one commit and end (``run --once``) do it too.
 U2: a compaction that loses a race, or fails, changes nothing, and the next look tries again.
 U3: it deletes no file of a table: only MAINTAIN does. It deletes log files that are older than
     ``LOG_RETAIN_DEFAULT_MS`` and not needed.
+U4: where nobody does it, Delta writes a checkpoint in a commit: every thousandth of a table, every
+    three thousandth or so of the others.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Item
-from ctsql.runtime.delta.files import compact
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.runtime.delta.files import compact, write_checkpoint
 from ctsql.runtime.delta.locks import try_folder_lock
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
@@ -34,8 +38,11 @@ from ctsql.runtime.views.state_table import state_table
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
 
 LOOK_EVERY_COMMITS = 20
+CHECKPOINT_EVERY_COMMITS = 80
 TRIM_EVERY_COMMITS = 100
-"""The checkpoint interval: a log can be trimmed only below a checkpoint."""
+"""A log can be trimmed only below a checkpoint."""
+_TIMELINE = ""
+"""Stands for the timeline among the ids of outputs."""
 COMPACT_TRIES_MAX = 3
 """Ticks that go on meanwhile may delete rows of the chosen files first."""
 MAINTENANCE_LOCK = ".maintenance.lock"
@@ -52,13 +59,14 @@ def is_due(first: int, last: int, every: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Maintenance that is due: of which outputs, by id, and whether of the logs."""
+    """Maintenance that is due: outputs to compact and logs to checkpoint by id, and trimming."""
 
     objects: tuple[str, ...]
+    checkpoints: tuple[str, ...]
     trim: bool
 
     def __bool__(self) -> bool:
-        return bool(self.objects) or self.trim
+        return bool(self.objects or self.checkpoints or self.trim)
 
 
 @dataclass
@@ -67,21 +75,26 @@ class Upkeep:
 
     _written: dict[str, tuple[int, int]] = field(default_factory=dict)
 
+    _logs: dict[str, int] = field(default_factory=dict)  # the versions of other logs last seen
+
     def note(self, object_id: str, version: int) -> None:
         """Note a new version of an output."""
         first, _ = self._written.get(object_id, (version, version))
         self._written[object_id] = (first, version)
 
-    def take_due(self) -> Due:
-        """What has become due since the last look; it counts as looked at."""
+    def take_due(self, logs: Mapping[str, int]) -> Due:
+        """What has become due since the last look; it counts as looked at.
+
+        Args:
+            logs: the newest versions of other logs that are to have checkpoints.
+        """
         written, self._written = self._written, {}
+        before, self._logs = self._logs, dict(logs)
+        moved = {i: (before.get(i, last) + 1, last) for i, last in logs.items()}
         return Due(
-            objects=tuple(
-                object_id
-                for object_id, (first, last) in written.items()
-                if is_due(first, last, LOOK_EVERY_COMMITS)
-            ),
-            trim=any(is_due(*versions, TRIM_EVERY_COMMITS) for versions in written.values()),
+            objects=_due(written, LOOK_EVERY_COMMITS),
+            checkpoints=_due(written | moved, CHECKPOINT_EVERY_COMMITS),
+            trim=bool(_due(written, TRIM_EVERY_COMMITS)),
         )
 
     def after_round(
@@ -90,7 +103,22 @@ class Upkeep:
         """Do the maintenance that is due, unless another process is at it; see :func:`maintain`."""
         with maintenance_lock(engine.location, wait_seconds=0) as is_ours:
             if is_ours:
-                maintain(engine, self.take_due(), tell, stop)
+                maintain(engine, self.take_due(other_logs(engine)), tell, stop)
+
+
+def other_logs(engine: Engine) -> dict[str, int]:
+    """The newest known versions of the timeline, and of tables that CREATE TABLE made."""
+    found = {_TIMELINE: engine.timeline.read_to}
+    for item in engine.catalog:
+        if item.kind is ObjectKind.TABLE and item.managed:
+            version = engine.timeline.bound(item.id)
+            if version is not None:
+                found[item.id] = version
+    return found
+
+
+def _due(written: Mapping[str, tuple[int, int]], every: int) -> tuple[str, ...]:
+    return tuple(object_id for object_id, (a, b) in written.items() if is_due(a, b, every))
 
 
 def maintain(
@@ -109,6 +137,12 @@ def maintain(
         if stop.is_set():
             raise error("STATEMENT_CANCELLED")
         _report_problems(tell, item, partial(_compact, engine, item, tell))
+    for object_id in due.checkpoints:
+        if stop.is_set():
+            raise error("STATEMENT_CANCELLED")
+        item = engine.catalog.items.get(object_id)
+        if item is not None or object_id == _TIMELINE:
+            _report_problems(tell, item, partial(_checkpoint, engine, item))
     if due.trim:
         before_ms = clock.now_ms() - LOG_RETAIN_DEFAULT_MS
         _report_problems(tell, None, partial(trim_logs, engine, before_ms))
@@ -124,7 +158,7 @@ def narrow(engine: Engine, due: Due) -> Due:
             for table, _ in _tables(engine, item)
         ):
             kept.append(object_id)
-    return Due(tuple(kept), due.trim)
+    return replace(due, objects=tuple(kept))
 
 
 @contextmanager
@@ -150,6 +184,17 @@ def _report_problems(
             raise
         name = None if item is None else str(item.name)
         tell(Event.of_failure(problem, at=clock.now_ms(), name=name))
+
+
+def _checkpoint(engine: Engine, item: Item | None) -> None:
+    if item is None:
+        tables = [engine.timeline.table]
+    elif item.kind is ObjectKind.TABLE:
+        tables = [engine.relations.table(item)]
+    else:
+        tables = [table for table, _ in _tables(engine, item)]
+    for table in tables:
+        write_checkpoint(table, commits_min=CHECKPOINT_EVERY_COMMITS // 2)
 
 
 def _compact(engine: Engine, item: Item, tell: Callable[[Event], None]) -> None:

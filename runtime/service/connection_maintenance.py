@@ -22,6 +22,7 @@ from ctsql.runtime.service.background_maintenance import (
     maintain,
     maintenance_lock,
     narrow,
+    other_logs,
 )
 from ctsql.runtime.service.events import Event, EventKind
 from ctsql.runtime.spark.session import active
@@ -49,7 +50,7 @@ class ConnectionMaintenance:
         if self._thread is not None and self._thread.is_alive():
             return
         try:
-            due = narrow(engine, self._upkeep.take_due())
+            due = narrow(engine, self._upkeep.take_due(other_logs(engine)))
         except CtsqlError as problem:  # the statement has succeeded
             LOG.warning("%s: %s", problem.condition, problem.message)
             return

@@ -77,10 +77,10 @@ class Event:
         >>> Event(
         ...     kind=EventKind.WROTE, at=0, name="t", time=7, inserted=3, deleted=None, seconds=0.4
         ... ).line()
-        '1970-01-01T00:00:00.000Z t T=7 wrote +3 -? in 0.40 s'
+        '1970-01-01T00:00:00.000Z t T=7 (1970-01-01T00:00:00.007Z) wrote +3 -? in 0.40 s'
         """
         about = [self.name] if self.name else []
-        about += [f"T={self.time}"] if self.time is not None else []
+        about += [f"T={self.time} ({times.to_iso(self.time)})"] if self.time is not None else []
         match self.kind:
             case EventKind.STARTED:
                 said = f"following {self.message}"

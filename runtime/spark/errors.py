@@ -31,6 +31,7 @@ from ctsql.runtime.spark.messages import (
     plain_message,
     thrown_by,
 )
+from ctsql.runtime.spark.sent_texts import SentText, sent_texts
 from ctsql.runtime.spark.storage_errors import storage_problem
 
 _CONFLICTS = (
@@ -81,6 +82,8 @@ def translate_spark_errors(
         within: the user's text that ``sent`` was made from.
         relation_name: gives back the user's name for a name of ours in a message.
     """
+    if sent is not None and within is not None:
+        sent_texts.remember(SentText(sent, within, relation_name))
     try:
         yield
     except _CONFLICTS:
@@ -108,6 +111,12 @@ def _span(thrown: Thrown, sent: Sent | None, within: Span | None) -> Span | None
     return within
 
 
+def _quoted(thrown: Thrown) -> SentText | None:
+    """The text that a throwable quotes, where it is one of ours."""
+    found = (sent_texts.find(place.text) for place in thrown.places)
+    return next((text for text in found if text is not None), None)
+
+
 def _parse_places(thrown: Thrown, text: str) -> Iterator[Place]:
     """Where Spark's parser stopped: it says line and column, and the token."""
     told = _PARSE_PLACE.search(thrown.text)
@@ -128,6 +137,10 @@ def _from_spark(
     # A value may be any text, also that of an error of the disk: what is about a row comes first.
     bad_row = data_error(chain)
     thrown = bad_row or chain[0]
+    # Rows are computed after their text was read, inside of another call.
+    quoted = None if sent is not None else _quoted(thrown)
+    if quoted is not None:
+        sent, within, relation_name = quoted.sent, quoted.within, quoted.relation_name
     span = _span(thrown, sent, within)
     message = re.sub(r"`?__ct_r\d+\w*`?\.?", _namer(relation_name), plain_message(thrown.text))
     if bad_row is not None:
@@ -152,7 +165,9 @@ def _from_spark(
 
 def _place(chain: Sequence[Thrown]) -> str:
     """Which record of which file a chain is about, if it is about one."""
-    given = {name: value for thrown in chain for name, value in thrown.given.items()}
+    # A task that failed tells the folder that it was to write into.
+    said = [thrown for thrown in chain if thrown.condition != "TASK_WRITE_FAILED"]
+    given = {name: value for thrown in said for name, value in thrown.given.items()}
     if "path" not in given:
         return ""
     record = f": {given['badRecord'][:RECORD_CHARS_MAX]}" if "badRecord" in given else ""

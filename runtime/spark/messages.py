@@ -51,11 +51,12 @@ _SETTING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which part of the text that Spark was given a throwable is about."""
+    """Which part of a text that Spark was given a throwable is about; ``text`` where it says it."""
 
     start: int
     stop: int
     fragment: str
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +124,20 @@ def _of_java(java: JavaObject) -> Thrown:
         state=says.getSqlState(java) or "",
         given=dict(says.getMessageParameters(java) or {}),
         places=tuple(
-            Place(c.startIndex(), c.stopIndex(), c.fragment())
-            for c in says.getQueryContext(java)
-            if c.contextType().toString() == "SQL"
+            _place(c) for c in says.getQueryContext(java) if c.contextType().toString() == "SQL"
         ),
         is_analysis=is_instance_of(gateway, java, "org.apache.spark.sql.AnalysisException"),
+    )
+
+
+def _place(context: JavaObject) -> Place:
+    """The place that Spark's SQLQueryContext tells."""
+    text = context.sqlText()
+    return Place(
+        context.startIndex(),
+        context.stopIndex(),
+        context.fragment(),
+        text.get() if text.isDefined() else "",
     )
 
 

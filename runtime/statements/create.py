@@ -43,8 +43,8 @@ from ctsql.runtime.warehouse.table_checks import identified
 
 _Output = st.CreateContinualTask | st.CreateMaterializedView
 _WILDCARD = re.compile(r"[*?\[{]")
-_CHECKPOINT_INTERVALS = (89, 101, 103, 107, 109, 113)
-"""In commits. Primes, so that two of them seldom meet; sources have 100, the timeline 97."""
+_CHECKPOINT_INTERVALS = (2_999, 3_001, 3_011, 3_019, 3_023, 3_037)
+"""In commits. Primes, so that two of them seldom meet; sources have 1,000, the timeline 2,971."""
 
 
 class Creation(OnNames):
@@ -431,12 +431,13 @@ def _create_table_text(item: Item, *, has_vectors: bool) -> str:
 
 
 def checkpoint_interval(object_id: str) -> int:
-    """The number of commits between two checkpoints of an output; not that of its neighbours.
+    """After how many commits Delta writes a checkpoint of an output in the commit itself.
 
-    A tick commits to the timeline and to each output. With one interval all their checkpoints,
-    which take seconds, would fall on the same tick.
+    Whoever maintains the warehouse writes them more often, beside the commits. A tick commits to
+    the timeline and to each output: with one interval all their checkpoints, which take seconds,
+    would fall on the same tick.
 
     >>> checkpoint_interval("a"), checkpoint_interval("b")
-    (107, 113)
+    (3019, 3037)
     """
     return _CHECKPOINT_INTERVALS[crc32(object_id.encode()) % len(_CHECKPOINT_INTERVALS)]

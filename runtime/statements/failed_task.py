@@ -1,10 +1,20 @@
-"""Continues a task that has failed: RETRY runs the T again, SKIP leaves it out."""
+"""Tells of a task that has failed, and continues it: RETRY runs the T again, SKIP leaves it out."""
 
+from pyspark.sql import DataFrame, functions as F
+
+from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.items import Item
+from ctsql.catalog.names import backtick_all
+from ctsql.catalog.reserved_columns import DIFF
 from ctsql.runtime.engine import Engine
+from ctsql.runtime.subscriptions.changes import Changes
 from ctsql.runtime.tasks.progress import check_not_suspended
+from ctsql.runtime.tasks.runs import SNAPSHOT, due_runs
 from ctsql.runtime.tasks.sink import TaskSink
 from ctsql.runtime.warehouse.table_checks import check_tables
+
+ROWS_SHOWN = 3
+ROW_CHARS_SHOWN = 200
 
 
 def retry_failed(engine: Engine, item: Item) -> None:
@@ -19,3 +29,36 @@ def skip_failed(engine: Engine, item: Item) -> int:
     """Leave out the T at which a task failed; returns it."""
     check_tables(engine.relations, engine.catalog.closure([item.id]))
     return TaskSink(engine.warehouse, item).skip()
+
+
+def show_rows(engine: Engine, problem: CtsqlError) -> None:
+    """Add to a TASK_FAILED the first rows that the task's inputs inserted at that T, as JSON.
+
+    Rows that cannot be read (any more) are left out: the error is about the task.
+    """
+    time, name = int(str(problem.given["time"])), str(problem.given["name"])
+    item = next((i for i in engine.catalog if str(i.name) == name), None)
+    if item is None:
+        return
+    warehouse = engine.warehouse
+    for run in due_runs(warehouse, item, after=time - 1, until=time):
+        for object_id, movement in run.movements:
+            if movement.version == SNAPSHOT:
+                continue  # the whole input, of which the first rows say nothing
+            source = engine.relations.item(object_id)
+            try:
+                rows = _inserted_as_json(Changes(warehouse, source).at(time))
+            except CtsqlError:
+                continue
+            if rows:
+                more = ", ..." if len(rows) > ROWS_SHOWN else ""
+                said = f'Rows of "{source.name}" at that T: {", ".join(rows[:ROWS_SHOWN])}{more}'
+                problem.detail = f"{problem.detail}\n{said}"
+
+
+def _inserted_as_json(changed: DataFrame) -> list[str]:
+    inserted = changed.where(F.col(DIFF) > 0)
+    names = backtick_all(c for c in changed.columns if c != DIFF)
+    made = F.to_json(F.struct(*names), {"ignoreNullFields": "false"})
+    texts = [row[0] for row in inserted.limit(ROWS_SHOWN + 1).select(made).collect()]
+    return [t if len(t) <= ROW_CHARS_SHOWN else f"{t[:ROW_CHARS_SHOWN]}..." for t in texts]

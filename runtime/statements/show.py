@@ -107,7 +107,7 @@ def _error_text(status: Status) -> str | None:
     if status.last_error is None:
         return None
     _, time, message = status.last_error
-    return message if time is None else f"T = {time}: {message}"
+    return message if time is None else f"T = {time} ({times.to_iso(time)}): {message}"
 
 
 def is_like(name: str, pattern: str | None) -> bool:

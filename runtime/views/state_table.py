@@ -48,6 +48,11 @@ from ctsql.runtime.warehouse.versions import DEFINITION
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 FOLDER = "_state"
+_PROPERTIES = {
+    "delta.enableChangeDataFeed": "false",
+    # Whoever maintains the view writes checkpoints more often, beside the commits.
+    "delta.checkpointInterval": "3041",
+}
 STATE = "state"
 """In the metadata of a view's commit: what it says of its state table."""
 STATE_DID = "state_did"
@@ -283,7 +288,7 @@ class ViewState:
         self._forget()
         columns = ", ".join(f"{backtick(f.name)} {type_name(f.dataType)}" for f in schema.fields)
         with translate_spark_errors():
-            gateway.create_table(self.location, columns, {"delta.enableChangeDataFeed": "false"})
+            gateway.create_table(self.location, columns, _PROPERTIES)
         for other in self._others():
             gateway.forget(other)
             gateway.delete_tree(other)

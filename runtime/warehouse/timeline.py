@@ -63,8 +63,8 @@ FRONTIER = "ctsql.frontier"
 ARCHIVED = "ctsql.archived"
 REQUESTS = "ctsql.refresh_requests"
 ARCHIVE_EVERY_COMMITS = 100
-CHECKPOINT_EVERY_COMMITS = 97
-"""Not together with an archive, nor with the checkpoints of sources, which have every hundredth."""
+CHECKPOINT_COMMITS_MAX = 2_971
+"""Then Delta writes one in the commit; whoever maintains the warehouse does so long before."""
 ARCHIVE_ROWS_MAX = 10_000
 ARCHIVE_TRIES_MAX = 5
 MINT_TRIES_MAX = 1_000
@@ -138,7 +138,7 @@ class Timeline:
     @staticmethod
     def create(gateway: "Gateway", location: str) -> None:
         """Make the table; nothing happens if another process has."""
-        properties = {**SYSTEM_TABLE, "delta.checkpointInterval": str(CHECKPOINT_EVERY_COMMITS)}
+        properties = {**SYSTEM_TABLE, "delta.checkpointInterval": str(CHECKPOINT_COMMITS_MAX)}
         gateway.create_table(location, SCHEMA, properties)
 
     # ---- reading

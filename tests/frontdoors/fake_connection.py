@@ -150,9 +150,11 @@ class FakeConnection:
                 time.sleep(30)
 
     def status(self) -> Result:
-        assert self.read_only  # asking how things are makes no warehouse
-        row = ("continual task", "t", "up to date", 7)
-        return Result.of_rows(["kind", "name", "state", "upper"], ["string"] * 3 + ["int"], [row])
+        failed = "FAKE_FAILED" in os.environ
+        state = ("failed", "division\nby zero") if failed else ("up to date", None)
+        row = ("continual task", "default", "t", *state, 7)
+        columns = ["kind", "schema", "name", "state", "error_message", "upper"]
+        return Result.of_rows(columns, ["string"] * 5 + ["int"], [row])
 
     def close(self) -> None:
         with self._starting:  # as the real one: closing waits for a start

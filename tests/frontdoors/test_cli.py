@@ -150,7 +150,7 @@ def test_variables_and_commands_of_the_prompt() -> None:
 def test_run_once_and_status() -> None:
     """``run`` tells what it does on stderr, or as JSON on stdout; ``status`` prints rows."""
     ran = invoke("run", "--once")
-    said = "1970-01-01T00:00:00.000Z T=1 nothing to write in 0.00 s\n"
+    said = "1970-01-01T00:00:00.000Z T=1 (1970-01-01T00:00:00.001Z) nothing to write in 0.00 s\n"
     assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "", said)
     ran = invoke("run", "--once", "--json", "--interval", "0.25")
     assert ran.stderr == ""
@@ -208,7 +208,7 @@ LIVE = {
     '  {"t": 9, "diff": -1, "name": "a|b"}\n]\n',
     "markdown": "| t | diff | name |\n| ---: | ---: | --- |\n| 7 | 1 | a |\n| 7 | 2 | NULL |\n"
     "| 9 | -1 | a\\|b |\n",
-    "table": "             t | diff | name\n---------------+------+------\n"
+    "table": "             t | diff | name\n---------------+------+--------------\n"
     "             7 |    1 | a\n             7 |    2 | NULL\n             9 |   -1 | a|b\n",
 }
 

@@ -27,7 +27,7 @@ from ctsql.commands import (
 )
 from ctsql.progress import Progress
 from ctsql.prompt import continued, wants_more
-from ctsql.repl import Repl
+from ctsql.repl import FAILURES_SHOWN, Repl, failure_lines
 from ctsql.script import Runner, Settings
 from tests.frontdoors.fake_connection import FakeConnection
 
@@ -320,6 +320,27 @@ def test_a_start_that_fails_leaves_the_prompt(terminals: list[Terminal], tmp_pat
     terminal.wait_for("JAVA_NOT_FOUND")
     terminal.type("exit", "Enter")
     terminal.wait_for("LEFT 0")
+
+
+def test_what_has_failed_is_said_at_the_start(terminals: list[Terminal], tmp_path: Path) -> None:
+    """Above the prompt, which stays as it is, before Spark is up."""
+    terminal = Terminal(tmp_path, FAKE_FAILED="1", FAKE_START="60")
+    terminals.append(terminal)
+    terminal.wait_for("continual task default.t has failed: division by zero")
+    terminal.wait_for("\nctsql>\n")
+    terminal.type(r"\q", "Enter")
+    terminal.wait_for("LEFT 0")
+
+
+def test_a_few_failures_are_said() -> None:
+    """One line each, cut where it is long; the others are counted."""
+    row = {"kind": "continual task", "schema": "s", "name": "t", "error_message": "x" * 500}
+    states = ["failed", "behind", *["failed"] * (FAILURES_SHOWN + 1)]
+    lines = failure_lines([{**row, "state": state} for state in states])
+    assert len(lines) == FAILURES_SHOWN + 1
+    assert lines[0].endswith("xxx...")
+    assert lines[-1].startswith("2 more")
+    assert failure_lines([{**row, "state": "behind"}]) == []
 
 
 def test_leaving_does_not_wait_for_spark(terminals: list[Terminal], tmp_path: Path) -> None:

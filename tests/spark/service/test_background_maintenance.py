@@ -63,14 +63,53 @@ def _kept_by_reads(con: Connection) -> None:
     for k in range(3):
         con.execute(f"INSERT INTO t VALUES ({k}, 1), (0, {k})")
         con.execute("SELECT * FROM latest")
-        for thread in threading.enumerate():
-            if thread.name == "ctsql-maintenance":
-                thread.join()  # or the next commit may come before it
+        _join_maintenance()
+
+
+def _join_maintenance() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "ctsql-maintenance":
+            thread.join()  # or the next commit may come before it
 
 
 def _compactions(con: Connection, name: str) -> int:
     commits = log(folder(con, name))
     return sum("OPTIMIZE" in str(a.get("commitInfo")) for commit in commits for a in commit)
+
+
+def _checkpoints(table: Path) -> int:
+    return len(list((table / "_delta_log").glob("*.checkpoint*.parquet")))
+
+
+def test_checkpoints_are_written_beside_the_answers(
+    connect: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of tables, outputs, their state tables and the timeline, before a commit has to."""
+    monkeypatch.setattr(background_maintenance, "CHECKPOINT_EVERY_COMMITS", 2)
+    con = connect()
+    con.execute("SET background_maintenance = false")
+    _kept_by_reads(con)
+    con.execute(
+        "CREATE MATERIALIZED VIEW s WITH (REFRESH POLICY = incremental) AS "
+        "SELECT k, avg(v) AS a FROM latest GROUP BY k"
+    )
+    logs = [folder(con, name) for name in ("t", "latest", "s")]
+    logs.append(Path(con.warehouse) / "_ctsql" / "timeline")
+    assert [_checkpoints(table) for table in logs] == [0, 0, 0, 0]
+    con.execute("RESET background_maintenance")
+    for v in range(5, 8):
+        con.execute(f"INSERT INTO t VALUES (0, {v})")
+        con.execute("SELECT * FROM s")
+        _join_maintenance()
+    assert min(_checkpoints(table) for table in logs) >= 1
+    states = list(folder(con, "s").glob("_state/*"))
+    assert states
+    assert all(_checkpoints(table) >= 1 for table in states)
+    rows = con.execute("SELECT * FROM s").fetchall()
+    con.close()
+    con = connect()
+    assert_rows(con.execute("SELECT * FROM s").fetchall(), rows, "s")
+    assert_rows(rows, [(0, 7.0), (1, 1.0), (2, 1.0)], "s")
 
 
 def test_a_connection_compacts_what_its_reads_bring_up(

@@ -113,7 +113,8 @@ def test_the_service_looks_less_often_when_idle_and_retries_less_often() -> None
 def test_a_failure_is_told_without_saying_things_twice() -> None:
     """The line has the name, T and reason once each."""
     event = Event.of_failure(FOUND.task_error(TASK), at=0, name="t")
-    line = "1970-01-01T00:00:00.000Z t T=7 failed: division by zero [TASK_FAILED]"
+    line = "1970-01-01T00:00:00.000Z t T=7 (1970-01-01T00:00:00.007Z) failed: "
+    line += "division by zero [TASK_FAILED]"
     assert event.line() == line
     assert json.loads(event.to_json())["condition"] == "TASK_FAILED"
 

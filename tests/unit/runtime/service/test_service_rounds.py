@@ -50,7 +50,7 @@ class Engine:
         self.catalog = Catalog.of(items)
         self.tables = {i.id: Table(i.location) for i in items}
         self.catalog_store = SimpleNamespace(table=Table("catalog"))
-        self.timeline = SimpleNamespace(table=Table("timeline"), read_to=0)
+        self.timeline = SimpleNamespace(table=Table("timeline"), read_to=0, bound=lambda _: 0)
         self.relations: Any = SimpleNamespace(
             table=lambda i: self.tables[i.id],
             sources=lambda: {i.id: ("", self.tables[i.id]) for i in self.catalog.sources()},
