@@ -1,0 +1,106 @@
+"""Comparisons with the clock: which are taken, and of which table's rows they make a window."""
+
+import pytest
+
+from ctsql.catalog.schemas import Column
+from ctsql.planner.ivm import ChangePlan, TemporalPlan, change_plan, temporal_plan
+from ctsql.planner.ivm.algebra.reasons import Reason
+
+TABLES = {
+    "t": (Column("k", "int"), Column("at", "timestamp"), Column("until", "timestamp")),
+    "u": (Column("k", "int"), Column("d", "date")),
+}
+
+WINDOWS = [
+    ("SELECT k FROM t WHERE at > now() - INTERVAL 1 DAY", ["`at` > now() - INTERVAL 1 DAY"]),
+    ("SELECT k FROM t WHERE (now() < until) AND k = 1", ["now() < `until`"]),
+    (
+        "SELECT t.k FROM t JOIN u ON t.k = u.k WHERE current_date = d AND now() >= at AND u.k > 1",
+        ["now() >= `at`", "current_date() = `d`"],
+    ),
+    (
+        "SELECT k FROM t AS a WHERE k IN (SELECT k FROM u WHERE d < current_date())",
+        ["`d` < current_date()"],
+    ),
+    (
+        "WITH c AS (SELECT k, at AS x FROM t WHERE k > 1) SELECT * FROM c WHERE x > now()",
+        ["`at` > now()"],
+    ),
+    (
+        "SELECT k FROM (SELECT k, CAST(at AS DATE) AS d FROM t) WHERE d >= current_date() - 7",
+        ["(CAST(`at` AS DATE)) >= current_date() - 7"],
+    ),
+    (
+        "SELECT t.k FROM t LEFT JOIN u ON t.k = u.k WHERE now() BETWEEN at AND until",
+        ["now() BETWEEN `at` AND `until`"],
+    ),
+    (
+        "SELECT k FROM t WHERE at > now() UNION ALL SELECT k FROM t WHERE at > now()",
+        ["`at` > now()"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("sql", "told"), WINDOWS)
+def test_windows(sql: str, told: list[str]) -> None:
+    """Comparisons of one table's columns become a window of it, equal ones one window."""
+    plan = change_plan(sql, TABLES)
+    assert isinstance(plan, ChangePlan)
+    assert [w.told for w in plan.windows.values()] == told
+    assert set(plan.windows) <= set(plan.reads)
+
+
+ABOVE = [
+    "SELECT t.k FROM t JOIN u ON t.k = u.k WHERE greatest(at, d) > now()",
+    "SELECT k FROM t GROUP BY k HAVING max(at) > now() - INTERVAL '1:30' HOUR TO MINUTE",
+    "SELECT t.k FROM u LEFT JOIN t ON t.k = u.k WHERE t.at > now()",
+    "SELECT k FROM t QUALIFY max(at) OVER (PARTITION BY k) < now()",
+]
+
+
+@pytest.mark.parametrize("sql", ABOVE)
+def test_above_tables(sql: str) -> None:
+    """What several rows or tables decide is recomputed, and its next turn is known."""
+    plan = change_plan(sql, TABLES)
+    assert not isinstance(plan, ChangePlan)
+    assert plan.reason.code == "CLOCK_ABOVE_TABLE"
+    found = temporal_plan(sql, TABLES)
+    assert isinstance(found, TemporalPlan)
+    assert len(found.next_turns(5)) == 1
+
+
+REFUSED = [
+    "SELECT k, at < now() AS past FROM t",
+    "SELECT k FROM t WHERE NOT (at > now())",
+    "SELECT k FROM t WHERE at > now() OR until > now()",
+    "SELECT k FROM t WHERE at <> current_date()",
+    "SELECT k FROM t WHERE at > now() - make_interval(0, 1)",
+    "SELECT k FROM t WHERE at > now() - INTERVAL '1-2' YEAR TO MONTH",
+    "SELECT k FROM t WHERE at > now() - (until - at)",
+    "SELECT k FROM t WHERE now() - at < INTERVAL 1 DAY",
+    "SELECT k FROM t WHERE now() < current_timestamp()",
+    "SELECT t.k FROM t JOIN u ON t.k = u.k AND t.at > now()",
+    "SELECT k FROM t WHERE at > (SELECT now())",
+    "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u WHERE t.at > now())",
+]
+
+
+@pytest.mark.parametrize("sql", REFUSED)
+def test_refused(sql: str) -> None:
+    """What may turn more than once, or at a T that cannot be known."""
+    found = temporal_plan(sql, TABLES)
+    assert isinstance(found, Reason)
+    assert found.code == "CLOCK_READ"
+
+
+def test_months_in_any_spelling() -> None:
+    """No length of time that a calendar decides gets through."""
+    for length in (
+        "INTERVAL 1 MONTH",
+        "INTERVAL '2 months'",
+        "INTERVAL 1 year",
+        "INTERVAL 1 quarter",
+    ):
+        assert isinstance(
+            temporal_plan(f"SELECT k FROM t WHERE at > now() - {length}", TABLES), Reason
+        )
