@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+import pyspark
 from delta import exceptions as delta_errors
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
@@ -47,6 +48,11 @@ _CONFLICTS = (
 _MAPPED = (
     "Choose another one; a table keeps it with TBLPROPERTIES ('delta.columnMapping.mode' = 'name')."
 )
+_NO_SOURCE = re.compile(r"Failed to find data source: (\w+)\. .*Please deploy", re.DOTALL)
+_PACKAGES = {
+    "avro": f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}",
+    "kafka": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}",
+}
 _NAMES = re.compile(r"(?:`(?:[^`]|``)*`\.?)+")
 _PARTS = re.compile(r"`(?:[^`]|``)*`")
 _ROUTINE_CONDITIONS = ("UNRESOLVED_ROUTINE", "ROUTINE_NOT_FOUND")
@@ -151,6 +157,10 @@ def _from_spark(
         return storage
     if "CANCELLED" in thrown.condition or "cancelled" in told:
         return error("STATEMENT_CANCELLED", span=span)
+    missing = _NO_SOURCE.match(thrown.text)
+    if missing is not None:
+        package = _PACKAGES.get(missing[1], "")
+        return error("SPARK_PACKAGE_MISSING", span=span, source=missing[1], package=package)
     known = _about_the_statement(thrown, span, within, lowered(message))
     if known is not None:
         return known

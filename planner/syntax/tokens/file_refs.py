@@ -9,7 +9,7 @@ from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.token_reader import Cursor, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens
 
-FORMATS = ("csv", "json", "parquet", "orc")
+FORMATS = ("csv", "json", "parquet", "orc", "avro")
 READERS = {f"READ_{name.upper()}": name for name in FORMATS}
 _ENDINGS = {
     **{f".{name}": name for name in FORMATS},

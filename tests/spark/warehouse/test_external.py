@@ -8,6 +8,7 @@ import pytest
 from ctsql.api import Connection
 from ctsql.catalog.errors import CtsqlError
 from tests.helpers.table_folder import tree
+from tests.scenarios.runner import expect_error
 
 pytestmark = pytest.mark.spark
 
@@ -27,6 +28,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _rows(con: Connection, sql: str) -> list[tuple[Any, ...]]:
     return sorted(con.execute(sql).fetchall())
+
+
+def test_a_package_that_spark_lacks(con: Connection, tmp_path: Path) -> None:
+    """Avro files need one: the error says which, and where it is to be put."""
+    (tmp_path / "a.avro").write_bytes(b"Obj")
+    missing = expect_error(con, f"SELECT * FROM '{tmp_path}/a.avro'", "SPARK_PACKAGE_MISSING")
+    assert 'no data source "avro"' in missing.message
+    assert "org.apache.spark:spark-avro_2.13:" in str(missing.hint)
 
 
 def test_files_are_read(con: Connection, folder: Path) -> None:
