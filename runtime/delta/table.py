@@ -154,8 +154,9 @@ class Gateway(JvmObjects):
     def list_files(self, pattern: str, *, known: Container[str]) -> list[str]:
         """The files that a pattern means and that are not known, full URIs in order.
 
-        Like Spark it leaves out names that begin with ``_`` or ``.``, and files being copied. All
-        names are one call of the JVM, and each that is not known another.
+        Like Spark it leaves out names that begin with ``_`` or ``.``, and files being copied; and
+        those that have nothing in them yet. All names are one call of the JVM, and each that is not
+        known two others.
         """
         with translate_spark_errors():
             path, store = self._place(pattern)
@@ -167,7 +168,7 @@ class Gateway(JvmObjects):
             return [
                 line
                 for line in sorted(lines)
-                if line not in known and _is_visible(line) and store.isFile(self.path(line))
+                if line not in known and _is_visible(line) and _has_bytes(store, self.path(line))
             ]
 
     def holds_file(self, location: str) -> bool:
@@ -322,6 +323,12 @@ class DeltaTable(DeltaRows):
             raise error("READ_ONLY_MODE", what="A COMMIT")
         with translate_spark_errors():
             return Transaction(self, self.log.startTransaction())
+
+
+def _has_bytes(store: Any, path: Any) -> bool:
+    """Whether it is a file that is not empty."""
+    status = store.getFileStatus(path)
+    return bool(status.isFile() and status.getLen() > 0)
 
 
 def _is_visible(path: str) -> bool:

@@ -16,7 +16,19 @@ from ctsql.runtime.spark.temporary import view_rows
 _NOT_OF_THE_FORMAT = ("UNABLE_TO_INFER_SCHEMA", "FAILED_READ_FILE")
 _GLOBS = "__globPaths__"
 """Spark's option by which a bracket in a path is a bracket."""
-_DEFAULTS = {"csv": {"header": "true", "inferschema": "true"}}
+_DEFAULTS = {
+    # RFC 4180: a quote within a text is doubled, a text may have line breaks, and "" is a text
+    # while nothing is NULL. Spark's own defaults read such files as other rows, without a word.
+    "csv": {
+        "header": "true",
+        "inferschema": "true",
+        "escape": '"',
+        "multiline": "true",
+        "nullvalue": "\0",
+        "mode": "FAILFAST",
+    },
+    "json": {"mode": "FAILFAST"},
+}
 
 
 def external_rows(gateway: Gateway, caller: SparkSession, ref: RelationRef) -> DataFrame:
@@ -38,9 +50,10 @@ def read_file(gateway: Gateway, file: FileRef, paths: Sequence[str] | None = Non
         paths: full URIs of files to read instead, none of them a pattern.
     """
     location: str | list[str] = gateway.qualify(file.path) if paths is None else list(paths)
-    if isinstance(location, str):
-        _check_there(gateway, location, file)
     options = _DEFAULTS.get(file.format, {}) | dict(file.options)
+    if isinstance(location, str) and _check_there(gateway, location, file):
+        # Columns that stand in another order in another file are an error, unless asked for.
+        options.setdefault("enforceschema", str("schema" in options).lower())
     reader = gateway.session.read.format(file.format)
     schema = options.pop("schema", None)
     if schema is not None:
@@ -58,14 +71,15 @@ def read_file(gateway: Gateway, file: FileRef, paths: Sequence[str] | None = Non
     return rows
 
 
-def _check_there(gateway: Gateway, location: str, file: FileRef) -> None:
-    """A file at least must be there: a mistyped name is no table without rows."""
+def _check_there(gateway: Gateway, location: str, file: FileRef) -> bool:
+    """A file at least must be there: a mistyped name is no table without rows. Are they several?"""
     found = gateway.glob(location)
     if not found:
         detail = "" if file.path == location else f"It was looked for at {location}."
         raise error("FILE_NOT_FOUND", span=file.span, path=file.path, detail=detail)
     if not any(map(gateway.holds_file, found)):
         raise error("FILE_NOT_FOUND", span=file.span, path=file.path, detail="The folder is empty.")
+    return len(found) > 1 or gateway.entries(found[0]) is not None
 
 
 def _unreadable(file: FileRef) -> CtsqlError:

@@ -47,9 +47,15 @@ def rows_to_load(
     if file.format not in _TEXTS:  # a column that only a later file has is not lost unseen
         file = replace(file, options=(("mergeschema", "true"), *file.options))
     elif untyped and file.format == "csv":
-        file = replace(file, options=(*file.options, ("inferschema", "false")))
+        # For its header alone; and for that Spark takes a bracket in a file's name for a pattern
+        # where texts may have line breaks.
+        header = (("inferschema", "false"), ("multiline", "false"))
+        file = replace(file, options=(*file.options, *header))
     rows = read_file(gateway, file, paths)
-    filled = _fill(file, rows.columns, wanted, table, may_have_more=may_have_more)
+    are_watched = paths is not None
+    filled = _fill(
+        file, rows.columns, wanted, table, may_have_more=may_have_more, are_watched=are_watched
+    )
     if untyped:
         types = {name: plain_type(c.type) for name, c in filled.items()}
         schema = ", ".join(f"{backtick(n)} {types.get(n, 'STRING')}" for n in rows.columns)
@@ -66,6 +72,7 @@ def _fill(
     table: str,
     *,
     may_have_more: bool,
+    are_watched: bool,
 ) -> dict[str, Column]:
     """Which column of the files fills which of the table: by name, where the files have names."""
     if file.format == "csv" and dict(file.options).get("header") == "false":
@@ -80,7 +87,8 @@ def _fill(
     by_name = {fold(name): name for name in found}
     names = {fold(c.name) for c in wanted}
     both = ", ".join(quote(name) for name in found if fold(name) in names)
-    hint = f"Name the columns to be filled: COPY {table} ({both}) FROM ..." if both else ""
+    may_name = both and not are_watched
+    hint = f"Name the columns to be filled: COPY {table} ({both}) FROM ..." if may_name else ""
     for column in wanted:
         if fold(column.name) not in by_name:
             detail = f"The file has the columns {', '.join(found)}."
@@ -93,6 +101,7 @@ def _fill(
             "COLUMN_COUNT_MISMATCH",
             span=file.span,
             message=f'the file has columns that "{table}" has not: {", ".join(more)}',
+            detail=f"It is one of {file.path}." if are_watched else "",
             hint=hint,
         )
     return {by_name[fold(c.name)]: c for c in wanted}

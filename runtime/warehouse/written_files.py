@@ -14,7 +14,21 @@ from ctsql.planner.syntax.ast import FileRef
 from ctsql.planner.syntax.tokens.file_refs import ending_of
 from ctsql.runtime.delta.table import Gateway
 
-_DEFAULTS = {"csv": {"header": "true"}}
+_TIMES = {  # Spark's own defaults cut what is behind milliseconds
+    "timestampformat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][XXX]",
+    "timestampntzformat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
+}
+_DEFAULTS = {
+    "csv": {
+        "header": "true",
+        "escape": '"',
+        "ignoreleadingwhitespace": "false",
+        "ignoretrailingwhitespace": "false",
+        **_TIMES,
+    },
+    "json": _TIMES,
+}
+"""So that what is read back by the defaults is what was written."""
 _CODECS = {"gz": "gzip", "bz2": "bzip2", "zst": "zstd"}
 _CODEC = re.compile(r"\.(gz|bz2|zst|lz4|snappy|deflate)$", re.IGNORECASE)
 _MARK = "_SUCCESS"

@@ -149,3 +149,48 @@ def test_csv_files_with_other_orders_of_columns(con: Connection, tmp_path: Path)
     (tmp_path / "b.csv").write_text("id,n\n2,20\n")
     con.execute(f"COPY o FROM '{tmp_path}/*.csv'")
     assert sorted(con.execute("SELECT * FROM o").fetchall()) == [(1, 10), (2, 20)]
+
+
+ODD = """SELECT * FROM VALUES
+    (1, 'a "quoted" text, with\nlines', TIMESTAMP '9999-12-31 23:59:59.999999', 1.50),
+    (2, '', TIMESTAMP '1880-01-01 00:00:00.000001', NULL),
+    (3, NULL, NULL, -0.01),
+    (4, ' blanks ', NULL, 0.00),
+    (5, 'c:\\\\', TIMESTAMP '2026-10-25 01:30:00', 99.99) AS odd(id, s, at, d)"""
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet", "orc"])
+def test_what_is_written_comes_back(
+    con: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Quotes, line breaks, blanks, empty texts and NULLs, microseconds; in queries as well."""
+    monkeypatch.chdir(tmp_path)
+    con.execute(f"CREATE TABLE odd AS {ODD}")
+    con.execute(f"COPY odd TO 'odd.{kind}'")
+    con.execute("CREATE TABLE back (id INT, s STRING, at TIMESTAMP, d DECIMAL(4, 2))")
+    assert con.execute(f"COPY back FROM 'odd.{kind}'").status == "COPY 5"
+    assert con.execute("SELECT * FROM odd EXCEPT ALL SELECT * FROM back").fetchall() == []
+    assert con.execute("SELECT * FROM back EXCEPT ALL SELECT * FROM odd").fetchall() == []
+    texts = f"SELECT id, s FROM 'odd.{kind}'"
+    assert con.execute(f"{texts} EXCEPT ALL SELECT id, s FROM odd").fetchall() == []
+
+
+def test_files_of_others_are_read_as_the_rfc_says(
+    con: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Doubled quotes, and backslashes that are letters; a short line is an error in a query too."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rfc.csv").write_text('id,s\n1,"a""b"\n2,c:\\dir\n3,"c:\\"\n4,"x\ny"\n5,\n6,""\n')
+    found = con.execute("SELECT * FROM 'rfc.csv' ORDER BY id").fetchall()
+    assert [s for _, s in found] == ['a"b', "c:\\dir", "c:\\", "x\ny", None, ""]
+    (tmp_path / "short.csv").write_text("id,s\n1\n2,b\n")
+    with pytest.raises(CtsqlError) as refused:
+        con.execute("SELECT * FROM 'short.csv'").fetchall()
+    assert refused.value.condition == "DATA_ERROR"
+    lenient = "SELECT * FROM read_csv('short.csv', mode => 'PERMISSIVE')"
+    assert sorted(con.execute(lenient).fetchall()) == [(1, None), (2, "b")]
+    (tmp_path / "many").mkdir()
+    (tmp_path / "many" / "a.csv").write_text("id,s\n1,a\n")
+    (tmp_path / "many" / "b.csv").write_text("s,id\nb,2\n")
+    with pytest.raises(CtsqlError, match="does not conform"):
+        con.execute("SELECT * FROM 'many/*.csv'").fetchall()

@@ -112,7 +112,7 @@ def test_parquet_and_the_record(
         ("CREATE TABLE t FROM FILES 'in/*.csv'", "SYNTAX_ERROR"),
         ("CREATE TABLE t (id INT) FROM FILES 'in/*.csv' AS SELECT 1", "NOT_SUPPORTED_YET"),
         ("CREATE TABLE t (id INT) FROM FILES 'in/*.csv' FROM FILES 'in/*.csv'", "SYNTAX_ERROR"),
-        ("CREATE TABLE t (id INT) FROM FILES 'in/*.csv' (FORMAT avro)", "INVALID_OPTION"),
+        ("CREATE TABLE t (id INT) FROM FILES 'in/*.csv' (FORMAT xml)", "INVALID_OPTION"),
         ("CREATE TABLE t (id INT) FROM FILES 'in/*.csv' LOCATION 'x'", "NOT_SUPPORTED_YET"),
         ("CREATE TABLE t (id INT) FROM FILES 'in/*.csv'", "DATA_ERROR"),
     ],
