@@ -114,18 +114,21 @@ class ViewReference(Relation):
 class Insert:
     """Propose the query's rows; ``into`` says which output column each of its columns fills.
 
-    Of the other columns those in ``defaults`` get a value, the rest NULL. ``object_id`` is the
-    output's, ``name`` what it is called where there are several.
+    Of the other columns those in ``defaults`` get a value, the rest NULL. Where ``into`` is None,
+    the query's columns fill those of the same name. ``object_id`` is the output's, ``name`` what it
+    is called where there are several.
     """
 
     object_id: str
     name: Name | None = None
     query: Query
-    into: tuple[str, ...]
+    into: tuple[str, ...] | None
     target: tuple[Column, ...]
     defaults: tuple["Assign", ...] = ()
 
     def __post_init__(self) -> None:
+        if self.into is None:
+            return
         known = {c.name for c in self.target}
         if not set(self.into) <= known or len(set(self.into)) != len(self.into):
             raise ValueError(f"insert into {self.into}, but the output has {sorted(known)}")

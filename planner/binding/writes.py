@@ -7,7 +7,7 @@ from ctsql.catalog import schemas
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import fold, quote
-from ctsql.catalog.schemas import Column
+from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Span
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.binder import Binder
@@ -115,13 +115,19 @@ class BodyBinder:
             if column in into:
                 raise error("DUPLICATE_COLUMN", span=wanted.span, column=wanted.name)
             into.append(column)
-        into = into or list(self.own.columns)
-        query = self.binder.query(self._with_defaults(statement, into), self.roles)
+        query = self.binder.query(
+            self._with_defaults(statement, into or self.own.columns), self.roles
+        )
+        if statement.by_name:
+            into = [self._column(c.name, statement.query.span) for c in query.columns or ()]
+            check_unique(into, [statement.query.span])
+        else:
+            into = into or list(self.own.columns)
         insert = lp.Insert(
             object_id=self.own.id,
             name=self.own.name if self.own.kind is ObjectKind.TASK_OUTPUT else None,
             query=query,
-            into=tuple(c.name for c in into),
+            into=None if statement.by_name else tuple(c.name for c in into),
             target=self.own.columns,
             defaults=tuple(
                 lp.Assign(column=c.name, value=value)

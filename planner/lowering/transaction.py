@@ -9,11 +9,12 @@ Limit: everything is one lazy plan for each output; a body of n statements that 
 reads the output's files n times at most.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, functions as F
 
+from ctsql.catalog import schemas
 from ctsql.catalog.errors import error
 from ctsql.catalog.names import backtick
 from ctsql.catalog.reserved_columns import COLUMN_, VALUE_
@@ -145,10 +146,15 @@ def _insert(statement: lp.Insert, view: View, carried: tuple[str, ...] = ()) -> 
     """The rows of an INSERT, under the output's columns and of their types."""
     query, context = statement.query, view.context
     rows = lower_query(query, context, view.output_frames(query.relations))
-    place = {name: i for i, name in enumerate(statement.into)}
-    check_count(len(statement.into) + len(carried), rows, query)
-    _check_types(statement, rows)
-    positional = rows.toDF(*(f"{COLUMN_}{i}" for i in range(len(statement.into))), *carried)
+    into = statement.into
+    if into is None:
+        named = rows.columns[: len(rows.columns) - len(carried)]
+        span = query.sql.span
+        into = tuple(schemas.get(statement.target, n, span=span).name for n in named)
+    place = {name: i for i, name in enumerate(into)}
+    check_count(len(into) + len(carried), rows, query)
+    _check_types(statement, into, rows)
+    positional = rows.toDF(*(f"{COLUMN_}{i}" for i in range(len(into))), *carried)
     defaults = {a.column: a.value for a in statement.defaults}
     types = [type_name(field.dataType) for field in rows.schema.fields]
     chosen = []
@@ -164,13 +170,13 @@ def _insert(statement: lp.Insert, view: View, carried: tuple[str, ...] = ()) -> 
     return positional.select(*chosen, *carried)
 
 
-def _check_types(statement: lp.Insert, rows: DataFrame) -> None:
+def _check_types(statement: lp.Insert, into: Sequence[str], rows: DataFrame) -> None:
     """Refuse values that go into no column: what is read may have other types than it had.
 
     Raises TYPE_MISMATCH.
     """
     types = {c.name: c.type for c in statement.target}
-    for name, field in zip(statement.into, rows.schema.fields, strict=False):
+    for name, field in zip(into, rows.schema.fields, strict=False):
         given = type_name(field.dataType)
         if not may_store(given, types[name]):
             raise error(

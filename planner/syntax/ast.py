@@ -176,13 +176,16 @@ class InsertStatement:
     """INSERT INTO target [(columns)] query, in a task's body; VALUES is a query too.
 
     A WITH clause in front of INSERT belongs to the query. ``defaults`` are the words DEFAULT in a
-    VALUES list, each with the place of its column, from 0.
+    VALUES list, each with the place of its column, from 0. ``by_name``: the query's columns fill
+    those of the same name. ``overwrites``: a DELETE of all rows stands in front of it.
     """
 
     span: Span
     target: RelationRef
     query: SqlText
     columns: tuple[ColumnDef, ...] = ()
+    by_name: bool = False
+    overwrites: bool = False
     defaults: tuple[tuple[int, Span], ...] = ()
 
 

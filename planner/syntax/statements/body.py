@@ -3,6 +3,7 @@
 import dataclasses
 
 from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.names import fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.assignments import cut_from_assignments, read_assignments
@@ -37,7 +38,20 @@ def read_body(tokens: Tokens, place: Span, name: str) -> tuple[st.BodyStatement,
     if not statements:
         message = "the body of the continual task is empty"
         raise invalid(span_of(tokens), message, hint=example)
-    return tuple(_statement(group, name) for group in statements)
+    return tuple(one for group in statements for one in _overwritten(_statement(group, name)))
+
+
+def _overwritten(statement: st.BodyStatement) -> tuple[st.BodyStatement, ...]:
+    """INSERT OVERWRITE is a DELETE of all rows and an INSERT, of what does not read these rows."""
+    if not isinstance(statement, st.InsertStatement) or not statement.overwrites:
+        return (statement,)
+    target = statement.target
+    for read in statement.query.relations:
+        if fold(read.parts[-1]) == fold(target.parts[-1]):
+            message = "INSERT OVERWRITE may not read the table that it overwrites"
+            hint = "Type: DELETE FROM ... WHERE the rows that go; INSERT INTO ..."
+            raise invalid(read.span, message, "Its rows are gone before it reads them.", hint)
+    return st.DeleteStatement(span=statement.span, target=target), statement
 
 
 def _statement(tokens: Tokens, name: str) -> st.BodyStatement:
@@ -59,9 +73,6 @@ def _statement(tokens: Tokens, name: str) -> st.BodyStatement:
             return _insert(tokens, verb)
         if verb is not None:
             return _behind_with(tokens, verb)
-    if cursor.at("INSERT", "OVERWRITE"):
-        hint = f"Type: DELETE FROM {name}; INSERT INTO {name} ..."
-        raise not_yet(span, "INSERT OVERWRITE in a continual task", hint)
     match first:
         case "INSERT":
             return _insert(tokens, 0)
@@ -100,14 +111,16 @@ def _misplacement(cursor: Cursor, span: Span, name: str) -> CtsqlError:
 def _insert(tokens: Tokens, verb: int) -> st.InsertStatement:
     """Read an INSERT; ``verb`` is the index of the word, behind a WITH clause."""
     cursor = Cursor(tokens, start=verb)
-    cursor.expect("INSERT", "INTO")
+    overwrites = cursor.at("INSERT", "OVERWRITE")
+    cursor.expect("INSERT", "OVERWRITE" if overwrites else "INTO")
     cursor.accept("TABLE")
     target = cursor.relation("the table to write")
-    for words in (("BY", "NAME"), ("PARTITION",), ("REPLACE",)):
-        if cursor.at(*words):
-            raise not_yet(cursor.here, f"{' '.join(words)} in a continual task")
+    by_name = cursor.accept("BY", "NAME")
+    for word in ("PARTITION", "REPLACE"):
+        if cursor.at(word):
+            raise not_yet(cursor.here, f"{word} in a continual task")
     columns: tuple[st.ColumnDef, ...] = ()
-    if cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
+    if not by_name and cursor.at("(") and cursor.upper(1) not in QUERY_WORDS:
         place = cursor.here
         columns = read_columns(cursor.group(), place, typed=False)
     if cursor.upper() not in QUERY_WORDS:
@@ -123,6 +136,8 @@ def _insert(tokens: Tokens, verb: int) -> st.InsertStatement:
         target=target,
         query=query,
         columns=columns,
+        by_name=by_name,
+        overwrites=overwrites,
         defaults=_default_places(rest),
     )
 
