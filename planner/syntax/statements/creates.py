@@ -7,6 +7,7 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
 from ctsql.planner.syntax.statements.columns import read_columns, type_edits
 from ctsql.planner.syntax.statements.copies import read_file
+from ctsql.planner.syntax.statements.dialects import read_dynamic_clauses, split_schedule
 from ctsql.planner.syntax.statements.header import read_header
 from ctsql.planner.syntax.statements.options import task_options, view_options
 from ctsql.planner.syntax.statements.short_forms import compile_to_tokens, read_flow, read_task_form
@@ -15,8 +16,8 @@ from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_
 from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, end_of, span_of
 
 _KNOWN = (
-    "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE", "OR", "TEMPORARY",
-    "EXTERNAL",
+    "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "DYNAMIC", "SCHEMA", "DATABASE", "OR",
+    "TEMPORARY", "EXTERNAL",
 )  # fmt: skip
 _EXPECTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
 _LATER = ("FUNCTION", "INDEX", "SINK", "SOURCE", "CONNECTION", "ROLE", "STREAMING")
@@ -50,6 +51,8 @@ def read_create(tokens: Tokens) -> st.Statement:
         return read_flow(cursor)
     if cursor.at("MATERIALIZED", "VIEW"):
         return _materialized_view(tokens, or_replace=or_replace)
+    if cursor.accept("DYNAMIC", "TABLE"):
+        return _dynamic_table(cursor, or_replace=or_replace)
     if cursor.at("CONTINUAL", "TASK"):
         # The header is read as if OR REPLACE were not there.
         plain = (tokens[0], *tokens[3:]) if or_replace else tokens
@@ -232,20 +235,43 @@ def _query(cursor: Cursor) -> st.SqlText:
 
 
 def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterializedView:
+    span = span_of(tokens)
+    tokens, schedule = split_schedule(tokens)
     header = read_header(tokens, task=False)
     cursor = Cursor(tokens, start=header.stop)
     columns: tuple[st.ColumnDef, ...] = ()
     if header.columns is not None:
         columns = read_columns(header.columns, header.target.span, typed=False)
     return st.CreateMaterializedView(
-        span=span_of(tokens),
+        span=span,
         target=header.target,
-        options=view_options(header.options),
+        options=(*view_options(header.options), *schedule),
         query=_query(cursor),
         columns=columns,
         or_replace=or_replace,
         if_not_exists=header.if_not_exists,
         comment=header.comment,
+    )
+
+
+def _dynamic_table(cursor: Cursor, *, or_replace: bool) -> st.CreateMaterializedView:
+    """A materialized view as Snowflake spells it."""
+    if_not_exists = cursor.if_not_exists()
+    target = cursor.relation("the name of the dynamic table")
+    columns: tuple[st.ColumnDef, ...] = ()
+    if cursor.at("("):
+        columns = read_columns(cursor.group(), target.span, typed=False)
+    options, comment = read_dynamic_clauses(cursor)
+    cursor.expect("AS")
+    return st.CreateMaterializedView(
+        span=cursor.span,
+        target=target,
+        options=options,
+        query=_query(cursor),
+        columns=columns,
+        or_replace=or_replace,
+        if_not_exists=if_not_exists,
+        comment=comment,
     )
 
 

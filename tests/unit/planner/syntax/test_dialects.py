@@ -1,0 +1,77 @@
+"""Materialized views as Snowflake and Databricks spell them."""
+
+import pytest
+
+from ctsql.catalog.errors import CtsqlError
+from ctsql.catalog.refreshes import At, Every
+from ctsql.catalog.spans import Source
+from ctsql.planner.syntax import parse
+from ctsql.planner.syntax.ast import CreateMaterializedView
+
+HOUR_MS = 3_600_000
+DT, MV, AS = "CREATE DYNAMIC TABLE t ", "CREATE MATERIALIZED VIEW v ", " AS SELECT 1 AS a"
+
+
+def _parse(text: str) -> CreateMaterializedView:
+    found = parse(Source(text, "<test>").whole())
+    assert isinstance(found, CreateMaterializedView)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (DT + "TARGET_LAG = '1 hour'" + AS, [Every(HOUR_MS), At()]),
+        (DT + "INITIALIZE = ON_SCHEDULE TARGET_LAG = '1 hour'" + AS, [Every(HOUR_MS)]),
+        (DT + "TARGET_LAG = DOWNSTREAM REFRESH_MODE = INCREMENTAL" + AS, ["strict"]),
+        (DT + "(a) refresh_mode = full target_lag = downstream" + AS, ["full"]),
+        (MV + "SCHEDULE EVERY 1 HOUR" + AS, [At(), Every(HOUR_MS)]),
+        (MV + "COMMENT 'x' SCHEDULE REFRESH EVERY 2 HOURS" + AS, [At(), Every(2 * HOUR_MS)]),
+        ("CREATE OR REPLACE MATERIALIZED VIEW schedule" + AS, []),
+        ("CREATE MATERIALIZED VIEW IF NOT EXISTS row.schedule (cluster)" + AS, []),
+    ],
+)
+def test_clauses_are_options(text: str, options: list[object]) -> None:
+    """A lag is a schedule that begins at once; a mode is a policy."""
+    assert [o.value for o in _parse(text).options] == options
+
+
+def test_the_rest_of_a_dynamic_table() -> None:
+    """It is a view like any other."""
+    text = (
+        "CREATE OR REPLACE DYNAMIC TABLE IF NOT EXISTS s.t (x) COMMENT = 'c' TARGET_LAG = '1 day'"
+    )
+    made = _parse(text + AS)
+    assert (made.target.parts, made.comment) == (("s", "t"), "c")
+    assert (made.or_replace, made.if_not_exists) == (True, True)
+    assert [c.name for c in made.columns] == ["x"]
+    assert made.query.span.text == "SELECT 1 AS a"
+
+
+@pytest.mark.parametrize(
+    ("text", "condition", "place"),
+    [
+        (DT + "TARGET_LAG = '1 hour' WAREHOUSE = w" + AS, "NOT_SUPPORTED", "WAREHOUSE"),
+        (DT + AS, "INVALID_STATEMENT", "AS"),
+        (DT + "TARGET_LAG = 'soon'" + AS, "INVALID_OPTION", "TARGET_LAG = 'soon'"),
+        (DT + "TARGET_LAG = '0 3 * * *'" + AS, "INVALID_OPTION", "TARGET_LAG = '0 3 * * *'"),
+        (DT + "REFRESH_MODE = FAST" + AS, "INVALID_OPTION", "REFRESH_MODE = FAST"),
+        (DT + "TARGET_LAG = '1 day' TARGET_LAG = '1 day'" + AS, "INVALID_OPTION", None),
+        (DT + "TARGET_LAG = '1 day' OWNER = me" + AS, "INVALID_OPTION", "OWNER = me"),
+        (DT + "TARGET_LAG = '1 day' REFRESH USING (x)", "NOT_SUPPORTED_YET", "REFRESH"),
+        (DT + "TARGET_LAG", "SYNTAX_ERROR", ""),
+        (MV + "SCHEDULE CRON '0 0 3 * * ?'" + AS, "NOT_SUPPORTED", "CRON"),
+        (MV + "SCHEDULE EVERY 1 MONTH" + AS, "INVALID_OPTION", "SCHEDULE EVERY 1 MONTH"),
+        (MV + "CLUSTER BY (a)" + AS, "NOT_SUPPORTED", "CLUSTER"),
+        (MV + "PARTITIONED BY (a)" + AS, "NOT_SUPPORTED", "PARTITIONED"),
+        (MV + "TBLPROPERTIES ('a' = 'b')" + AS, "NOT_SUPPORTED", "TBLPROPERTIES"),
+        (MV + "TRIGGER ON UPDATE" + AS, "NOT_SUPPORTED", "TRIGGER"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused(text: str, condition: str, place: str | None) -> None:
+    """By name, at its place."""
+    with pytest.raises(CtsqlError) as refused:
+        _parse(text)
+    assert refused.value.condition == condition
+    assert refused.value.span is not None
+    assert place is None or refused.value.span.text == place
