@@ -15,7 +15,7 @@ from ctsql.planner.syntax.tokens.file_refs import ending_of
 from ctsql.runtime.delta.table import Gateway
 
 _TIMES = {  # Spark's own defaults cut what is behind milliseconds
-    "timestampformat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][XXX]",
+    "timestampformat": f"yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][{3 * 'X'}]",  # +01:00, or Z
     "timestampntzformat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
 }
 _DEFAULTS = {
