@@ -9,6 +9,7 @@ Source: Hadoop's "Connecting to an Amazon S3 Bucket through the S3A Connector", 
 """
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from ctsql.runtime.rows.declined import Declined
 
 REMOTE_THREADS = 8
 """Files read at a time from a store whose answers take long; each holds columns of a row group."""
+_PATTERN_SIGN = re.compile(r"[\\*?{}\[\]]")
 _AWS = "s3.amazonaws.com"
 _BY_KEYS = {"SimpleAWSCredentialsProvider", "TemporaryAWSCredentialsProvider"}
 _BY_SURROUNDINGS = {"EnvironmentVariableCredentialsProvider", "IAMInstanceCredentialsProvider"}
@@ -120,3 +122,12 @@ def s3_arguments(bucket: str, setting: Setting) -> tuple[dict[str, Any], bool] |
         "force_virtual_addressing": is_own and get("fs.s3a.path.style.access") != "true",
     }
     return arguments, not any(get(name) for name in _ONLY_SPARK_WRITES)
+
+
+def pattern_of(path: str) -> str:
+    """The pattern that means this path alone, for Spark's readers.
+
+    Their option that a path is no pattern is of no use: for each path that looks like a pattern
+    they take all paths again.
+    """
+    return _PATTERN_SIGN.sub(r"\\\g<0>", path)

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from ctsql.catalog.reserved_columns import FILE_COLUMN, ROW_COLUMN
 from ctsql.runtime.delta.deletion_vectors import Vectors
-from ctsql.runtime.delta.file_stores import FileStore, path_in_store
+from ctsql.runtime.delta.file_stores import FileStore, path_in_store, pattern_of
 from ctsql.runtime.delta.jvm import JvmObjects
 from ctsql.runtime.delta.reshaping import align
 from ctsql.runtime.delta.spark_log import java_of
@@ -141,8 +141,7 @@ class DeltaRows(TableLog):
     def plain_rows(self, paths: Sequence[str], version: int) -> DataFrame:
         """The rows of files, read as plain Parquet."""
         schema = self.schema_at(version)
-        reader = self.gateway.session.read.schema(schema).option("__globPaths__", "false")
-        return reader.parquet(*paths)
+        return self.gateway.session.read.schema(schema).parquet(*map(pattern_of, paths))
 
     def change_rows(self, first: int, last: int) -> DataFrame:
         """Rows changed by the commits first..last, both inclusive, with ``_change_type``.

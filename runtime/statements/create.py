@@ -108,6 +108,8 @@ class Creation(OnNames):
         if gateway.path_exists(path) and gateway.entries(path) is not None:
             path = f"{path}/*"
         folder = _WILDCARD.split(path)[0].rpartition("/")[0]
+        if _WILDCARD.search(path) is None and not gateway.path_exists(path):
+            folder = path
         if not gateway.path_exists(folder):
             detail = f"There is no folder {folder}."
             raise error("FILE_NOT_FOUND", span=file.span, path=file.path, detail=detail)

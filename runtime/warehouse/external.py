@@ -8,14 +8,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ctsql.catalog.errors import CtsqlError, error
 from ctsql.planner.syntax.ast import FileRef, RelationRef
+from ctsql.runtime.delta.file_stores import pattern_of
 from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.messages import thrown_by
 from ctsql.runtime.spark.temporary import view_rows
 
 _NOT_OF_THE_FORMAT = ("UNABLE_TO_INFER_SCHEMA", "FAILED_READ_FILE")
-_GLOBS = "__globPaths__"
-"""Spark's option by which a bracket in a path is a bracket."""
 _DEFAULTS = {
     # RFC 4180: a quote within a text is doubled, a text may have line breaks, and "" is a text
     # while nothing is NULL. Spark's own defaults read such files as other rows, without a word.
@@ -49,7 +48,9 @@ def read_file(gateway: Gateway, file: FileRef, paths: Sequence[str] | None = Non
     Args:
         paths: full URIs of files to read instead, none of them a pattern.
     """
-    location: str | list[str] = gateway.qualify(file.path) if paths is None else list(paths)
+    location: str | list[str] = (
+        gateway.qualify(file.path) if paths is None else [*map(pattern_of, paths)]
+    )
     options = _DEFAULTS.get(file.format, {}) | dict(file.options)
     if isinstance(location, str) and _check_there(gateway, location, file):
         # Columns that stand in another order in another file are an error, unless asked for.
@@ -59,8 +60,6 @@ def read_file(gateway: Gateway, file: FileRef, paths: Sequence[str] | None = Non
     if schema is not None:
         reader = reader.schema(schema)
     try:
-        if paths is not None:
-            options[_GLOBS] = "false"
         rows = reader.options(**options).load(location)
     except (PySparkException, Py4JJavaError) as problem:
         if not any(t.condition.startswith(_NOT_OF_THE_FORMAT) for t in thrown_by(problem)):

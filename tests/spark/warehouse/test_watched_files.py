@@ -57,6 +57,17 @@ def test_files_come_in_once(con: Connection, inbox: Path) -> None:
     assert not log.exists()
 
 
+def test_names_that_look_like_patterns(con: Connection, inbox: Path) -> None:
+    """They come in once beside others: Spark's reader takes all paths again for each such name."""
+    names = ["a*x", "a?x", "a[b]x", "a{b,c}x", "a}x", "a\\x", "abx", "acx"]
+    for k, name in enumerate(names):
+        (inbox / f"{name}.csv").write_text(f"id\n{k}\n")
+        (inbox / f"{name}.jsonl").write_text(f'{{"id": {k}}}')
+    for suffix in ("csv", "jsonl"):
+        con.execute(f"CREATE TABLE {suffix} (id INT) FROM FILES 'in/*.{suffix}'")
+        assert _rows(con, f"SELECT * FROM {suffix}") == [(k,) for k in range(len(names))]
+
+
 def test_a_file_that_does_not_fit(con: Connection, inbox: Path) -> None:
     """It is named; what came with it waits until it is mended or gone, and the rest goes on."""
     con.execute("CREATE TABLE t (id INT, n INT) FROM FILES 'in' WITH (FORMAT csv)")
@@ -108,6 +119,7 @@ def test_parquet_and_the_record(
     ("text", "condition"),
     [
         ("CREATE TABLE t (id INT) FROM FILES 'nope/*.csv'", "FILE_NOT_FOUND"),
+        ("CREATE TABLE t (id INT) FROM FILES 'nope' (FORMAT csv)", "FILE_NOT_FOUND"),
         ("CREATE TABLE t (id INT) FROM FILES 'in'", "FILE_FORMAT_UNKNOWN"),
         ("CREATE TABLE t FROM FILES 'in/*.csv'", "SYNTAX_ERROR"),
         ("CREATE TABLE t (id INT) FROM FILES 'in/*.csv' AS SELECT 1", "NOT_SUPPORTED_YET"),
