@@ -2,6 +2,7 @@
 
     CREATE CONTINUAL TASK [IF NOT EXISTS] x [(columns)] FROM TRANSFORM t USING (query) [WITH (...)]
     CREATE CONTINUAL TASK [IF NOT EXISTS] x FROM RETAIN t WHILE (predicate) [WITH (...)]
+        of both, WITH (...) may stand in front of FROM too, but only once
     CREATE FLOW [IF NOT EXISTS] f AS AUTO CDC INTO target FROM [STREAM] source KEYS (columns)
         [IGNORE NULL UPDATES] [APPLY AS DELETE WHEN condition] SEQUENCE BY expression
         [COLUMNS (columns) | COLUMNS * EXCEPT (columns)] [STORED AS SCD TYPE 1 | 2]
@@ -54,12 +55,13 @@ def read_task_form(tokens: Tokens) -> TaskForm | None:
     if cursor.at("("):
         cursor.position = closing(tokens, cursor.position) + 1
     head = Span(cursor.source, begin, tokens[cursor.position - 1].stop)
+    options = _options(cursor) if cursor.at("WITH", "(") else ""
     if not cursor.at("FROM") or cursor.upper(1) not in ("TRANSFORM", "RETAIN"):
         return None
     cursor.take()
     retain = cursor.take().upper == "RETAIN"
     source = cursor.relation("the table it follows")
-    options = _options(cursor)
+    options = options or _options(cursor)
     cursor.expect("WHILE" if retain else "USING")
     inner = _group(cursor, "the predicate" if retain else "the query")
     options = options or _options(cursor)

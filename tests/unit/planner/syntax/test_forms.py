@@ -86,6 +86,11 @@ def test_flow_clauses_end_where_the_next_begins() -> None:
             "INSERT INTO x SELECT * FROM t WHERE (u > now());\n"
             "DELETE FROM x AS t WHERE (u > now()) IS NOT TRUE",
         ),
+        (
+            "CREATE CONTINUAL TASK x (a INT) WITH (SNAPSHOT = false) FROM TRANSFORM t "
+            "USING (SELECT a FROM t)",
+            "CREATE CONTINUAL TASK x (a INT) ON INPUT t WITH (SNAPSHOT = false) AS (",
+        ),
     ],
 )
 def test_task_forms_are_ordinary_tasks(text: str, body: str) -> None:
