@@ -232,9 +232,10 @@ class Engine(LogReader):
             for item in self.catalog.closure([i.id for i in items])
             if item.kind is ObjectKind.MATERIALIZED_VIEW
         )
-        passed = self._passed()
+        passed, readable = self._passed(), self.relations.readable([i.id for i in items])
         behind = behind or any(
-            self.schedules.is_turn_unknown(item, passed)
+            item.id in readable
+            and self.schedules.is_turn_unknown(item, passed)
             and missing_table(self.relations, self.catalog.closure([item.id])) is None
             and not suspended_below(self.warehouse, item)
             for item in self.catalog.closure([i.id for i in items])

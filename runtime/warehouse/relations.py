@@ -1,7 +1,7 @@
 """The registry of a warehouse: of each object its table, its write handle and its definition."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -94,13 +94,13 @@ class Relations:
             found = self._bound[item.id, item.revision] = bind_stored(item, self.catalog)
         return found
 
-    def readable(self) -> set[str]:
-        """The ids of all objects of which this program can read the definition, and what is below.
+    def readable(self, ids: Iterable[str] | None = None) -> set[str]:
+        """Of objects and all below: those of which this program can read the definition.
 
-        In one pass over the catalog: what reads something unreadable is not among them.
+        In one pass: what reads something unreadable is not among them. None is for all objects.
         """
         found: set[str] = set()
-        for item in self.catalog.closure(self.catalog.items):
+        for item in self.catalog.closure(self.catalog.items if ids is None else ids):
             read = {r.object_id for r in item.reads} - {item.id}
             if read <= found and self._is_readable(item):
                 found.add(item.id)

@@ -87,7 +87,7 @@ def test_only_what_depends_on_it_fails(con: Connection, change: Callable[[Item],
     failures: list[str] = []
     with pytest.raises(CtsqlError, match="cannot be read"):
         con.run(once=True, on_event=lambda event: failures.append(event.message or ""))
-    assert all(any(name in text for text in failures) for name in names)
+    assert all(any(name in text for text in failures) for name in names), failures
     states = {row[2]: row[3] for row in con.status().fetchall()}
     assert (states["good"], states["fine"]) == ("up to date", "up to date")
     assert {states[n] for n in ("above", "beyond", names[1])} == {"unreadable"}
