@@ -370,6 +370,22 @@ class CreateMaterializedView(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskInput:
+    """What stands behind ON INPUT: ``source [AS] alias [WHERE condition]``.
+
+    Attributes:
+        ref: the source, as typed. span: all of it.
+        alias: what the body may call it besides.
+        rows: with a condition, the query of the source's rows for which it is true.
+    """
+
+    ref: RelationRef
+    span: Span
+    alias: str | None = None
+    rows: SqlText | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateContinualTask(Statement):
     """CREATE CONTINUAL TASK ... ON INPUT ... AS ( statements ).
 
@@ -380,7 +396,7 @@ class CreateContinualTask(Statement):
     """
 
     target: RelationRef
-    inputs: tuple[RelationRef, ...]
+    inputs: tuple[TaskInput, ...]
     body: tuple[BodyStatement, ...]
     body_span: Span
     as_span: Span

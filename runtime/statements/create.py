@@ -20,6 +20,7 @@ from ctsql.catalog.schemas import same_columns
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
 from ctsql.planner.binding.checks import check_not_void, check_updatable
+from ctsql.planner.nodes import descend
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.planner.syntax.statements.options import (
     LOCATION,
@@ -164,6 +165,7 @@ class Creation(OnNames):
         if old is not None:
             item = replace(item, id=old.id)
             self._check_replacement(self.engine.catalog, old, item, statement.target.span)
+            self._check_no_input(old, statement.target.span)
             self.engine.catalog_store.change(lambda c: c.with_item(item))
             self.engine.refresh_catalog()  # stored readers of it follow at their next T
         else:
@@ -197,6 +199,21 @@ class Creation(OnNames):
                 name=str(old.name),
                 dependants=f"The new columns differ, and it is read by {names}.",
             )
+
+    def _check_no_input(self, old: Item, span: Span) -> None:
+        """A task has written what it has by what the view showed of each change."""
+        for reader in self.engine.catalog.all_readers(old.id):
+            if reader.kind is not ObjectKind.CONTINUAL_TASK:
+                continue
+            seen = self.engine.relations.bound(reader).task.seen
+            if any(getattr(n, "object_id", None) == old.id for s in seen for n in descend(s)):
+                raise error(
+                    "NOT_SUPPORTED",
+                    span=span,
+                    what="replacing a view that is the input of a continual task",
+                    why=f'"{reader.name}" holds what it made of the changes that this query shows.',
+                    hint="Make a view under another name, and a task on that.",
+                )
 
     def create_materialized_view(self, statement: st.CreateMaterializedView) -> str:
         """CREATE [OR REPLACE] MATERIALIZED VIEW; its first contents are written at once."""

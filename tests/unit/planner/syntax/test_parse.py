@@ -37,7 +37,10 @@ def test_upsert() -> None:
     """The first example of a continual task."""
     task = _parse(UPSERT)
     assert isinstance(task, CreateContinualTask)
-    assert (task.target.parts, [i.parts for i in task.inputs]) == (("upsert",), [("append_only",)])
+    assert (task.target.parts, [i.ref.parts for i in task.inputs]) == (
+        ("upsert",),
+        [("append_only",)],
+    )
     assert [(c.name, c.type, c.nullable) for c in task.columns] == [
         ("key", "INT", True),
         ("val", "INT", True),
