@@ -463,9 +463,10 @@ class SwitchTask(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetTaskOptions(Statement):
-    """ALTER CONTINUAL TASK name SET (options), or RESET (names of options)."""
+class SetOptions(Statement):
+    """ALTER <kind> name SET (options), or RESET (names of options): of a task or a view."""
 
+    kind: ObjectKind
     target: RelationRef
     options: tuple[Option, ...] = ()
     reset: tuple[str, ...] = ()

@@ -79,7 +79,7 @@ class TaskAlteration(OnNames):
         item, old = self._definition(statement.target)
         return _words(item, statement) == _words(item, old)
 
-    def set_options(self, statement: st.SetTaskOptions) -> str:
+    def set_options(self, statement: st.SetOptions) -> str:
         """SET (option = value, ...), or RESET (option, ...)."""
         item, old = self._definition(statement.target)
         kept = {o.name: o for o in old.options if o.name not in statement.reset}

@@ -8,7 +8,7 @@ from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.refreshes import parse_interval
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.statements.alters import read_alter_task
+from ctsql.planner.syntax.statements.alters import read_alter_task, read_alter_view
 from ctsql.planner.syntax.statements.copies import read_copy
 from ctsql.planner.syntax.statements.subscriptions import read_drop_subscription, read_subscribe
 from ctsql.planner.syntax.tokens.token_reader import (
@@ -74,6 +74,10 @@ def _alter(cursor: Cursor) -> st.Statement:
         raise not_yet(cursor.here, "ALTER ... RENAME COLUMN")
     if kind is ObjectKind.CONTINUAL_TASK:
         changed = read_alter_task(cursor, target)
+        if changed is not None:
+            return changed
+    if kind is ObjectKind.MATERIALIZED_VIEW:
+        changed = read_alter_view(cursor, target)
         if changed is not None:
             return changed
     if cursor.current is not None and cursor.current.kind is Kind.WORD and not cursor.at("RENAME"):
