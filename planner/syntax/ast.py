@@ -608,15 +608,17 @@ class Instant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscribe(Statement):
-    """SUBSCRIBE TO name: its changes as they happen.
+    """SUBSCRIBE TO name, or TO (query): its changes as they happen.
 
     Attributes:
+        target: the name; None for a query.
         as_of: begin with the contents as of it. begin: begin with the changes at it (FROM).
         up_to: end before it. up_to_now: end where the statement finds the newest T.
         reader: the name under which the position is kept. progress: report times without a change.
     """
 
-    target: RelationRef
+    target: RelationRef | None
+    query: SqlText | None = None
     as_of: Instant | None = None
     begin: Instant | None = None
     up_to: Instant | None = None
