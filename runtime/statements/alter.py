@@ -56,6 +56,17 @@ class Alteration(OnNames):
         others = [f"{i.kind.value} {i.name}" for i in dropped if i.id != item.id]
         return f"DROP {keyword} (with {', '.join(others)})" if others else f"DROP {keyword}"
 
+    def going(self, statement: st.DropObject) -> list[Item]:
+        """What CASCADE takes with an object, or all of a schema; nothing where there is none."""
+        catalog = self.engine.refresh_catalog()
+        if statement.kind is ObjectKind.SCHEMA:
+            schema = fold(statement.target.parts[-1])
+            return catalog.going_with(i.id for i in catalog if fold(i.name.schema) == schema)
+        item = catalog.find(qualify(statement.target, self.names.search_schema))
+        if item is None or item.kind is not statement.kind:
+            return []
+        return [i for i in catalog.going_with([item.id]) if i.id != item.id]
+
     def _output_alone(self, output: Item, span: Span) -> CtsqlError:
         task = self.engine.catalog.items[output.owner]
         return error(
