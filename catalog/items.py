@@ -90,6 +90,8 @@ class Item:
             holds no rows, and each output reads the task and nothing else. The first one leads:
             its log has the task's upper.
         files: of a table the files that come into it; None for none.
+        flow: of the task and the view of a flow what CREATE FLOW said behind its name; else empty,
+            as in a catalog of an older version.
         problem: of an unreadable object what is wrong with its entry; else empty.
         is_outlined: whether its name, location and ``reads`` are known; false for an entry that is
             too damaged to read them.
@@ -112,6 +114,7 @@ class Item:
     outputs: tuple[str, ...] = ()
     table_id: str | None = None
     files: FileSource | None = None
+    flow: str = ""
     problem: str = ""
     is_outlined: bool = True
 
@@ -210,6 +213,8 @@ class Item:
             kept["table_id"] = self.table_id
         if self.files is not None:
             kept["files"] = [self.files.path, self.files.format, self.files.options]
+        if self.flow:
+            kept["flow"] = self.flow
         return json.dumps(
             {
                 **kept,
@@ -254,6 +259,7 @@ class Item:
                 outputs=tuple(raw.get("outputs", ())),
                 table_id=raw.get("table_id"),
                 files=_file_source(raw["files"]) if "files" in raw else None,
+                flow=raw.get("flow", ""),
             )
         except (ValueError, KeyError, TypeError) as problem:
             raise error(
@@ -374,6 +380,10 @@ class Catalog:
             i for i in self if i.id != object_id and any(r.object_id == object_id for r in i.reads)
         ]
         return sorted(found, key=lambda i: i.name.key)
+
+    def flow_targets(self, task: Item) -> list[Item]:
+        """The view of a flow's task; none for another one."""
+        return [i for i in self.readers(task.id) if i.flow] if task.flow else []
 
     def all_readers(self, object_id: str) -> list[Item]:
         """The objects that read this one directly or through others, nearest first."""

@@ -420,12 +420,18 @@ class CreateSchema(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropObject(Statement):
-    """DROP TABLE / VIEW / MATERIALIZED VIEW / CONTINUAL TASK / SCHEMA."""
+    """DROP TABLE / VIEW / MATERIALIZED VIEW / CONTINUAL TASK / SCHEMA; of a flow its task."""
 
     kind: ObjectKind
     target: RelationRef
     if_exists: bool = False
     cascade: bool = False
+    flow: bool = False
+
+    @property
+    def keyword(self) -> str:
+        """The words behind DROP."""
+        return "FLOW" if self.flow else self.kind.keyword
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -653,7 +659,7 @@ class ColumnList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateFlow(Statement):
-    """CREATE FLOW name AS AUTO CDC INTO target FROM source ...
+    """CREATE [OR REPLACE] FLOW name AS AUTO CDC INTO target FROM source ...
 
     Attributes:
         sequence: the expression of SEQUENCE BY. delete_when: the condition of APPLY AS DELETE.
@@ -672,6 +678,7 @@ class CreateFlow(Statement):
     scd_type: int = 1
     ignore_nulls: bool = False
     if_not_exists: bool = False
+    or_replace: bool = False
 
 
 class TransactionVerb(Enum):

@@ -35,7 +35,7 @@ from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.dml import run_on_table
-from ctsql.runtime.statements.name_resolution import OnNames, check_free, drop_text
+from ctsql.runtime.statements.name_resolution import Namespace, OnNames, check_free, drop_text
 from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_clock, check_strict
@@ -49,7 +49,15 @@ _CHECKPOINT_INTERVALS = (2_999, 3_001, 3_011, 3_019, 3_023, 3_037)
 
 
 class Creation(OnNames):
-    """The CREATE statements; each method returns the status line."""
+    """The CREATE statements; each method returns the status line.
+
+    Args:
+        flow: of the objects of a flow what makes them one, see :class:`Item`.
+    """
+
+    def __init__(self, names: Namespace, flow: str = "") -> None:
+        super().__init__(names)
+        self.flow = flow
 
     def create_schema(self, statement: st.CreateSchema) -> str:
         """CREATE SCHEMA."""
@@ -226,7 +234,7 @@ class Creation(OnNames):
         if name is None:
             return "CREATE MATERIALIZED VIEW (exists already)"
         item = self.names.new(name, kind, statement.span, statement.comment)
-        item = replace(item, location=self._location(statement) or item.location)
+        item = replace(item, location=self._location(statement) or item.location, flow=self.flow)
         bound = self.names.binder().bind_materialized_view(statement, item)
         check_clock(self.engine.warehouse, bound.view)
         check_strict(self.engine.warehouse, bound.view)
@@ -263,6 +271,7 @@ class Creation(OnNames):
                 columns=bound.columns,
                 comment=statement.comment,
                 created=max(before.created, created),
+                flow=self.flow,
             )
             self._check_replacement(current, before, item, statement.target.span)
             if item != before:
@@ -328,7 +337,7 @@ class Creation(OnNames):
         for output in statement.outputs:
             self.names.free(output.target, ObjectKind.TASK_OUTPUT, quiet=False)
         outputs = self.names.new_outputs(statement)
-        item = replace(item, location=self._location(statement) or item.location)
+        item = replace(item, location=self._location(statement) or item.location, flow=self.flow)
         if outputs:
             item = replace(item, location=None, outputs=tuple(o.id for o in outputs))
         bound = bind_task(self.names.binder(), statement, item, outputs)

@@ -41,10 +41,10 @@ _SHOW_REFUSED = ("PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")
 def _drop(cursor: Cursor) -> st.Statement:
     if cursor.accept("SUBSCRIPTION"):
         return read_drop_subscription(cursor)
-    if cursor.upper() in ("FUNCTION", "INDEX", "TEMPORARY", "CATALOG", "FLOW"):
-        hint = "Type: DROP CONTINUAL TASK <flow> CASCADE" if cursor.at("FLOW") else ""
-        raise not_supported(cursor.here, f"DROP {cursor.upper()}", hint=hint)
-    kind = _kind(cursor)
+    if cursor.upper() in ("FUNCTION", "INDEX", "TEMPORARY", "CATALOG"):
+        raise not_supported(cursor.here, f"DROP {cursor.upper()}")
+    flow = cursor.accept("FLOW")
+    kind = ObjectKind.CONTINUAL_TASK if flow else _kind(cursor)
     if_exists = cursor.accept("IF", "EXISTS")
     target = cursor.relation("the name of what to drop")
     cascade = cursor.accept("CASCADE")
@@ -54,7 +54,12 @@ def _drop(cursor: Cursor) -> st.Statement:
         raise not_supported(cursor.here, "PURGE", hint="Leave the word out.")
     cursor.end()
     return st.DropObject(
-        span=cursor.span, kind=kind, target=target, if_exists=if_exists, cascade=cascade
+        span=cursor.span,
+        kind=kind,
+        target=target,
+        if_exists=if_exists,
+        cascade=cascade,
+        flow=flow,
     )
 
 
