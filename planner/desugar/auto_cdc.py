@@ -16,6 +16,8 @@ O3: SCD type 2: an event that is no delete and changes a tracked column opens a 
 O4: with IGNORE NULL UPDATES a column has the value of the last event that has one for it, of
     those after the key's last delete.
 O5: a NULL as sequence value has no place in the order: the task fails at that T.
+O6: with SEQUENCE BY a FOR (x, y), b FOR (z) each group of columns has the values of the last event
+    in its own order; an event with NULL for a group leaves the group, one with NULL for all fails.
 
 NULL is a key like any other.
 
@@ -50,12 +52,12 @@ class FlowTexts:
 
 
 def compile_flow(
-    flow: CreateFlow, columns: Sequence[Column], sequence_type: str, view_name: str
+    flow: CreateFlow, columns: Sequence[Column], sequence_types: Sequence[str], view_name: str
 ) -> FlowTexts:
     """Compile a flow.
 
     Args:
-        columns: the source's. sequence_type: of SEQUENCE BY, as Spark spells it.
+        columns: the source's. sequence_types: of each SEQUENCE BY, as Spark spells it.
         view_name: the task as the view's text must name it.
 
     Raises:
@@ -72,8 +74,11 @@ def compile_flow(
                 "A row of the target is found by its key.",
                 f"Add {key.name} to COLUMNS.",
             )
+    if flow.groups:
+        units = _units(flow, keys, chosen, sequence_types)
+        return _Scd1Grouped(units, flow, keys, chosen, "", columns).texts(view_name)
     form = _Scd2 if flow.scd_type == 2 else _Scd1Partial if flow.ignore_nulls else _Scd1
-    return form(flow, keys, chosen, sequence_type, columns).texts(view_name)
+    return form(flow, keys, chosen, sequence_types[0], columns).texts(view_name)
 
 
 def _find_columns(names: Iterable[str], span: Span, columns: Sequence[Column]) -> list[Column]:
@@ -307,6 +312,121 @@ class _Scd1Partial(_Form):
         return (
             f"SELECT {', '.join(columns)} FROM (\n    SELECT {grouped} FROM (\n"
             f"{_indent(both, 8)}\n    ) GROUP BY {keys}\n)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Columns that get their values from one event, and the expression that orders the events."""
+
+    columns: tuple[Column, ...]
+    sequence: Span
+    type: str
+
+
+def _units(
+    flow: CreateFlow,
+    keys: Sequence[Column],
+    chosen: Sequence[Column],
+    sequence_types: Sequence[str],
+) -> list[_Unit]:
+    """The units of SEQUENCE BY ... FOR: with IGNORE NULL UPDATES each column is one.
+
+    A column that is the expression of a group and in none belongs to that group.
+    """
+    values = [c for c in chosen if c not in keys]
+    group_of: dict[str, int] = {}
+    for number, group in enumerate(flow.groups):
+        for column in _find_columns(group.columns.names, group.columns.span, values):
+            if column.name in group_of:
+                message = f'column "{column.name}" is in two groups'
+                raise invalid(group.columns.span, message, "It has one value, of one order.")
+            group_of[column.name] = number
+    for number, group in enumerate(flow.groups):
+        for column in values:
+            if fold(column.name) == fold(group.sequence.text.strip("`")):
+                group_of.setdefault(column.name, number)
+    for column in values:
+        if column.name not in group_of:
+            message = f'nothing says what orders the values of column "{column.name}"'
+            hint = f"Add {column.name} to a group, or leave it out with COLUMNS."
+            raise invalid(flow.groups[-1].columns.span, message, "", hint)
+    found = []
+    for number, (group, kind) in enumerate(zip(flow.groups, sequence_types, strict=True)):
+        columns = [c for c in values if group_of[c.name] == number]
+        parts = [(c,) for c in columns] if flow.ignore_nulls else [tuple(columns)]
+        found += [_Unit(part, group.sequence, kind) for part in parts]
+    return found
+
+
+class _Scd1Grouped(_Form):
+    """The state of a key is each unit's last values, with their sequence value (O6)."""
+
+    def __init__(
+        self,
+        units: Sequence[_Unit],
+        flow: CreateFlow,
+        keys: list[Column],
+        chosen: list[Column],
+        sequence_type: str,
+        columns: Sequence[Column],
+    ) -> None:
+        super().__init__(flow, keys, chosen, sequence_type, columns)
+        self.units = units
+
+    def state_columns(self) -> list[tuple[str, str]]:
+        fields = ", ".join(f"f{i}: {unit.type}" for i, unit in enumerate(self.units))
+        return [(SEQUENCES, f"STRUCT<{fields}>"), (UPDATED, "TIMESTAMP")]
+
+    def view_query(self) -> tuple[list[str], str]:
+        return self.names, "true"
+
+    def body(self) -> list[str]:
+        terms = self.value_terms(self.values, "{of}")
+        terms += [f"{{of}}{SEQUENCES}.f{i}" for i, _ in enumerate(self.units)]
+        return self.replace_rows(self._merge(), [], terms)
+
+    def events(self) -> str:
+        """The events of one T, each with a struct of its sequence values."""
+        told = [on_one_line(group.sequence) for group in self.flow.groups]
+        none = f"IF(coalesce({', '.join(f'CAST({t} AS STRING)' for t in told)}) IS NULL, "
+        checked = f"{none}raise_error('{NO_SEQUENCE}'), NULL)"
+        fields = ", ".join(
+            f"'f{i}', {on_one_line(unit.sequence)}" for i, unit in enumerate(self.units)
+        )
+        return (
+            f"SELECT {', '.join(self.names)}, named_struct({fields}) AS {SEQUENCES}, "
+            f"{checked} AS __checked FROM {self.source}"
+        )
+
+    def _merge(self) -> str:
+        found, merged, since = [], [], []
+        values: dict[str, str] = {}
+        for i, unit in enumerate(self.units):
+            sequence = f"{SEQUENCES}.f{i}"
+            names = [backtick(c.name) for c in unit.columns]
+            missing = [f"{sequence} IS NULL"]
+            missing += [f"__is_event AND {n} IS NULL" for n in names if self.flow.ignore_nulls]
+            last = struct([sequence, *self.value_terms(unit.columns)])
+            found.append(f"IF({' OR '.join(missing)}, NULL, {last}) AS __o{i}")
+            found.append(f"{struct([sequence, *names])} AS __v{i}")
+            merged.append(f"max_by(__v{i}, __o{i}) AS __v{i}")
+            since.append(f"'f{i}', __v{i}.f0")
+            values |= {name: f"__v{i}.f{j}" for j, name in enumerate(names, 1)}
+        both = (
+            f"SELECT {', '.join([*self.names, SEQUENCES])}, __checked, true AS __is_event\n"
+            f"FROM (\n{_indent(self.events(), 4)}\n)\nUNION ALL\n"
+            f"SELECT {', '.join([*self.names, SEQUENCES])}, NULL, false\n"
+            f"FROM {self.state} AS __o WHERE {self.has_events()}"
+        )
+        keys = ", ".join(self.keys)
+        ordered = f"SELECT {', '.join([keys, *found])}, __checked FROM (\n{_indent(both, 4)}\n)"
+        grouped = f"{', '.join([keys, *merged])}, max(__checked) AS __checked"
+        columns = [f"{values[n]} AS {n}" if n in values else n for n in self.names]
+        return (
+            f"SELECT {', '.join(columns)}, named_struct({', '.join(since)}) AS {SEQUENCES}\n"
+            f"FROM (\n    SELECT {grouped} FROM (\n{_indent(ordered, 8)}\n    ) GROUP BY {keys}\n)"
+            f" WHERE __checked IS NULL"
         )
 
 

@@ -658,11 +658,21 @@ class ColumnList:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceGroup:
+    """``SEQUENCE BY expression FOR (columns)``: what orders the values of these columns."""
+
+    sequence: Span
+    columns: ColumnList
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateFlow(Statement):
     """CREATE [OR REPLACE] FLOW name AS AUTO CDC INTO target FROM source ...
 
     Attributes:
-        sequence: the expression of SEQUENCE BY. delete_when: the condition of APPLY AS DELETE.
+        sequence: the expression of SEQUENCE BY; of groups the first one.
+        groups: with FOR the columns that each expression orders; else none.
+        delete_when: the condition of APPLY AS DELETE.
         columns: of the target; None for all. tracked: TRACK HISTORY ON; None for all.
     """
 
@@ -672,6 +682,7 @@ class CreateFlow(Statement):
     keys: tuple[str, ...]
     keys_span: Span
     sequence: Span
+    groups: tuple[SequenceGroup, ...] = ()
     delete_when: Span | None = None
     columns: ColumnList | None = None
     tracked: ColumnList | None = None

@@ -108,13 +108,14 @@ def compile_texts(names: Namespace, statement: st.CreateFlow) -> FlowTexts:
     binder = names.binder()
     source = binder.resolve(statement.source)
     # Spark analyses it as a query, to find the type for the task's column list.
-    text = f"SELECT {statement.sequence.text} FROM {statement.source.span.text}"
+    told = [g.sequence.text for g in statement.groups] or [statement.sequence.text]
+    text = f"SELECT {', '.join(told)} FROM {statement.source.span.text}"
     query = parse(Source(text, "SEQUENCE BY").whole())
     assert isinstance(query, st.Select)  # it begins with SELECT
-    (sequence,) = binder.query(query.query).columns or ()
+    sequences = [c.type for c in binder.query(query.query).columns or ()]
     columns = names.engine.relations.columns_now(source)
     name = qualify(statement.name, names.search_schema)
-    return compile_flow(statement, columns, sequence.type, name.qualified())
+    return compile_flow(statement, columns, sequences, name.qualified())
 
 
 def _read(texts: FlowTexts) -> tuple[st.CreateContinualTask, st.CreateMaterializedView]:

@@ -94,3 +94,61 @@ def test_a_fresh_seed(connect: Callable[[], Connection]) -> None:
 def test_many_seeds(seed: int, connect: Callable[[], Connection]) -> None:
     """The slow lane: every form on the same events."""
     _play(seed, connect, list(FORMS))
+
+
+Grouped = tuple[int | None, ...]  # id, x, y, z, a, b: a orders x and y, b orders z
+
+
+def _last(events: list[Grouped], sequence: int, columns: list[int]) -> list[int | None]:
+    """The values of a group of columns: those of its last event, NULL being the least value."""
+    ordered = [e for e in events if e[sequence] is not None]
+    if not ordered:
+        return [None for _ in columns]
+    last = max(ordered, key=lambda e: [(e[i] is not None, e[i] or 0) for i in (sequence, *columns)])
+    return [last[i] for i in columns]
+
+
+def _grouped(events: list[Grouped], *, ignore_nulls: bool) -> Counter[Grouped]:
+    found: Counter[Grouped] = Counter()
+    for key in {e[0] for e in events}:
+        mine = [e for e in events if e[0] == key]
+        values: list[int | None] = []
+        for sequence, columns in ((4, [1, 2]), (5, [3])):
+            units = [[c] for c in columns] if ignore_nulls else [columns]
+            for unit in units:
+                told = [e for e in mine if not ignore_nulls or e[unit[0]] is not None]
+                values += _last(told, sequence, unit)
+        found[(key, *values)] += 1
+    return found
+
+
+def test_groups_of_columns_with_sequences_of_their_own(con: Connection) -> None:
+    """Each has the values of its last event; one without a sequence value leaves the group."""
+    chance = random.Random(7)
+    con.execute("CREATE TABLE src (run INT, id INT, x INT, y INT, z INT, a INT, b INT)")
+    for name, ignore in (("whole", ""), ("partial", "IGNORE NULL UPDATES")):
+        con.execute(
+            f"CREATE FLOW f_{name} AS AUTO CDC INTO {name} FROM src KEYS (run, id) {ignore} "
+            "SEQUENCE BY a FOR (x, y), b FOR (z) COLUMNS (run, id, x, y, z)"
+        )
+    runs: dict[int, list[Grouped]] = {run: [] for run in range(RUNS)}
+    for _ in range(COMMITS):
+        rows = []
+        for run, events in runs.items():
+            for _ in range(chance.randrange(1, 4)):
+                a, b = chance.choice([(1, None), (None, 2), (3, 3), (2, 1), (3, 2), (1, 1)])
+                event = (
+                    chance.choice([None, 1]),
+                    *(chance.choice([None, 1, 2]) for _ in range(3)),
+                    a,
+                    b,
+                )
+                events.append(event)
+                rows.append((run, *event))
+        con.append("src", rows)
+        for name, ignores in (("whole", False), ("partial", True)):
+            found: dict[int, Counter[Grouped]] = {}
+            for run, *values in con.execute(f"SELECT * FROM {name}").fetchall():
+                found.setdefault(run, Counter())[tuple(values)] += 1
+            wanted = {r: _grouped(events, ignore_nulls=ignores) for r, events in runs.items()}
+            assert found == wanted, name

@@ -18,7 +18,7 @@ from dataclasses import replace
 from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.desugar.task_forms import TaskForm, compile_form
-from ctsql.planner.syntax.ast import ColumnList, CreateFlow, RelationRef
+from ctsql.planner.syntax.ast import ColumnList, CreateFlow, RelationRef, SequenceGroup
 from ctsql.planner.syntax.tokens.token_reader import (
     Cursor,
     invalid,
@@ -26,7 +26,15 @@ from ctsql.planner.syntax.tokens.token_reader import (
     not_yet,
     syntax_error,
 )
-from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, closing, span_of, tokenise
+from ctsql.planner.syntax.tokens.tokenizer import (
+    Token,
+    Tokens,
+    at_depth_0,
+    closing,
+    cut_at_commas,
+    span_of,
+    tokenise,
+)
 
 _CLAUSES: tuple[tuple[str, ...], ...] = (
     ("KEYS",),
@@ -150,6 +158,7 @@ class _FlowClauses:
         self.ignore_nulls = False
         self.delete_when: Span | None = None
         self.sequence: Span | None = None
+        self.groups: tuple[SequenceGroup, ...] = ()
         self.columns: ColumnList | None = None
         self.tracked: ColumnList | None = None
         self.scd_type = 1
@@ -173,7 +182,7 @@ class _FlowClauses:
             case "APPLY AS DELETE WHEN":
                 self.delete_when = self._expression("a condition")
             case "SEQUENCE BY":
-                self.sequence = self._expression("an expression")
+                self._read_sequence()
             case "COLUMNS":
                 self.columns = self._column_list()
             case "STORED AS":
@@ -182,6 +191,44 @@ class _FlowClauses:
                 self.tracked = self._column_list()
             case _:
                 raise not_yet(here, name)
+
+    def _read_sequence(self) -> None:
+        """``expression``, or ``expression FOR (columns), ...``: one for each group of columns."""
+        begin = self.cursor.position
+        self.sequence = self._expression("an expression")
+        tokens = self.cursor.tokens[begin : self.cursor.position]
+        if not any(token.upper == "FOR" for _, token in at_depth_0(tokens)):
+            return
+        groups = []
+        for part in cut_at_commas(tokens):
+            place = next((i for i, t in at_depth_0(part) if t.upper == "FOR"), len(part))
+            cursor = Cursor(part, start=place)
+            cursor.expect("FOR", hint="Type: SEQUENCE BY a FOR (x, y), b FOR (z)")
+            if place == 0:
+                raise syntax_error(part[0].span, "found FOR, expected an expression")
+            begun = cursor.position
+            if not cursor.at("("):
+                cursor.fail("the columns in parentheses")
+            names = tuple(token.text for token in _names(cursor))
+            cursor.end()
+            columns = ColumnList(span=span_of(part[begun:]), names=names)
+            groups.append(SequenceGroup(sequence=span_of(part[:place]), columns=columns))
+        self.groups = tuple(groups)
+        self.sequence = groups[0].sequence
+
+    def _check_groups(self) -> None:
+        """Refuse what has no meaning where each group of columns has an order of its own."""
+        place = self.groups[0].columns.span
+        if self.scd_type == 2:
+            raise not_supported(
+                place, "SEQUENCE BY ... FOR with SCD type 2", why="A version has one place in time."
+            )
+        if self.delete_when is not None:
+            raise not_supported(
+                self.delete_when,
+                "APPLY AS DELETE WHEN with several sequences",
+                why="Nothing says which of them tells whether the row or the delete is later.",
+            )
 
     def _read_type(self) -> None:
         cursor = self.cursor
@@ -227,6 +274,8 @@ class _FlowClauses:
             if not given:
                 raise syntax_error(cursor.here, f"{clause} is missing", hint=_FLOW_HINT)
         assert self.sequence is not None  # looked at above
+        if self.groups:
+            self._check_groups()
         if self.tracked is not None and self.scd_type == 1:
             message = "TRACK HISTORY ON goes with STORED AS SCD TYPE 2"
             raise invalid(self.tracked.span, message, "With SCD type 1 no history is kept.")
@@ -238,6 +287,7 @@ class _FlowClauses:
             keys=tuple(t.text for t in self.keys),
             keys_span=span_of(self.keys),
             sequence=self.sequence,
+            groups=self.groups,
             delete_when=self.delete_when,
             columns=self.columns,
             tracked=self.tracked,

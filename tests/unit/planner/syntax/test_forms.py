@@ -110,14 +110,14 @@ def test_line_breaks_of_expressions() -> None:
     texts = compile_flow(
         _flow("KEYS (id) SEQUENCE BY n -- a\n + 1 APPLY AS DELETE WHEN `a b`\n= 'x -- y'"),
         COLUMNS,
-        "bigint",
+        ["bigint"],
         "s.f",
     )
     assert "coalesce(n + 1, raise_error(" in texts.task
     assert "coalesce(`a b` = 'x -- y', false)" in texts.task
     broken = _flow("KEYS (id) SEQUENCE BY n APPLY AS DELETE WHEN `a b` = 'x\ny'")
     with pytest.raises(CtsqlError) as refused:
-        compile_flow(broken, COLUMNS, "bigint", "s.f")
+        compile_flow(broken, COLUMNS, ["bigint"], "s.f")
     assert refused.value.condition == "NOT_SUPPORTED"
 
 
@@ -128,6 +128,11 @@ def test_line_breaks_of_expressions() -> None:
         (
             "KEYS (id) SEQUENCE BY n IGNORE NULL UPDATES",
             ["__SEQUENCE", "__DELETED_AT", "__SEQUENCES", "__DELETED", "__UPDATED_AT"],
+            [],
+        ),
+        (
+            "KEYS (id) SEQUENCE BY n FOR (d, `a b`), n + 1 FOR (m)",
+            ["__SEQUENCES", "__UPDATED_AT"],
             [],
         ),
         (
@@ -144,7 +149,9 @@ def test_line_breaks_of_expressions() -> None:
 )
 def test_flows_are_a_task_and_a_view(clauses: str, columns: list[str], shown: list[str]) -> None:
     """Both texts can be read, also with names that need quotes and types that have no order."""
-    texts = compile_flow(_flow(clauses), COLUMNS, "bigint", "s.f")
+    texts = compile_flow(
+        _flow(clauses), COLUMNS, ["bigint"] * clauses.count(" FOR ") or ["bigint"], "s.f"
+    )
     task, view = _parse(texts.task), _parse(texts.view)
     assert isinstance(task, CreateContinualTask)
     assert isinstance(view, CreateMaterializedView)
@@ -157,3 +164,25 @@ def test_flows_are_a_task_and_a_view(clauses: str, columns: list[str], shown: li
     select = view.query.span.text.splitlines()[0]
     assert select == "SELECT " + ", ".join([f"`{name}`" for name in own] + shown)
     assert "`m` DESC" not in texts.task  # maps have no order
+
+
+@pytest.mark.parametrize(
+    ("clauses", "condition", "place"),
+    [
+        ("SEQUENCE BY n FOR (d)", "INVALID_STATEMENT", "(d)"),
+        ("SEQUENCE BY n FOR (d), n FOR (d)", "INVALID_STATEMENT", "(d)"),
+        ("SEQUENCE BY n FOR (id)", "UNKNOWN_COLUMN", "(id)"),
+        ("SEQUENCE BY n FOR d", "SYNTAX_ERROR", "d"),
+        ("SEQUENCE BY n FOR (d), m", "SYNTAX_ERROR", ""),
+        ("SEQUENCE BY FOR (d)", "SYNTAX_ERROR", "FOR"),
+        ("SEQUENCE BY n FOR (d) STORED AS SCD TYPE 2", "NOT_SUPPORTED", "(d)"),
+        ("SEQUENCE BY n FOR (d) APPLY AS DELETE WHEN m IS NULL", "NOT_SUPPORTED", "m IS NULL"),
+    ],
+)
+def test_groups_refused(clauses: str, condition: str, place: str) -> None:
+    """Columns in no group or in two, and clauses that need one order."""
+    with pytest.raises(CtsqlError) as refused:
+        compile_flow(_flow(f"KEYS (id) {clauses}"), COLUMNS, ["bigint"] * 2, "s.f")
+    assert refused.value.condition == condition
+    assert refused.value.span is not None
+    assert refused.value.span.text == place
