@@ -201,17 +201,20 @@ def rows_of_messages(
     values = [c for c in columns if fold(c.name) not in given]
     text = F.col("value").cast("string")
     if source.format == "json" and values:
-        fields = ", ".join(f"{backtick(c.name)} {plain_type(c.type)}" for c in values)
+        fields = ", ".join(f"{backtick(c.name)}: {plain_type(c.type)}" for c in values)
+        # Within an object: at the top Spark would leave out what stands behind a value.
         read = F.from_json(
-            text,
-            f"{fields}, {_UNREADABLE} STRING",
+            F.concat(F.lit(f'{{"{_VALUE}":'), text, F.lit("}")),
+            f"{_VALUE} STRUCT<{fields}>, {_UNREADABLE} STRING",
             {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _UNREADABLE},
         )
         messages = messages.select("*", read.alias(_VALUE))
-        is_read = F.col(_VALUE).isNotNull() & F.col(f"{_VALUE}.{_UNREADABLE}").isNull()
+        is_read = (
+            F.col(f"{_VALUE}.{_VALUE}").isNotNull() & F.col(f"{_VALUE}.{_UNREADABLE}").isNull()
+        )
         is_bad = F.col("value").isNotNull() & ~is_read
         bad = F.lit(None) if _ERROR in dict(source.included) else F.raise_error(_told(source))
-        whole = F.when(is_bad, bad).otherwise(F.col(_VALUE))
+        whole = F.when(is_bad, bad).otherwise(F.col(f"{_VALUE}.{_VALUE}"))
         messages = messages.select(
             *messages.columns[:-1], whole.alias(_VALUE), F.when(is_bad, text).alias(_ERROR)
         )

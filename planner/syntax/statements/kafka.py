@@ -64,7 +64,7 @@ def _read_option(
         near = did_you_mean(name, _OPTIONS)
         known = ", ".join(n.upper() for n in _OPTIONS)
         detail = f"The options are {known}, and those of Kafka, as kafka.security.protocol."
-        raise bad_option(span, name, detail, hint=near)
+        raise invalid(span, f"there is no option {name}", detail, near)
     _ = cursor.accept("=") or cursor.accept("=>")
     if name in _OPTIONS:
         given[name] = _value(cursor, name)
@@ -73,7 +73,7 @@ def _read_option(
     elif _SECRET.search(name):
         detail = "What a statement says can be read by all who can read the warehouse."
         hint = f"Put it into a variable of the environment, and type: {name} ENV 'NAME'"
-        raise bad_option(span, name, detail, hint=hint)
+        raise bad_option(span, name, detail, value="a text that stands here", hint=hint)
     else:
         options[name] = option_value(cursor)
     cursor.end()
