@@ -7,7 +7,7 @@
 #   make check    the same without Java: for the edit loop
 #   make venv     set up only          make slow    the tests that take minutes
 #   make bench    the benchmarks       make s3      the tests on an emulation of S3
-#   make clean    remove what make made   make kafka  the tests on a Kafka broker
+#   make kafka    on a Kafka broker  make clean    remove what make made
 #
 # PYTHON=python3.12 make ...  picks the interpreter;  VENV=/some/folder  puts the environment there.
 
