@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 
-from ctsql.catalog.errors import error
+from ctsql.catalog.errors import CtsqlError, error
 from ctsql.catalog.items import Item, KafkaSource
 from ctsql.catalog.names import backtick, fold
 from ctsql.catalog.reserved_columns import PREFIX
@@ -106,7 +106,7 @@ class WatchedTopics:
         client = self._client(item)
         try:
             return client.ask()
-        except BaseException:
+        except CtsqlError:
             # The next one reads the options anew: a secret may be another by then.
             self._clients.pop(item.id).close()
             raise
