@@ -68,7 +68,13 @@ class Topics:
         """What retention does: the messages of partition 0 below an offset are gone."""
         gone = self.jvm.java.util.HashMap()
         key = self.jvm.org.apache.kafka.common.TopicPartition(name, 0)
-        gone.put(key, self.admin.RecordsToDelete.beforeOffset(upper))
+        # A static method and another one have the same name, of which py4j takes any.
+        kind = self.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        kind = kind.loadClass("org.apache.kafka.clients.admin.RecordsToDelete")
+        (made,) = (m for m in kind.getMethods() if " static " in m.toString())
+        given = self.spark.sparkContext._gateway.new_array(self.jvm.Object, 1)
+        given[0] = self.jvm.java.lang.Long.valueOf(upper)
+        gone.put(key, made.invoke(None, given))
         self.client.deleteRecords(gone).all().get()
 
     def grow(self, name: str, partitions: int) -> None:
