@@ -116,6 +116,8 @@ class Item:
             holds no rows, and each output reads the task and nothing else. The first one leads:
             its log has the task's upper.
         feed: of a table the files or messages that come into it; None for none.
+        flow: of the task and the view of a flow what CREATE FLOW said behind its name; else empty,
+            as in a catalog of an older version.
         problem: of an unreadable object what is wrong with its entry; else empty.
         is_outlined: whether its name, location and ``reads`` are known; false for an entry that is
             too damaged to read them.
@@ -138,6 +140,7 @@ class Item:
     outputs: tuple[str, ...] = ()
     table_id: str | None = None
     feed: FileSource | KafkaSource | None = None
+    flow: str = ""
     problem: str = ""
     is_outlined: bool = True
 
@@ -239,6 +242,8 @@ class Item:
                 kept["files"] = [path, kind, options]
             case KafkaSource():
                 kept["kafka"] = asdict(self.feed)
+        if self.flow:
+            kept["flow"] = self.flow
         return json.dumps(
             {
                 **kept,
@@ -283,6 +288,7 @@ class Item:
                 outputs=tuple(raw.get("outputs", ())),
                 table_id=raw.get("table_id"),
                 feed=_feed(raw),
+                flow=raw.get("flow", ""),
             )
         except (ValueError, KeyError, TypeError) as problem:
             raise error(
@@ -413,6 +419,10 @@ class Catalog:
             i for i in self if i.id != object_id and any(r.object_id == object_id for r in i.reads)
         ]
         return sorted(found, key=lambda i: i.name.key)
+
+    def flow_targets(self, task: Item) -> list[Item]:
+        """The view of a flow's task; none for another one."""
+        return [i for i in self.readers(task.id) if i.flow] if task.flow else []
 
     def all_readers(self, object_id: str) -> list[Item]:
         """The objects that read this one directly or through others, nearest first."""

@@ -38,6 +38,11 @@ def without_limits(declared: str) -> str:
     return _VARCHAR.sub("string", declared)
 
 
+def quote_text(text: str) -> str:
+    """A text as a literal of Spark SQL, whose strings have backslash escapes."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column: its name as typed, its type in Spark's spelling, NOT NULL, its comment."""
@@ -75,7 +80,7 @@ class Column:
         if not self.nullable:
             text += " NOT NULL"
         if self.comment is not None:
-            text += " COMMENT '" + self.comment.replace("\\", "\\\\").replace("'", "\\'") + "'"
+            text += f" COMMENT {quote_text(self.comment)}"
         return text
 
 

@@ -435,13 +435,14 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         auto_commit: bool = True,
         interval: float | None = None,
     ) -> Subscription:
-        """Follow the changes of a table, view or task as they happen.
+        """Follow the changes of a table, view or task, or of a query's result, as they happen.
 
         Without ``as_of`` and ``begin`` the contents as of now come first.
 
         Args:
-            name: as SQL spells it. reader: the name under which the position is stored; a known
-                reader continues at its position, and ``as_of`` and ``begin`` are ignored.
+            name: as SQL spells it, or a query in parentheses.
+            reader: the name under which the position is stored, for an object; a known reader
+                continues at its position, and ``as_of`` and ``begin`` are ignored.
             as_of: begin with the contents as of this T. begin: with the changes at this T.
             up_to: end before this T; with "now", after the current contents.
             progress: also deliver each T up to which everything was delivered.

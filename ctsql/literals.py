@@ -6,6 +6,7 @@ from datetime import date, datetime
 from decimal import Decimal
 
 from ctsql.catalog.errors import error
+from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Span
 
 
@@ -27,7 +28,7 @@ def literal(value: object) -> str:
         case Decimal():
             return f"{value:f}BD" if value.is_finite() else _double(float(value))
         case str():
-            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+            return quote_text(value)
         case bytes() | bytearray() | memoryview():
             return f"X'{bytes(value).hex()}'"
         case datetime():

@@ -1,5 +1,6 @@
 """Runs the statements about objects: CREATE, DROP, ALTER, COMMENT, REFRESH, SHOW, VERIFY."""
 
+from ctsql.catalog.items import ObjectKind
 from ctsql.planner.binding.advice import advise
 from ctsql.planner.explain import explain
 from ctsql.planner.nodes import ViewWrite
@@ -9,6 +10,7 @@ from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.functions import describe_functions, function_names
 from ctsql.runtime.statements.alter import Alteration
 from ctsql.runtime.statements.alter_task import TaskAlteration
+from ctsql.runtime.statements.alter_view import set_view_options
 from ctsql.runtime.statements.create import Creation
 from ctsql.runtime.statements.create_flow import create_flow
 from ctsql.runtime.statements.explain import Explanation
@@ -75,8 +77,10 @@ def _run(names: Namespace, statement: st.Statement) -> str:
             return change.resume(statement)
         case st.ReplaceBody():
             return TaskAlteration(names).replace_body(statement)
-        case st.SetTaskOptions():
+        case st.SetOptions(kind=ObjectKind.CONTINUAL_TASK):
             return TaskAlteration(names).set_options(statement)
+        case st.SetOptions():
+            return set_view_options(names, statement)
         case st.SwitchTask():
             return TaskAlteration(names).switch(statement)
         case st.CommentOn():

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from prompt_toolkit.patch_stdout import patch_stdout
+from prompt_toolkit.shortcuts import confirm
 
 from ctsql.catalog.errors import CtsqlError, Error, error
 from ctsql.catalog.spans import Source
@@ -34,7 +35,7 @@ from ctsql.commands import (
 from ctsql.copying import copy_statement
 from ctsql.display_settings import ROWS_SHOWN, DisplaySettings
 from ctsql.prompt import CatalogCompleter, prompt_session, wants_more
-from ctsql.script import OK, Runner, Settings
+from ctsql.script import OK, PROMPT_NAME, Runner, Settings
 from ctsql.work import Defect, Job, Worker
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ class Repl:
             rc_file: what is run first, if it is there.
         """
         session = prompt_session(self._completer)
+        self._runner.confirm = confirm
         self._starter.begin()
         Thread(target=self._tell_failures, daemon=True).start()
         mode = ", read-only" if self._runner.connection.read_only else ""
@@ -165,7 +167,7 @@ class Repl:
         ending = (self._last, command) if command is not None else split_ending(text)
         if ending is None:
             self._last = text
-            self._run_text(text, "<prompt>")
+            self._run_text(text, PROMPT_NAME)
         elif ending[1].name in ENDING:
             self._end(*ending)
         else:
@@ -175,7 +177,7 @@ class Repl:
                 self._actions[command.name](command.argument)
                 return
             self._wait_for_spark(statement)
-            self._runner.run_span(Source(statement, "<prompt>").whole())
+            self._runner.run_span(Source(statement, PROMPT_NAME).whole())
 
     def _end(self, text: str, command: Command) -> None:
         """Do what a command at the end of a text, or about the last one, asks for."""
@@ -199,7 +201,7 @@ class Repl:
             self._settings.expanded = True
         try:
             with self._rows_to(command.argument):
-                self._run_text(text, "<prompt>")
+                self._run_text(text, PROMPT_NAME)
         finally:
             self._settings.expanded = before
 
@@ -221,7 +223,7 @@ class Repl:
                 ) from cause
         while True:
             self._say(f"{time.strftime('%H:%M:%S')}, every {seconds:g} s until Ctrl-C")
-            if self._run_text(text, "<prompt>") != OK:
+            if self._run_text(text, PROMPT_NAME) != OK:
                 return
             time.sleep(seconds)
 
@@ -272,7 +274,7 @@ class Repl:
     def _copy(self, argument: str) -> None:
         self._wait_for_spark("")
         with copy_statement(argument, sys.stdin, self._settings.out) as statement:
-            self._runner.run_span(Source(statement, "<prompt>").whole())
+            self._runner.run_span(Source(statement, PROMPT_NAME).whole())
 
     def _read_file(self, argument: str) -> None:
         self._run_text(_read(argument), argument)

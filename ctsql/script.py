@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 
+from ctsql.cascade import cascading, drops_too
 from ctsql.catalog.errors import CtsqlError, Error, error
 from ctsql.catalog.spans import Source, Span
 from ctsql.errortext import print_error
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from ctsql.api import Connection
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
+PROMPT_NAME = "<prompt>"
+"""The name of a text that somebody types."""
 STOP_SECONDS = 5.0
 """How long a stopped service or subscription may continue with a T before it is cancelled."""
 
@@ -66,6 +69,7 @@ class Runner:
     def __init__(self, connection: "Connection", settings: Settings) -> None:
         self.connection = connection
         self.settings = settings
+        self.confirm: Callable[[str], bool] | None = None  # asks the user, where there is one
         self.abandoned = False  # whether a statement may still be running
         self._live: Live | None = None  # the running subscription
         self._timer: threading.Timer | None = None
@@ -137,6 +141,10 @@ class Runner:
             self.settings.note(span.text)
         self.stopped = False
         try:
+            if self.confirm is not None and span.source.name == PROMPT_NAME:
+                code = self._ask(span, self.confirm)
+                if code is not None:
+                    return code
             code = self.guard(partial(self._execute, span))
             if code == OK and self._pages is not None:
                 show_pages(self._pages, self.settings.out)
@@ -147,6 +155,23 @@ class Runner:
             if self._timer is not None:
                 self._timer.cancel()  # otherwise it would cancel the next statement
                 self._timer = None
+
+    def _ask(self, span: Span, confirm: Callable[[str], bool]) -> int | None:
+        """Ask before CASCADE drops more than is named; None if the statement is to be run."""
+        statement = cascading(span)
+        if statement is None:
+            return None
+        found: list[str] = []
+        code = self.guard(lambda: found.extend(drops_too(self.connection, statement)))
+        if code != OK or not found:
+            return code or None
+        self.settings.note("This drops, too:")
+        for line in found:
+            self.settings.note(f"  {line}")
+        if confirm("Go on?"):
+            return None
+        self.settings.note("nothing was dropped")
+        return FAILED
 
     def stop_live(self) -> bool:
         """End a subscription between two Ts; returns whether one was running."""

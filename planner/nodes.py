@@ -235,6 +235,8 @@ class TaskWrite:
     """Run the transaction at each due time; one commit each, or none when nothing is proposed.
 
     With ``outputs`` the task writes those, all or none at a time, and has no columns itself.
+    ``inputs`` are the changes that it follows. Where a body sees not all of one, ``seen`` has what
+    it sees: a plain view, or the rows where the condition behind ON INPUT is true.
     """
 
     object_id: str
@@ -242,6 +244,7 @@ class TaskWrite:
     columns: tuple[Column, ...]
     outputs: tuple[TaskOutput, ...] = ()
     inputs: tuple["Node", ...]
+    seen: tuple[ViewReference, ...] = ()
     times: "Node | None"
     transaction: Transaction
     snapshot: bool

@@ -16,8 +16,16 @@ from itertools import pairwise
 from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import TIME
 from ctsql.planner.ivm.algebra.spark_functions import CLOCKS, SCALARS
-from ctsql.planner.nodes import Insert, InsertsInput, Query, TaskWrite, Transaction, descend
-from ctsql.planner.syntax.ast import Edit
+from ctsql.planner.nodes import (
+    Insert,
+    InsertsInput,
+    Query,
+    TaskWrite,
+    Transaction,
+    ViewReference,
+    descend,
+)
+from ctsql.planner.syntax.ast import Edit, SqlText
 from ctsql.planner.syntax.tokens import tokenizer as tk
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, tokenise, word_set
 
@@ -44,6 +52,7 @@ def is_row_local(plan: TaskWrite) -> bool:
         and len(inputs) == 1
         and all(isinstance(node, InsertsInput) for node in plan.inputs)
         and all(isinstance(s, Insert) and _is_by_row(s) for s in transaction.statements)
+        and all(_may_carry(n.sql) for s in plan.seen for n in descend(s) if isinstance(n, Query))
     )
 
 
@@ -57,6 +66,20 @@ def carry_time(transaction: Transaction) -> Transaction:
     return replace(transaction, statements=tuple(statements))
 
 
+def carry_time_below(rows: InsertsInput | ViewReference) -> InsertsInput | ViewReference:
+    """The same for what a body sees of its input."""
+    columns = (*rows.columns, TIME)
+    if isinstance(rows, InsertsInput):
+        return replace(rows, columns=columns)
+    return replace(rows, columns=columns, query=_add_time(rows.query))
+
+
+def takes_rows_one_by_one(sql: SqlText) -> bool:
+    """Whether each row of a query is made of one row of its one relation and nothing else."""
+    fixed = not (sql.clocks or sql.nondeterministic or sql.parameters)
+    return fixed and len(sql.relations) == 1 and _is_plain(tokenise(sql.span))
+
+
 def _is_by_row(statement: Insert) -> bool:
     query = statement.query
     others = [n for d in statement.defaults for n in descend(d) if isinstance(n, Query)]
@@ -67,17 +90,20 @@ def _is_by_row(statement: Insert) -> bool:
         return False
     if len(query.relations) != 1 or not isinstance(query.relations[0], InsertsInput):
         return False
-    return _takes_rows_one_by_one(tokenise(query.sql.span))
+    return _is_plain(tokenise(query.sql.span)) and _may_carry(query.sql)
 
 
-def _takes_rows_one_by_one(tokens: Tokens) -> bool:
+def _may_carry(sql: SqlText) -> bool:
+    """Whether a column of the input may be added to a query's: ``t.*`` would have it as well."""
+    return not any(b.upper == "*" and a.upper == "." for a, b in pairwise(tokenise(sql.span)))
+
+
+def _is_plain(tokens: Tokens) -> bool:
     words = [t.upper for t in tokens if t.kind in (Kind.WORD, Kind.SYMBOL)]
     if words[:1] != ["SELECT"] or words.count("SELECT") > 1 or words.count("FROM") > 1:
         return False
     if not _COMBINING.isdisjoint(words) or _from(tokens) is None:
         return False
-    if any(b.upper == "*" and a.upper == "." for a, b in pairwise(tokens)):
-        return False  # t.* would have the column of the time as well
     calls = [
         t
         for t, following in pairwise(tokens)
@@ -92,10 +118,12 @@ def _from(tokens: Tokens) -> Token | None:
 
 def _add_time(query: Query) -> Query:
     (relation,) = query.relations
-    assert isinstance(relation, InsertsInput)  # is_row_local() saw to it
+    assert isinstance(relation, InsertsInput | ViewReference)  # is_row_local() saw to it
+    carried = replace(query, relations=(carry_time_below(relation),))
     tokens = tokenise(query.sql.span)
     last = _from(tokens)
-    assert last is not None
+    if last is None:
+        return carried  # a condition behind ON INPUT: all columns are selected
     columns = ", ".join(backtick_all(relation.columns))
     # Each * that means all columns of the input.
     edits = [
@@ -105,5 +133,4 @@ def _add_time(query: Query) -> Query:
     ]
     edits.append(Edit(span=replace(last.span, stop=last.start), text=f", {TIME} "))
     sql = replace(query.sql, edits=(*query.sql.edits, *edits))
-    carried = replace(relation, columns=(*relation.columns, TIME))
-    return replace(query, sql=sql, relations=(carried,))
+    return replace(carried, sql=sql)

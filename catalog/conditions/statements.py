@@ -148,7 +148,8 @@ STATEMENTS: tuple[Condition, ...] = (
         "42809",
         StatementError,
         message='view "{name}" cannot be the input of a continual task',
-        detail="A view has no stored history, so its changes cannot be followed exactly once.",
+        detail="A view has no stored history; it can be followed where it filters and projects the "
+        "rows of one relation, and this one does more.",
         hint="Type: CREATE MATERIALIZED VIEW ... AS with the view's query, and use that as input.",
     ),
     Condition(

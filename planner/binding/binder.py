@@ -9,6 +9,7 @@ from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column, without_limits
+from ctsql.catalog.spans import Span
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.binding.checks import (
@@ -20,6 +21,7 @@ from ctsql.planner.binding.checks import (
     refuse_nondeterministic,
 )
 from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
+from ctsql.planner.row_local import takes_rows_one_by_one
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.refreshes import POLICY
@@ -92,6 +94,7 @@ class Binder:
         self.is_temporary = is_temporary
         self.runs_once = runs_once
         self.own: dict[Name, Item] = {}  # the outputs being defined, by name in the definition
+        self.inputs: dict[str, st.TaskInput] = {}  # of a task, by the id of the source
         self._stored = {r.name: r for r in reads}
         self.reads: dict[str, Reading] = {}
 
@@ -107,6 +110,15 @@ class Binder:
         check_holds_rows(self.catalog, item, ref.span)
         return item
 
+    def _source_called(self, ref: st.RelationRef) -> st.RelationRef | None:
+        """The source of the input that a body means by its alias."""
+        if len(ref.parts) > 1 or ref.file is not None:
+            return None
+        called = fold(ref.parts[0])
+        return next(
+            (i.ref for i in self.inputs.values() if i.alias and fold(i.alias) == called), None
+        )
+
     def own_of(self, ref: st.RelationRef) -> Item | None:
         """The output being defined that a reference means; None when it means another object."""
         name = qualify(ref, self.search_schema)
@@ -114,7 +126,8 @@ class Binder:
 
     def relation(self, ref: st.RelationRef, roles: dict[str, lp.Role]) -> lp.Node:
         """The node of a reference; ``roles`` gives the roles of the inputs and the output."""
-        name = qualify(ref, self.search_schema)
+        source = self._source_called(ref) or ref
+        name = qualify(source, self.search_schema)
         in_body = lp.Role.SELF in roles.values()
         if ref.change is not None and not in_body:
             raise invalid(
@@ -123,7 +136,7 @@ class Binder:
                 "Elsewhere there is no change at hand, only contents.",
                 f"Type {ref.name_span.text} to read what it holds.",
             )
-        own = self.own_of(ref)
+        own = self.own_of(source)
         if own is not None:
             if not in_body:
                 detail = "A view's query cannot read the view itself."
@@ -132,11 +145,10 @@ class Binder:
                 raise _no_change_of(ref, "is the output")
             columns = tuple(c.name for c in own.columns)
             return lp.Get(object_id=own.id, name=own.name, columns=columns, role=lp.Role.SELF)
-        if ref.file is not None or self._is_external(ref, name):
+        if ref.file is not None or self._is_external(source, name):
             return self._external(ref, "the body of a task" if in_body else "a view")
-        item = self.resolve(ref)
-        stored = self._stored.get(name)
-        columns = stored.columns if stored else tuple(c.name for c in self.columns_of(item))
+        item = self.resolve(source)
+        columns = self._column_names(item, name)
         role = roles.get(item.id, lp.Role.REFERENCE)
         if ref.change is st.ChangeKind.CONTENTS:
             role = lp.Role.REFERENCE
@@ -145,11 +157,48 @@ class Binder:
                 raise _no_change_of(ref, "is no input of the task")
             role = _CHANGE_ROLES[ref.change]
         self.reads[item.id] = Reading(name=name, object_id=item.id, columns=columns)
-        if item.kind is ObjectKind.VIEW:
-            return self.view(item)
+        if role is lp.Role.REFERENCE and item.id in self.inputs:
+            return self.rows_of(item, name, role)
+        if item.kind is ObjectKind.VIEW and role is lp.Role.REFERENCE:
+            return self.view(item, {} if in_body else roles)
         if role is lp.Role.CHANGES:
             columns = (*columns, _diff_of(ref, columns))
         return lp.Get(object_id=item.id, name=item.name, columns=columns, role=role)
+
+    def _column_names(self, item: Item, name: Name) -> tuple[str, ...]:
+        stored = self._stored.get(name)
+        return stored.columns if stored else tuple(c.name for c in self.columns_of(item))
+
+    def rows_of(self, item: Item, name: Name, role: lp.Role) -> lp.Get | lp.ViewReference:
+        """What of a task's input the body sees, in a role: all, or what a view or WHERE leaves."""
+        columns = self._column_names(item, name)
+        self.reads[item.id] = Reading(name=name, object_id=item.id, columns=columns)
+        rows: lp.Get | lp.ViewReference
+        if item.kind is ObjectKind.VIEW:
+            rows = self.view(item, {self.followed(item).id: role})
+        else:
+            rows = lp.Get(object_id=item.id, name=item.name, columns=columns, role=role)
+        text = self.inputs[item.id].rows
+        if text is None:
+            return rows
+        query = lp.Query(sql=text, relations=(rows,))
+        if self.analyst is not None:
+            query = replace(query, columns=self.analyst.columns(query))
+        return lp.ViewReference(object_id=item.id, name=item.name, columns=columns, query=query)
+
+    def followed(self, item: Item, span: Span | None = None) -> Item:
+        """What a task follows that has an object as its input: a plain view's one source.
+
+        Raises TASK_INPUT_NOT_DURABLE if a view does more than to filter and project.
+        """
+        while item.kind is ObjectKind.VIEW:
+            with reading_definition(item):
+                query = _query_of(item)
+            if not takes_rows_one_by_one(query):
+                raise error("TASK_INPUT_NOT_DURABLE", span=span, name=str(item.name))
+            below = Binder(self.catalog, item.search_schema, None, reads=item.reads)
+            item = below.resolve(query.relations[0])
+        return item
 
     def _is_external(self, ref: st.RelationRef, name: Name) -> bool:
         """Whether a name means what this process knows; an object of the warehouse comes first."""
@@ -174,14 +223,11 @@ class Binder:
             hint=f"Make a table of it and read that: CREATE TABLE t AS SELECT * FROM {text}",
         )
 
-    def view(self, item: Item) -> lp.ViewReference:
+    def view(self, item: Item, roles: dict[str, lp.Role]) -> lp.ViewReference:
         """A plain view, with its own query bound in its own terms."""
         below = Binder(self.catalog, item.search_schema, None, reads=item.reads)
         with reading_definition(item):
-            statement = definition_of(item)
-            if not isinstance(statement, st.CreateView):
-                raise is_no_definition(item)
-            query = below.query(statement.query)
+            query = below.query(_query_of(item), roles)
         columns = tuple(c.name for c in item.columns)
         return lp.ViewReference(object_id=item.id, name=item.name, columns=columns, query=query)
 
@@ -243,6 +289,14 @@ class Binder:
             policy=refresh_policy(statement),
         )
         return Bound(transform(plan), columns, tuple(self.reads.values()))
+
+
+def _query_of(view: Item) -> st.SqlText:
+    """The query of a plain view, as stored."""
+    statement = definition_of(view)
+    if not isinstance(statement, st.CreateView):
+        raise is_no_definition(view)
+    return statement.query
 
 
 def qualify(ref: st.RelationRef, search_schema: str) -> Name:

@@ -4,14 +4,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctsql.catalog.errors import StatementError, error
-from ctsql.catalog.items import Item, ObjectKind
-from ctsql.catalog.names import Name
+from ctsql.catalog.items import Item
+from ctsql.catalog.names import Name, fold
 from ctsql.catalog.refreshes import Every
 from ctsql.catalog.schemas import Column, check_unique, plain_type, same_columns
 from ctsql.planner.binding.binder import Binder, Bound, qualify
 from ctsql.planner.binding.checks import check_storable, name_unnamed, refuse_nondeterministic
 from ctsql.planner.binding.writes import BodyBinder
-from ctsql.planner.nodes import Get, Node, Role, TaskOutput, TaskWrite, Transaction, descend
+from ctsql.planner.nodes import (
+    Get,
+    Node,
+    Role,
+    TaskOutput,
+    TaskWrite,
+    Transaction,
+    ViewReference,
+    descend,
+)
 from ctsql.planner.rules import transform
 from ctsql.planner.syntax.ast import (
     BodyStatement,
@@ -45,6 +54,7 @@ def bind_task(
         written = list(outputs)
     binder.own = dict(zip(declared, written, strict=True))
     inputs = _inputs(binder, statement, own)
+    binder.inputs = dict(zip((i.id for i in inputs), statement.inputs, strict=True))
     roles = {i.id: Role.INPUT for i in inputs} | {o.id: Role.SELF for o in written}
     for name, output in binder.own.items():
         binder.own[name] = _with_columns(binder, statement, output, declared[name], roles)
@@ -59,6 +69,10 @@ def bind_task(
         fixpoint=iterations == FIXPOINT,
     )
     columns = () if statement.outputs else written[0].columns
+    seen = [
+        binder.rows_of(i, qualify(made.ref, binder.search_schema), Role.INPUT)
+        for i, made in zip(inputs, statement.inputs, strict=True)
+    ]
     plan = TaskWrite(
         object_id=own.id,
         name=own.name,
@@ -68,9 +82,8 @@ def bind_task(
             for o in written
             if statement.outputs
         ),
-        inputs=_find_changes(
-            [binder.relation(ref, roles) for ref in statement.inputs], transaction
-        ),
+        inputs=_find_changes(seen, transaction),
+        seen=tuple(node for node in seen if isinstance(node, ViewReference)),
         times=None,
         transaction=transaction,
         snapshot=_option(statement, "SNAPSHOT") is not False,
@@ -144,20 +157,29 @@ def _every(statement: CreateContinualTask, name: str) -> Every | None:
 
 
 def _inputs(binder: Binder, statement: CreateContinualTask, own: Item) -> list[Item]:
-    found: list[Item] = []
-    for ref in statement.inputs:
+    found: dict[str, Item] = {}  # by the id of what is followed
+    called: set[str] = set()
+    for made in statement.inputs:
+        ref = made.ref
         if binder.own_of(ref) is not None:
             raise error("TASK_INPUT_IS_OUTPUT", span=ref.span, name=str(own.name))
         source = binder.resolve(ref)
-        if source.kind is ObjectKind.VIEW:
-            raise error("TASK_INPUT_NOT_DURABLE", span=ref.span, name=str(source.name))
-        if source.id in {i.id for i in found}:
-            raise invalid(ref.span, f'"{source.name}" stands behind ON INPUT twice')
-        found.append(source)
-    return found
+        followed = binder.followed(source, ref.span)
+        if followed.id in found:
+            message = f'"{followed.name}" stands behind ON INPUT twice'
+            raise invalid(ref.span, message, hint="Put both conditions into the body.")
+        found[followed.id] = source
+        if made.alias is not None:
+            if Name(binder.search_schema, made.alias) in binder.own or fold(made.alias) in called:
+                message = f'"{made.alias}" is the name of something else in the body'
+                raise invalid(made.span, message, hint="Choose another alias.")
+            called.add(fold(made.alias))
+    return list(found.values())
 
 
-def _find_changes(inputs: Sequence[Node], transaction: Transaction) -> tuple[Node, ...]:
+def _find_changes(
+    seen: Sequence[Get | ViewReference], transaction: Transaction
+) -> tuple[Node, ...]:
     """The changes that a task runs for: its inputs' inserts, and deletes where it reads deletes."""
     reads_deletes = {
         n.object_id
@@ -165,11 +187,11 @@ def _find_changes(inputs: Sequence[Node], transaction: Transaction) -> tuple[Nod
         if isinstance(n, Get) and n.role in (Role.DELETES, Role.CHANGES)
     }
     found: list[Node] = []
-    for node in inputs:
-        assert isinstance(node, Get)  # a view is no input
-        found.append(node)
-        if node.object_id in reads_deletes:
-            found.append(replace(node, role=Role.DELETES))
+    for rows in seen:
+        followed = next(n for n in descend(rows) if isinstance(n, Get))
+        found.append(followed)
+        if rows.object_id in reads_deletes:
+            found.append(replace(followed, role=Role.DELETES))
     return tuple(found)
 
 
@@ -190,7 +212,7 @@ def _infer_columns(
         return _given(binder, alone[0], roles)
     assert binder.analyst is not None  # the caller looked
     if len(statement.inputs) == 1:
-        of_input = binder.columns_of(binder.resolve(statement.inputs[0]))
+        of_input = binder.columns_of(binder.resolve(statement.inputs[0].ref))
         guess = tuple(replace(c, nullable=True) for c in of_input)
         name = next(n for n, output in binder.own.items() if output.id == own.id)
         binder.own[name] = replace(own, columns=guess)

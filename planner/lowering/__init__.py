@@ -21,6 +21,7 @@ from ctsql.planner.lowering.output_state import (
 )
 from ctsql.planner.lowering.queries import (
     lower_query as lower_query,
+    lower_relation as lower_relation,
     temporary_view as temporary_view,
 )
 from ctsql.planner.lowering.store_assignment import value_text as value_text

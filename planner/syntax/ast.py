@@ -370,6 +370,22 @@ class CreateMaterializedView(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskInput:
+    """What stands behind ON INPUT: ``source [AS] alias [WHERE condition]``.
+
+    Attributes:
+        ref: the source, as typed. span: all of it.
+        alias: what the body may call it besides.
+        rows: with a condition, the query of the source's rows for which it is true.
+    """
+
+    ref: RelationRef
+    span: Span
+    alias: str | None = None
+    rows: SqlText | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateContinualTask(Statement):
     """CREATE CONTINUAL TASK ... ON INPUT ... AS ( statements ).
 
@@ -380,7 +396,7 @@ class CreateContinualTask(Statement):
     """
 
     target: RelationRef
-    inputs: tuple[RelationRef, ...]
+    inputs: tuple[TaskInput, ...]
     body: tuple[BodyStatement, ...]
     body_span: Span
     as_span: Span
@@ -404,12 +420,18 @@ class CreateSchema(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropObject(Statement):
-    """DROP TABLE / VIEW / MATERIALIZED VIEW / CONTINUAL TASK / SCHEMA."""
+    """DROP TABLE / VIEW / MATERIALIZED VIEW / CONTINUAL TASK / SCHEMA; of a flow its task."""
 
     kind: ObjectKind
     target: RelationRef
     if_exists: bool = False
     cascade: bool = False
+    flow: bool = False
+
+    @property
+    def keyword(self) -> str:
+        """The words behind DROP."""
+        return "FLOW" if self.flow else self.kind.keyword
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -447,9 +469,10 @@ class SwitchTask(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetTaskOptions(Statement):
-    """ALTER CONTINUAL TASK name SET (options), or RESET (names of options)."""
+class SetOptions(Statement):
+    """ALTER <kind> name SET (options), or RESET (names of options): of a task or a view."""
 
+    kind: ObjectKind
     target: RelationRef
     options: tuple[Option, ...] = ()
     reset: tuple[str, ...] = ()
@@ -591,15 +614,17 @@ class Instant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscribe(Statement):
-    """SUBSCRIBE TO name: its changes as they happen.
+    """SUBSCRIBE TO name, or TO (query): its changes as they happen.
 
     Attributes:
+        target: the name; None for a query.
         as_of: begin with the contents as of it. begin: begin with the changes at it (FROM).
         up_to: end before it. up_to_now: end where the statement finds the newest T.
         reader: the name under which the position is kept. progress: report times without a change.
     """
 
-    target: RelationRef
+    target: RelationRef | None
+    query: SqlText | None = None
     as_of: Instant | None = None
     begin: Instant | None = None
     up_to: Instant | None = None
@@ -634,7 +659,7 @@ class ColumnList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateFlow(Statement):
-    """CREATE FLOW name AS AUTO CDC INTO target FROM source ...
+    """CREATE [OR REPLACE] FLOW name AS AUTO CDC INTO target FROM source ...
 
     Attributes:
         sequence: the expression of SEQUENCE BY. delete_when: the condition of APPLY AS DELETE.
@@ -653,6 +678,7 @@ class CreateFlow(Statement):
     scd_type: int = 1
     ignore_nulls: bool = False
     if_not_exists: bool = False
+    or_replace: bool = False
 
 
 class TransactionVerb(Enum):

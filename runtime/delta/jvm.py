@@ -57,12 +57,12 @@ class JvmObjects:
             found = self._adds[file] = self.parse_action(file.line)
         return found
 
-    def join_lines(self, lines: Any) -> str:
-        """Join the lines of a Scala collection, fetched in pieces.
+    def join(self, texts: Any, separator: str) -> str:
+        """Join the texts of a Scala collection, fetched in pieces.
 
         A longer answer takes two packets, and the second waits 40 ms for an acknowledgement.
         """
-        text = lines.addString(self._text(), "\n")
+        text = texts.addString(self._text(), separator)
         length = text.length()
         pieces = range(0, length, ANSWER_CHARS_MAX)
         return "".join(text.substring(i, min(i + ANSWER_CHARS_MAX, length)) for i in pieces)

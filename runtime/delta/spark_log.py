@@ -112,7 +112,7 @@ class SparkLogFiles(LogFiles):
     def _read(self, name: str) -> str:
         with translate_spark_errors():
             lines = self._log.store().read(self._path(name), self._hadoop)
-            return self._gateway.join_lines(lines)
+            return self._gateway.join(lines, "\n")
 
     def _modified_ms(self, name: str) -> int:
         with translate_spark_errors():

@@ -53,6 +53,7 @@ from ctsql.runtime.spark.storage_errors import translate_os_errors
 VERSIONS_CACHED_MAX = 8
 FILES_COUNTED_MAX = 500
 ENTRIES_MAX = 100
+_NEVER_IN_A_NAME = "\0"
 
 
 class Gateway(JvmObjects):
@@ -164,11 +165,11 @@ class Gateway(JvmObjects):
             if paths is None:
                 return []
             listed = self.jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(paths)
-            lines = self.join_lines(listed).split("\n")
+            found = sorted(self.join(listed, _NEVER_IN_A_NAME).split(_NEVER_IN_A_NAME))
             return [
-                line
-                for line in sorted(lines)
-                if line not in known and _is_visible(line) and _has_bytes(store, self.path(line))
+                name
+                for name in found
+                if name not in known and _is_visible(name) and _has_bytes(store, self.path(name))
             ]
 
     def holds_file(self, location: str) -> bool:

@@ -23,6 +23,11 @@ _STORAGE = (
     ("AccessDenied", NOT_ALLOWED, "Check the permissions."),
     ("ot a directory", "a file is where a folder should be", "Check the path."),
     ("Input/output error", "the disk could not be read or written", "Check the disk."),
+    (
+        "Relative path in absolute URI",
+        "a file has a colon in its name",
+        "Rename it: Hadoop takes what stands in front of a colon for the name of a store.",
+    ),
     ("Too many open files", "too many files are open", "Raise the limit: ulimit -n"),
     ("No FileSystem for scheme", NO_CONNECTOR, _CONNECTOR_HINT),
     ("ClassNotFoundException: Class org.apache.hadoop.fs", NO_CONNECTOR, _CONNECTOR_HINT),

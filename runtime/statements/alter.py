@@ -23,7 +23,7 @@ class Alteration(OnNames):
 
     def drop(self, statement: st.DropObject) -> str:
         """DROP <kind>; with CASCADE everything that reads it too."""
-        keyword = statement.kind.keyword
+        keyword = statement.keyword
         if statement.kind is ObjectKind.SCHEMA:
             return self._drop_schema(statement)
         catalog = self.engine.refresh_catalog()
@@ -35,26 +35,43 @@ class Alteration(OnNames):
             item = self.names.of_kind(statement.target, statement.kind)
         if item.kind is ObjectKind.TASK_OUTPUT:
             raise self._output_alone(item, statement.target.span)
+        if statement.flow and not item.flow:
+            hint = f"Type: DROP CONTINUAL TASK {item.name}"
+            raise item.wrong_kind("flow", hint, statement.target.span)
         dropped: list[Item] = []
+        named: list[Item] = []
 
         def remove(current: Catalog) -> Catalog:
-            readers = _readers_of(current, item)
+            readers = _readers_of(current, _named(current, item, statement))
             if readers and not statement.cascade:
                 raise error(
                     "DEPENDENT_OBJECTS",
                     span=statement.target.span,
-                    kind=item.kind.value,
+                    kind=keyword.lower(),
                     name=str(item.name),
                     keyword=keyword,
                     dependants=f"It is read by {', '.join(readers)}.",
                 )
             dropped[:] = current.going_with([item.id])
+            named[:] = _named(current, item, statement)
             return current.without(i.id for i in dropped)
 
         self.engine.catalog_store.change(remove)
         self._delete_folders(dropped)
-        others = [f"{i.kind.value} {i.name}" for i in dropped if i.id != item.id]
+        others = [f"{i.kind.value} {i.name}" for i in dropped if i not in named]
         return f"DROP {keyword} (with {', '.join(others)})" if others else f"DROP {keyword}"
+
+    def going(self, statement: st.DropObject) -> list[Item]:
+        """What CASCADE takes with an object, or all of a schema; nothing where there is none."""
+        catalog = self.engine.refresh_catalog()
+        if statement.kind is ObjectKind.SCHEMA:
+            schema = fold(statement.target.parts[-1])
+            return catalog.going_with(i.id for i in catalog if fold(i.name.schema) == schema)
+        item = catalog.find(qualify(statement.target, self.names.search_schema))
+        if item is None or item.kind is not statement.kind:
+            return []
+        named = _named(catalog, item, statement)
+        return [i for i in catalog.going_with([item.id]) if i not in named]
 
     def _output_alone(self, output: Item, span: Span) -> CtsqlError:
         task = self.engine.catalog.items[output.owner]
@@ -168,9 +185,14 @@ class Alteration(OnNames):
         return "REFRESH MATERIALIZED VIEW"
 
 
-def _readers_of(catalog: Catalog, item: Item) -> list[str]:
-    """The readers of an object or of its outputs, as texts."""
-    parts = [item, *catalog.outputs_of(item)]
+def _named(catalog: Catalog, item: Item, statement: st.DropObject) -> list[Item]:
+    """What a statement drops by name: an object, or the task and the target of a flow."""
+    return [item, *catalog.flow_targets(item)] if statement.flow else [item]
+
+
+def _readers_of(catalog: Catalog, named: Sequence[Item]) -> list[str]:
+    """The readers of objects that go together, and of their outputs, as texts."""
+    parts = [p for item in named for p in (item, *catalog.outputs_of(item))]
     own = {p.id for p in parts}
     readers = {r.id: r for p in parts for r in catalog.readers(p.id) if r.id not in own}
     followers = [s for p in parts for s in catalog.subscribers(p.id)]

@@ -79,7 +79,7 @@ class TaskAlteration(OnNames):
         item, old = self._definition(statement.target)
         return _words(item, statement) == _words(item, old)
 
-    def set_options(self, statement: st.SetTaskOptions) -> str:
+    def set_options(self, statement: st.SetOptions) -> str:
         """SET (option = value, ...), or RESET (option, ...)."""
         item, old = self._definition(statement.target)
         kept = {o.name: o for o in old.options if o.name not in statement.reset}
@@ -151,7 +151,7 @@ class TaskAlteration(OnNames):
         catalog, schema = self.engine.catalog, item.search_schema
 
         def ids(statement: st.CreateContinualTask) -> list[str]:
-            names = (qualify(ref, schema) for ref in statement.inputs)
+            names = (qualify(i.ref, schema) for i in statement.inputs)
             return sorted(found.id for n in names if (found := catalog.find(n)) is not None)
 
         elsewhere = (
@@ -159,10 +159,10 @@ class TaskAlteration(OnNames):
         )
         if ids(new) != ids(old):
             raise _cannot_replace(
-                new.inputs[0].span,
+                new.inputs[0].ref.span,
                 "another input for a continual task that is there",
                 f'What "{item.name}" holds came from '
-                f"{', '.join(ref.span.text for ref in old.inputs)}.",
+                f"{', '.join(i.ref.span.text for i in old.inputs)}.",
                 elsewhere,
             )
         stored = catalog.outputs_of(item)

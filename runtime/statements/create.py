@@ -28,6 +28,7 @@ from ctsql.catalog.schemas import same_columns
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
 from ctsql.planner.binding.checks import check_not_void, check_updatable
+from ctsql.planner.nodes import descend
 from ctsql.planner.syntax import ast as st, parse
 from ctsql.planner.syntax.statements.options import (
     LOCATION,
@@ -42,7 +43,7 @@ from ctsql.runtime.log import clock, fault_points as faults
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.dml import run_on_table
-from ctsql.runtime.statements.name_resolution import OnNames, check_free, drop_text
+from ctsql.runtime.statements.name_resolution import Namespace, OnNames, check_free, drop_text
 from ctsql.runtime.statements.refresh_view import check_not_finished, refresh_view
 from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_clock, check_strict
@@ -57,7 +58,15 @@ _CHECKPOINT_INTERVALS = (2_999, 3_001, 3_011, 3_019, 3_023, 3_037)
 
 
 class Creation(OnNames):
-    """The CREATE statements; each method returns the status line."""
+    """The CREATE statements; each method returns the status line.
+
+    Args:
+        flow: of the objects of a flow what makes them one, see :class:`Item`.
+    """
+
+    def __init__(self, names: Namespace, flow: str = "") -> None:
+        super().__init__(names)
+        self.flow = flow
 
     def create_schema(self, statement: st.CreateSchema) -> str:
         """CREATE SCHEMA."""
@@ -175,6 +184,7 @@ class Creation(OnNames):
         if old is not None:
             item = replace(item, id=old.id)
             self._check_replacement(self.engine.catalog, old, item, statement.target.span)
+            self._check_no_input(old, statement.target.span)
             self.engine.catalog_store.change(lambda c: c.with_item(item))
             self.engine.refresh_catalog()  # stored readers of it follow at their next T
         else:
@@ -209,6 +219,21 @@ class Creation(OnNames):
                 dependants=f"The new columns differ, and it is read by {names}.",
             )
 
+    def _check_no_input(self, old: Item, span: Span) -> None:
+        """A task has written what it has by what the view showed of each change."""
+        for reader in self.engine.catalog.all_readers(old.id):
+            if reader.kind is not ObjectKind.CONTINUAL_TASK:
+                continue
+            seen = self.engine.relations.bound(reader).task.seen
+            if any(getattr(n, "object_id", None) == old.id for s in seen for n in descend(s)):
+                raise error(
+                    "NOT_SUPPORTED",
+                    span=span,
+                    what="replacing a view that is the input of a continual task",
+                    why=f'"{reader.name}" holds what it made of the changes that this query shows.',
+                    hint="Make a view under another name, and a task on that.",
+                )
+
     def create_materialized_view(self, statement: st.CreateMaterializedView) -> str:
         """CREATE [OR REPLACE] MATERIALIZED VIEW; its first contents are written at once."""
         kind = ObjectKind.MATERIALIZED_VIEW
@@ -220,7 +245,7 @@ class Creation(OnNames):
         if name is None:
             return "CREATE MATERIALIZED VIEW (exists already)"
         item = self.names.new(name, kind, statement.span, statement.comment)
-        item = replace(item, location=self._location(statement) or item.location)
+        item = replace(item, location=self._location(statement) or item.location, flow=self.flow)
         bound = self.names.binder().bind_materialized_view(statement, item)
         check_clock(self.engine.warehouse, bound.view)
         check_strict(self.engine.warehouse, bound.view)
@@ -257,6 +282,7 @@ class Creation(OnNames):
                 columns=bound.columns,
                 comment=statement.comment,
                 created=max(before.created, created),
+                flow=self.flow,
             )
             self._check_replacement(current, before, item, statement.target.span)
             if item != before:
@@ -322,7 +348,7 @@ class Creation(OnNames):
         for output in statement.outputs:
             self.names.free(output.target, ObjectKind.TASK_OUTPUT, quiet=False)
         outputs = self.names.new_outputs(statement)
-        item = replace(item, location=self._location(statement) or item.location)
+        item = replace(item, location=self._location(statement) or item.location, flow=self.flow)
         if outputs:
             item = replace(item, location=None, outputs=tuple(o.id for o in outputs))
         bound = bind_task(self.names.binder(), statement, item, outputs)

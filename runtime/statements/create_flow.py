@@ -2,28 +2,46 @@
 
 Order: the task, then the view over it. If the view fails, the task is dropped; a process that is
 killed in between leaves the task, and CREATE FLOW IF NOT EXISTS then creates the view.
+
+OR REPLACE keeps that order. The view says in the catalog what the flow is, so a process that is
+killed between the two leaves a flow that says the old text, and OR REPLACE then does the rest.
 """
 
-from ctsql.catalog.items import ObjectKind
+from dataclasses import replace
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source
 from ctsql.planner.binding import qualify
 from ctsql.planner.desugar.auto_cdc import FlowTexts, compile_flow
 from ctsql.planner.syntax import ast as st, parse
+from ctsql.planner.syntax.tokens.tokenizer import Kind, tokenise
 from ctsql.runtime.statements.alter import Alteration
 from ctsql.runtime.statements.create import Creation
 from ctsql.runtime.statements.name_resolution import Namespace
 
 
 def create_flow(names: Namespace, statement: st.CreateFlow) -> str:
-    """Create a flow's two objects; returns the status line."""
+    """Create or replace a flow's two objects; returns the status line.
+
+    Raises:
+        WRONG_OBJECT_KIND: a task of that name is no flow.
+        NOT_SUPPORTED: OR REPLACE with another target, or other columns of the task.
+    """
+    catalog = names.engine.refresh_catalog()
+    old = catalog.find(qualify(statement.name, names.search_schema))
+    if old is not None and statement.or_replace:
+        return _replace(names, statement, old)
     quiet = statement.if_not_exists
     task_name = names.free(statement.name, ObjectKind.CONTINUAL_TASK, quiet=quiet)
     view_name = names.free(statement.target, ObjectKind.MATERIALIZED_VIEW, quiet=quiet)
     if task_name is None and view_name is None:
-        return "CREATE FLOW (exists already)"
-    texts = compile_texts(names, statement)
-    task, view = _read(texts)
-    creation = Creation(names)
+        assert old is not None  # it has the name
+        same = not old.flow or _words(old.flow) == _words(_clauses(statement))
+        return f"CREATE FLOW (exists already{'' if same else ', otherwise defined'})"
+    task, view = _read(compile_texts(names, statement))
+    creation = Creation(names, _clauses(statement))
     creation.create_task(task)
     try:
         creation.create_materialized_view(view)
@@ -35,6 +53,50 @@ def create_flow(names: Namespace, statement: st.CreateFlow) -> str:
             Alteration(names).drop(dropped)
         raise
     return "CREATE FLOW"
+
+
+def _replace(names: Namespace, statement: st.CreateFlow, task: Item) -> str:
+    """The new body from the next T on; nothing when the flow says the same."""
+    if task.kind is not ObjectKind.CONTINUAL_TASK or not task.flow:
+        hint = f"Drop it first: DROP {task.kind.keyword} {task.name}"
+        raise task.wrong_kind("flow", hint, statement.name.span)
+    catalog = names.engine.catalog
+    target = qualify(statement.target, names.search_schema)
+    views = catalog.flow_targets(task)
+    if views and views[0].name != target:
+        raise _other_target(statement, views[0].name)
+    if views and _words(views[0].flow) == _words(_clauses(statement)):
+        return "CREATE FLOW (unchanged)"
+    made, view = _read(compile_texts(names, statement))
+    creation = Creation(names, _clauses(statement))
+    creation.create_task(replace(made, or_replace=True))
+    creation.create_materialized_view(replace(view, or_replace=True))
+    return "CREATE FLOW (replaced)"
+
+
+def _other_target(statement: st.CreateFlow, target: Name) -> CtsqlError:
+    return error(
+        "NOT_SUPPORTED",
+        span=statement.target.span,
+        what="another target for a flow that is there",
+        why=f'It writes "{target}".',
+        hint=f"Type: ALTER MATERIALIZED VIEW {target} RENAME TO ..., or make a flow under another "
+        "name.",
+    )
+
+
+def _clauses(statement: st.CreateFlow) -> str:
+    """What a statement says behind the flow's name."""
+    span = statement.span
+    return span.source.text[statement.name.span.stop : span.stop].strip()
+
+
+def _words(clauses: str) -> list[str]:
+    """The tokens, in any case."""
+    return [
+        t.span.text if t.kind is Kind.STRING else t.span.text.casefold()
+        for t in tokenise(Source(clauses, "flow").whole())
+    ]
 
 
 def compile_texts(names: Namespace, statement: st.CreateFlow) -> FlowTexts:

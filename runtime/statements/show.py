@@ -217,7 +217,7 @@ def current_definition(engine: LogReader, item: Item) -> str:
             for ref, output in zip(outputs, engine.catalog.outputs_of(item), strict=True):
                 meaning[qualify(ref, item.search_schema)] = output
             written = [p.target for p in statement.body]
-            targets = [statement.target, *outputs, *statement.inputs, *written]
+            targets = [statement.target, *outputs, *(i.ref for i in statement.inputs), *written]
             texts = [text for part in statement.body for text in st.texts_of(part)]
         case st.CreateTable():
             targets = [statement.target]

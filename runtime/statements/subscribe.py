@@ -1,16 +1,20 @@
 """SUBSCRIBE: resolves the followed object and the start position."""
 
+from dataclasses import replace
+
 from ctsql.catalog import times
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.names import Name
 from ctsql.planner.binding import check_holds_rows, qualify
 from ctsql.planner.binding.checks import refuse_clock, refuse_nondeterministic
-from ctsql.planner.syntax.ast import Subscribe
+from ctsql.planner.nodes import Node
+from ctsql.planner.syntax.ast import CreateView, RelationRef, Subscribe
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.subscriptions.changes import Changes
 from ctsql.runtime.subscriptions.cursors import Readers
-from ctsql.runtime.subscriptions.feed import Feed, use_stored
+from ctsql.runtime.subscriptions.feed import Feed, followed, use_stored
 from ctsql.runtime.subscriptions.position import Position
 from ctsql.runtime.tasks.progress import complete_through
 
@@ -34,14 +38,10 @@ def open_feed(names: Namespace, statement: Subscribe, *, strict: bool) -> Feed:
 
 def _open_feed(names: Namespace, statement: Subscribe, *, passive: bool) -> Feed:
     engine = names.engine
-    catalog = engine.refresh_catalog()
-    ref = statement.target
-    item = catalog.get(qualify(ref, names.search_schema), span=ref.span)
-    check_holds_rows(catalog, item, ref.span)
-    if item.kind is ObjectKind.VIEW:
+    item, plan = _followed(names, statement)
+    if plan is not None:
         analyst = names.binder().analyst
         assert analyst is not None  # a namespace's binder has one
-        plan = engine.relations.bound(item).plan
         refuse_nondeterministic(plan, "subscription", analyst.is_deterministic)
         refuse_clock(plan, "subscription")
     readers = Readers(engine)
@@ -62,11 +62,33 @@ def _open_feed(names: Namespace, statement: Subscribe, *, passive: bool) -> Feed
     return Feed(engine, item, position=position, end=end, place=place, passive=passive)
 
 
+def _followed(names: Namespace, statement: Subscribe) -> tuple[Item, Node | None]:
+    """The object, and the plan of a plain view; a query is one that this process alone knows."""
+    if statement.query is None:
+        ref = statement.target
+        assert ref is not None  # or there is a query
+        catalog = names.engine.refresh_catalog()
+        item = catalog.get(qualify(ref, names.search_schema), span=ref.span)
+        check_holds_rows(catalog, item, ref.span)
+        is_view = item.kind is ObjectKind.VIEW
+        return item, names.engine.relations.bound(item).plan if is_view else None
+    text = statement.query.span
+    target = RelationRef(parts=("query",), span=text)
+    view = CreateView(span=text, target=target, query=statement.query)
+    bound = names.binder().bind_view(view)
+    name = Name(names.search_schema, "query")
+    item = names.new(name, ObjectKind.VIEW, text, None)
+    definition = f"CREATE VIEW query AS {text.text}"
+    item = replace(item, definition=definition, columns=bound.columns, reads=bound.reads)
+    return item, bound.plan
+
+
 def _now(engine: Engine, item: Item, *, passive: bool) -> int:
+    items = followed(engine, item)
     if not passive:
-        return engine.mint_for([item])
+        return engine.mint_for(items)
     engine.timeline.refresh()
-    return complete_through(engine.warehouse, [item])
+    return complete_through(engine.warehouse, items)
 
 
 def _start(engine: Engine, item: Item, statement: Subscribe, now: int) -> Position:

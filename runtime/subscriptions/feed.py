@@ -24,6 +24,7 @@ from ctsql.runtime.delta.log_watch import LogWatch
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
+from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.subscriptions.changes import Changes
 from ctsql.runtime.subscriptions.cursors import Readers, StoredCursor, definition_of, outdated_error
@@ -72,7 +73,9 @@ class Feed:
         place: StoredCursor | None,
         passive: bool,
     ) -> None:
+        """Args: item: the object; one that no catalog knows stands for a query."""
         self.item_id = item.id
+        self._query = item if item.id not in engine.catalog.items else None
         self.name = str(item.name)
         self.columns = engine.relations.columns_now(item)
         self.position = position
@@ -104,7 +107,7 @@ class Feed:
         else:
             self._bring_up(engine, item, stop)
         # A failed object is complete only up to its failure.
-        self.until = complete_through(engine.warehouse, [item])
+        self.until = complete_through(engine.warehouse, followed(engine, item))
         self._watch.note(engine.timeline.table, engine.timeline.read_to)
         until = self.until if self.end is None else min(self.until, self.end - 1)
         if until < self.position.next:
@@ -113,16 +116,19 @@ class Feed:
         return self.position.due(changes.times(after=self.position.next - 1, until=until), until)
 
     def _bring_up(self, engine: Engine, item: Item, stop: threading.Event) -> None:
-        until = engine.mint_for([item])
+        items = followed(engine, item)
+        until = engine.mint_for(items)
         # The views below are written at every T, as if a named subscription followed them.
-        context = replace(engine.context, stop=stop, watched=frozenset([self.item_id]))
+        watched = frozenset(i.id for i in items)
+        context = replace(engine.context, stop=stop, watched=watched)
         try:
-            engine.advance([item], until, context=context)
+            engine.advance(items, until, context=context)
         except DataError as problem:
             self.failure = problem
 
     def _item(self, engine: Engine) -> Item:
-        item = engine.refresh_catalog().items.get(self.item_id)
+        engine.refresh_catalog()
+        item = self._known(engine)
         if item is None:
             raise was_dropped(self.name, "while it was followed")
         place = self.place
@@ -134,22 +140,32 @@ class Feed:
             raise outdated_error(item, "SUBSCRIBE again")
         return item
 
+    def _known(self, engine: Engine) -> Item | None:
+        """What is followed, by the catalog at hand; None if it was dropped."""
+        if self._query is None:
+            return engine.catalog.items.get(self.item_id)
+        for reading in self._query.reads:
+            if reading.object_id not in engine.catalog.items:
+                raise was_dropped(reading.name, "while it was followed")
+        return self._query
+
     def _has_new_version(self, engine: Engine) -> bool:
         """Whether a followed log has a new version, or a refresh is due."""
-        item = engine.catalog.items.get(self.item_id)
+        item = self._known(engine)
         if item is None:
             return True
         if self._watch.has_new_version(self._tables(engine, item)):
             return True
         if self.passive:
             return False
-        waits = any(engine.schedules.waits(i) for i in engine.catalog.closure([item.id]))
+        below = engine.catalog.closure([i.id for i in followed(engine, item)])
+        waits = any(engine.schedules.waits(i) for i in below)
         return waits and engine.schedules.is_refresh_due(clock.now_ms())
 
     def _tables(self, engine: Engine, item: Item) -> list[DeltaTable]:
         """The sources below the object; for a passive subscription also the outputs."""
         found = [engine.catalog_store.table, engine.timeline.table]
-        for one in engine.catalog.closure([item.id]):
+        for one in engine.catalog.closure([i.id for i in followed(engine, item)]):
             # The log of the leading output shows up to which T a task is complete.
             is_stored = one.location is not None or one.outputs
             if one.kind is ObjectKind.TABLE or (is_stored and self.passive):
@@ -220,6 +236,13 @@ class Feed:
             return True
         item = engine.catalog.items.get(self.item_id)
         return item is not None and item.is_output and engine.schedules.is_closed(item)
+
+
+def followed(engine: LogReader, item: Item) -> list[Item]:
+    """What has to be brought up for an object: for a plain view, or a query, what it reads."""
+    if item.kind is not ObjectKind.VIEW:
+        return [item]
+    return [engine.relations.item(reading.object_id) for reading in item.reads]
 
 
 def use_stored(engine: Engine, *, passive: bool) -> AbstractContextManager[object]:

@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from ctsql.catalog.items import Item
 from ctsql.catalog.reserved_columns import TIME
 from ctsql.planner.lowering import Context, lower_inserts
-from ctsql.planner.nodes import TaskWrite, Transaction
-from ctsql.planner.row_local import carry_time, is_row_local
+from ctsql.planner.nodes import TaskWrite
+from ctsql.planner.row_local import carry_time, carry_time_below, is_row_local
 from ctsql.runtime.delta.change_feed import numbered_rows
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.actions import Change
@@ -33,6 +33,7 @@ from ctsql.runtime.rows.row_set import persisted
 from ctsql.runtime.spark.analyzer import EmptySources
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.tasks.runs import SNAPSHOT, Run
+from ctsql.runtime.tasks.seen_rows import lower_seen
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 RUNS_MIN = 2
@@ -83,9 +84,9 @@ def _only_inserts(warehouse: Warehouse, plan: TaskWrite, run: Run) -> bool:
 
 
 def stage_together(
-    body: Transaction, table: DeltaTable, moved: Sequence[tuple[int, Movement]], staging: Staging
+    plan: TaskWrite, table: DeltaTable, moved: Sequence[tuple[int, Movement]], staging: Staging
 ) -> list[int] | None:
-    """Compute and stage what a body proposes at each of several Ts; gives those that have rows.
+    """Compute and stage what a task proposes at each of several Ts; gives those that have rows.
 
     None when the rows of the Ts cannot be told apart, and nothing was done.
 
@@ -98,11 +99,13 @@ def stage_together(
     times = F.array(*(F.lit(time) for time, _ in moved))
     rows = rows.withColumn(TIME, F.element_at(times, F.col(TIME) + 1))
     session = table.gateway.session
-    context = Context(session, _Timed(session, rows), moved[0][0], clock_at=TIME)
     with ExitStack() as stack:
         stack.enter_context(translate_spark_errors())
         stack.enter_context(unadaptive(session))
-        made = lower_inserts(carry_time(body), context, TIME)
+        for seen in plan.seen:
+            rows = lower_seen(carry_time_below(seen), rows, moved[0][0])
+        context = Context(session, _Timed(session, rows), moved[0][0], clock_at=TIME)
+        made = lower_inserts(carry_time(plan.transaction), context, TIME)
         held = few(made)
         if isinstance(held, Declined):
             kept = stack.enter_context(persisted(made))

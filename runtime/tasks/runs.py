@@ -21,6 +21,7 @@ from ctsql.runtime.log.table_changes import Movement, due_changes, rows_inserted
 from ctsql.runtime.rows.collect import DRIVER_ROWS_MAX, unadaptive
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import LocalRows, persisted
+from ctsql.runtime.tasks.seen_rows import lower_seen, seen_change, seen_of
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
@@ -81,6 +82,7 @@ class RunInputs:
             for n in plan.inputs
             if isinstance(n, InsertsInput)  # every input has one
         }
+        self.seen = seen_of(plan)
 
     def counted(self, object_id: str, movement: Movement) -> int | None:
         """How many rows an input inserts, where the log says it."""
@@ -123,21 +125,37 @@ class RunInputs:
         Where an input has lost a column it is to be seen whether the body names it, rows or none.
         """
         with ExitStack() as stack:
-            changes = {i: InputChange(self._nothing(i)) for i in self.due}
+            changes = {self._name(i): InputChange(partial(self._nothing_seen, i)) for i in self.due}
             self.has_rows = not self.run.movements
             for object_id, movement in self.run.movements:
-                change = self._change(object_id, movement, stack)
+                change = self._seen(object_id, movement, stack)
                 if change is not None:
-                    changes[object_id] = change
+                    changes[self._name(object_id)] = change
                     self.has_rows = True
             yield changes if self.has_rows or self.has_lost_columns else None
 
-    def _nothing(self, object_id: str) -> "partial[DataFrame]":
-        return partial(
-            self.warehouse.versions.nothing_at,
-            self.warehouse.relations.item(object_id),
-            self.run.time,
-        )
+    def _name(self, object_id: str) -> str:
+        """The id by which the body reads an input: the source's, or that of a view of it."""
+        seen = self.seen.get(object_id)
+        return object_id if seen is None else seen.object_id
+
+    def _nothing(self, object_id: str) -> DataFrame:
+        item = self.warehouse.relations.item(object_id)
+        return self.warehouse.versions.nothing_at(item, self.run.time)
+
+    def _nothing_seen(self, object_id: str) -> DataFrame:
+        seen, nothing = self.seen.get(object_id), self._nothing(object_id)
+        return nothing if seen is None else lower_seen(seen, nothing, self.run.time)
+
+    def _seen(self, object_id: str, movement: Movement, stack: ExitStack) -> InputChange | None:
+        """What the body sees of an input's change; None when that is nothing."""
+        change = self._change(object_id, movement, stack)
+        seen = self.seen.get(object_id)
+        if change is None or seen is None:
+            return change
+        keep = partial(self._persist, stack=stack)
+        inserts = Change.DELETE not in self.due[object_id]
+        return seen_change(seen, change, self.run.time, keep, only_inserts=inserts)
 
     def _change(self, object_id: str, movement: Movement, stack: ExitStack) -> InputChange | None:
         """The change of an input; None when it is empty.
@@ -149,7 +167,7 @@ class RunInputs:
         counted = self.counted(object_id, movement)
         if counted == 0:
             return None
-        nothing = self._nothing(object_id)
+        nothing = partial(self._nothing, object_id)
         is_small = counted is not None and counted <= DRIVER_ROWS_MAX
         if movement.version == SNAPSHOT:
             rows = StoredSources(warehouse).contents(object_id, movement.time)
@@ -168,7 +186,10 @@ class RunInputs:
                 if rows.isEmpty():
                     return None
         else:
-            inserts = Change.DELETE not in self.due[object_id]
+            # A view may make of a row that goes what it makes of one that comes.
+            inserts = (
+                Change.DELETE not in self.due[object_id] and self._name(object_id) == object_id
+            )
             columns = warehouse.versions.present(item, movement, self.columns[object_id])
             rows = warehouse.versions.changed_by(item, movement, columns, only_inserts=inserts)
             changed = warehouse.queries.net_change(rows, columns)

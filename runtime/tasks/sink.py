@@ -311,7 +311,7 @@ class TaskSink:
         ((object_id, _),) = runs[0].movements
         table = self.warehouse.relations.table(self.warehouse.relations.item(object_id))
         moved = [(run.time, movement) for run in runs for _, movement in run.movements]
-        return self.warehouse.queries.stage_together(plan.transaction, table, moved, staging)
+        return self.warehouse.queries.stage_together(plan, table, moved, staging)
 
     def settle(self, through: int) -> None:
         """Note in the log that the task has run through a time, after which it need not look."""

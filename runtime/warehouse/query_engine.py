@@ -16,7 +16,7 @@ from ctsql.catalog.schemas import Column
 from ctsql.planner.delete_by_key import KeyLookup
 from ctsql.planner.ivm import Input, Query, StatePlan, Text
 from ctsql.planner.lowering import Sources
-from ctsql.planner.nodes import Transaction, ViewWrite
+from ctsql.planner.nodes import TaskWrite, Transaction, ViewWrite
 from ctsql.runtime.delta.table import DeltaTable
 from ctsql.runtime.log.staging import Staging
 from ctsql.runtime.log.table_changes import Movement
@@ -87,7 +87,7 @@ class QueryEngine(Protocol):
 
     def stage_together(
         self,
-        body: Transaction,
+        plan: TaskWrite,
         table: DeltaTable,
         moved: Sequence[tuple[int, Movement]],
         staging: Staging,

@@ -175,6 +175,25 @@ def test_nothing_a_statement_does_ends_the_prompt(tmp_path: Path) -> None:
         assert said in err
 
 
+def test_a_cascade_is_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What else goes is listed; no means that nothing is run, and files are not asked about."""
+    monkeypatch.setattr("ctsql.script.drops_too", lambda *_: ["view v", "continual task c"])
+    script = tmp_path / "a.sql"
+    script.write_text("DROP TABLE t CASCADE;")
+    for answer in (True, False):
+
+        def use(repl: Repl, answer: bool = answer) -> None:
+            repl._runner.confirm = lambda _: answer
+            repl.feed("DROP TABLE t CASCADE; SELECT 1;")
+            repl.feed("DROP TABLE t; SELECT 1;")
+            repl.feed(rf"\i {script}")
+
+        out, err = _printed(tmp_path, use)
+        assert err.count("This drops, too:\n  view v\n  continual task c\n") == 1
+        assert ("nothing was dropped" in err) is not answer
+        assert out.count("(1 row)") == (2 if answer else 1)
+
+
 def test_the_settings_of_the_prompt_hold(tmp_path: Path) -> None:
     """Expanded display, format, limit, timing, output file, script."""
     script, rows = tmp_path / "a.sql", tmp_path / "rows"

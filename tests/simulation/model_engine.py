@@ -8,7 +8,7 @@ from ctsql.catalog.errors import error
 from ctsql.catalog.schemas import plain_type
 from ctsql.planner.ivm import Text
 from ctsql.planner.lowering import Proposal
-from ctsql.planner.nodes import Transaction, ViewWrite
+from ctsql.planner.nodes import TaskWrite, Transaction, ViewWrite
 from ctsql.runtime.delta.change_feed import added_rows
 from ctsql.runtime.log.table_changes import Movement, tag
 from ctsql.runtime.rows.multiset_local import cancel
@@ -62,10 +62,10 @@ class ModelEngine:
         return {o: _proposal(s, *m) for o, s, m in zip(outputs, stored, made, strict=True)}
 
     def stage_together(
-        self, body: Transaction, table: Any, moved: Sequence[tuple[int, Movement]], staging: Any
+        self, plan: TaskWrite, table: Any, moved: Sequence[tuple[int, Movement]], staging: Any
     ) -> list[int]:
         """Stage what the body inserts at each of several Ts, by its Python function."""
-        task = DEFINED[body.statements[0].object_id]
+        task = DEFINED[plan.transaction.statements[0].object_id]
         assert isinstance(task, Task)
         found = []
         for time, movement in moved:

@@ -1,19 +1,26 @@
-"""Reads what ALTER CONTINUAL TASK changes of a task besides its name."""
+"""Reads what ALTER changes of a task or a materialized view besides its name."""
 
+from collections.abc import Sequence
+
+from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import read_body
 from ctsql.planner.syntax.statements.options import (
+    NOT_NULL,
     STORAGE_OPTIONS,
     TASK_OPTIONS,
     task_options,
     unknown_option,
+    view_options,
 )
+from ctsql.planner.syntax.statements.refreshes import POLICY
 from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option
 from ctsql.planner.syntax.tokens.tokenizer import Tokens, cut_at_commas, span_of
 
 FIXED_OPTIONS = ("SNAPSHOT", "COALESCE", *STORAGE_OPTIONS)
 """Options that say how a task begins, and at which Ts it runs: changes may wait for the next."""
+VIEW_OPTIONS = ("REFRESH", POLICY, NOT_NULL, *STORAGE_OPTIONS)
 
 
 def read_alter_task(cursor: Cursor, target: st.RelationRef) -> st.Statement | None:
@@ -21,7 +28,7 @@ def read_alter_task(cursor: Cursor, target: st.RelationRef) -> st.Statement | No
 
     Raises SYNTAX_ERROR, INVALID_OPTION and what a body raises.
     """
-    span = cursor.span
+    span, kind = cursor.span, ObjectKind.CONTINUAL_TASK
     if cursor.upper() in ("RETRY", "SKIP"):
         skip = cursor.take().upper == "SKIP"
         cursor.end()
@@ -35,9 +42,10 @@ def read_alter_task(cursor: Cursor, target: st.RelationRef) -> st.Statement | No
         options = task_options([inside])
         for option in options:
             _check_free(option.name, option.span)
-        return st.SetTaskOptions(span=span, target=target, options=options)
+        return st.SetOptions(span=span, kind=kind, target=target, options=options)
     if cursor.accept("RESET"):
-        return st.SetTaskOptions(span=span, target=target, reset=_names(_inside(cursor)))
+        reset = _names(_inside(cursor), TASK_OPTIONS)
+        return st.SetOptions(span=span, kind=kind, target=target, reset=reset)
     if cursor.accept("AS"):
         rest = cursor.rest
         body = read_body(rest, cursor.here, target.span.text)
@@ -45,21 +53,38 @@ def read_alter_task(cursor: Cursor, target: st.RelationRef) -> st.Statement | No
     return None
 
 
-def _inside(cursor: Cursor) -> Tokens:
+def read_alter_view(cursor: Cursor, target: st.RelationRef) -> st.Statement | None:
+    """Read SET or RESET of a materialized view's options; None when neither comes.
+
+    Raises SYNTAX_ERROR, INVALID_OPTION.
+    """
+    span, kind = cursor.span, ObjectKind.MATERIALIZED_VIEW
+    if cursor.accept("SET"):
+        options = view_options([_inside(cursor, VIEW_OPTIONS)])
+        for option in options:
+            _check_free(option.name, option.span)
+        return st.SetOptions(span=span, kind=kind, target=target, options=options)
+    if cursor.accept("RESET"):
+        reset = _names(_inside(cursor, VIEW_OPTIONS), VIEW_OPTIONS)
+        return st.SetOptions(span=span, kind=kind, target=target, reset=reset)
+    return None
+
+
+def _inside(cursor: Cursor, known: Sequence[str] = TASK_OPTIONS) -> Tokens:
     inside = cursor.group()
     if not inside:
         cursor.position -= 1
-        cursor.fail("an option", known=TASK_OPTIONS)
+        cursor.fail("an option", known=known)
     cursor.end()
     return inside
 
 
-def _names(tokens: Tokens) -> tuple[str, ...]:
+def _names(tokens: Tokens, known: Sequence[str]) -> tuple[str, ...]:
     found = []
     for group in cut_at_commas(tokens):
         name = " ".join(token.upper for token in group)
-        if name not in TASK_OPTIONS:
-            raise unknown_option(span_of(group or tokens), name, TASK_OPTIONS)
+        if name not in known:
+            raise unknown_option(span_of(group or tokens), name, known)
         _check_free(name, span_of(group))
         found.append(name)
     return tuple(found)
@@ -67,6 +92,6 @@ def _names(tokens: Tokens) -> tuple[str, ...]:
 
 def _check_free(name: str, span: Span) -> None:
     if name in FIXED_OPTIONS:
-        detail = "It holds from the task's creation on, and the task has begun."
-        hint = "Drop the task and create it anew."
+        detail = "It holds from the creation on, and the object has begun."
+        hint = "Drop it and create it anew."
         raise bad_option(span, name, detail, value="another value now", hint=hint)

@@ -8,7 +8,7 @@ from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.refreshes import parse_interval
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.statements.alters import read_alter_task
+from ctsql.planner.syntax.statements.alters import read_alter_task, read_alter_view
 from ctsql.planner.syntax.statements.copies import read_copy
 from ctsql.planner.syntax.statements.subscriptions import read_drop_subscription, read_subscribe
 from ctsql.planner.syntax.tokens.token_reader import (
@@ -41,10 +41,10 @@ _SHOW_REFUSED = ("PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")
 def _drop(cursor: Cursor) -> st.Statement:
     if cursor.accept("SUBSCRIPTION"):
         return read_drop_subscription(cursor)
-    if cursor.upper() in ("FUNCTION", "INDEX", "TEMPORARY", "CATALOG", "FLOW"):
-        hint = "Type: DROP CONTINUAL TASK <flow> CASCADE" if cursor.at("FLOW") else ""
-        raise not_supported(cursor.here, f"DROP {cursor.upper()}", hint=hint)
-    kind = _kind(cursor)
+    if cursor.upper() in ("FUNCTION", "INDEX", "TEMPORARY", "CATALOG"):
+        raise not_supported(cursor.here, f"DROP {cursor.upper()}")
+    flow = cursor.accept("FLOW")
+    kind = ObjectKind.CONTINUAL_TASK if flow else _kind(cursor)
     if_exists = cursor.accept("IF", "EXISTS")
     target = cursor.relation("the name of what to drop")
     cascade = cursor.accept("CASCADE")
@@ -54,7 +54,12 @@ def _drop(cursor: Cursor) -> st.Statement:
         raise not_supported(cursor.here, "PURGE", hint="Leave the word out.")
     cursor.end()
     return st.DropObject(
-        span=cursor.span, kind=kind, target=target, if_exists=if_exists, cascade=cascade
+        span=cursor.span,
+        kind=kind,
+        target=target,
+        if_exists=if_exists,
+        cascade=cascade,
+        flow=flow,
     )
 
 
@@ -74,6 +79,10 @@ def _alter(cursor: Cursor) -> st.Statement:
         raise not_yet(cursor.here, "ALTER ... RENAME COLUMN")
     if kind is ObjectKind.CONTINUAL_TASK:
         changed = read_alter_task(cursor, target)
+        if changed is not None:
+            return changed
+    if kind is ObjectKind.MATERIALIZED_VIEW:
+        changed = read_alter_view(cursor, target)
         if changed is not None:
             return changed
     if cursor.current is not None and cursor.current.kind is Kind.WORD and not cursor.at("RENAME"):

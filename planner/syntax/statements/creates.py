@@ -49,8 +49,8 @@ def read_create(tokens: Tokens) -> st.Statement:
         raise not_yet(cursor.here, "CREATE REPLACEMENT MATERIALIZED VIEW")
     if word in _LATER:
         raise not_yet(cursor.here, f"CREATE {word}")
-    if not or_replace and cursor.accept("FLOW"):
-        return read_flow(cursor)
+    if cursor.accept("FLOW"):
+        return read_flow(cursor, or_replace=or_replace)
     if cursor.at("MATERIALIZED", "VIEW"):
         return _materialized_view(tokens, or_replace=or_replace)
     if cursor.accept("DYNAMIC", "TABLE"):

@@ -13,15 +13,23 @@ from lark import Lark, Token as LarkToken, Tree
 from lark.exceptions import UnexpectedToken
 
 from ctsql.catalog.spans import Span
-from ctsql.planner.syntax.ast import RelationRef
+from ctsql.planner.syntax.ast import Edit, RelationRef, SqlText, TaskInput
 from ctsql.planner.syntax.tokens import tokenizer as tk
-from ctsql.planner.syntax.tokens.token_reader import found_text, not_yet, relation_ref, syntax_error
+from ctsql.planner.syntax.tokens.sqltext import analyse, mark_target
+from ctsql.planner.syntax.tokens.token_reader import (
+    found_text,
+    invalid,
+    not_yet,
+    relation_ref,
+    syntax_error,
+)
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Token, Tokens, span_of, word_set
 
 _KEYWORDS = word_set("""
     CREATE OR REPLACE CONTINUAL TASK MATERIALIZED VIEW IF NOT EXISTS ON INPUT OUTPUTS AS WITH
-    COMMENT
+    COMMENT WHERE
 """)
+_BEHIND_ALIAS = ("AS", "WHERE", "WITH", ",")
 _SYMBOLS = {"(": "LPAR", ")": "RPAR", ",": "COMMA", ".": "DOT"}
 _KINDS = {Kind.STRING: "STRING", Kind.NUMBER: "NUMBER", Kind.SYMBOL: "OP"}
 _SHOWN = {"LPAR": '"("', "RPAR": '")"', "COMMA": '","', "STRING": "a string", "WORD": "a name"}
@@ -45,7 +53,7 @@ class Header:
 
     Attributes:
         options: one entry for each WITH (...); options_span: the whole of the first.
-        inputs: a task's inputs, as typed; a view has none.
+        inputs: a task's inputs; a view has none.
         outputs: of a task with OUTPUTS each output's name and its columns.
         stop: the index of the first token behind AS.
     """
@@ -55,7 +63,7 @@ class Header:
     columns: Tokens | None
     options: tuple[Tokens, ...]
     options_span: Span | None
-    inputs: tuple[RelationRef, ...]
+    inputs: tuple[TaskInput, ...]
     outputs: tuple[tuple[RelationRef, Tokens], ...]
     comment: str | None
     stop: int
@@ -74,12 +82,14 @@ def read_header(tokens: Tokens, *, task: bool) -> Header:
 
     Raises SYNTAX_ERROR, NOT_SUPPORTED_YET.
     """
-    words = tk.at_depth_0(tokens)
-    found = (i + 1 for i, t in words if t.upper == "AS" and tokens[i - 1].upper != ".")
-    stop = next(found, len(tokens))
+    words = (i for i, t in tk.at_depth_0(tokens) if t.upper == "AS" and tokens[i - 1].upper != ".")
+    stop = next((i + 1 for i in words if not (task and _names_input(tokens, i))), len(tokens))
     parsing = _grammar().parse_interactive("")
     for index, token in enumerate(tokens[:stop]):
-        made = LarkToken(_terminal(token), token.span.text, start_pos=index)
+        terminal = _terminal(token)
+        if terminal == "AS" and index + 1 < stop:
+            terminal = "AS_NAME"
+        made = LarkToken(terminal, token.span.text, start_pos=index)
         try:
             parsing.feed_token(made)
         except UnexpectedToken as cause:
@@ -89,6 +99,12 @@ def read_header(tokens: Tokens, *, task: bool) -> Header:
         _refuse(tokens, len(tokens), accepted, task=task, cause=None)
     tree: Tree[LarkToken] = parsing.feed_eof()  # type: ignore[no-untyped-call]
     return _header(tree, tokens, stop)
+
+
+def _names_input(tokens: Tokens, index: int) -> bool:
+    """Whether the word AS at an index stands in front of an alias."""
+    behind = tokens[index + 1 : index + 3]
+    return len(behind) == 2 and behind[0].is_name and behind[1].upper in _BEHIND_ALIAS
 
 
 def _terminal(token: Token) -> str:
@@ -106,7 +122,7 @@ def _header(tree: Tree[LarkToken], tokens: Tokens, stop: int) -> Header:
     for child in statement.children:
         if isinstance(child, Tree):
             parts.setdefault(str(child.data), []).append(child)
-    inputs = (name for clause in parts.get("input", []) for name in clause.children)
+    inputs = (source for clause in parts.get("input", []) for source in clause.children)
     outputs = (made for clause in parts.get("outputs", []) for made in clause.children)
     options = parts.get("options", [])
     comment = parts["comment"][0].children[1] if "comment" in parts else None
@@ -116,7 +132,7 @@ def _header(tree: Tree[LarkToken], tokens: Tokens, stop: int) -> Header:
         columns=_between(parts["columns"][0], tokens) if "columns" in parts else None,
         options=tuple(_between(clause, tokens) for clause in options),
         options_span=span_of(_leaves(options[0], tokens)) if options else None,
-        inputs=tuple(_name(name, tokens) for name in inputs if isinstance(name, Tree)),
+        inputs=tuple(_input(source, tokens) for source in inputs if isinstance(source, Tree)),
         outputs=tuple(_output(made, tokens) for made in outputs if isinstance(made, Tree)),
         comment=_token(comment, tokens).text if isinstance(comment, LarkToken) else None,
         stop=stop,
@@ -135,6 +151,48 @@ def _leaves(tree: Tree[LarkToken], tokens: Tokens) -> list[Token]:
 def _name(tree: Tree[LarkToken], tokens: Tokens) -> RelationRef:
     parts = [token for token in _leaves(tree, tokens) if token.is_name]
     return relation_ref(parts, aliased=True)
+
+
+def _input(tree: Tree[LarkToken], tokens: Tokens) -> TaskInput:
+    parts = {
+        str(part.data): _leaves(part, tokens) for part in tree.children if isinstance(part, Tree)
+    }
+    alias = parts["alias"][-1] if "alias" in parts else None
+    names = [token for token in parts["name"] if token.is_name]
+    condition = parts["where"][1:] if "where" in parts else None
+    if condition is None:
+        ref = relation_ref(names, aliased=True)
+    else:
+        ref = relation_ref(names, aliased=alias is not None)
+        ref = mark_target(ref, [*names, *condition], aliased=alias is not None)
+    return TaskInput(
+        ref=ref,
+        alias=None if alias is None else alias.text,
+        span=span_of(_leaves(tree, tokens)),
+        rows=None if condition is None else _rows_where(ref, condition),
+    )
+
+
+def _rows_where(ref: RelationRef, condition: Tokens) -> SqlText:
+    """The query ``SELECT * FROM source [AS] alias WHERE condition`` of what was typed from FROM on.
+
+    Raises INVALID_STATEMENT if the condition looks at anything but a row's own columns.
+    """
+    text = analyse(span_of(condition), form="predicate", tokens=condition)
+    other = [ref.span for ref in text.relations] + [call.span for call in text.clocks]
+    other += [call.span for call in text.nondeterministic] + list(text.parameters)
+    if other:
+        message = "the condition behind ON INPUT may look at the columns of the input only"
+        detail = "It says which changes the task is run for, so it must not depend on the time."
+        hint = "Put such a condition into the statements of the body."
+        raise invalid(other[0], message, detail, hint)
+    start = ref.span.start
+    select = Edit(span=Span(ref.span.source, start, start), text="SELECT * FROM ")
+    return SqlText(
+        span=Span(ref.span.source, start, text.span.stop),
+        relations=(ref,),
+        edits=(select, *text.edits),
+    )
 
 
 def _output(tree: Tree[LarkToken], tokens: Tokens) -> tuple[RelationRef, Tokens]:
@@ -172,7 +230,9 @@ def _refuse(
     if "WORD" in accepted:
         wanted = ["a name"]
     else:
-        wanted = [_SHOWN.get(a, f'"{a}"') for a in sorted(accepted - {"DOT", "OP", "NUMBER"})]
+        wanted = [
+            _SHOWN.get(a, f'"{a}"') for a in sorted(accepted - {"DOT", "OP", "NUMBER", "AS_NAME"})
+        ]
     listed = " or ".join([", ".join(wanted[:-1]), wanted[-1]] if len(wanted) > 1 else wanted)
     message = f"found {found_text(found)}, expected {listed}"
     raise syntax_error(place, message, cause=cause)

@@ -13,6 +13,8 @@ their clauses may stand in any order here. What is known there and refused here 
 name: APPLY AS TRUNCATE WHEN, ONCE, SYSTEM SEQUENCE BY, SCD TYPE BITEMPORAL.
 """
 
+from dataclasses import replace
+
 from ctsql.catalog.names import quote
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.desugar.task_forms import TaskForm, compile_form
@@ -99,8 +101,8 @@ def _group(cursor: Cursor, what: str) -> Tokens:
     return inside
 
 
-def read_flow(cursor: Cursor) -> CreateFlow:
-    """Read what follows CREATE FLOW.
+def read_flow(cursor: Cursor, *, or_replace: bool) -> CreateFlow:
+    """Read what follows CREATE [OR REPLACE] FLOW.
 
     Raises SYNTAX_ERROR, INVALID_OPTION, NOT_SUPPORTED, NOT_SUPPORTED_YET.
     """
@@ -120,7 +122,8 @@ def read_flow(cursor: Cursor) -> CreateFlow:
     read = _FlowClauses(cursor)
     while cursor.current is not None:
         read.clause()
-    return read.flow(name, target, source, if_not_exists=if_not_exists)
+    made = read.flow(name, target, source, if_not_exists=if_not_exists)
+    return replace(made, or_replace=or_replace)
 
 
 def _source(cursor: Cursor) -> RelationRef:

@@ -1,16 +1,22 @@
 """Reads SUBSCRIBE and DROP SUBSCRIPTION.
 
-    SUBSCRIBE [TO] name [AS OF t | FROM t] [UP TO t | UP TO NOW] [AS 'reader']
+    SUBSCRIBE [TO] name | (query) [AS OF t | FROM t] [UP TO t | UP TO NOW] [AS 'reader']
               [WITH (PROGRESS = true)]
 
-The clauses behind the name may stand in any order, each once.
+The clauses behind it may stand in any order, each once.
 """
 
 from ctsql.catalog.errors import error
-from ctsql.planner.syntax.ast import DropSubscription, Instant, Subscribe
-from ctsql.planner.syntax.statements.queries import read_instant
-from ctsql.planner.syntax.tokens.token_reader import Cursor, bad_option, not_yet, syntax_error
-from ctsql.planner.syntax.tokens.tokenizer import Kind
+from ctsql.planner.syntax.ast import DropSubscription, Instant, Select, SqlText, Subscribe
+from ctsql.planner.syntax.statements.queries import read_instant, read_query
+from ctsql.planner.syntax.tokens.token_reader import (
+    Cursor,
+    bad_option,
+    invalid,
+    not_supported,
+    syntax_error,
+)
+from ctsql.planner.syntax.tokens.tokenizer import Kind, span_of
 
 _CLAUSES = ("AS", "FROM", "UP", "WITH")
 _TIME_HINT = "A time is milliseconds since 1970 or a timestamp in quotes."
@@ -19,13 +25,17 @@ _TIME_HINT = "A time is milliseconds since 1970 or a timestamp in quotes."
 def read_subscribe(cursor: Cursor) -> Subscribe:
     """Read what follows SUBSCRIBE.
 
-    Raises SYNTAX_ERROR, INVALID_OPTION, NOT_SUPPORTED_YET for a query.
+    Raises SYNTAX_ERROR, INVALID_OPTION, INVALID_STATEMENT, NOT_SUPPORTED for a query with a reader.
     """
     cursor.accept("TO")
-    if cursor.at("(") or cursor.upper() in ("SELECT", "WITH"):
-        hint = "Type CREATE VIEW name AS the query, then SUBSCRIBE TO name."
-        raise not_yet(cursor.here, "SUBSCRIBE TO a query", hint)
-    target = cursor.relation("the name of what to follow")
+    if cursor.upper() in ("SELECT", "WITH", "VALUES") and cursor.upper(1) not in ("", *_CLAUSES):
+        message = f'found "{cursor.here.text}", expected a name or a query in parentheses'
+        raise syntax_error(cursor.here, message, hint="Type: SUBSCRIBE TO (SELECT ...)")
+    target = query = None
+    if cursor.at("("):
+        query = _query(cursor)
+    else:
+        target = cursor.relation("the name of what to follow")
     found: dict[str, Instant | None] = {}
     reader, reader_span, progress = None, None, False
     seen: set[str] = set()
@@ -47,9 +57,16 @@ def read_subscribe(cursor: Cursor) -> Subscribe:
             found[clause] = read_instant(cursor, _TIME_HINT)
     if reader is not None and not reader.strip():
         raise error("INVALID_NAME", span=reader_span, name=reader, detail="It is empty.")
+    if reader is not None and query is not None:
+        why = "Its position is kept with the definition of what it follows."
+        hint = "Type CREATE VIEW name AS the query, then SUBSCRIBE TO name AS the reader."
+        raise not_supported(
+            reader_span or cursor.span, "a named reader of a query", why=why, hint=hint
+        )
     return Subscribe(
         span=cursor.span,
         target=target,
+        query=query,
         as_of=found.get("AS OF"),
         begin=found.get("FROM"),
         up_to=found.get("UP TO"),
@@ -58,6 +75,19 @@ def read_subscribe(cursor: Cursor) -> Subscribe:
         reader_span=reader_span,
         progress=progress,
     )
+
+
+def _query(cursor: Cursor) -> SqlText:
+    place = cursor.here
+    inside = cursor.group()
+    if not inside:
+        raise syntax_error(place, "the query is missing", hint="Type: SUBSCRIBE TO (SELECT ...)")
+    query = read_query(inside)
+    if not isinstance(query, Select) or query.as_of_span is not None or query.query.parameters:
+        message = "a subscription follows a query, which reads and takes no parameters"
+        hint = "AS OF stands behind the parenthesis."
+        raise invalid(span_of(inside), message, hint=hint)
+    return query.query
 
 
 def _clause(cursor: Cursor) -> str:

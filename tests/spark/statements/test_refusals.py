@@ -16,6 +16,7 @@ INSERT INTO feed VALUES (1, 'a');
 CREATE CONTINUAL TASK copy (key INT, val STRING) ON INPUT feed
     AS (INSERT INTO copy SELECT * FROM feed);
 CREATE VIEW plain AS SELECT key FROM feed;
+CREATE VIEW counted AS SELECT DISTINCT key FROM feed;
 CREATE MATERIALIZED VIEW held AS SELECT key FROM feed;
 CREATE VIEW under AS SELECT 1 AS key;
 CREATE MATERIALIZED VIEW above AS SELECT key FROM under;
@@ -62,7 +63,8 @@ CASES = [
     ("COMMIT", "TRANSACTION_NOT_OPEN", "COMMIT"),
     ("SUBSCRIBE TO nope", "UNKNOWN_RELATION", "nope"),
     ("SUBSCRIBE TO feed AS OF 5", "AS_OF_OUT_OF_RANGE", "5"),
-    ("SUBSCRIBE TO (SELECT 1)", "NOT_SUPPORTED_YET", None),
+    ("SUBSCRIBE TO (SELECT nope FROM feed)", "UNKNOWN_COLUMN", None),
+    ("SUBSCRIBE TO (SELECT rand() AS r)", "NONDETERMINISTIC_FUNCTION", "rand"),
     ("DROP SUBSCRIPTION 'nobody'", "UNKNOWN_RELATION", "'nobody'"),
     (FLOW.format("KEYS (nope) SEQUENCE BY val"), "UNKNOWN_COLUMN", "nope"),
     (FLOW.format("KEYS (key) SEQUENCE BY nope"), "UNKNOWN_COLUMN", None),
@@ -157,9 +159,9 @@ CASES = [
     (TASK.format("INSERT INTO t SELECT 1 / 0 FROM feed"), "TASK_FAILED", None),
     ("CREATE CONTINUAL TASK t ON INPUT t AS (INSERT INTO t SELECT 1)", "TASK_INPUT_IS_OUTPUT", "t"),
     (
-        "CREATE CONTINUAL TASK t ON INPUT plain AS (INSERT INTO t SELECT key FROM plain)",
+        "CREATE CONTINUAL TASK t ON INPUT counted AS (INSERT INTO t SELECT key FROM counted)",
         "TASK_INPUT_NOT_DURABLE",
-        "plain",
+        "counted",
     ),
     (
         "CREATE CONTINUAL TASK t (key INT) ON INPUT feed, held, feed AS (DELETE FROM t)",

@@ -298,3 +298,27 @@ def test_refused_starts_and_ends(shop: Connection) -> None:
     with pytest.raises(CtsqlError) as outdated:
         told(shop, "p AS 'v'")
     assert outdated.value.condition == "SUBSCRIPTION_OUTDATED"
+
+
+def test_a_query_is_told_as_a_view_of_it(shop: Connection) -> None:
+    """Ts and rows are the same; it ends with an error when what it reads is dropped."""
+    query = "SELECT t.k, s, n FROM t JOIN p ON t.k = p.k JOIN m ON m.k = t.k WHERE v < 6"
+    shop.execute(f"CREATE VIEW same AS {query}")
+    made = shop.subscribe(f"({query})")
+    with made as changes:
+        batches = changes.batches()
+        first = next(batches)
+        assert summed((c.t, c.diff, *c.row) for c in first) == contents(shop, "same")
+        shop.execute("INSERT INTO t VALUES (2, 5.0), (3, 9.0)")
+        shop.execute("UPDATE t SET v = 1.5 WHERE k = 1; DELETE FROM t WHERE v = 9")
+        found = [*first, *(change for _ in range(2) for change in next(batches))]
+        wanted = told(shop, f"same AS OF {first.t}")
+        assert sorted((c.t, c.diff, *c.row) for c in found) == sorted(wanted)
+        shop.execute("DROP VIEW same; DROP VIEW p")
+        with pytest.raises(CtsqlError) as ended:
+            next(batches)
+        assert (ended.value.condition, ended.value.hint) == (
+            "UNKNOWN_RELATION",
+            "It was dropped while it was followed.",
+        )
+    assert told(shop, "(SELECT 1 AS one)")[0][1:] == (1, 1)

@@ -59,7 +59,7 @@ def test_files_come_in_once(con: Connection, inbox: Path) -> None:
 
 def test_names_that_look_like_patterns(con: Connection, inbox: Path) -> None:
     """They come in once beside others: Spark's reader takes all paths again for each such name."""
-    names = ["a*x", "a?x", "a[b]x", "a{b,c}x", "a}x", "a\\x", "abx", "acx"]
+    names = ["a*x", "a\nx", "a?x", "a[b]x", "a{b,c}x", "a}x", "a\\x", "abx", "acx"]
     for k, name in enumerate(names):
         (inbox / f"{name}.csv").write_text(f"id\n{k}\n")
         (inbox / f"{name}.jsonl").write_text(f'{{"id": {k}}}')

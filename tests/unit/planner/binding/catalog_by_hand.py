@@ -59,13 +59,22 @@ RECENT = item(
     definition="CREATE VIEW recent AS SELECT key FROM feed",
     reads=[FEED],
 )
+COUNTED = item(
+    ObjectKind.VIEW,
+    "counted",
+    "key int, n bigint",
+    definition="CREATE VIEW counted AS SELECT key, count(*) AS n FROM feed GROUP BY key",
+    reads=[FEED],
+)
 LOW, HIGH = (item(ObjectKind.TASK_OUTPUT, name, "key int") for name in ("low", "high"))
 SEVERAL = replace(
     item(ObjectKind.CONTINUAL_TASK, "several", "", reads=[FEED]),
     location=None,
     outputs=(LOW.id, HIGH.id),
 )
-CATALOG = Catalog.of([FEED, PAGES, OTHER, SUMMED, OLD, RECENT, SEVERAL, LOW, HIGH], ["other"])
+CATALOG = Catalog.of(
+    [FEED, PAGES, OTHER, SUMMED, OLD, RECENT, COUNTED, SEVERAL, LOW, HIGH], ["other"]
+)
 
 
 class FakeAnalyst:

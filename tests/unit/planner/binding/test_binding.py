@@ -247,8 +247,16 @@ REFUSED: dict[str, tuple[str, str, str, str]] = {
         "TASK_INPUT_IS_OUTPUT", "t", "Read it in the body",
     ),
     "view as input": (
-        "CREATE CONTINUAL TASK t ON INPUT recent AS (INSERT INTO t SELECT 1 AS a)",
-        "TASK_INPUT_NOT_DURABLE", "recent", "CREATE MATERIALIZED VIEW",
+        "CREATE CONTINUAL TASK t ON INPUT counted AS (INSERT INTO t SELECT 1 AS a)",
+        "TASK_INPUT_NOT_DURABLE", "counted", "CREATE MATERIALIZED VIEW",
+    ),
+    "table and view of it as inputs": (
+        "CREATE CONTINUAL TASK t ON INPUT feed, recent AS (INSERT INTO t SELECT 1 AS a)",
+        "INVALID_STATEMENT", "recent", "Put both conditions into the body",
+    ),
+    "alias called as the output": (
+        "CREATE CONTINUAL TASK t ON INPUT feed AS T AS (INSERT INTO t SELECT 1 AS a)",
+        "INVALID_STATEMENT", "feed AS T", "Choose another alias",
     ),
     "insert into another table": (
         f"{TASK} (INSERT INTO pages SELECT key, val FROM feed)",

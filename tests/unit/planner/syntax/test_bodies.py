@@ -30,7 +30,7 @@ def test_several_inputs_and_change_relations() -> None:
         " JOIN deletes(s.b) d JOIN contents(a) c, changes(`a`) WHERE x IN (SELECT 1 FROM a))"
     )
     assert isinstance(task, CreateContinualTask)
-    assert [i.parts for i in task.inputs] == [("a",), ("s", "b")]
+    assert [i.ref.parts for i in task.inputs] == [("a",), ("s", "b")]
     (insert,) = task.body
     assert isinstance(insert, InsertStatement)
     found = [(r.change, r.parts, r.span.text, r.aliased) for r in insert.query.relations]

@@ -37,7 +37,10 @@ def test_upsert() -> None:
     """The first example of a continual task."""
     task = _parse(UPSERT)
     assert isinstance(task, CreateContinualTask)
-    assert (task.target.parts, [i.parts for i in task.inputs]) == (("upsert",), [("append_only",)])
+    assert (task.target.parts, [i.ref.parts for i in task.inputs]) == (
+        ("upsert",),
+        [("append_only",)],
+    )
     assert [(c.name, c.type, c.nullable) for c in task.columns] == [
         ("key", "INT", True),
         ("val", "INT", True),
@@ -424,7 +427,11 @@ REFUSED = [
     ("ROLLBACK TO before", "NOT_SUPPORTED", "TO"),
     ("COMMIT now", "SYNTAX_ERROR", "now"),
     ("SUBSCRIBE", "SYNTAX_ERROR", ""),
-    ("SUBSCRIBE TO (SELECT 1)", YET, "("),
+    ("SUBSCRIBE TO SELECT k FROM t", "SYNTAX_ERROR", "SELECT"),
+    ("SUBSCRIBE TO ()", "SYNTAX_ERROR", "("),
+    ("SUBSCRIBE TO (DELETE FROM t)", "SYNTAX_ERROR", "DELETE"),
+    ("SUBSCRIBE TO (SELECT 1 AS OF 5)", "INVALID_STATEMENT", "SELECT 1 AS OF 5"),
+    ("SUBSCRIBE TO (SELECT 1) AS 'r'", "NOT_SUPPORTED", "'r'"),
     ("SUBSCRIBE TO x AS OF 5 FROM 6", "SYNTAX_ERROR", "FROM"),
     ("SUBSCRIBE TO x AS OF now()", "SYNTAX_ERROR", "now"),
     ("SUBSCRIBE TO x UNTIL 5", "SYNTAX_ERROR", "UNTIL"),

@@ -1,0 +1,82 @@
+"""What a body sees of an input of which it does not see all: a plain view, or a condition.
+
+    change of the source  --view's query, WHERE-->  change that the body sees
+
+The rows are taken one by one, so the inserts that are seen are made of the inserts, the deletes of
+the deletes. A projection may make equal rows of both, which then have not changed and are netted.
+"""
+
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import DataFrame, SparkSession, functions as F
+
+from ctsql.catalog.names import backtick_all
+from ctsql.catalog.reserved_columns import DIFF
+from ctsql.planner.lowering import Context, lower_relation
+from ctsql.planner.nodes import InsertsInput, Node, TaskWrite, ViewReference, descend
+from ctsql.runtime.delta.change_feed import InputChange
+from ctsql.runtime.rows.declined import Declined
+from ctsql.runtime.rows.multiset import net
+from ctsql.runtime.rows.prepared_rows import derive
+from ctsql.runtime.spark.analyzer import EmptySources
+
+
+class _OfSource(EmptySources):
+    """The rows of the one source."""
+
+    def __init__(self, session: SparkSession, rows: DataFrame) -> None:
+        super().__init__(session, lambda _: ())
+        self._rows = rows
+
+    def inserts(self, object_id: str, at: int) -> DataFrame:
+        return self._rows
+
+
+def seen_of(plan: TaskWrite) -> dict[str, ViewReference]:
+    """What a body sees of each source of which it does not see all, by the source's id."""
+    sources = ((n, s) for s in plan.seen for n in descend(s) if isinstance(n, InsertsInput))
+    return {source.object_id: seen for source, seen in sources}
+
+
+def lower_seen(seen: Node, rows: DataFrame, at: int) -> DataFrame:
+    """The rows that are seen of a source's rows, lazily."""
+    session = rows.sparkSession
+    return lower_relation(seen, Context(session, _OfSource(session, rows), at))
+
+
+def seen_change(
+    seen: ViewReference,
+    change: InputChange,
+    at: int,
+    keep: Callable[[DataFrame], DataFrame],
+    *,
+    only_inserts: bool,
+) -> InputChange | None:
+    """What is seen of a source's change at T; None when that is nothing.
+
+    Args:
+        keep: makes rows that are computed once and read several times.
+        only_inserts: nobody looks at the deletes.
+    """
+
+    def nothing() -> DataFrame:
+        return lower_seen(seen, change.nothing(), at)
+
+    def build(frames: Sequence[DataFrame]) -> DataFrame:
+        return lower_seen(seen, frames[0], at)
+
+    if change.few is not None:
+        rows = derive([change.few], build, ("seen", seen)).collect()
+        if not isinstance(rows, Declined):
+            return None if rows.is_empty else InputChange(nothing, few=rows)
+    if change.changed is None:
+        added = lower_seen(seen, change.inserts, at)
+        return None if added.isEmpty() else InputChange(nothing, added)
+    names = backtick_all(seen.columns)
+    signed = [
+        lower_seen(seen, rows, at).select(*names, F.lit(diff).alias(DIFF))
+        for rows, diff in ((change.inserts, 1), (change.deletes, -1))
+    ]
+    changed = net(signed[0].unionAll(signed[1]), list(seen.columns))
+    changed = keep(changed.where(f"{DIFF} > 0") if only_inserts else changed)
+    return None if changed.isEmpty() else InputChange(nothing, changed=changed)
