@@ -7,7 +7,7 @@
 #   make check    the same without Java: for the edit loop
 #   make venv     set up only          make slow    the tests that take minutes
 #   make bench    the benchmarks       make s3      the tests on an emulation of S3
-#   make clean    remove what make made
+#   make kafka    on a Kafka broker  make clean    remove what make made
 #
 # PYTHON=python3.12 make ...  picks the interpreter;  VENV=/some/folder  puts the environment there.
 
@@ -18,7 +18,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test rest test-all check lint slow s3 bench venv java clean
+.PHONY: help demo test rest test-all check lint slow s3 kafka bench venv java clean
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
@@ -106,12 +106,16 @@ rest: java venv
 test-all: test rest
 
 slow: java venv
-	@"$(BIN)/python" -m pytest -m "slow and not s3"
+	@"$(BIN)/python" -m pytest -m "slow and not s3 and not kafka"
 
 # Spark fetches its connector for S3 at the first start: 700 MB.
 s3: java venv
 	@MAKEFLAGS= "$(BIN)/python" -m pip install --quiet --group s3
 	@"$(BIN)/python" -m pytest -m s3
+
+# Maven fetches a broker, and Spark its connector: 60 MB.
+kafka: java venv
+	@"$(BIN)/python" -m pytest -m kafka
 
 bench: java venv
 	@MAKEFLAGS= "$(BIN)/python" -m pip install --quiet --group bench

@@ -7,7 +7,7 @@ the object is created, and kept by object id (``reads``): a later rename changes
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -69,6 +69,32 @@ class FileSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSource:
+    """A topic whose messages come into a table.
+
+    Attributes:
+        brokers: host:port, several with commas between them.
+        format: what the values are: json, text or bytes.
+        start: where a table begins: earliest, latest, or a JSON object from partition to offset.
+        records_max: of one commit; None for no bound.
+        may_lose: whether messages that retention took away are passed over.
+        included: what comes in beside the value, and the column for it: (part, column).
+        options: Kafka's own, whose names begin with ``kafka.``.
+        secrets: options whose values stand in variables of the environment: (option, variable).
+    """
+
+    brokers: str
+    topic: str
+    format: str
+    start: str = "earliest"
+    records_max: int | None = None
+    may_lose: bool = False
+    included: tuple[tuple[str, str], ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+    secrets: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
     """One object.
 
@@ -89,7 +115,7 @@ class Item:
         outputs: the ids of a task's outputs, where they are objects of their own: the task then
             holds no rows, and each output reads the task and nothing else. The first one leads:
             its log has the task's upper.
-        files: of a table the files that come into it; None for none.
+        feed: of a table the files or messages that come into it; None for none.
         flow: of the task and the view of a flow what CREATE FLOW said behind its name; else empty,
             as in a catalog of an older version.
         problem: of an unreadable object what is wrong with its entry; else empty.
@@ -113,7 +139,7 @@ class Item:
     own_reads: tuple[Reading, ...] | None = None
     outputs: tuple[str, ...] = ()
     table_id: str | None = None
-    files: FileSource | None = None
+    feed: FileSource | KafkaSource | None = None
     flow: str = ""
     problem: str = ""
     is_outlined: bool = True
@@ -211,8 +237,11 @@ class Item:
             kept["outputs"] = self.outputs
         if self.table_id is not None:
             kept["table_id"] = self.table_id
-        if self.files is not None:
-            kept["files"] = [self.files.path, self.files.format, self.files.options]
+        match self.feed:
+            case FileSource(path=path, format=kind, options=options):
+                kept["files"] = [path, kind, options]
+            case KafkaSource():
+                kept["kafka"] = asdict(self.feed)
         if self.flow:
             kept["flow"] = self.flow
         return json.dumps(
@@ -258,7 +287,7 @@ class Item:
                 own_reads=_readings(raw["own_reads"]) if "own_reads" in raw else None,
                 outputs=tuple(raw.get("outputs", ())),
                 table_id=raw.get("table_id"),
-                files=_file_source(raw["files"]) if "files" in raw else None,
+                feed=_feed(raw),
                 flow=raw.get("flow", ""),
             )
         except (ValueError, KeyError, TypeError) as problem:
@@ -313,9 +342,19 @@ def _unreadable(object_id: str, text: str, problem: str) -> Item:
     return made
 
 
-def _file_source(raw: list[Any]) -> FileSource:
-    path, kind, options = raw
-    return FileSource(path=path, format=kind, options=tuple((n, v) for n, v in options))
+def _feed(raw: dict[str, Any]) -> FileSource | KafkaSource | None:
+    if "files" in raw:
+        path, kind, options = raw["files"]
+        return FileSource(path=path, format=kind, options=_pairs(options))
+    if "kafka" not in raw:
+        return None
+    told = raw["kafka"]
+    lists = {name: _pairs(told[name]) for name in ("included", "options", "secrets")}
+    return KafkaSource(**{**told, **lists})
+
+
+def _pairs(raw: list[Any]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in raw)
 
 
 def _readings_json(reads: Iterable[Reading]) -> list[list[Any]]:

@@ -41,7 +41,7 @@ from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.runtime.warehouse.table_checks import check_tables, missing_table, remember_tables
 from ctsql.runtime.warehouse.timeline import Timeline
 from ctsql.runtime.warehouse.warehouse import Warehouse
-from ctsql.runtime.warehouse.watched_files import WatchedFiles
+from ctsql.runtime.warehouse.watched_sources import WatchedSources
 
 KNOWN_TRIES_MAX = 5
 
@@ -89,7 +89,7 @@ class Engine(LogReader):
 
     def _use(self, warehouse: Warehouse) -> None:
         super()._use(warehouse)
-        self.watched = WatchedFiles(warehouse, self._mint)
+        self.watched = WatchedSources(warehouse, self._mint)
 
     def _make(self, system: str, catalog_at: str, timeline_at: str) -> None:
         # Creation is a commit too. The catalog comes last: where it is, all is.
@@ -209,18 +209,18 @@ class Engine(LogReader):
     def mint_for(self, items: Iterable[Item], *, takes_in: bool = True) -> int:
         """Bind what is committed; returns the newest T at which items can be brought up to date.
 
-        First the files that have come for the tables among the items, or below them, are taken in,
-        unless ``takes_in`` is false.
+        First the files and messages that have come for the tables among the items, or below them,
+        are taken in, unless ``takes_in`` is false.
 
         When a view's definition was replaced after it was written at the newest T, or somebody
         wrote into its table, it is brought to what it should be at a new T. So is one that compares
         with the clock, where only that tells what time has changed in it.
         """
         items = list(items)
-        if takes_in and not self.read_only and any(i.files is not None for i in self.catalog):
+        if takes_in and not self.read_only and any(i.feed is not None for i in self.catalog):
             known = self.refresh_catalog()
             for item in known.closure([i.id for i in items if i.id in known.items]):
-                if item.files is not None:
+                if item.feed is not None:
                     self.watched.take_in(item)
         now = self.mint()
         behind = any(

@@ -8,7 +8,7 @@ places marked that ctsql replaces: relations, clock calls, and spellings Spark d
 from dataclasses import dataclass
 from enum import Enum
 
-from ctsql.catalog.items import ObjectKind
+from ctsql.catalog.items import KafkaSource, ObjectKind
 from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.spans import Span
 
@@ -332,7 +332,7 @@ class CreateTable(Statement):
     """CREATE TABLE with columns or AS SELECT (``text`` is the whole statement), or an attachment.
 
     ``location`` is set for ``CREATE TABLE t LOCATION 'uri'``, which attaches a table that is there;
-    ``files`` for ``FROM FILES 'pattern'``, whose files come in as they are written.
+    ``feed`` for ``FROM FILES`` and ``FROM KAFKA``, what comes in as it is written.
     """
 
     target: RelationRef
@@ -340,7 +340,7 @@ class CreateTable(Statement):
     if_not_exists: bool = False
     location: str | None = None
     location_span: Span | None = None
-    files: FileRef | None = None
+    feed: FileRef | KafkaSource | None = None
     comment: str | None = None
 
 

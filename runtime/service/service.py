@@ -124,7 +124,7 @@ class Service:
         retries = (t for k, t in self._troubles.items() if k != SERVICE)
         if not (
             self._watch.has_new_version(self._followed_tables(engine))
-            or self._files_came(engine)
+            or self._anything_came(engine)
             or engine.schedules.is_refresh_due(clock.now_ms())
             or any(t.is_due(time.monotonic()) for t in retries)
         ):
@@ -134,21 +134,21 @@ class Service:
             self._upkeep.after_round(engine, self._say, self.stop)
         return True
 
-    def _files_came(self, engine: Engine) -> bool:
-        """Whether there are files to take in, or it cannot be known: the tick says why."""
+    def _anything_came(self, engine: Engine) -> bool:
+        """Whether there is something to take in, or it cannot be known: the tick says why."""
         try:
             return any(engine.watched.has_new(item) for item in self._watching(engine))
         except CtsqlError:
             return True
 
     def _watching(self, engine: Engine) -> list[Item]:
-        """The tables that files come into, without those that failed and whose wait is not over."""
+        """The tables that something comes into, without those that wait after a failure."""
         waiting = {k for k, t in self._troubles.items() if not t.is_due(time.monotonic())}
-        found = [i for i in engine.catalog if i.files is not None and i.id not in waiting]
+        found = [i for i in engine.catalog if i.feed is not None and i.id not in waiting]
         return [] if not found or engine.read_only else found
 
-    def _take_files_in(self, engine: Engine) -> None:
-        """Let files in; a table whose files do not fit keeps nothing else from going on."""
+    def _take_in(self, engine: Engine) -> None:
+        """Let files and messages in; a table that they do not fit keeps nothing else waiting."""
         for item in self._watching(engine):
             begun = time.monotonic()
             problem = None
@@ -180,7 +180,7 @@ class Service:
         begun = time.monotonic()
         engine.refresh_catalog()
         self._note_versions(engine)
-        self._take_files_in(engine)
+        self._take_in(engine)
         now = engine.mint_for(engine.catalog, takes_in=False)
         self._watch.note(engine.timeline.table, engine.timeline.read_to)
         self._troubles.pop(SERVICE, None)

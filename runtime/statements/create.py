@@ -13,7 +13,15 @@ from zlib import crc32
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Catalog, FileSource, Item, ObjectKind, Reading, was_dropped
+from ctsql.catalog.items import (
+    Catalog,
+    FileSource,
+    Item,
+    KafkaSource,
+    ObjectKind,
+    Reading,
+    was_dropped,
+)
 from ctsql.catalog.names import fold
 from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.schemas import same_columns
@@ -41,6 +49,7 @@ from ctsql.runtime.tasks.progress import check_not_suspended
 from ctsql.runtime.views.change_plans import check_clock, check_strict
 from ctsql.runtime.warehouse.replaced_views import table_columns, table_schema
 from ctsql.runtime.warehouse.table_checks import identified
+from ctsql.runtime.warehouse.watched_topics import check_topic_columns
 
 _Output = st.CreateContinualTask | st.CreateMaterializedView
 _WILDCARD = re.compile(r"[*?\[{]")
@@ -98,21 +107,23 @@ class Creation(OnNames):
                     self.names.search_schema,
                 )
                 faults.point("catalog_table_made")
-                item = self._read_stored(replace(item, files=self._files(statement)))
+                item = self._read_stored(replace(item, feed=self._feed(statement)))
                 for column in item.columns:
                     check_not_void(column, statement.span)
                 check_updatable(item.columns, statement.span)
-                if item.files is not None:
+                if isinstance(item.feed, KafkaSource):
+                    check_topic_columns(item.feed, item.columns)
+                if item.feed is not None:
                     self.engine.watched.take_in(item)
                 self._register(item)
         self.engine.mint()
         return "CREATE TABLE"
 
-    def _files(self, statement: st.CreateTable) -> FileSource | None:
-        """What FROM FILES says; raises FILE_NOT_FOUND if there is no such folder."""
-        file, gateway = statement.files, self.engine.gateway
-        if file is None:
-            return None
+    def _feed(self, statement: st.CreateTable) -> FileSource | KafkaSource | None:
+        """What FROM says; raises FILE_NOT_FOUND if there is no such folder."""
+        file, gateway = statement.feed, self.engine.gateway
+        if not isinstance(file, st.FileRef):
+            return file
         path = gateway.qualify(file.path)
         if gateway.path_exists(path) and gateway.entries(path) is not None:
             path = f"{path}/*"

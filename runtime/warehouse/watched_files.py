@@ -188,8 +188,8 @@ class _Record:
 
 
 def _source(item: Item) -> FileSource:
-    assert item.files is not None  # callers ask for tables with files
-    return item.files
+    assert isinstance(item.feed, FileSource)  # callers ask for tables with files
+    return item.feed
 
 
 def _app(item: Item) -> str:

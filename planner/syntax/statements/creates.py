@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from ctsql.catalog.items import KafkaSource
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
@@ -9,6 +10,7 @@ from ctsql.planner.syntax.statements.columns import read_columns, type_edits
 from ctsql.planner.syntax.statements.copies import read_file
 from ctsql.planner.syntax.statements.dialects import read_dynamic_clauses, split_schedule
 from ctsql.planner.syntax.statements.header import read_header
+from ctsql.planner.syntax.statements.kafka import read_kafka
 from ctsql.planner.syntax.statements.options import task_options, view_options
 from ctsql.planner.syntax.statements.short_forms import compile_to_tokens, read_flow, read_task_form
 from ctsql.planner.syntax.tokens.sqltext import analyse
@@ -97,8 +99,8 @@ class _TableClauses:
         self.location: Token | None = None
         self.comment: str | None = None
         self.layout: Span | None = None  # the first clause about how to store the table
-        self.files: st.FileRef | None = None
-        self.files_clause: Span | None = None
+        self.feed: st.FileRef | KafkaSource | None = None
+        self.feed_clause: Span | None = None
         self._seen: set[str] = set()
 
     def read(self) -> None:
@@ -112,24 +114,23 @@ class _TableClauses:
             self._clause()
 
     def _is_source(self) -> bool:
-        """Whether FROM leads to files, and does not begin a query.
-
-        Raises:
-            NOT_SUPPORTED_YET: it leads to Kafka.
-        """
+        """Whether FROM leads to files or Kafka, and does not begin a query."""
         cursor = self.cursor
-        if self.columns is not None and cursor.at("FROM", "KAFKA"):
-            hint = "Read it with Spark, and write the rows with their offsets: con.writer(table)"
-            raise not_yet(cursor.here, "FROM KAFKA", hint)
+        if cursor.at("FROM", "KAFKA"):
+            return self.columns is not None or cursor.upper(2) == "("
         return cursor.at("FROM", "FILES") and cursor.upper(2) not in ("SELECT", "WHERE")
 
-    def _read_files(self) -> None:
+    def _read_feed(self) -> None:
         cursor = self.cursor
         start = cursor.here.start
-        cursor.expect("FROM", "FILES")
-        self.files, _ = read_file(cursor, writes=False)
+        cursor.expect("FROM")
+        if cursor.accept("KAFKA"):
+            self.feed = read_kafka(cursor)
+        else:
+            cursor.expect("FILES")
+            self.feed, _ = read_file(cursor, writes=False)
         stop = cursor.tokens[cursor.position - 1].stop
-        self.files_clause = Span(cursor.span.source, start, stop)
+        self.feed_clause = Span(cursor.span.source, start, stop)
 
     def _clause(self) -> None:
         cursor = self.cursor
@@ -138,7 +139,7 @@ class _TableClauses:
             raise syntax_error(here, f"{word} is given twice")
         self._seen.add(word)
         if word == "FROM":
-            self._read_files()
+            self._read_feed()
         elif cursor.accept("USING"):
             if cursor.name("the format, delta").text.lower() != "delta":
                 span = cursor.tokens[cursor.position - 1].span
@@ -184,12 +185,13 @@ def _table(cursor: Cursor) -> st.CreateTable:
     if clauses.columns is not None and query is not None:
         hint = "Leave the column list out and name the columns in the query."
         raise not_yet(clauses.columns_span, "a column list together with AS", hint)
-    if clauses.files_clause is not None:
+    if clauses.feed_clause is not None:
         if clauses.columns is None or query is not None:
-            what = "FROM FILES without a list of columns, or with a query"
-            hint = f"Type: CREATE TABLE {target.span.text} (column type, ...) FROM FILES ..."
-            raise not_yet(clauses.files_clause, what, hint)
-        edits.append(st.Edit(span=clauses.files_clause, text=""))
+            words = "FROM KAFKA" if isinstance(clauses.feed, KafkaSource) else "FROM FILES"
+            what = f"{words} without a list of columns, or with a query"
+            hint = f"Type: CREATE TABLE {target.span.text} (column type, ...) {words} ..."
+            raise not_yet(clauses.feed_clause, what, hint)
+        edits.append(st.Edit(span=clauses.feed_clause, text=""))
     text = query or st.SqlText(span=span)
     text = dataclasses.replace(text, span=span, edits=(*edits, *text.edits))
     return st.CreateTable(
@@ -199,7 +201,7 @@ def _table(cursor: Cursor) -> st.CreateTable:
         if_not_exists=if_not_exists,
         location=location.text if location else None,
         location_span=location.span if location else None,
-        files=clauses.files,
+        feed=clauses.feed,
         comment=clauses.comment,
     )
 

@@ -5,7 +5,7 @@ import pytest
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import parse, rewrite
-from ctsql.planner.syntax.ast import CopyFrom, CopyTo, CreateTable, Explain, Statement
+from ctsql.planner.syntax.ast import CopyFrom, CopyTo, CreateTable, Explain, FileRef, Statement
 
 
 def _parse(text: str) -> Statement:
@@ -50,13 +50,13 @@ def test_create_table_from_files() -> None:
     text = "CREATE TABLE t (a INT) FROM FILES 'in/*.csv' WITH (HEADER false, SEP ';') COMMENT 'c'"
     read = _parse(text)
     assert isinstance(read, CreateTable)
-    assert read.files is not None
-    assert (read.files.path, read.files.format) == ("in/*.csv", "csv")
-    assert dict(read.files.options) == {"header": "false", "sep": ";"}
+    assert isinstance(read.feed, FileRef)
+    assert (read.feed.path, read.feed.format) == ("in/*.csv", "csv")
+    assert dict(read.feed.options) == {"header": "false", "sep": ";"}
     assert rewrite(read.text, relation=lambda _: "v").text == "CREATE TABLE t (a INT)  COMMENT 'c'"
     read = _parse("CREATE TABLE t FROM files SELECT a")
     assert isinstance(read, CreateTable)
-    assert read.files is None
+    assert read.feed is None
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_create_table_from_files() -> None:
         ("COPY t FROM 'x.csv' (HEADER, header false)", "INVALID_STATEMENT", "header"),
         ("COPY t TO 'x'", "FILE_FORMAT_UNKNOWN", "'x'"),
         ("CREATE TABLE t (a INT) FROM FILES x", "SYNTAX_ERROR", "x"),
-        ("CREATE TABLE t (a INT) FROM KAFKA 'x'", "NOT_SUPPORTED_YET", "FROM"),
+        ("CREATE TABLE t (a INT) FROM KAFKA 'x'", "SYNTAX_ERROR", "'x'"),
     ],
 )
 def test_refused(text: str, condition: str, place: str) -> None:
