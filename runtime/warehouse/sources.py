@@ -11,8 +11,9 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.spans import Span
 from ctsql.planner.delete_by_key import KeyLookup
-from ctsql.planner.lowering import EMPTY, Found
+from ctsql.planner.lowering import EMPTY, Context, Found, lower_query
 from ctsql.planner.nodes import ChangesInput, DeletesInput, InsertsInput
+from ctsql.planner.rules import transform
 from ctsql.runtime.delta.change_feed import InputChange
 from ctsql.runtime.delta.key_lookup import Keys, find_with_keys, place_columns
 from ctsql.runtime.rows.collect import few
@@ -179,6 +180,15 @@ class StoredSources:
 
 class ExplainedSources(StoredSources):
     """For EXPLAIN PHYSICAL: an input's changes are shown as a read of its whole contents."""
+
+    def contents(self, object_id: str, at: int) -> DataFrame:
+        """The whole contents as of T; of a plain view that is an input what its query gives."""
+        item = self.warehouse.relations.item(object_id)
+        if item.kind is not ObjectKind.VIEW or at == EMPTY:
+            return super().contents(object_id, at)
+        query = transform(self.warehouse.relations.bound(item).query)
+        rows = lower_query(query, Context(self.warehouse.gateway.session, self, at))
+        return rows.toDF(*(c.name for c in item.columns))
 
     def inserts(self, object_id: str, at: int) -> DataFrame:
         """The input's contents, in place of the rows inserted at T."""
