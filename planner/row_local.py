@@ -52,8 +52,12 @@ def is_row_local(plan: TaskWrite) -> bool:
         and len(inputs) == 1
         and all(isinstance(node, InsertsInput) for node in plan.inputs)
         and all(isinstance(s, Insert) and _is_by_row(s) for s in transaction.statements)
-        and all(_may_carry(n.sql) for s in plan.seen for n in descend(s) if isinstance(n, Query))
+        and all(_may_carry(tokenise(q.sql.span)) for q in _seen_queries(plan))
     )
+
+
+def _seen_queries(plan: TaskWrite) -> list[Query]:
+    return [n for s in plan.seen for n in descend(s) if isinstance(n, Query)]
 
 
 def carry_time(transaction: Transaction) -> Transaction:
@@ -90,12 +94,13 @@ def _is_by_row(statement: Insert) -> bool:
         return False
     if len(query.relations) != 1 or not isinstance(query.relations[0], InsertsInput):
         return False
-    return _is_plain(tokenise(query.sql.span)) and _may_carry(query.sql)
+    tokens = tokenise(query.sql.span)
+    return _is_plain(tokens) and _may_carry(tokens)
 
 
-def _may_carry(sql: SqlText) -> bool:
+def _may_carry(tokens: Tokens) -> bool:
     """Whether a column of the input may be added to a query's: ``t.*`` would have it as well."""
-    return not any(b.upper == "*" and a.upper == "." for a, b in pairwise(tokenise(sql.span)))
+    return not any(b.upper == "*" and a.upper == "." for a, b in pairwise(tokens))
 
 
 def _is_plain(tokens: Tokens) -> bool:

@@ -27,10 +27,11 @@ the order of events with equal sequence values and the state are our choice.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ctsql.catalog import schemas
 from ctsql.catalog.names import backtick, fold
-from ctsql.catalog.schemas import Column
+from ctsql.catalog.schemas import Column, quote_text
 from ctsql.catalog.spans import Span
 from ctsql.planner.desugar.task_forms import comment_above
 from ctsql.planner.syntax.ast import ColumnList, CreateFlow
@@ -74,11 +75,12 @@ def compile_flow(
                 "A row of the target is found by its key.",
                 f"Add {key.name} to COLUMNS.",
             )
+    form: type[_Form] = _Scd1Partial if flow.ignore_nulls else _Scd1
     if flow.groups:
-        units = _units(flow, keys, chosen, sequence_types)
-        return _Scd1Grouped(units, flow, keys, chosen, "", columns).texts(view_name)
-    form = _Scd2 if flow.scd_type == 2 else _Scd1Partial if flow.ignore_nulls else _Scd1
-    return form(flow, keys, chosen, sequence_types[0], columns).texts(view_name)
+        form = _Scd1Grouped
+    elif flow.scd_type == 2:
+        form = _Scd2
+    return form(flow, keys, chosen, sequence_types, columns).texts(view_name)
 
 
 def _find_columns(names: Iterable[str], span: Span, columns: Sequence[Column]) -> list[Column]:
@@ -135,7 +137,7 @@ class _Form:
         flow: CreateFlow,
         keys: list[Column],
         chosen: list[Column],
-        sequence_type: str,
+        sequence_types: Sequence[str],
         columns: Sequence[Column],
     ) -> None:
         self.flow = flow
@@ -143,7 +145,8 @@ class _Form:
         folded = {fold(k.name) for k in keys}
         self.values = [c for c in chosen if fold(c.name) not in folded]
         self.chosen = chosen
-        self.sequence_type = sequence_type
+        self.sequence_type = sequence_types[0]
+        self.sequence_types = sequence_types
         self.source = flow.source.span.text
         self.state = flow.name.span.text
         tracked = _choose(flow.tracked, columns)
@@ -291,7 +294,7 @@ class _Scd1Partial(_Form):
             merged.append(f"max_by(__v{i}, __o{i}) AS __v{i}")
             alive = f"{DELETED_AT} IS NULL OR __v{i}.s > {DELETED_AT}"
             shown.append((name, f"IF({alive}, __v{i}.v, NULL) AS {name}"))
-            since.append(f"'{_escape(column.name)}', IF({alive}, __v{i}.s, NULL)")
+            since.append(f"{quote_text(column.name)}, IF({alive}, __v{i}.s, NULL)")
         keys = ", ".join(self.keys)
         both = (
             f"SELECT {', '.join([keys, *from_event])}, IF({DELETED}, NULL, {SEQUENCE}) AS __up, "
@@ -325,16 +328,12 @@ class _Unit:
 
 
 def _units(
-    flow: CreateFlow,
-    keys: Sequence[Column],
-    chosen: Sequence[Column],
-    sequence_types: Sequence[str],
+    flow: CreateFlow, values: Sequence[Column], sequence_types: Sequence[str]
 ) -> list[_Unit]:
     """The units of SEQUENCE BY ... FOR: with IGNORE NULL UPDATES each column is one.
 
     A column that is the expression of a group and in none belongs to that group.
     """
-    values = [c for c in chosen if c not in keys]
     group_of: dict[str, int] = {}
     for number, group in enumerate(flow.groups):
         for column in _find_columns(group.columns.names, group.columns.span, values):
@@ -362,17 +361,10 @@ def _units(
 class _Scd1Grouped(_Form):
     """The state of a key is each unit's last values, with their sequence value (O6)."""
 
-    def __init__(
-        self,
-        units: Sequence[_Unit],
-        flow: CreateFlow,
-        keys: list[Column],
-        chosen: list[Column],
-        sequence_type: str,
-        columns: Sequence[Column],
-    ) -> None:
-        super().__init__(flow, keys, chosen, sequence_type, columns)
-        self.units = units
+    @cached_property
+    def units(self) -> list[_Unit]:
+        """The columns in units, each with what orders it."""
+        return _units(self.flow, self.values, self.sequence_types)
 
     def state_columns(self) -> list[tuple[str, str]]:
         fields = ", ".join(f"f{i}: {unit.type}" for i, unit in enumerate(self.units))
@@ -508,7 +500,7 @@ class _Scd2(_Form):
     def _fill(self, rows: str) -> str:
         """NULLs take the value before them, not past a delete (O4); the event stays beside."""
         keys = ", ".join(self.keys)
-        raw = ", ".join(f"'{_escape(c.name)}', {backtick(c.name)}" for c in self.values)
+        raw = ", ".join(f"{quote_text(c.name)}, {backtick(c.name)}" for c in self.values)
         rows = _add_columns(
             rows,
             f"named_struct({raw}) AS {EVENT}, count_if({DELETED}) OVER "
@@ -524,10 +516,6 @@ class _Scd2(_Form):
 
 def _add_columns(rows: str, columns: str) -> str:
     return f"SELECT *, {columns} FROM (\n{_indent(rows, 4)}\n)"
-
-
-def _escape(name: str) -> str:
-    return name.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def _indent(text: str, blanks: int) -> str:

@@ -22,7 +22,7 @@ from ctsql.planner.binding import Bound, bind_task, qualify
 from ctsql.planner.lowering.type_names import type_name
 from ctsql.planner.syntax import ast as st, parse, splice
 from ctsql.planner.syntax.statements.options import STORAGE_OPTIONS, storage_options
-from ctsql.planner.syntax.tokens.tokenizer import Kind, tokenise
+from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.statements.failed_task import retry_failed
 from ctsql.runtime.statements.name_resolution import Namespace, OnNames
@@ -257,11 +257,7 @@ def _words(item: Item, statement: st.CreateContinualTask) -> list[str]:
     columns = [e.text for e in _column_list(item, statement)]
     texts = [Source(text, "columns").whole() for text in columns]
     texts.append(Span(statement.span.source, start, statement.span.stop))
-    return [
-        t.span.text if t.kind is Kind.STRING else t.span.text.casefold()
-        for text in texts
-        for t in tokenise(text)
-    ]
+    return [word for text in texts for word in words_of(text)]
 
 
 def _spelled(columns: Sequence[Column]) -> list[Column]:

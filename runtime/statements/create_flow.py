@@ -16,7 +16,7 @@ from ctsql.catalog.spans import Source
 from ctsql.planner.binding import qualify
 from ctsql.planner.desugar.auto_cdc import FlowTexts, compile_flow
 from ctsql.planner.syntax import ast as st, parse
-from ctsql.planner.syntax.tokens.tokenizer import Kind, tokenise
+from ctsql.planner.syntax.tokens.tokenizer import words_of
 from ctsql.runtime.statements.alter import Alteration
 from ctsql.runtime.statements.create import Creation
 from ctsql.runtime.statements.name_resolution import Namespace
@@ -92,11 +92,7 @@ def _clauses(statement: st.CreateFlow) -> str:
 
 
 def _words(clauses: str) -> list[str]:
-    """The tokens, in any case."""
-    return [
-        t.span.text if t.kind is Kind.STRING else t.span.text.casefold()
-        for t in tokenise(Source(clauses, "flow").whole())
-    ]
+    return words_of(Source(clauses, "flow").whole())
 
 
 def compile_texts(names: Namespace, statement: st.CreateFlow) -> FlowTexts:

@@ -23,10 +23,8 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import backtick, backtick_all, fold
 from ctsql.catalog.reserved_columns import DIFF, NUMBER, TIME
 from ctsql.catalog.times import CLOSED
-from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.lowering.store_assignment import is_exact
 from ctsql.planner.lowering.type_names import type_name
-from ctsql.planner.rules import transform
 from ctsql.runtime.delta.change_feed import added_rows, numbered_rows
 from ctsql.runtime.log.actions import Change, rows_changed, sum_known
 from ctsql.runtime.log.table_changes import Movement, rows_inserted
@@ -191,12 +189,10 @@ class Changes:
     def _rows(self, at: int) -> DataFrame:
         """The object's rows as of T, at or after its first."""
         sources = StoredSources(self.warehouse, as_now=True)
-        if self.item.kind is not ObjectKind.VIEW:
-            rows = sources.contents(self.item.id, at)
-            return rows.select(*self._columns_as_asked(rows))
-        plan = transform(self.warehouse.relations.bound(self.item).query)
-        context = Context(self.warehouse.gateway.session, sources, at)
-        return lower_query(plan, context).toDF(*self._names)
+        if self.item.kind is ObjectKind.VIEW:
+            return sources.view_contents(self.item, at)
+        rows = sources.contents(self.item.id, at)
+        return rows.select(*self._columns_as_asked(rows))
 
     def _with_diff(self, rows: DataFrame, diff: int) -> DataFrame:
         return rows.select(*self._columns_as_asked(rows), F.lit(diff).alias(DIFF))

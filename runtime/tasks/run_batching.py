@@ -15,7 +15,7 @@ F2: where the body cannot be computed over all of them nothing is kept, and fewe
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql import functions as F
 
 from ctsql.catalog.items import Item
 from ctsql.catalog.reserved_columns import TIME
@@ -30,26 +30,14 @@ from ctsql.runtime.log.table_changes import Movement, input_columns
 from ctsql.runtime.rows.collect import few, unadaptive
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.row_set import persisted
-from ctsql.runtime.spark.analyzer import EmptySources
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.tasks.runs import SNAPSHOT, Run
-from ctsql.runtime.tasks.seen_rows import lower_seen
+from ctsql.runtime.tasks.seen_rows import RowsOfSource, lower_seen
 from ctsql.runtime.warehouse.warehouse import Warehouse
 
 RUNS_MIN = 2
 RUNS_MAX = 256
 """A commit holds a file for each, and Spark runs a task for each."""
-
-
-class _Timed(EmptySources):
-    """The rows that many Ts inserted into one input, with the Ts; nothing else is read."""
-
-    def __init__(self, session: SparkSession, rows: DataFrame) -> None:
-        super().__init__(session, lambda _: ())
-        self._rows = rows
-
-    def inserts(self, object_id: str, at: int) -> DataFrame:
-        return self._rows
 
 
 def may_run_together(warehouse: Warehouse, item: Item, waiting: Sequence[Run]) -> list[Run]:
@@ -104,7 +92,7 @@ def stage_together(
         stack.enter_context(unadaptive(session))
         for seen in plan.seen:
             rows = lower_seen(carry_time_below(seen), rows, moved[0][0])
-        context = Context(session, _Timed(session, rows), moved[0][0], clock_at=TIME)
+        context = Context(session, RowsOfSource(session, rows), moved[0][0], clock_at=TIME)
         made = lower_inserts(carry_time(plan.transaction), context, TIME)
         held = few(made)
         if isinstance(held, Declined):

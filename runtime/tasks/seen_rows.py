@@ -21,14 +21,15 @@ from ctsql.runtime.rows.prepared_rows import derive
 from ctsql.runtime.spark.analyzer import EmptySources
 
 
-class _OfSource(EmptySources):
-    """The rows of the one source."""
+class RowsOfSource(EmptySources):
+    """The rows that one source inserted, at one T or at several; nothing else is read."""
 
     def __init__(self, session: SparkSession, rows: DataFrame) -> None:
         super().__init__(session, lambda _: ())
         self._rows = rows
 
     def inserts(self, object_id: str, at: int) -> DataFrame:
+        """These rows."""
         return self._rows
 
 
@@ -41,7 +42,7 @@ def seen_of(plan: TaskWrite) -> dict[str, ViewReference]:
 def lower_seen(seen: Node, rows: DataFrame, at: int) -> DataFrame:
     """The rows that are seen of a source's rows, lazily."""
     session = rows.sparkSession
-    return lower_relation(seen, Context(session, _OfSource(session, rows), at))
+    return lower_relation(seen, Context(session, RowsOfSource(session, rows), at))
 
 
 def seen_change(

@@ -58,6 +58,8 @@ class StoredSources:
             return self.warehouse.versions.contents(item, None)
         if object_id in self.written:
             return self.written[object_id]()
+        if item.kind is ObjectKind.VIEW:
+            return self.view_contents(item, at)
         if item.kind is ObjectKind.TABLE:
             if self.warehouse.versions.version_at(item, at) is None:
                 raise self._too_early(item, at)
@@ -75,6 +77,12 @@ class StoredSources:
             if not self.is_exact(item, at):
                 return self._computed(item, shown)
         return self.warehouse.versions.contents_at(item, at)
+
+    def view_contents(self, item: Item, at: int) -> DataFrame:
+        """What the query of a plain view gives as of T, also of one that no catalog knows."""
+        query = transform(self.warehouse.relations.bound(item).query)
+        rows = lower_query(query, Context(self.warehouse.gateway.session, self, at))
+        return rows.toDF(*(c.name for c in item.columns))
 
     def is_exact(self, item: Item, at: int) -> bool:
         """Does the version of a view that was stored last before T still hold at T?"""
@@ -180,15 +188,6 @@ class StoredSources:
 
 class ExplainedSources(StoredSources):
     """For EXPLAIN PHYSICAL: an input's changes are shown as a read of its whole contents."""
-
-    def contents(self, object_id: str, at: int) -> DataFrame:
-        """The whole contents as of T; of a plain view that is an input what its query gives."""
-        item = self.warehouse.relations.item(object_id)
-        if item.kind is not ObjectKind.VIEW or at == EMPTY:
-            return super().contents(object_id, at)
-        query = transform(self.warehouse.relations.bound(item).query)
-        rows = lower_query(query, Context(self.warehouse.gateway.session, self, at))
-        return rows.toDF(*(c.name for c in item.columns))
 
     def inserts(self, object_id: str, at: int) -> DataFrame:
         """The input's contents, in place of the rows inserted at T."""

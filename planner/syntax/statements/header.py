@@ -160,10 +160,8 @@ def _input(tree: Tree[LarkToken], tokens: Tokens) -> TaskInput:
     alias = parts["alias"][-1] if "alias" in parts else None
     names = [token for token in parts["name"] if token.is_name]
     condition = parts["where"][1:] if "where" in parts else None
-    if condition is None:
-        ref = relation_ref(names, aliased=True)
-    else:
-        ref = relation_ref(names, aliased=alias is not None)
+    ref = relation_ref(names, aliased=True)
+    if condition is not None:
         ref = mark_target(ref, [*names, *condition], aliased=alias is not None)
     return TaskInput(
         ref=ref,

@@ -358,3 +358,10 @@ def words_are(tokens: Tokens, index: int, *words: str) -> bool:
 def end_of(tokens: Tokens) -> Span:
     """The empty span behind the last token."""
     return Span(tokens[-1].source, tokens[-1].stop, tokens[-1].stop)
+
+
+def words_of(text: Span) -> list[str]:
+    """The tokens of a text, in any case but for strings: equal for texts that say the same."""
+    return [
+        t.span.text if t.kind is Kind.STRING else t.span.text.casefold() for t in tokenise(text)
+    ]
