@@ -16,6 +16,7 @@ from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.catalog.subscriptions import Subscription
+from ctsql.catalog.times import to_iso
 
 
 class ObjectKind(Enum):
@@ -365,6 +366,74 @@ def _readings(raw: list[list[Any]]) -> tuple[Reading, ...]:
     return tuple(Reading(name=Name(s, n), object_id=i, columns=tuple(c)) for s, n, i, c in raw)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """What one DROP took away. UNDROP brings all of it back, until MAINTAIN removes it.
+
+    Attributes:
+        at_ms: when, in milliseconds since 1970.
+        items: the objects; their folders are still there.
+        subscriptions: the named readers that followed them.
+        schema: the schema that was dropped, as typed; empty where it was an object.
+        problem: what is wrong with an entry that cannot be read; else empty.
+    """
+
+    id: str
+    at_ms: int
+    items: tuple[Item, ...] = ()
+    subscriptions: tuple[Subscription, ...] = ()
+    schema: str = ""
+    problem: str = ""
+
+    def check(self) -> "Dropped":
+        """The entry; raises STORED_DATA_INVALID when it could not be read."""
+        if self.problem:
+            raise error(
+                "STORED_DATA_INVALID",
+                what="the entry of dropped objects in the catalog",
+                detail=self.problem,
+                hint="Use the version of ctsql that wrote it, or restore the warehouse's "
+                "_ctsql/catalog table to an earlier version.",
+            )
+        return self
+
+    def undrop_text(self, item: Item) -> str:
+        """The statement that brings one of the objects back; for an output it names the task."""
+        if item.kind is ObjectKind.TASK_OUTPUT:
+            item = next((i for i in self.items if i.id == item.owner), item)
+        flow = item.flow and item.kind is ObjectKind.CONTINUAL_TASK
+        return f"UNDROP {'FLOW' if flow else item.kind.keyword} {item.name}"
+
+    def to_json(self) -> str:
+        """The entry as text for the store."""
+        return json.dumps(
+            {
+                "at": self.at_ms,
+                "items": {i.id: i.to_json() for i in self.items},
+                "subscriptions": {s.name: s.to_json() for s in self.subscriptions},
+                "schema": self.schema,
+            }
+        )
+
+    @staticmethod
+    def of_entry(drop_id: str, text: str) -> "Dropped":
+        """The entry of a text; an unreadable one raises its error only where it is used."""
+        try:
+            raw: dict[str, Any] = json.loads(text)
+            made = Dropped(
+                id=drop_id,
+                at_ms=int(raw["at"]),
+                items=tuple(Item.of_entry(k, v) for k, v in raw["items"].items()),
+                subscriptions=tuple(
+                    Subscription.of_entry(k, v) for k, v in raw["subscriptions"].items()
+                ),
+                schema=raw["schema"],
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            return Dropped(id=drop_id, at_ms=0, problem=f"{type(problem).__name__}: {problem}.")
+        return made
+
+
 @dataclass(frozen=True, slots=True)
 class Catalog:
     """All objects at one version of the catalog. Changes give a new value."""
@@ -372,16 +441,19 @@ class Catalog:
     items: Mapping[str, Item]
     schemas: Mapping[str, str]  # folded name -> name as typed
     subscriptions: Mapping[str, Subscription] = field(default_factory=dict)  # by folded name
+    dropped: Mapping[str, Dropped] = field(default_factory=dict)  # by the id of the DROP
 
     @staticmethod
     def of(
         items: Iterable[Item],
         schemas: Iterable[str] = (),
         subscriptions: Iterable[Subscription] = (),
+        dropped: Iterable[Dropped] = (),
     ) -> "Catalog":
         """A catalog with these items; the default schema is always there."""
         names = {DEFAULT_SCHEMA: DEFAULT_SCHEMA} | {fold(s): s for s in schemas}
-        return Catalog({i.id: i for i in items}, names, {fold(s.name): s for s in subscriptions})
+        readers = {fold(s.name): s for s in subscriptions}
+        return Catalog({i.id: i for i in items}, names, readers, {d.id: d for d in dropped})
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self.items.values())
@@ -403,6 +475,12 @@ class Catalog:
         elsewhere = [i for i in self if fold(i.name.name) == fold(name.name)]
         if elsewhere:
             hint = f'Did you mean "{elsewhere[0].name.qualified()}"?'
+        gone = self.last_drop(name)
+        if gone is not None:
+            drop, item = gone
+            hint = (
+                f"It was dropped at {to_iso(drop.at_ms)}. To have it back: {drop.undrop_text(item)}"
+            )
         raise error("UNKNOWN_RELATION", span=span, kind=kind, name=str(name), hint=hint)
 
     def check_outlined(self) -> None:
@@ -412,6 +490,8 @@ class Catalog:
                 item.check()
         for subscription in self.subscriptions.values():
             subscription.check()
+        for drop in self.dropped.values():
+            drop.check()
 
     def readers(self, object_id: str) -> list[Item]:
         """The objects whose definitions read this one directly, in order of name."""
@@ -487,10 +567,6 @@ class Catalog:
         told = [(i.id, i.search_schema, i.definition) for i in seen.values()]
         return hashlib.sha256(repr(sorted(told)).encode()).hexdigest()[:16]
 
-    def sources(self) -> list[Item]:
-        """The tables that are not outputs: those whose commits get Ts."""
-        return [i for i in self if i.kind is ObjectKind.TABLE]
-
     def with_item(self, item: Item) -> "Catalog":
         """The catalog with an item added or replaced."""
         return self.with_items([item])
@@ -508,14 +584,41 @@ class Catalog:
             subscriptions={k: s for k, s in self.subscriptions.items() if s.object_id not in gone},
         )
 
+    def drops(self) -> list[Dropped]:
+        """What was dropped and can be had back, the newest first."""
+        return sorted(self.dropped.values(), key=lambda d: (-d.at_ms, d.id))
+
+    def last_drop(self, name: Name) -> tuple[Dropped, Item] | None:
+        """The newest DROP that took an object of a name away, and the object."""
+        return next(((d, i) for d, i in self.all_dropped() if i.name == name), None)
+
+    def all_dropped(self) -> Iterator[tuple[Dropped, Item]]:
+        """All objects that can be had back, each with its DROP, the newest first."""
+        return ((drop, item) for drop in self.drops() for item in drop.items)
+
+    def with_dropped(self, drop: Dropped) -> "Catalog":
+        """The catalog without what a DROP takes away, which is kept beside it."""
+        schemas = {k: v for k, v in self.schemas.items() if not drop.schema or v != drop.schema}
+        left = replace(self, schemas=schemas, dropped={**self.dropped, drop.id: drop})
+        return left.without(i.id for i in drop.items)
+
+    def restored(self, drop: Dropped) -> "Catalog":
+        """The catalog with what a DROP took away; the caller looked that all names are free."""
+        back = self.purged([drop.id]).with_items(drop.items)
+        if drop.schema:
+            back = back.with_schema(drop.schema)
+        for subscription in drop.subscriptions:
+            back = back.with_subscription(subscription)
+        return back
+
+    def purged(self, drop_ids: Iterable[str]) -> "Catalog":
+        """The catalog without some of what can be had back."""
+        gone = set(drop_ids)
+        return replace(self, dropped={k: d for k, d in self.dropped.items() if k not in gone})
+
     def with_schema(self, schema: str) -> "Catalog":
         """The catalog with a schema added."""
         return replace(self, schemas={**self.schemas, fold(schema): schema})
-
-    def without_schema(self, schema: str) -> "Catalog":
-        """The catalog without a schema."""
-        kept = {k: v for k, v in self.schemas.items() if k != fold(schema)}
-        return replace(self, schemas=kept)
 
     def with_subscription(self, subscription: Subscription) -> "Catalog":
         """The catalog with a named reader added."""
@@ -531,7 +634,3 @@ class Catalog:
         """The named readers that follow this object itself, in order of name."""
         found = [s for s in self.subscriptions.values() if s.object_id == object_id]
         return sorted(found, key=lambda s: fold(s.name))
-
-    def rename(self, item: Item, name: Name) -> "Catalog":
-        """The catalog with an item under another name."""
-        return self.with_item(replace(item, name=name))

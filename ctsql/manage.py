@@ -13,6 +13,7 @@ from ctsql.runtime.statements.alter_task import TaskAlteration
 from ctsql.runtime.statements.alter_view import set_view_options
 from ctsql.runtime.statements.create import Creation
 from ctsql.runtime.statements.create_flow import create_flow
+from ctsql.runtime.statements.dropped import Undropping
 from ctsql.runtime.statements.explain import Explanation
 from ctsql.runtime.statements.maintain import Maintenance
 from ctsql.runtime.statements.name_resolution import Namespace
@@ -67,6 +68,8 @@ def _run(names: Namespace, statement: st.Statement) -> str:
             return create.create_schema(statement)
         case st.DropObject():
             return change.drop(statement)
+        case st.UndropObject():
+            return Undropping(names).undrop(statement)
         case st.RenameObject():
             return change.rename(statement)
         case st.DropSubscription():

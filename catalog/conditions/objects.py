@@ -105,6 +105,14 @@ OBJECTS: tuple[Condition, ...] = (
         hint="Type: ALTER CONTINUAL TASK {name} RESUME",
     ),
     Condition(
+        "UNDROP_BLOCKED",
+        "55000",
+        CatalogError,
+        message='{kind} "{name}" cannot come back',
+        detail="{detail}",
+        hint="{hint}",
+    ),
+    Condition(
         "UNKNOWN_RELATION",
         "42P01",
         CatalogError,

@@ -427,10 +427,25 @@ class DropObject(Statement):
     if_exists: bool = False
     cascade: bool = False
     flow: bool = False
+    purge: bool = False
 
     @property
     def keyword(self) -> str:
         """The words behind DROP."""
+        return "FLOW" if self.flow else self.kind.keyword
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndropObject(Statement):
+    """UNDROP TABLE / VIEW / MATERIALIZED VIEW / CONTINUAL TASK / FLOW / SCHEMA name."""
+
+    kind: ObjectKind
+    target: RelationRef
+    flow: bool = False
+
+    @property
+    def keyword(self) -> str:
+        """The words behind UNDROP."""
         return "FLOW" if self.flow else self.kind.keyword
 
 

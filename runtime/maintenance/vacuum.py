@@ -123,13 +123,13 @@ def trim_logs(engine: Engine, before_ms: int) -> int:
 
 
 def is_unowned(location: str, catalog: Catalog) -> bool:
-    """Whether CREATE names folders so, and no object is there or below."""
+    """Whether CREATE names folders so, and no object is there or below; nor one to UNDROP."""
     place = location.rstrip("/")
     if not _MADE_BY_CREATE.fullmatch(place.rsplit("/", 1)[-1]):
         return False
     return not any(
         item.location is not None and (item.location.rstrip("/") + "/").startswith(place + "/")
-        for item in catalog
+        for item in (*catalog, *(dropped for _, dropped in catalog.all_dropped()))
     )
 
 

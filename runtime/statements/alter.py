@@ -1,6 +1,7 @@
 """Changing and dropping objects.
 
-Order of a drop: commit the catalog, then delete the folders.
+DROP keeps what it takes away (:mod:`ctsql.runtime.statements.dropped`); with PURGE it commits the
+catalog, then deletes the folders.
 """
 
 from collections.abc import Sequence
@@ -12,10 +13,10 @@ from ctsql.catalog.names import DEFAULT_SCHEMA, Name, fold
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
 from ctsql.planner.syntax import ast as st
+from ctsql.runtime.statements.dropped import delete_folders, dropped
 from ctsql.runtime.statements.failed_task import retry_failed, skip_failed
 from ctsql.runtime.statements.name_resolution import OnNames, check_free
 from ctsql.runtime.statements.refresh_view import refresh_view
-from ctsql.runtime.warehouse.table_checks import is_replaced
 
 
 class Alteration(OnNames):
@@ -38,7 +39,7 @@ class Alteration(OnNames):
         if statement.flow and not item.flow:
             hint = f"Type: DROP CONTINUAL TASK {item.name}"
             raise item.wrong_kind("flow", hint, statement.target.span)
-        dropped: list[Item] = []
+        going: list[Item] = []
         named: list[Item] = []
 
         def remove(current: Catalog) -> Catalog:
@@ -52,13 +53,13 @@ class Alteration(OnNames):
                     keyword=keyword,
                     dependants=f"It is read by {', '.join(readers)}.",
                 )
-            dropped[:] = current.going_with([item.id])
+            going[:] = current.going_with([item.id])
             named[:] = _named(current, item, statement)
-            return current.without(i.id for i in dropped)
+            return _without(current, going, statement)
 
         self.engine.catalog_store.change(remove)
-        self._delete_folders(dropped)
-        others = [f"{i.kind.value} {i.name}" for i in dropped if i not in named]
+        self._let_go(going, statement)
+        others = [f"{i.kind.value} {i.name}" for i in going if i not in named]
         return f"DROP {keyword} (with {', '.join(others)})" if others else f"DROP {keyword}"
 
     def going(self, statement: st.DropObject) -> list[Item]:
@@ -98,7 +99,7 @@ class Alteration(OnNames):
                 what='dropping the schema "default"',
                 why="Unqualified names are looked up there.",
             )
-        dropped: list[Item] = []
+        going: list[Item] = []
 
         def remove(current: Catalog) -> Catalog:
             inside = [i for i in current if fold(i.name.schema) == fold(schema)]
@@ -110,22 +111,19 @@ class Alteration(OnNames):
                     name=schema,
                     objects=f"It holds {listed}.",
                 )
-            dropped[:] = current.going_with(i.id for i in inside)
-            return current.without(i.id for i in dropped).without_schema(schema)
+            going[:] = current.going_with(i.id for i in inside)
+            return _without(current, going, statement, current.schemas[fold(schema)])
 
         self.engine.catalog_store.change(remove)
-        self._delete_folders(dropped)
+        self._let_go(going, statement)
         return "DROP SCHEMA"
 
-    def _delete_folders(self, dropped: Sequence[Item]) -> None:
-        self.engine.refresh_catalog()
+    def _let_go(self, dropped: Sequence[Item], statement: st.DropObject) -> None:
+        """Delete the folders of what cannot be had back; forget the tables of all."""
+        delete_folders(self.engine, [i for i in dropped if statement.purge or i.problem])
         for item in dropped:
             if item.location is not None:
-                # If another table has replaced it, that one is not ours.
-                ours = item.managed and not is_replaced(self.engine.relations, item)
                 self.engine.gateway.forget(item.location)
-                if ours:
-                    self.engine.gateway.delete_tree(item.location)
 
     def rename(self, statement: st.RenameObject) -> str:
         """ALTER <kind> name RENAME TO new."""
@@ -135,7 +133,7 @@ class Alteration(OnNames):
 
         def rename(current: Catalog) -> Catalog:
             check_free(current, name, new.span, quiet=False)
-            return current.rename(current.items[item.id], name)
+            return current.with_item(replace(current.items[item.id], name=name))
 
         self.names.check_schema(name.schema, new.span)
         self.engine.catalog_store.change(rename)
@@ -183,6 +181,16 @@ class Alteration(OnNames):
         item = self.names.of_kind(statement.target, ObjectKind.MATERIALIZED_VIEW, only=only)
         refresh_view(self.engine, item, full=statement.full)
         return "REFRESH MATERIALIZED VIEW"
+
+
+def _without(
+    current: Catalog, gone: Sequence[Item], statement: st.DropObject, schema: str = ""
+) -> Catalog:
+    """The catalog without objects that are dropped; without PURGE it keeps them beside."""
+    drop = dropped(current, gone, schema)
+    left = current.with_dropped(drop).without(i.id for i in gone)
+    is_kept = (drop.items or schema) and not statement.purge
+    return left if is_kept else left.purged([drop.id])
 
 
 def _named(catalog: Catalog, item: Item, statement: st.DropObject) -> list[Item]:

@@ -329,9 +329,14 @@ class Creation(OnNames):
             raise bad_option(option.span, LOCATION, detail, value=value)
         location = self.engine.gateway.qualify(str(option.value)).rstrip("/")
         if self.engine.gateway.entries(location) != []:
-            detail = "An output begins in an empty folder."
+            detail, hint = "An output begins in an empty folder.", ""
+            for drop, item in self.engine.catalog.all_dropped():
+                if item.location == location:
+                    detail = f"It holds {item.kind.value} {item.name}, which was dropped."
+                    hint = f"To give up its rows: {drop.undrop_text(item)}; "
+                    hint += f"DROP {item.kind.keyword} {item.name} PURGE"
             path = str(option.value)
-            raise error("FILE_EXISTS", span=option.value_span, path=path, detail=detail)
+            raise error("FILE_EXISTS", span=option.value_span, path=path, detail=detail, hint=hint)
         return location
 
     def create_task(self, statement: st.CreateContinualTask) -> str:

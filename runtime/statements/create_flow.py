@@ -48,7 +48,10 @@ def create_flow(names: Namespace, statement: st.CreateFlow) -> str:
     except BaseException:
         if task_name is not None:
             dropped = st.DropObject(
-                span=statement.span, kind=ObjectKind.CONTINUAL_TASK, target=statement.name
+                span=statement.span,
+                kind=ObjectKind.CONTINUAL_TASK,
+                target=statement.name,
+                purge=True,
             )
             Alteration(names).drop(dropped)
         raise

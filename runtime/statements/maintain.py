@@ -18,6 +18,7 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.maintenance import retention, vacuum
 from ctsql.runtime.maintenance.compaction import THOROUGH, choose
 from ctsql.runtime.maintenance.consumers import READS, Needs, needs, system_floor
+from ctsql.runtime.statements.dropped import remove_dropped
 from ctsql.runtime.statements.name_resolution import OnNames
 from ctsql.runtime.views.state_table import state_table
 from ctsql.runtime.warehouse.location import SYSTEM_FOLDER
@@ -90,6 +91,7 @@ class Maintenance(OnNames):
             before = compacted[work.table.location].before
             rows.append((*work.name, before, len(removed), size, log, plan.floor, kept_for))
         if statement.target is None:
+            rows += self._dropped(keep_from, dry=dry)
             rows += self._folders(unnamed, dry=dry)
         names, types = zip(*MAINTAINED, strict=True)
         return list(names), list(types), rows
@@ -168,6 +170,24 @@ class Maintenance(OnNames):
             )
         plan = vacuum.plan(work.table, floor=floor, log_floor=log_floor, unnamed_before_ms=unnamed)
         return plan, kept_for
+
+    def _dropped(self, before_ms: int, *, dry: bool) -> list[tuple[object, ...]]:
+        """Remove for good what was dropped longer ago than RETAIN."""
+        rows: list[tuple[object, ...]] = []
+        found = {i.id: self._measure(i) for i in remove_dropped(self.engine, before_ms, dry=True)}
+        gone = remove_dropped(self.engine, before_ms, dry=dry)
+        for item in gone:
+            name = (item.name.schema, item.name.name, f"dropped {item.kind.value}")
+            rows.append((*name, 0, *found[item.id], 0, None, "nobody: it was dropped"))
+        return rows
+
+    def _measure(self, item: Item) -> tuple[int, int]:
+        """The files and bytes of a dropped object's folder, if that is to be deleted."""
+        gateway = self.engine.gateway
+        if item.location is None or not item.managed or not gateway.path_exists(item.location):
+            return 0, 0
+        folder = adapter.measure_folder(gateway, item.location)
+        return folder.files_count, folder.size
 
     def _folders(self, before_ms: int, *, dry: bool) -> list[tuple[object, ...]]:
         """Delete the folders that a killed CREATE or DROP left."""

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import NotSupported, StatementError, error
-from ctsql.catalog.items import Item, ObjectKind
+from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.refreshes import refresh_text
 from ctsql.catalog.schemas import Column
@@ -51,6 +51,8 @@ def show_objects(engine: LogReader, statement: st.ShowObjects, search_schema: st
     wanted = fold(statement.schema) if statement.schema else None
     if wanted is not None and wanted not in catalog.schemas:
         raise error("UNKNOWN_SCHEMA", span=statement.schema_span, name=statement.schema)
+    if statement.what == "dropped":
+        return _show_dropped(catalog, statement, wanted)
     kinds = _KINDS[statement.what]
     found = [
         i
@@ -153,6 +155,17 @@ def describe(engine: LogReader, statement: st.Describe, search_schema: str) -> R
         rows.append(("", "", "", None))
         rows += [(f"# {k}", str(v), "", None) for k, v in details if v not in (None, "")]
     return ["column", "type", "nullable", "comment"], rows
+
+
+def _show_dropped(catalog: Catalog, statement: st.ShowObjects, schema: str | None) -> Rows:
+    """SHOW DROPPED: what UNDROP can bring back, what was dropped last first."""
+    found: list[tuple[object, ...]] = [
+        (i.name.schema, i.name.name, i.kind.value, times.to_iso(drop.at_ms))
+        for drop in catalog.drops()
+        for i in sorted(drop.check().items, key=lambda i: i.name.key)
+        if schema in (None, fold(i.name.schema)) and is_like(i.name.name, statement.like)
+    ]
+    return ["schema", "name", "kind", "dropped"], found
 
 
 def _columns(engine: LogReader, item: Item) -> tuple[Column, ...]:

@@ -1,16 +1,17 @@
 """The catalog's store: a Delta table without rows in the warehouse.
 
-Every object is one domain metadata action (``ctsql.object.<id>``), every schema and every named
-reader another: Delta's checkpoints keep them, its checksum file gives them back without a Spark
-job, and one commit can change several. The upper of the write handle counts the changes, so that of
-two processes that create an object at once one wins, and the other looks again before it goes on.
+Every object is one domain metadata action (``ctsql.object.<id>``), every schema, every named reader
+and what each DROP took away another: Delta's checkpoints keep them, its checksum file gives them
+back without a Spark job, and one commit can change several. The upper of the write handle counts
+the changes, so that of two processes that create an object at once one wins, and the other looks
+again before it goes on.
 """
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ctsql.catalog.errors import error
-from ctsql.catalog.items import Catalog, Item
+from ctsql.catalog.items import Catalog, Dropped, Item
 from ctsql.catalog.names import DEFAULT_SCHEMA
 from ctsql.catalog.subscriptions import Subscription
 from ctsql.runtime.log import fault_points as faults
@@ -24,6 +25,7 @@ APP = "ctsql:catalog"
 OBJECT = "ctsql.object."
 SCHEMA = "ctsql.schema."
 SUBSCRIPTION = "ctsql.subscription."
+DROPPED = "ctsql.dropped."
 FORMAT_PROPERTY = "ctsql.format"
 FORMAT = 1
 CHANGE_TRIES_MAX = 100
@@ -65,7 +67,8 @@ class DeltaCatalog:
             items = [Item.of_entry(k, v) for k, v in _under(OBJECT, domains)]
             schemas = [v for _, v in _under(SCHEMA, domains)]
             readers = [Subscription.of_entry(k, v) for k, v in _under(SUBSCRIPTION, domains)]
-            self._catalog, self._version = Catalog.of(items, schemas, readers), version
+            drops = [Dropped.of_entry(k, v) for k, v in _under(DROPPED, domains)]
+            self._catalog, self._version = Catalog.of(items, schemas, readers, drops), version
         return self._catalog
 
     def change(self, make: Callable[[Catalog], Catalog]) -> Catalog:
@@ -107,10 +110,11 @@ def _differences(before: Catalog, after: Catalog) -> dict[str, str | None]:
     return {**texts, **dict.fromkeys(old.keys() - new.keys())}
 
 
-def _entries(catalog: Catalog) -> dict[str, Item | Subscription | str]:
+def _entries(catalog: Catalog) -> dict[str, Item | Subscription | Dropped | str]:
     """What is stored of a catalog, by domain."""
     return {
         **{OBJECT + key: item for key, item in catalog.items.items()},
         **{SCHEMA + key: name for key, name in catalog.schemas.items() if key != DEFAULT_SCHEMA},
         **{SUBSCRIPTION + key: reader for key, reader in catalog.subscriptions.items()},
+        **{DROPPED + key: drop for key, drop in catalog.dropped.items()},
     }

@@ -34,6 +34,7 @@ _LISTS = {
     ("NAMESPACES",): "schemas",
     ("OBJECTS",): "objects",
     ("FUNCTIONS",): "functions",
+    ("DROPPED",): "dropped",
 }
 _SHOW_REFUSED = ("PARTITIONS", "TBLPROPERTIES", "CATALOGS", "LOCKS")
 
@@ -50,8 +51,7 @@ def _drop(cursor: Cursor) -> st.Statement:
     cascade = cursor.accept("CASCADE")
     if not cascade:
         cursor.accept("RESTRICT")
-    if cursor.at("PURGE"):
-        raise not_supported(cursor.here, "PURGE", hint="Leave the word out.")
+    purge = cursor.accept("PURGE")
     cursor.end()
     return st.DropObject(
         span=cursor.span,
@@ -60,7 +60,19 @@ def _drop(cursor: Cursor) -> st.Statement:
         if_exists=if_exists,
         cascade=cascade,
         flow=flow,
+        purge=purge,
     )
+
+
+def _undrop(cursor: Cursor) -> st.Statement:
+    if cursor.at("SUBSCRIPTION"):
+        hint = "A named reader comes back with the object that it followed, where a DROP took both."
+        raise not_supported(cursor.here, "UNDROP SUBSCRIPTION", hint=hint)
+    flow = cursor.accept("FLOW")
+    kind = ObjectKind.CONTINUAL_TASK if flow else _kind(cursor)
+    target = cursor.relation("the name of what was dropped")
+    cursor.end(hint="SHOW DROPPED lists what can be had back.")
+    return st.UndropObject(span=cursor.span, kind=kind, target=target, flow=flow)
 
 
 def _kind(cursor: Cursor) -> ObjectKind:
@@ -357,6 +369,7 @@ COMMANDS: dict[str, Callable[[Cursor], st.Statement]] = {
     "SHOW": _show,
     "START": _transact,
     "SUBSCRIBE": read_subscribe,
+    "UNDROP": _undrop,
     "USE": _use,
     "VERIFY": _verify,
 }

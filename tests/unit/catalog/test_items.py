@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from ctsql.catalog.items import Catalog, Item, ObjectKind, Reading, Revision
+from ctsql.catalog.errors import CatalogError
+from ctsql.catalog.items import Catalog, Dropped, Item, ObjectKind, Reading, Revision
 from ctsql.catalog.names import Name
 from ctsql.catalog.schemas import Column
 
@@ -108,3 +109,23 @@ def test_a_task_with_outputs() -> None:
 def test_what_goes_together(dropped: str, gone: str) -> None:
     """What reads it, and of a task with several outputs all of it."""
     assert [i.id for i in SEVERAL.going_with([dropped])] == gone.split()
+
+
+def test_what_a_drop_took_is_had_back_as_it_was() -> None:
+    """Through the store and back; the names are free meanwhile, and the hint names UNDROP."""
+    before = Catalog.of([TASK], ["shop"])
+    drop = Dropped(id="d", at_ms=7, items=(TASK,), schema="shop")
+    left = before.with_dropped(Dropped.of_entry("d", drop.to_json()))
+    assert (left.find(TASK.name), dict(left.schemas)) == (None, {"default": "default"})
+    with pytest.raises(CatalogError, match="UNDROP CONTINUAL TASK t"):
+        left.get(TASK.name)
+    assert left.last_drop(TASK.name) == (drop, TASK)
+    assert left.restored(drop) == before
+    assert left.purged(["d"]).last_drop(TASK.name) is None
+
+
+def test_an_entry_of_a_drop_that_cannot_be_read() -> None:
+    """It is kept, and nothing is maintained while it is not known what it keeps."""
+    damaged = Dropped.of_entry("d", "[]")
+    with pytest.raises(CatalogError, match="TypeError"):
+        Catalog.of([TASK], dropped=[damaged]).check_outlined()

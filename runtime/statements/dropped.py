@@ -1,0 +1,218 @@
+"""What was dropped: keeping it, UNDROP, and removing it for good.
+
+A DROP commits the catalog: the objects leave, and an entry of the DROP keeps them, with their
+readers. Their folders stay. UNDROP commits the objects back, all that one DROP took; a task or view
+goes on where its log says that it stopped. MAINTAIN removes the entry, then the folders.
+"""
+
+import uuid
+from collections.abc import Iterable, Sequence
+
+from ctsql.catalog.errors import CtsqlError, error
+from ctsql.catalog.items import Catalog, Dropped, Item, ObjectKind
+from ctsql.catalog.names import Name, fold
+from ctsql.catalog.times import to_iso
+from ctsql.planner.binding import qualify
+from ctsql.planner.syntax import ast as st
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.log import clock
+from ctsql.runtime.statements.name_resolution import OnNames
+from ctsql.runtime.warehouse.table_checks import is_replaced, missing_table
+
+
+def dropped(catalog: Catalog, items: Iterable[Item], schema: str = "") -> Dropped:
+    """The entry of a DROP; of an object whose own entry cannot be read nothing is kept."""
+    kept = tuple(i for i in items if not i.problem)
+    readers = (s for i in kept for s in catalog.subscribers(i.id) if not s.problem)
+    return Dropped(
+        id=uuid.uuid4().hex,
+        at_ms=clock.now_ms(),
+        items=kept,
+        subscriptions=tuple(readers),
+        schema=schema,
+    )
+
+
+def delete_folders(engine: Engine, items: Sequence[Item]) -> None:
+    """Delete the folders of objects that are in the catalog no more; not those of others."""
+    catalog = engine.refresh_catalog()
+    for item in items:
+        if item.location is None:
+            continue
+        # If another table has replaced it, or is attached there, that one is not ours.
+        ours = (
+            item.managed and not _is_used(catalog, item) and not is_replaced(engine.relations, item)
+        )
+        engine.gateway.forget(item.location)
+        if ours:
+            engine.gateway.delete_tree(item.location)
+
+
+def remove_dropped(engine: Engine, before_ms: int, *, dry: bool) -> list[Item]:
+    """Remove for good what was dropped before an instant; returns the objects, by name."""
+    gone: list[Item] = []
+
+    def remove(current: Catalog) -> Catalog:
+        old = [d for d in current.drops() if d.at_ms < before_ms and not d.problem]
+        gone[:] = [i for d in old for i in d.items]
+        return current if dry else current.purged(d.id for d in old)
+
+    if dry:
+        remove(engine.refresh_catalog())
+    else:
+        engine.catalog_store.change(remove)
+        delete_folders(engine, gone)
+    return sorted(gone, key=lambda i: i.name.key)
+
+
+def _is_used(catalog: Catalog, item: Item) -> bool:
+    """Whether an object of the catalog has its table in the folder of a dropped one, or below."""
+    place = (item.location or "").rstrip("/") + "/"
+    return any(
+        i.location is not None and (i.location.rstrip("/") + "/").startswith(place)
+        for i in catalog
+        if i.id != item.id
+    )
+
+
+class Undropping(OnNames):
+    """UNDROP."""
+
+    def undrop(self, statement: st.UndropObject) -> str:
+        """Bring back what one DROP took away, all of it or nothing.
+
+        Raises:
+            UNKNOWN_RELATION, UNKNOWN_SCHEMA: nothing of that name was dropped, or MAINTAIN has
+                removed it. WRONG_OBJECT_KIND: what was dropped is of another kind.
+            UNDROP_BLOCKED: a name is taken, something that is read is not there, or the rows.
+        """
+        back: list[Dropped] = []
+        item: Item | None = None
+
+        def restore(current: Catalog) -> Catalog:
+            nonlocal item
+            drop, item = self._find(current, statement)
+            restored = current.restored(drop)
+            self._check(current, restored, drop, statement)
+            back[:] = [drop]
+            return restored
+
+        self.engine.catalog_store.change(restore)
+        self.engine.refresh_catalog()
+        others = [f"{i.kind.value} {i.name}" for i in back[0].items if i != item]
+        others += [f"subscription '{s.name}'" for s in back[0].subscriptions]
+        return f"UNDROP {statement.keyword}" + (f" (with {', '.join(others)})" if others else "")
+
+    def _find(self, catalog: Catalog, statement: st.UndropObject) -> tuple[Dropped, Item | None]:
+        hint = "SHOW DROPPED lists what can be had back."
+        for drop in catalog.drops():
+            drop.check()
+        if statement.kind is ObjectKind.SCHEMA:
+            schema = statement.target.parts[-1]
+            for drop in catalog.drops():
+                if drop.schema and fold(drop.schema) == fold(schema):
+                    return drop, None
+            raise error("UNKNOWN_SCHEMA", span=statement.target.span, name=schema, hint=hint)
+        name = qualify(statement.target, self.names.search_schema)
+        found = catalog.last_drop(name)
+        if found is None:
+            raise error(
+                "UNKNOWN_RELATION",
+                span=statement.target.span,
+                kind=f"dropped {statement.keyword.lower()}",
+                name=str(name),
+                hint=hint,
+            )
+        drop, item = found
+        if item.kind is not statement.kind or (statement.flow and not item.flow):
+            wanted = statement.keyword.lower()
+            raise item.wrong_kind(wanted, f"Type: {drop.undrop_text(item)}", statement.target.span)
+        return found
+
+    def _check(
+        self, current: Catalog, restored: Catalog, drop: Dropped, statement: st.UndropObject
+    ) -> None:
+        """Raise UNDROP_BLOCKED where something is in the way."""
+        if drop.schema and fold(drop.schema) in current.schemas:
+            raise _blocked(
+                statement,
+                f"There is a schema {drop.schema} now.",
+                "Drop that one first; it comes back later under its own name.",
+            )
+        for item in drop.items:
+            self._check_item(current, restored, item, statement)
+        for subscription in drop.subscriptions:
+            if fold(subscription.name) in current.subscriptions:
+                raise _blocked(
+                    statement,
+                    f"There is another subscription '{subscription.name}' now.",
+                    f"Let go of it: DROP SUBSCRIPTION '{subscription.name}'",
+                )
+
+    def _check_item(
+        self, current: Catalog, restored: Catalog, item: Item, statement: st.UndropObject
+    ) -> None:
+        item.check(statement.target.span)
+        taken = current.find(item.name)
+        if taken is not None:
+            detail = f'There is another {taken.kind.value} "{taken.name}" now.'
+            to = Name(taken.name.schema, f"{taken.name.name}_2")
+            hint = f"Give it another name: ALTER {taken.kind.keyword} {taken.name} RENAME TO {to}"
+            raise _blocked(statement, detail, hint)
+        if fold(item.name.schema) not in restored.schemas:
+            detail = f"There is no schema {item.name.schema}."
+            raise _blocked(statement, detail, f"Type: CREATE SCHEMA {item.name.schema}")
+        for reading in item.reads:
+            self._check_reading(restored, item, reading.object_id, statement)
+        if item.location is None:
+            return
+        if _is_used(current, item):
+            detail = f"Another table is in the folder of {item.kind.value} {item.name}."
+            raise _blocked(statement, detail, "Drop that one first.")
+        problem = missing_table(self.engine.relations, [item])
+        if problem is not None:
+            detail = f"The rows of {item.kind.value} {item.name} are gone."
+            raise _blocked(statement, detail, "Create it again.", cause=problem)
+
+    def _check_reading(
+        self, restored: Catalog, item: Item, object_id: str, statement: st.UndropObject
+    ) -> None:
+        """What it reads is there, and if its columns are fixed, those that it had."""
+        read = restored.items.get(object_id)
+        readings = [r for r in item.reads if r.object_id == object_id]
+        if read is None:
+            for earlier, other in restored.all_dropped():
+                if other.id == object_id:
+                    detail = f"{item.kind.value} {item.name} reads {other.kind.value} "
+                    detail += f"{other.name}, which was dropped at {to_iso(earlier.at_ms)}."
+                    hint = f"First: {earlier.undrop_text(other)}"
+                    raise _blocked(statement, _sentence(detail), hint)
+            detail = f"{item.kind.value} {item.name} reads {readings[0].name}, which is gone."
+            raise _blocked(statement, _sentence(detail), "Create both again.")
+        if read.kind is ObjectKind.TABLE or read.problem:
+            return  # its columns are those of its log now; what is missing is told by what reads
+        known = {fold(c.name) for c in read.columns}
+        lost = [c for r in readings for c in r.columns if fold(c) not in known]
+        if lost:
+            detail = f"{item.kind.value} {item.name} reads {read.name}, which was replaced and has "
+            detail += f"no column {lost[0]} now."
+            hint = "Give that one its column back, or create this one again."
+            raise _blocked(statement, _sentence(detail), hint)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _blocked(
+    statement: st.UndropObject, detail: str, hint: str, cause: CtsqlError | None = None
+) -> CtsqlError:
+    return error(
+        "UNDROP_BLOCKED",
+        span=statement.target.span,
+        kind=statement.keyword.lower(),
+        name=statement.target.span.text,
+        detail=detail,
+        hint=hint,
+        cause=cause,
+    )

@@ -1,0 +1,166 @@
+"""UNDROP: what one DROP took comes back and goes on, until MAINTAIN removes it."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctsql.api import Connection
+from tests.scenarios.runner import assert_rows, expect_error
+
+pytestmark = pytest.mark.spark
+
+SET_UP = """
+CREATE TABLE t (k INT, v INT);
+INSERT INTO t VALUES (1, 1);
+CREATE CONTINUAL TASK c ON INPUT t AS (INSERT INTO c SELECT k, v FROM t);
+CREATE VIEW p AS SELECT k FROM c;
+CREATE MATERIALIZED VIEW m AS SELECT k, sum(v) AS s FROM c GROUP BY k;
+SELECT * FROM m
+"""
+
+
+def _rows(con: Connection, query: str, *wanted: tuple[object, ...]) -> None:
+    assert_rows(con.execute(query).fetchall(), wanted, query)
+
+
+def _status(con: Connection, text: str) -> str:
+    return con.execute(text).status
+
+
+def _refused(con: Connection, text: str, condition: str, told: str) -> None:
+    refused = str(expect_error(con, text, condition))
+    assert told in refused, refused
+
+
+def _follow(con: Connection) -> list[tuple[tuple[object, ...], int]]:
+    """The changes that the named reader has not seen yet: (row, diff)."""
+    with con.subscribe("m", reader="r", up_to="now") as sub:
+        return [(tuple(change.row), change.diff) for change in sub]
+
+
+def _net(changes: list[tuple[tuple[object, ...], int]]) -> dict[tuple[object, ...], int]:
+    found: Counter[tuple[object, ...]] = Counter()
+    for row, diff in changes:
+        found[row] += diff
+    return {row: diff for row, diff in found.items() if diff}
+
+
+def _shown(con: Connection) -> set[str]:
+    return {str(row[1]) for row in con.execute("SHOW DROPPED").fetchall()}
+
+
+def test_all_of_a_drop_comes_back_and_goes_on(connect: Callable[[], Connection]) -> None:
+    """The task runs for what was committed meanwhile, once; the named reader goes on, too."""
+    con, other = connect(), connect()
+    con.execute(SET_UP)
+    assert _follow(con) == [((1, 1), 1)]
+    dropped = "DROP CONTINUAL TASK (with materialized view m, view p)"
+    assert _status(other, "DROP CONTINUAL TASK c CASCADE") == dropped
+    con.execute("INSERT INTO t VALUES (1, 5); INSERT INTO t VALUES (2, 2)")
+    _refused(con, "SELECT * FROM m", "UNKNOWN_RELATION", "UNDROP MATERIALIZED VIEW m")
+    _refused(con, "UNDROP TABLE m", "WRONG_OBJECT_KIND", "UNDROP MATERIALIZED VIEW m")
+    assert _shown(con) == {"c", "p", "m"}
+    # Whichever of them is named.
+    back = "UNDROP VIEW (with continual task c, materialized view m, subscription 'r')"
+    assert _status(con, "UNDROP VIEW p") == back
+    assert _shown(con) == set()
+    _rows(other, "SELECT * FROM c", (1, 1), (1, 5), (2, 2))
+    _rows(other, "SELECT * FROM m", (1, 6), (2, 2))
+    _rows(con, "SELECT * FROM p", (1,), (1,), (2,))
+    con.execute("INSERT INTO t VALUES (2, 3)")
+    _rows(other, "SELECT * FROM m", (1, 6), (2, 5))
+    changes = _follow(con)
+    assert _net(changes) == {(1, 1): -1, (1, 6): 1, (2, 5): 1}
+
+
+def test_what_is_in_the_way_is_named_and_nothing_changes(con: Connection, warehouse: Path) -> None:
+    """Another object of the name, what is read is gone, columns that are gone, rows that are."""
+    con.execute(SET_UP)
+    con.execute("DROP VIEW p; DROP MATERIALIZED VIEW m; DROP TABLE t CASCADE")
+    _refused(con, "UNDROP VIEW p", "UNDROP_BLOCKED", "UNDROP CONTINUAL TASK c")
+    con.execute("CREATE TABLE t (x INT)")
+    _refused(con, "UNDROP TABLE t", "UNDROP_BLOCKED", "ALTER TABLE t RENAME TO")
+    assert _shown(con) == {"t", "c", "p", "m"}
+    con.execute("ALTER TABLE t RENAME TO t2")
+    assert _status(con, "UNDROP TABLE t") == "UNDROP TABLE (with continual task c)"
+    con.execute("UNDROP MATERIALIZED VIEW m; UNDROP VIEW p")
+    _rows(con, "SELECT * FROM m", (1, 1))
+    con.execute("CREATE VIEW q AS SELECT k FROM p; DROP VIEW q")
+    con.execute("CREATE OR REPLACE VIEW p AS SELECT v FROM c")
+    _refused(con, "UNDROP VIEW q", "UNDROP_BLOCKED", "no column k")
+    _refused(con, "UNDROP VIEW never", "UNKNOWN_RELATION", "SHOW DROPPED")
+    expect_error(con, "UNDROP SUBSCRIPTION 'r'", "NOT_SUPPORTED")
+
+
+def test_a_schema_comes_back_with_all_in_it(con: Connection) -> None:
+    """The schema, its objects, and those outside that read them."""
+    con.execute("CREATE SCHEMA s; CREATE TABLE s.t (k INT); INSERT INTO s.t VALUES (7)")
+    con.execute("CREATE VIEW v AS SELECT k FROM s.t; DROP SCHEMA s CASCADE")
+    expect_error(con, "UNDROP VIEW nope", "UNKNOWN_RELATION")
+    assert _status(con, "UNDROP SCHEMA s") == "UNDROP SCHEMA (with table s.t, view v)"
+    _rows(con, "SELECT * FROM v", (7,))
+    _refused(con, "UNDROP SCHEMA s", "UNKNOWN_SCHEMA", "SHOW DROPPED")
+
+
+def test_the_newest_of_a_name_comes_back_first(con: Connection) -> None:
+    """Dropped twice: the second one; once that has another name, the first."""
+    for value in (1, 2):
+        con.execute(f"CREATE TABLE t (k INT); INSERT INTO t VALUES ({value}); DROP TABLE t")
+    con.execute("UNDROP TABLE t")
+    _rows(con, "SELECT * FROM t", (2,))
+    con.execute("ALTER TABLE t RENAME TO second; UNDROP TABLE t")
+    _rows(con, "SELECT * FROM t", (1,))
+
+
+def test_purge_and_maintain_remove_for_good(con: Connection, warehouse: Path) -> None:
+    """PURGE deletes the folders at once, MAINTAIN those that were dropped before RETAIN."""
+    con.execute("CREATE TABLE a (k INT); CREATE TABLE b (k INT); CREATE TABLE d (k INT)")
+    home = warehouse / "default"
+
+    def folders() -> set[str]:
+        return {place.name.rpartition("-")[0] for place in home.iterdir()}
+
+    con.execute("DROP TABLE a PURGE; DROP TABLE b")
+    assert folders() == {"b", "d"}
+    assert _shown(con) == {"b"}
+    con.execute("MAINTAIN")  # seven days
+    assert _shown(con) == {"b"}
+    planned = con.execute("MAINTAIN RETAIN '0 seconds' DRY RUN").fetchall()
+    assert _shown(con) == {"b"}
+    done = con.execute("MAINTAIN RETAIN '0 seconds'").fetchall()
+    assert [row[1:3] for row in done if "dropped" in row[2]] == [("b", "dropped table")]
+    assert next(row[4] for row in planned if row[1] == "b") > 0
+    assert folders() == {"d"}
+    expect_error(con, "UNDROP TABLE b", "UNKNOWN_RELATION")
+
+
+def test_a_folder_that_others_use_stays(con: Connection, tmp_path: Path) -> None:
+    """A table that was attached in the folder of a dropped one keeps its rows at MAINTAIN."""
+    con.execute("CREATE TABLE a (k INT); INSERT INTO a VALUES (3)")
+    assert con._engine is not None
+    place = next(i.location for i in con._engine.catalog if i.name.name == "a")
+    con.execute(f"DROP TABLE a; CREATE TABLE mine LOCATION '{place}'")
+    _refused(con, "UNDROP TABLE a", "UNDROP_BLOCKED", "Another table is in the folder")
+    con.execute("MAINTAIN RETAIN '0 seconds'")
+    _rows(con, "SELECT * FROM mine", (3,))
+    at = tmp_path / "out"
+    made = f"CREATE MATERIALIZED VIEW w WITH (LOCATION = '{at}') AS SELECT k FROM mine"
+    con.execute(f"{made}; DROP MATERIALIZED VIEW w")
+    _refused(con, made, "FILE_EXISTS", "UNDROP MATERIALIZED VIEW w")
+    con.execute("UNDROP MATERIALIZED VIEW w; DROP MATERIALIZED VIEW w PURGE")
+    con.execute(made)
+    _rows(con, "SELECT * FROM w", (3,))
+
+
+def test_a_flow_comes_back_whole(con: Connection) -> None:
+    """Its task and its target."""
+    con.execute(
+        "CREATE TABLE e (id INT, n INT, at INT); CREATE FLOW f AS AUTO CDC INTO x FROM e "
+        "KEYS (id) SEQUENCE BY at; INSERT INTO e VALUES (1, 1, 1); DROP FLOW f"
+    )
+    con.execute("INSERT INTO e VALUES (1, 2, 2)")
+    assert _status(con, "UNDROP FLOW f") == "UNDROP FLOW (with materialized view x)"
+    _rows(con, "SELECT id, n FROM x", (1, 2))
+    con.execute("DROP FLOW f")
