@@ -111,7 +111,8 @@ def test_an_output(connect: Connect, tmp_path: Path, name: str) -> None:
         states = _states(user)
         assert states[name] == ("unreadable", "TABLE_REPLACED"), states
         assert states[other] == states["apart"] == ("up to date", None), states
-        user.execute(f"DROP {'MATERIALIZED VIEW' if name == 'seen' else 'CONTINUAL TASK'} {name}")
+        kind = "MATERIALIZED VIEW" if name == "seen" else "CONTINUAL TASK"
+        user.execute(f"DROP {kind} {name} PURGE")
         _wait_for_more(told, other, lambda: write(place, (4, 40)))
         _goes_on(user, told, 9)
     _check_said(told, {name})

@@ -83,7 +83,7 @@ def test_an_output_at_a_location(con: Connection, tmp_path: Path) -> None:
         with pytest.raises(CtsqlError) as refused:
             con.execute(text)
         assert refused.value.condition == condition, refused.value
-    con.execute("DROP MATERIALIZED VIEW v")
+    con.execute("DROP MATERIALIZED VIEW v PURGE")
     assert not (place / "v").exists()
     con.execute(f"CREATE MATERIALIZED VIEW v {made}")
     assert _read(place / "v") == [(1,), (2,)]

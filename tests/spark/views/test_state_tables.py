@@ -200,7 +200,7 @@ def test_statements_about_the_view(con: Connection) -> None:
     assert kinds == ["materialized view", "state table"]
     con.execute(ROUNDS[3])
     assert check(con, "averages", other)["strategy"] == Strategy.STATE_TABLE.value
-    con.execute("DROP MATERIALIZED VIEW averages")
+    con.execute("DROP MATERIALIZED VIEW averages PURGE")
     assert not Path(table.removeprefix("file:")).exists()
 
 

@@ -138,7 +138,7 @@ def test_a_table_of_ctsql_made_anew(connect: Connect) -> None:
     made_anew(place, commits=2)
     _refused(con)
     _refused(connect())
-    con.execute("DROP TABLE b CASCADE")
+    con.execute("DROP TABLE b CASCADE PURGE")
     assert Path(place.path, "_delta_log").exists(), "the new table is not ours to delete"
 
 
