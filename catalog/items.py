@@ -441,7 +441,7 @@ class Catalog:
     items: Mapping[str, Item]
     schemas: Mapping[str, str]  # folded name -> name as typed
     subscriptions: Mapping[str, Subscription] = field(default_factory=dict)  # by folded name
-    dropped: Mapping[str, Dropped] = field(default_factory=dict)  # by the id of the DROP
+    dropped: Mapping[str, Dropped] = field(default_factory=dict)  # by id of the DROP, newest first
 
     @staticmethod
     def of(
@@ -453,7 +453,8 @@ class Catalog:
         """A catalog with these items; the default schema is always there."""
         names = {DEFAULT_SCHEMA: DEFAULT_SCHEMA} | {fold(s): s for s in schemas}
         readers = {fold(s.name): s for s in subscriptions}
-        return Catalog({i.id: i for i in items}, names, readers, {d.id: d for d in dropped})
+        newest_first = sorted(dropped, key=lambda d: (-d.at_ms, d.id))
+        return Catalog({i.id: i for i in items}, names, readers, {d.id: d for d in newest_first})
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self.items.values())
@@ -567,6 +568,10 @@ class Catalog:
         told = [(i.id, i.search_schema, i.definition) for i in seen.values()]
         return hashlib.sha256(repr(sorted(told)).encode()).hexdigest()[:16]
 
+    def sources(self) -> list[Item]:
+        """The tables that are not outputs: those whose commits get Ts."""
+        return [i for i in self if i.kind is ObjectKind.TABLE]
+
     def with_item(self, item: Item) -> "Catalog":
         """The catalog with an item added or replaced."""
         return self.with_items([item])
@@ -584,22 +589,18 @@ class Catalog:
             subscriptions={k: s for k, s in self.subscriptions.items() if s.object_id not in gone},
         )
 
-    def drops(self) -> list[Dropped]:
-        """What was dropped and can be had back, the newest first."""
-        return sorted(self.dropped.values(), key=lambda d: (-d.at_ms, d.id))
-
     def last_drop(self, name: Name) -> tuple[Dropped, Item] | None:
         """The newest DROP that took an object of a name away, and the object."""
         return next(((d, i) for d, i in self.all_dropped() if i.name == name), None)
 
     def all_dropped(self) -> Iterator[tuple[Dropped, Item]]:
         """All objects that can be had back, each with its DROP, the newest first."""
-        return ((drop, item) for drop in self.drops() for item in drop.items)
+        return ((drop, item) for drop in self.dropped.values() for item in drop.items)
 
     def with_dropped(self, drop: Dropped) -> "Catalog":
         """The catalog without what a DROP takes away, which is kept beside it."""
         schemas = {k: v for k, v in self.schemas.items() if not drop.schema or v != drop.schema}
-        left = replace(self, schemas=schemas, dropped={**self.dropped, drop.id: drop})
+        left = replace(self, schemas=schemas, dropped={drop.id: drop, **self.dropped})
         return left.without(i.id for i in drop.items)
 
     def restored(self, drop: Dropped) -> "Catalog":

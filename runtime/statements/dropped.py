@@ -53,7 +53,7 @@ def remove_dropped(engine: Engine, before_ms: int, *, dry: bool) -> list[Item]:
     gone: list[Item] = []
 
     def remove(current: Catalog) -> Catalog:
-        old = [d for d in current.drops() if d.at_ms < before_ms and not d.problem]
+        old = [d for d in current.dropped.values() if d.at_ms < before_ms and not d.problem]
         gone[:] = [i for d in old for i in d.items]
         return current if dry else current.purged(d.id for d in old)
 
@@ -105,11 +105,11 @@ class Undropping(OnNames):
 
     def _find(self, catalog: Catalog, statement: st.UndropObject) -> tuple[Dropped, Item | None]:
         hint = "SHOW DROPPED lists what can be had back."
-        for drop in catalog.drops():
+        for drop in catalog.dropped.values():
             drop.check()
         if statement.kind is ObjectKind.SCHEMA:
             schema = statement.target.parts[-1]
-            for drop in catalog.drops():
+            for drop in catalog.dropped.values():
                 if drop.schema and fold(drop.schema) == fold(schema):
                     return drop, None
             raise error("UNKNOWN_SCHEMA", span=statement.target.span, name=schema, hint=hint)

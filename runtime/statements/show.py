@@ -161,7 +161,7 @@ def _show_dropped(catalog: Catalog, statement: st.ShowObjects, schema: str | Non
     """SHOW DROPPED: what UNDROP can bring back, what was dropped last first."""
     found: list[tuple[object, ...]] = [
         (i.name.schema, i.name.name, i.kind.value, times.to_iso(drop.at_ms))
-        for drop in catalog.drops()
+        for drop in catalog.dropped.values()
         for i in sorted(drop.check().items, key=lambda i: i.name.key)
         if schema in (None, fold(i.name.schema)) and is_like(i.name.name, statement.like)
     ]

@@ -159,9 +159,8 @@ class Relations:
         return self.timeline.task(item.id).suspended is not None
 
     def sources(self) -> "dict[str, tuple[str, DeltaTable]]":
-        """What the timeline mints for: every table that is no output, with its name."""
-        found = [i for i in self.catalog if i.kind is ObjectKind.TABLE]
-        return {i.id: (i.name.qualified(), self.table(i)) for i in found}
+        """What the timeline mints for: every source with its name."""
+        return {i.id: (i.name.qualified(), self.table(i)) for i in self.catalog.sources()}
 
     def followed(self, item: Item) -> list[Item]:
         """What an object must keep up with: a task its inputs, any other all that it reads."""

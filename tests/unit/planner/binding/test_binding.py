@@ -197,7 +197,7 @@ def test_a_stored_definition_means_what_it_meant() -> None:
     usurper = item(ObjectKind.TABLE, "feed2", "x int")
     renamed = (
         CATALOG.with_item(task)
-        .rename(FEED, Name("default", "was_feed"))
+        .with_item(replace(FEED, name=Name("default", "was_feed")))
         .with_item(replace(usurper, name=Name("default", "feed")))
     )
     (node,) = _task(bind_stored(task, renamed)).inputs
