@@ -493,6 +493,9 @@ class Catalog:
             subscription.check()
         for drop in self.dropped.values():
             drop.check()
+            for item in drop.items:
+                if not item.is_outlined:
+                    item.check()
 
     def readers(self, object_id: str) -> list[Item]:
         """The objects whose definitions read this one directly, in order of name."""

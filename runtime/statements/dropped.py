@@ -48,30 +48,25 @@ def delete_folders(engine: Engine, items: Sequence[Item]) -> None:
             engine.gateway.delete_tree(item.location)
 
 
-def remove_dropped(engine: Engine, before_ms: int, *, dry: bool) -> list[Item]:
-    """Remove for good what was dropped before an instant; returns the objects, by name."""
+def remove_dropped(engine: Engine, drops: Sequence[Dropped]) -> list[Item]:
+    """Remove for good what some DROPs took away; returns the objects that nobody had back."""
     gone: list[Item] = []
 
     def remove(current: Catalog) -> Catalog:
-        old = [d for d in current.dropped.values() if d.at_ms < before_ms and not d.problem]
-        gone[:] = [i for d in old for i in d.items]
-        return current if dry else current.purged(d.id for d in old)
+        left = [d for d in drops if d.id in current.dropped]
+        gone[:] = [i for d in left for i in d.items]
+        return current.purged(d.id for d in left)
 
-    if dry:
-        remove(engine.refresh_catalog())
-    else:
-        engine.catalog_store.change(remove)
-        delete_folders(engine, gone)
-    return sorted(gone, key=lambda i: i.name.key)
+    engine.catalog_store.change(remove)
+    delete_folders(engine, gone)
+    return gone
 
 
 def _is_used(catalog: Catalog, item: Item) -> bool:
-    """Whether an object of the catalog has its table in the folder of a dropped one, or below."""
+    """Whether an object of the catalog has its table in the folder of another, or below."""
     place = (item.location or "").rstrip("/") + "/"
     return any(
-        i.location is not None and (i.location.rstrip("/") + "/").startswith(place)
-        for i in catalog
-        if i.id != item.id
+        i.location is not None and (i.location.rstrip("/") + "/").startswith(place) for i in catalog
     )
 
 

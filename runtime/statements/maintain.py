@@ -173,12 +173,15 @@ class Maintenance(OnNames):
 
     def _dropped(self, before_ms: int, *, dry: bool) -> list[tuple[object, ...]]:
         """Remove for good what was dropped longer ago than RETAIN."""
+        drops = [d for d in self.engine.catalog.dropped.values() if d.at_ms < before_ms]
+        items = [item for drop in drops for item in drop.items]
+        sizes = {item.id: self._measure(item) for item in items}
+        if not dry:
+            items = remove_dropped(self.engine, drops)
         rows: list[tuple[object, ...]] = []
-        found = {i.id: self._measure(i) for i in remove_dropped(self.engine, before_ms, dry=True)}
-        gone = remove_dropped(self.engine, before_ms, dry=dry)
-        for item in gone:
+        for item in sorted(items, key=lambda i: i.name.key):
             name = (item.name.schema, item.name.name, f"dropped {item.kind.value}")
-            rows.append((*name, 0, *found[item.id], 0, None, "nobody: it was dropped"))
+            rows.append((*name, 0, *sizes[item.id], 0, None, "nobody: it was dropped"))
         return rows
 
     def _measure(self, item: Item) -> tuple[int, int]:

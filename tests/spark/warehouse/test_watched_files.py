@@ -53,7 +53,7 @@ def test_files_come_in_once(con: Connection, inbox: Path) -> None:
     reader = Connection(con.warehouse, spark=con.spark, read_only=True)
     (inbox / "e.csv").write_text("id,n\n5,50\n")
     assert len(_rows(reader)) == 5
-    con.execute("DROP TABLE t CASCADE")
+    con.execute("DROP TABLE t CASCADE PURGE")
     assert not log.exists()
 
 
