@@ -64,6 +64,8 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         self.is_new = False  # whether this connection made the warehouse
         self.search_schema = "default"
         self.is_short = False  # whether a Spark that it starts is for a short command
+        # A Spark that another process keeps, asked for before one is started.
+        self.find_spark: Callable[[], SparkSession | None] = lambda: None
         self._spark = spark
         self._master = master
         self._engine: Engine | None = None
@@ -100,7 +102,7 @@ class Connection(Loading, AbstractContextManager["Connection"]):
             from ctsql.settings import Settings
 
             life = Life.SHORT if self.is_short else Life.LONG
-            base = self._spark or process_session(self._master, life)
+            base = self._spark or self.find_spark() or process_session(self._master, life)
             session = engine_session(base)
             with active(session):
                 self._engine = Engine(

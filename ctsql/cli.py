@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
@@ -24,6 +25,7 @@ from ctsql.progress import Progress
 from ctsql.script import OK, STOP_SECONDS, Runner, Settings
 from ctsql.show import Format, messages, write_result
 from ctsql.variables import NAME
+from ctsql.warm.client import shared_spark
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
@@ -31,14 +33,14 @@ if TYPE_CHECKING:
 
 BROKEN_PIPE = 141
 SIGNALLED = 128  # plus the signal's number, as a shell says it
-_COMMANDS = ("run", "status", "dump")
+_COMMANDS = ("run", "status", "dump", "cool")
 
 
 @click.command(
     context_settings={"help_option_names": [], "max_content_width": 100},
     epilog="Exit status: 0 all ran, 1 a statement failed, 2 bad usage, 130 interrupted.",
 )
-@click.argument("files", nargs=-1, metavar="[FILE... | run | status | dump FOLDER]")
+@click.argument("files", nargs=-1, metavar="[FILE... | run | status | dump FOLDER | cool]")
 @click.option(
     "-c", "--command", "commands", multiple=True, metavar="SQL", help="Run this; repeatable."
 )
@@ -88,6 +90,12 @@ _COMMANDS = ("run", "status", "dump")
     metavar="NAME=VALUE",
     help="A variable, for :NAME, :'NAME' (a string) and :\"NAME\" (an identifier) in SQL.",
 )
+@click.option(
+    "--keep-warm",
+    is_flag=True,
+    help="Leave Spark running for the commands after this one, until none comes for 10 minutes "
+    "(CTSQL_WARM_MINUTES); `ctsql cool` ends it at once.",
+)
 @click.option("-X", "--no-rc", is_flag=True, help="Do not run ~/.ctsqlrc at the prompt.")
 @click.option("-v", "--version", is_flag=True, help="Print the version and end.")
 @click.option("-h", "--help", "wants_help", is_flag=True, help="Show this message and end.")
@@ -99,7 +107,8 @@ def main(context: click.Context, /, **given: Any) -> None:
     if standard input is a terminal, else the statements from standard input.
 
     "ctsql run" follows the sources until it is stopped; "ctsql status" lists tasks and views;
-    "ctsql dump FOLDER" writes the statements that make the same objects again.
+    "ctsql dump FOLDER" writes the statements that make the same objects again; "ctsql cool" ends
+    the Spark that --keep-warm left running.
     A file with one of these names is given as ./run, for example.
     """
     if given["version"]:
@@ -127,6 +136,7 @@ _ABOUT = {
         "not written.",
         ("--quiet",),
     ),
+    "cool": ("End the Spark that --keep-warm left running, once its commands are done.", ()),
     "status": ("List every task and view with its state and its lag.", ("--json", "--format")),
 }
 _FOR_ALL = ("--warehouse", "--master", "--debug")
@@ -194,8 +204,15 @@ def _dispatch(
         create=command != "run",
     )
     connection.is_short = bool(given["commands"]) or command in ("status", "dump")
+    if interactive and given["master"] is None:
+        connection.find_spark = partial(shared_spark, keep=given["keep_warm"])
+    elif given["keep_warm"]:
+        settings.note("--keep-warm: this command uses a Spark of its own, which ends with it")
     runner = Runner(connection, settings)
     try:
+        if command == "cool":
+            settings.note("no Spark was left running")
+            return OK
         if command == "run":
             return _follow(runner, given)
         if command == "status":

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from platformdirs import user_cache_dir
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from ctsql.catalog.errors import error
@@ -95,9 +97,38 @@ def training_session(archive: Path) -> SparkSession:
     return _start(None, Life.TRAINING, archive)
 
 
-def _start(master: str | None, life: Life, archive: Path | None = None) -> SparkSession:
+def attached_session(port: int, secret: str) -> SparkSession:
+    """The process's session, in a JVM that another process has started and keeps.
+
+    Args:
+        port: where that JVM listens, on this machine. secret: what it asks for.
+    """
+    global _process_session
+    _silence_loggers()
+    os.environ.update(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret)
+    try:
+        gateway = launch_gateway()  # type: ignore[no-untyped-call]
+    finally:
+        del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+    running: Any = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
+    context = SparkContext(
+        gateway=gateway,
+        jsc=gateway.jvm.org.apache.spark.api.java.JavaSparkContext(running),
+        conf=SparkConf(_jconf=running.getConf()),
+    )
+    with _lock:
+        _process_session = SparkSession(context)
+        return _process_session
+
+
+def _silence_loggers() -> None:
+    """Errors of queries are raised; PySpark also writes them to standard error."""
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _start(master: str | None, life: Life, archive: Path | None = None) -> SparkSession:
+    _silence_loggers()
     partitions = str(min(os.cpu_count() or 2, 8))
     master = master or LOCAL
     session = start_spark(

@@ -1,0 +1,237 @@
+"""A command that a warm worker runs: what stays in the process that the user started.
+
+It sends its arguments, environment and standard streams, waits for the exit status, and passes
+SIGINT, SIGTERM and SIGHUP on. Until the worker has answered nothing has run: whatever goes wrong
+before that, the command starts a Spark of its own, as without a keeper. If the worker ends without
+a status, what it ran may or may not have been done, as after any kill.
+
+A prompt stays in its own process, which needs its terminal, and uses the keeper's JVM.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from ctsql.warm.address import OWNER_ONLY, folder, is_on, socket_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KEEPER = "ctsql.warm.keeper"
+RUN, STOP, JOIN = b"R", b"S", b"J"
+ACCEPTED = b"A"
+INTERRUPTED, TERMINATED = 130, 143  # exit statuses
+KEEP, NO_MORE = "--keep-warm", "cool"
+LISTENING_SECONDS_MAX = (
+    10.0  # for a keeper that was just started; it listens before it starts Spark
+)
+_STEP_SECONDS = 0.02
+_JOIN_CHARACTERS = 256
+_guests: list[socket.socket] = []
+_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if os.name == "posix" else ()
+_WITH_VALUES = {
+    "-c", "--command", "-w", "--warehouse", "--master", "--format", "-o", "--output", "--interval",
+    "--workers", "--set",
+}  # fmt: skip
+
+
+def served(arguments: Sequence[str]) -> int | None:
+    """Have a warm worker run a command.
+
+    Returns:
+        Its exit status; None if there is no worker for it, and nothing has run.
+    """
+    if not (hasattr(socket, "send_fds") and is_on()):
+        return None
+    address = socket_of(folder())
+    if list(arguments) == [NO_MORE]:
+        return _stop(address)
+    if not is_served(arguments, is_terminal=sys.stdin is not None and sys.stdin.isatty()):
+        return None
+    connection = _connected(address)
+    if connection is None and KEEP in arguments:
+        connection = _started(address)
+    if connection is None:
+        return None
+    with connection:
+        return _run(connection, arguments)
+
+
+def shared_spark(*, keep: bool) -> "SparkSession | None":
+    """The session of a Spark that stays, for a process that goes on; None if there is none.
+
+    Args:
+        keep: start one that stays, if there is none.
+    """
+    if not (hasattr(socket, "send_fds") and is_on()):
+        return None
+    address = socket_of(folder())
+    connection = _connected(address)
+    if connection is None and keep:
+        connection = _started(address)
+    if connection is None:
+        return None
+    with suppress(OSError):
+        connection.sendall(JOIN)
+        answer = connection.makefile("r").read(_JOIN_CHARACTERS)
+        if len(answer) == _JOIN_CHARACTERS:
+            from ctsql.runtime.spark.session import attached_session
+
+            _guests.append(connection)  # open for as long as this process goes on
+            port, secret = answer.split()
+            return attached_session(int(port), secret)
+    connection.close()
+    return None
+
+
+def join_answer(port: int, secret: str) -> bytes:
+    """What a keeper answers to a process that joins: a text of fixed length."""
+    return f"{port} {secret}".ljust(_JOIN_CHARACTERS).encode()
+
+
+def is_served(arguments: Sequence[str], *, is_terminal: bool) -> bool:
+    """Whether a worker takes a command: neither a prompt, nor what runs on, nor another master.
+
+    >>> is_served(["-c", "SELECT 1"], is_terminal=True), is_served(["-w", "w"], is_terminal=True)
+    (True, False)
+    >>> is_served(["run"], is_terminal=False), is_served(["run", "--once"], is_terminal=False)
+    (False, True)
+
+    Args:
+        is_terminal: whether standard input is a terminal.
+    """
+    words = _positional(arguments)
+    if any(a == "--master" or a.startswith("--master=") for a in arguments):
+        return False
+    if words and words[0] in ("run", "serve") and "--once" not in arguments:
+        return False
+    if "--watch" in arguments:
+        return False
+    has_commands = any(a.startswith(("-c", "--command")) for a in arguments)
+    return bool(words) or has_commands or not is_terminal
+
+
+def _positional(arguments: Sequence[str]) -> list[str]:
+    """The arguments that are no options and no values of options."""
+    found: list[str] = []
+    given = iter(arguments)
+    for argument in given:
+        if argument == "--":
+            return [*found, *given]
+        if argument in _WITH_VALUES:
+            next(given, None)
+        elif not argument.startswith("-") or argument == "-":
+            found.append(argument)
+    return found
+
+
+def _connected(address: Path) -> socket.socket | None:
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(str(address))
+    except OSError:  # there is none, or its path is too long for a socket
+        connection.close()
+        return None
+    return connection
+
+
+def _started(address: Path) -> socket.socket | None:
+    """Start a keeper, and connect to it."""
+    sys.stderr.write("starting a Spark that stays for the commands after this one\n")
+    with suppress(OSError):
+        address.parent.mkdir(parents=True, exist_ok=True)
+        address.parent.chmod(OWNER_ONLY)
+        keeper = subprocess.Popen(
+            [sys.executable, "-P", "-m", KEEPER, str(address)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",  # no folder of the user's is kept in use
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+            start_new_session=True,
+        )
+        until = time.monotonic() + LISTENING_SECONDS_MAX
+        while time.monotonic() < until:
+            connection = _connected(address)
+            if connection is not None:
+                keeper.returncode = 0  # it goes on after this process, which is not to wait for it
+                return connection
+            time.sleep(_STEP_SECONDS)
+    return None
+
+
+def _stop(address: Path) -> int:
+    """``ctsql cool``: end the Spark that stays."""
+    connection = _connected(address)
+    if connection is None:
+        sys.stderr.write("no Spark was left running\n")
+        return 0
+    with connection:
+        connection.sendall(STOP)
+        while connection.recv(1):  # until it is gone
+            pass
+    sys.stderr.write("the Spark that was left running has ended\n")
+    return 0
+
+
+def _run(connection: socket.socket, arguments: Sequence[str]) -> int | None:
+    request = {
+        "arguments": [a for a in arguments if a != KEEP],
+        "environ": dict(os.environ),
+        "folder": os.getcwd(),
+        "umask": _umask(),
+    }
+    body = json.dumps(request).encode()
+    with _passing_on(connection) as received:
+        try:
+            connection.sendall(RUN)
+            socket.send_fds(connection, [f"{len(body):016d}".encode()], [0, 1, 2])
+            connection.sendall(body)
+            if connection.recv(1) != ACCEPTED:
+                return None
+        except OSError:
+            return None
+        answer = b""
+        with suppress(ConnectionError):
+            while part := connection.recv(4096):
+                answer += part
+    if not answer:
+        sys.stderr.write(
+            "error: the process that ran this has ended; what it was doing may be done or not\n"
+        )
+        return 1
+    was_terminated = int(answer) == INTERRUPTED and signal.SIGTERM in received
+    return TERMINATED if was_terminated else int(answer)
+
+
+def _umask() -> int:
+    now = os.umask(0o077)
+    os.umask(now)
+    return now
+
+
+@contextmanager
+def _passing_on(connection: socket.socket) -> Iterator[list[int]]:
+    """Send signals to the worker instead of taking them; yields those that came."""
+    received: list[int] = []
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        with suppress(OSError):
+            connection.sendall(bytes([number]))
+
+    before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
+    try:
+        yield received
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)

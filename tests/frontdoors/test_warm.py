@@ -1,0 +1,156 @@
+"""Commands that share a Spark that stays."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ctsql.cli import main
+from ctsql.warm import client
+from ctsql.warm.address import is_on, socket_of, state_of_code
+
+ROOT = Path(__file__).resolve().parents[2]
+ONE = "n\n1\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_terminal", "served"),
+    [
+        ([], False, True),  # a script on standard input
+        ([], True, False),  # a prompt
+        (["-w", "run"], True, False),
+        (["-w", "w", "a.sql"], True, True),
+        (["-c", "SELECT 1"], True, True),
+        (["--command=SELECT 1"], True, True),
+        (["-cSELECT 1"], True, True),
+        (["--set", "a=b", "run"], False, False),
+        (["status"], True, True),
+        (["status", "--watch"], True, False),
+        (["run"], False, False),
+        (["run", "--once"], False, True),
+        (["--master", "local[1]", "a.sql"], False, False),
+        (["--master=local[1]", "a.sql"], False, False),
+    ],
+)
+def test_which_commands_are_served(arguments: list[str], is_terminal: bool, served: bool) -> None:
+    """Those that end by themselves, need no terminal, and run on the default master."""
+    assert client.is_served(arguments, is_terminal=is_terminal) is served
+
+
+def test_the_client_knows_which_options_have_values() -> None:
+    """As the command line declares them."""
+    options = [o for o in main.params if o.param_type_name == "option" and not o.is_flag]  # type: ignore[attr-defined]
+    assert {name for o in options for name in o.opts} == client._WITH_VALUES
+
+
+def test_the_socket_depends_on_what_a_jvm_depends_on(tmp_path: Path) -> None:
+    """Another Java, other memory or another store's key find no keeper; a locale finds it."""
+    here = socket_of(tmp_path, {"PATH": "/bin"})
+    assert socket_of(tmp_path, {"PATH": "/bin", "LANG": "C"}) == here
+    others = [{"PATH": "/usr/bin"}, {"PATH": "/bin", "JAVA_HOME": "/j"}]
+    others += [{"PATH": "/bin", "SPARK_DRIVER_MEMORY": "1g"}, {"PATH": "/bin", "AWS_PROFILE": "b"}]
+    assert len({here, *(socket_of(tmp_path, other) for other in others)}) == 5
+
+
+def test_the_state_of_the_code_is_what_was_changed_last() -> None:
+    """A file that is written anew changes it."""
+    before = state_of_code()
+    file = Path(client.__file__)
+    times = file.stat().st_atime_ns, file.stat().st_mtime_ns
+    os.utime(file, ns=(times[0], before[0] + 1))
+    try:
+        assert state_of_code() == (before[0] + 1, before[1])
+    finally:
+        os.utime(file, ns=times)
+
+
+def test_it_can_be_switched_off() -> None:
+    """By a variable of the environment."""
+    assert is_on({})
+    assert not is_on({"CTSQL_WARM": "off"})
+
+
+class Shell:
+    """Commands of one user."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environ = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
+        self.environ |= {"PYTHONPATH": str(ROOT), "CTSQL_CLASS_ARCHIVE": "off"}
+
+    def start(self, *arguments: str, **further: str) -> "subprocess.Popen[str]":
+        rows = [] if arguments == ("cool",) else ["--format", "csv"]
+        return subprocess.Popen(
+            [sys.executable, "-m", "ctsql", *rows, *arguments],
+            cwd=self.folder,
+            env={**self.environ, **further},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str, text: str = "", **further: str) -> tuple[int, str, str]:
+        started = self.start(*arguments, **further)
+        out, messages = started.communicate(text)
+        return started.returncode, out, messages
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    shell = Shell(tmp_path)
+    yield shell
+    subprocess.run(
+        [sys.executable, "-m", "ctsql", "cool"], cwd=tmp_path, env=shell.environ, check=True
+    )
+
+
+@pytest.mark.spark
+def test_commands_share_a_spark_that_stays(shell: Shell) -> None:
+    """Each with its own folder, input, variables and exit status, until it is told to end."""
+    first = shell.run("--keep-warm", "-q", "-c", "CREATE TABLE t (n INT); INSERT INTO t VALUES (1)")
+    assert (first[0], first[1]) == (0, "")
+    (socket,) = (shell.folder / "cache/ctsql/warm").glob("*.sock")
+    assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(socket.stat().st_mode) & 0o077 == 0
+
+    assert shell.run("-c", "SELECT n FROM t") == (0, ONE, "")
+    (shell.folder / "x.csv").write_text(ONE)
+    assert shell.run(text="SELECT n FROM 'x.csv';\n") == (0, ONE, "")
+    assert shell.run("-w", "other", "-c", "SELECT 1 AS n")[1:] == (
+        ONE,
+        "made a new warehouse at other\n",
+    )
+    assert shell.run("-c", "SHOW TABLES", CTSQL_WAREHOUSE="other") == (
+        0,
+        "schema,name,kind,comment\n",
+        "",
+    )
+    code, out, messages = shell.run("-c", "SELECT 1 AS n; SELECT bad; SELECT 2")
+    assert (code, out) == (1, ONE)
+    assert messages.startswith('<command>:1:23: error: column "bad" does not exist')
+    assert shell.run("nothing.sql")[0] == 2
+
+    for number, expected in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        long = shell.start("-c", "SELECT count(*) FROM range(1000000000000)")
+        time.sleep(1)
+        long.send_signal(number)
+        assert "[STATEMENT_CANCELLED]" in long.communicate()[1]
+        assert long.returncode == expected
+    killed = shell.start("-c", "SELECT count(*) FROM range(1000000000000)")
+    time.sleep(1)
+    killed.kill()
+    killed.communicate()
+    both = [shell.start("-c", f"INSERT INTO t VALUES ({n})") for n in (2, 3)]
+    assert [one.communicate()[1] for one in both] == ["INSERT 0 1\n"] * 2
+    assert shell.run("-c", "SELECT count(*) AS n FROM t")[1] == "n\n3\n"
+
+    assert shell.run("cool")[2] == "the Spark that was left running has ended\n"
+    assert not socket.exists()
+    assert shell.run("cool")[2] == "no Spark was left running\n"
