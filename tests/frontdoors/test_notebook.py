@@ -16,7 +16,6 @@ from ctsql.notebook import CHANGES_SHOWN_MAX, LiveCell, Notebook, Options, load,
 from ctsql.result import Result, Row
 from tests.frontdoors.fake_connection import LIVE, FakeBatch, FakeConnection
 
-
 WAIT = """
 import threading, time
 cell, = [t for t in threading.enumerate() if t.name == "ctsql-live-cell"]
