@@ -8,6 +8,7 @@ from ctsql.planner.syntax import ast as st
 from ctsql.planner.syntax.statements.body import QUERY_WORDS, read_body
 from ctsql.planner.syntax.statements.columns import read_columns, type_edits
 from ctsql.planner.syntax.statements.copies import read_file
+from ctsql.planner.syntax.statements.custom_refresh import read_refresh
 from ctsql.planner.syntax.statements.dialects import read_dynamic_clauses, split_schedule
 from ctsql.planner.syntax.statements.header import read_header
 from ctsql.planner.syntax.statements.kafka import read_kafka
@@ -256,24 +257,32 @@ def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterial
     )
 
 
-def _dynamic_table(cursor: Cursor, *, or_replace: bool) -> st.CreateMaterializedView:
-    """A materialized view as Snowflake spells it."""
+def _dynamic_table(
+    cursor: Cursor, *, or_replace: bool
+) -> st.CreateMaterializedView | st.CreateContinualTask:
+    """A materialized view, or a continual task, as Snowflake spells them."""
+    begin = cursor.here.start
     if_not_exists = cursor.if_not_exists()
     target = cursor.relation("the name of the dynamic table")
+    listed = cursor.group() if cursor.at("(") else None
+    head = Span(cursor.source, begin, cursor.tokens[cursor.position - 1].stop)
+    clauses = read_dynamic_clauses(cursor)
+    if cursor.at("REFRESH", "USING"):
+        made = _task(read_refresh(cursor, head, target, clauses))
+        return dataclasses.replace(made, or_replace=or_replace)
     columns: tuple[st.ColumnDef, ...] = ()
-    if cursor.at("("):
-        columns = read_columns(cursor.group(), target.span, typed=False)
-    options, comment = read_dynamic_clauses(cursor)
+    if listed is not None:
+        columns = read_columns(listed, target.span, typed=False)
     cursor.expect("AS")
     return st.CreateMaterializedView(
         span=cursor.span,
         target=target,
-        options=options,
+        options=clauses.options,
         query=_query(cursor),
         columns=columns,
         or_replace=or_replace,
         if_not_exists=if_not_exists,
-        comment=comment,
+        comment=clauses.comment,
     )
 
 

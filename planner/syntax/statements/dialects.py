@@ -6,6 +6,8 @@
 What the clauses mean is said by options of ours; what cannot be honoured is refused by name.
 """
 
+from dataclasses import dataclass
+
 from ctsql.catalog.refreshes import At, Cron, Every, parse_every
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
@@ -16,11 +18,11 @@ from ctsql.planner.syntax.tokens.token_reader import (
     bad_option,
     invalid,
     not_supported,
-    not_yet,
 )
 from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, span_of
 
-_MODES = {"AUTO": "auto", "FULL": "full", "INCREMENTAL": "strict"}
+_MODES = {"AUTO": "auto", "ADAPTIVE": "auto", "FULL": "full", "INCREMENTAL": "strict"}
+_CUSTOM = "CUSTOM_INCREMENTAL"
 _WHY_NOT = {
     "WAREHOUSE": "The Spark session computes it, whichever runs the statement.",
     "CLUSTER": "Its files are laid out by compaction.",
@@ -33,17 +35,35 @@ _WHY_NOT = {
 }
 
 
-def read_dynamic_clauses(cursor: Cursor) -> tuple[tuple[st.Option, ...], str | None]:
-    """The clauses between a dynamic table's columns and AS: options of a view, and its comment.
+@dataclass(slots=True)
+class DynamicClauses:
+    """What stands between a dynamic table's columns and AS or REFRESH USING.
 
-    Raises SYNTAX_ERROR, INVALID_OPTION, INVALID_STATEMENT, NOT_SUPPORTED, NOT_SUPPORTED_YET.
+    Attributes:
+        options: those of a materialized view.
+        lag: the literal of TARGET_LAG; None for DOWNSTREAM.
+        mode: REFRESH_MODE, where it is one of a view's.
+        custom: REFRESH_MODE, where it is the one of REFRESH USING.
+        on_schedule: INITIALIZE = ON_SCHEDULE, where it is given.
     """
+
+    options: tuple[st.Option, ...] = ()
+    comment: str | None = None
+    lag: Span | None = None
+    mode: Span | None = None
+    custom: Span | None = None
+    on_schedule: Span | None = None
+
+
+def read_dynamic_clauses(cursor: Cursor) -> DynamicClauses:
+    """The clauses of a dynamic table, in any order, each at most once.
+
+    Raises SYNTAX_ERROR, INVALID_OPTION, INVALID_STATEMENT, NOT_SUPPORTED.
+    """
+    made = DynamicClauses()
     found: dict[str, tuple[st.Option, ...]] = {}
-    comment, at_creation = None, True
-    while cursor.current is not None and not cursor.at("AS"):
+    while cursor.current is not None and not (cursor.at("AS") or cursor.at("REFRESH", "USING")):
         start, word = cursor.position, cursor.upper()
-        if cursor.at("REFRESH", "USING"):
-            raise not_yet(cursor.here, "REFRESH USING", "Type: CREATE CONTINUAL TASK ...")
         _refuse(cursor.take("a clause or AS"))
         cursor.expect("=")
         value = cursor.take("a value")
@@ -53,25 +73,32 @@ def read_dynamic_clauses(cursor: Cursor) -> tuple[tuple[st.Option, ...], str | N
         found[word] = ()
         if word == "TARGET_LAG":
             found[word] = _lag(value, span_of([value]), span)
+            made.lag = value.span if found[word] else None
         elif word == "REFRESH_MODE" and value.upper in _MODES:
             mode = _MODES[value.upper]
             found[word] = (st.Option(name=POLICY, value=mode, span=span, value_span=value.span),)
+            made.mode = span
+        elif word == "REFRESH_MODE" and value.upper == _CUSTOM:
+            made.custom = span
         elif word == "INITIALIZE" and value.upper in ("ON_CREATE", "ON_SCHEDULE"):
-            at_creation = value.upper == "ON_CREATE"
+            made.on_schedule = span if value.upper == "ON_SCHEDULE" else None
         elif word == "COMMENT":
-            comment = value.text
+            made.comment = value.text
         else:
             raise bad_option(span, word, _takes(word))
     if "TARGET_LAG" not in found:
         hint = "Type: TARGET_LAG = '5 minutes', or TARGET_LAG = DOWNSTREAM"
         raise invalid(cursor.here, "a dynamic table needs a TARGET_LAG", "", hint)
     lag = found["TARGET_LAG"]
-    if lag and at_creation:
+    if lag and made.on_schedule is None:
         first = st.Option(
             name="REFRESH", value=At(), span=lag[0].span, value_span=lag[0].value_span
         )
         found["INITIALIZE"] = (first,)
-    return tuple(option for options in found.values() for option in options), comment
+    if made.custom is not None and not cursor.at("REFRESH", "USING"):
+        raise bad_option(made.custom, "REFRESH_MODE", f"{_CUSTOM} goes with REFRESH USING (...).")
+    made.options = tuple(option for options in found.values() for option in options)
+    return made
 
 
 def split_schedule(tokens: Tokens) -> tuple[Tokens, tuple[st.Option, ...]]:
