@@ -27,6 +27,8 @@ class ObjectKind(Enum):
     MATERIALIZED_VIEW = "materialized view"
     CONTINUAL_TASK = "continual task"
     TASK_OUTPUT = "task output"
+    STREAMING_TABLE = "streaming table"  # that has no flow yet; with one it is a continual task
+    DYNAMIC_TABLE = "dynamic table"  # a word of statements: what it names is a view or a task
     SCHEMA = "schema"
     UNREADABLE = "unreadable object"
 
@@ -52,12 +54,33 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """A flow that appends to a streaming table.
+
+    Attributes:
+        text: what CREATE FLOW said behind the name. once: it has run, and runs no more; the others
+            are the statements of the task's body, in order.
+    """
+
+    name: str
+    text: str
+    once: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """An earlier definition of a task: it still runs at the times it was in force."""
+    """An earlier definition of a task: it still runs at the times it was in force.
+
+    Attributes:
+        once: it is in force at one T only, and runs there whether or not an input has changed.
+        flows: see :class:`Item`.
+    """
 
     number: int
     definition: str
     reads: tuple[Reading, ...]
+    once: bool = False
+    flows: tuple[Flow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +142,8 @@ class Item:
         feed: of a table the files or messages that come into it; None for none.
         flow: of the task and the view of a flow what CREATE FLOW said behind its name; else empty,
             as in a catalog of an older version.
+        flows: of a streaming table the flows that append to it; none for other tasks.
+        once: of a task at an earlier revision, see :class:`Revision`.
         problem: of an unreadable object what is wrong with its entry; else empty.
         is_outlined: whether its name, location and ``reads`` are known; false for an entry that is
             too damaged to read them.
@@ -142,6 +167,8 @@ class Item:
     table_id: str | None = None
     feed: FileSource | KafkaSource | None = None
     flow: str = ""
+    flows: tuple[Flow, ...] = ()
+    once: bool = False
     problem: str = ""
     is_outlined: bool = True
 
@@ -176,6 +203,8 @@ class Item:
             revision=found.number,
             earlier=(),
             own_reads=None,
+            flows=found.flows,
+            once=found.once,
         )
 
     def with_revisions(self, current: Revision, earlier: Iterable[Revision]) -> "Item":
@@ -190,14 +219,30 @@ class Item:
             earlier=older,
             own_reads=current.reads,
             reads=tuple(reads.values()),
+            flows=current.flows,
         )
 
     @property
     def revisions(self) -> tuple[Revision, ...]:
         """All definitions that are known, the newest last."""
         own = self.reads if self.own_reads is None else self.own_reads
-        newest = Revision(number=self.revision, definition=self.definition, reads=own)
+        newest = Revision(
+            number=self.revision, definition=self.definition, reads=own, flows=self.flows
+        )
         return (*self.earlier, newest)
+
+    def is_called(self, kind: ObjectKind) -> bool:
+        """Whether a statement may call it so: what other systems call a dynamic table is ours too.
+
+        A streaming table is one without a flow, the task that its flows are, or AUTO CDC's target.
+        """
+        match kind:
+            case ObjectKind.DYNAMIC_TABLE:
+                return self.kind in (ObjectKind.MATERIALIZED_VIEW, ObjectKind.CONTINUAL_TASK)
+            case ObjectKind.STREAMING_TABLE:
+                is_target = self.kind is ObjectKind.MATERIALIZED_VIEW and bool(self.flow)
+                return self.kind is kind or bool(self.flows) or is_target
+        return self.kind is kind
 
     @property
     def is_output(self) -> bool:
@@ -228,9 +273,7 @@ class Item:
         if self.revision:
             kept = {
                 "revision": self.revision,
-                "earlier": [
-                    [r.number, r.definition, _readings_json(r.reads)] for r in self.earlier
-                ],
+                "earlier": [_revision_json(r) for r in self.earlier],
             }
             if self.own_reads is not None:
                 kept["own_reads"] = _readings_json(self.own_reads)
@@ -245,6 +288,8 @@ class Item:
                 kept["kafka"] = asdict(self.feed)
         if self.flow:
             kept["flow"] = self.flow
+        if self.flows:
+            kept["flows"] = _flows_json(self.flows)
         return json.dumps(
             {
                 **kept,
@@ -281,15 +326,13 @@ class Item:
                 created=raw["created"],
                 comment=raw["comment"],
                 revision=int(raw.get("revision", 0)),
-                earlier=tuple(
-                    Revision(number=n, definition=d, reads=_readings(r))
-                    for n, d, r in raw.get("earlier", ())
-                ),
+                earlier=tuple(_revision(r) for r in raw.get("earlier", ())),
                 own_reads=_readings(raw["own_reads"]) if "own_reads" in raw else None,
                 outputs=tuple(raw.get("outputs", ())),
                 table_id=raw.get("table_id"),
                 feed=_feed(raw),
                 flow=raw.get("flow", ""),
+                flows=_flows(raw.get("flows", ())),
             )
         except (ValueError, KeyError, TypeError) as problem:
             raise error(
@@ -352,6 +395,30 @@ def _feed(raw: dict[str, Any]) -> FileSource | KafkaSource | None:
     told = raw["kafka"]
     lists = {name: _pairs(told[name]) for name in ("included", "options", "secrets")}
     return KafkaSource(**{**told, **lists})
+
+
+def _revision_json(revision: Revision) -> list[Any]:
+    """Longer than three for a task with flows only, as older versions read three."""
+    made = [revision.number, revision.definition, _readings_json(revision.reads)]
+    if revision.once or revision.flows:
+        made += [revision.once, _flows_json(revision.flows)]
+    return made
+
+
+def _revision(raw: list[Any]) -> Revision:
+    number, definition, reads, *more = raw
+    once, flows = more or (False, ())
+    return Revision(
+        number=number, definition=definition, reads=_readings(reads), once=once, flows=_flows(flows)
+    )
+
+
+def _flows_json(flows: Iterable[Flow]) -> list[list[Any]]:
+    return [[f.name, f.text, f.once] for f in flows]
+
+
+def _flows(raw: Iterable[list[Any]]) -> tuple[Flow, ...]:
+    return tuple(Flow(name=n, text=t, once=o) for n, t, o in raw)
 
 
 def _pairs(raw: list[Any]) -> tuple[tuple[str, str], ...]:
@@ -507,6 +574,21 @@ class Catalog:
     def flow_targets(self, task: Item) -> list[Item]:
         """The view of a flow's task; none for another one."""
         return [i for i in self.readers(task.id) if i.flow] if task.flow else []
+
+    def find_flow(self, name: Name) -> Item | None:
+        """The streaming table to which the flow of this name appends; None if there is none.
+
+        By the newest definition that is known; the one in force may have others.
+        """
+        wanted, schema = fold(name.name), fold(name.schema)
+        return next(
+            (
+                i
+                for i in self
+                if fold(i.name.schema) == schema and any(fold(f.name) == wanted for f in i.flows)
+            ),
+            None,
+        )
 
     def all_readers(self, object_id: str) -> list[Item]:
         """The objects that read this one directly or through others, nearest first."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ctsql.catalog import schemas
 from ctsql.catalog.errors import CtsqlError, error
-from ctsql.catalog.items import Catalog, Item
+from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import fold
 from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.schemas import Column, check_unique
@@ -119,7 +119,19 @@ def forbidden_in(name: str) -> str:
 
 
 def check_holds_rows(catalog: Catalog, item: Item, span: Span | None) -> None:
-    """Refuse a task with several outputs as a relation (WRONG_OBJECT_KIND): they hold the rows."""
+    """Refuse as a relation what holds no rows: a task with several outputs, a table to come.
+
+    Raises WRONG_OBJECT_KIND.
+    """
+    if item.kind is ObjectKind.STREAMING_TABLE:
+        raise error(
+            "WRONG_OBJECT_KIND",
+            span=span,
+            name=str(item.name),
+            found="streaming table without a flow",
+            wanted="relation",
+            hint=f"Type: CREATE FLOW f AS INSERT INTO {item.name} BY NAME SELECT * FROM STREAM t",
+        )
     if item.outputs:
         names = ", ".join(str(o.name) for o in catalog.outputs_of(item))
         raise error(

@@ -549,10 +549,11 @@ class Explain(Statement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshView(Statement):
-    """REFRESH MATERIALIZED VIEW name [FULL]."""
+    """REFRESH MATERIALIZED VIEW name [FULL], or STREAMING TABLE name."""
 
     target: RelationRef
     full: bool = False
+    kind: ObjectKind = ObjectKind.MATERIALIZED_VIEW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -703,6 +704,53 @@ class CreateFlow(Statement):
     tracked: ColumnList | None = None
     scd_type: int = 1
     ignore_nulls: bool = False
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appending:
+    """The query of a flow that appends to a streaming table, as statements of a task's body.
+
+    Attributes:
+        query: as compiled: an input by its name alone, what is read whole with ``contents()``.
+        inserts: the INSERT of the rows that come. fills: the INSERT of those that are there.
+        sources: what stands behind STREAM; none with ONCE.
+    """
+
+    query: SqlText
+    inserts: str
+    fills: str
+    sources: tuple[RelationRef, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateStreamingTable(Statement):
+    """CREATE [OR REFRESH] STREAMING TABLE [IF NOT EXISTS] name [(columns)] ... [AS query].
+
+    Attributes:
+        listed: the column list with its parentheses, as typed, or empty. every: SCHEDULE EVERY.
+        appending: of AS; without it flows are to come.
+    """
+
+    target: RelationRef
+    columns: tuple[ColumnDef, ...] = ()
+    listed: str = ""
+    comment: str | None = None
+    every: str | None = None
+    appending: Appending | None = None
+    or_refresh: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateAppendFlow(Statement):
+    """CREATE [OR REPLACE] FLOW name AS INSERT INTO [ONCE] target [BY NAME] query."""
+
+    name: RelationRef
+    target: RelationRef
+    appending: Appending
+    once: bool = False
     if_not_exists: bool = False
     or_replace: bool = False
 

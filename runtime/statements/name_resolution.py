@@ -52,7 +52,7 @@ class Namespace:
         """
         catalog = self.engine.refresh_catalog()
         item = catalog.get(qualify(ref, self.search_schema), span=ref.span, kind=kind.value)
-        if item.kind is not kind:
+        if not item.is_called(kind):
             hint = only or f"Write {item.kind.keyword} instead of {kind.keyword}."
             if kind is ObjectKind.CONTINUAL_TASK and item.kind is ObjectKind.TASK_OUTPUT:
                 hint = f"It is written by continual task {catalog.items[item.owner].name}: name it."

@@ -118,7 +118,7 @@ class TaskSink:
                     state.output_upper, wrote = self._write_together(run) or self._write(run)
                     unwritten = not wrote
             self._propose(state, by_time)
-        if unwritten:
+        if unwritten or failure is not None:  # under another definition that T may not be due
             self._advance_upper(state.output_upper)
 
     def _propose(self, state: SinkState[Run], by_time: dict[int, Run]) -> None:

@@ -8,7 +8,11 @@ from ctsql.catalog.items import ObjectKind
 from ctsql.catalog.refreshes import parse_interval
 from ctsql.catalog.spans import Span
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.syntax.statements.alters import read_alter_task, read_alter_view
+from ctsql.planner.syntax.statements.alters import (
+    read_alter_table,
+    read_alter_task,
+    read_alter_view,
+)
 from ctsql.planner.syntax.statements.copies import read_copy
 from ctsql.planner.syntax.statements.subscriptions import read_drop_subscription, read_subscribe
 from ctsql.planner.syntax.tokens.token_reader import (
@@ -21,7 +25,9 @@ from ctsql.planner.syntax.tokens.token_reader import (
 )
 from ctsql.planner.syntax.tokens.tokenizer import Kind, Tokens, span_of
 
-_KIND_WORDS = ("TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE")
+_KIND_WORDS = (
+    "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE", "DYNAMIC", "STREAMING",
+)  # fmt: skip
 _KINDS_LISTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
 _LISTS = {
     ("TABLES",): "tables",
@@ -93,6 +99,10 @@ def _alter(cursor: Cursor) -> st.Statement:
         changed = read_alter_task(cursor, target)
         if changed is not None:
             return changed
+    if kind in (ObjectKind.DYNAMIC_TABLE, ObjectKind.STREAMING_TABLE):
+        changed = read_alter_table(cursor, target, kind)
+        if changed is not None:
+            return changed
     if kind is ObjectKind.MATERIALIZED_VIEW:
         changed = read_alter_view(cursor, target)
         if changed is not None:
@@ -152,6 +162,10 @@ def _show(cursor: Cursor) -> st.Statement:
         shown = None if cursor.current is None else cursor.relation("the name of a stored object")
         cursor.end()
         return st.ShowRetention(span=span, target=shown)
+    if cursor.at("DYNAMIC", "TABLES") or cursor.at("STREAMING", "TABLES"):
+        what = f"SHOW {cursor.upper()} TABLES"
+        hint = "Type: SHOW MATERIALIZED VIEWS, SHOW CONTINUAL TASKS, or SHOW OBJECTS"
+        raise not_supported(cursor.here, what, why="Here they are views and tasks.", hint=hint)
     if cursor.upper() in _SHOW_REFUSED:
         raise not_supported(cursor.here, f"SHOW {cursor.upper()}")
     if cursor.at("ALL") and len(cursor.rest) == 1:
@@ -215,6 +229,8 @@ def _accept_extended(cursor: Cursor) -> bool:
 
 
 def _refresh(cursor: Cursor) -> st.Statement:
+    if cursor.accept("STREAMING", "TABLE"):
+        return _refresh_stream(cursor)
     if not cursor.at("MATERIALIZED"):
         cursor.fail("MATERIALIZED VIEW", hint="Type: REFRESH MATERIALIZED VIEW <name>")
     cursor.expect("MATERIALIZED", "VIEW")
@@ -222,6 +238,16 @@ def _refresh(cursor: Cursor) -> st.Statement:
     full = cursor.accept("FULL")
     cursor.end()
     return st.RefreshView(span=cursor.span, target=target, full=full)
+
+
+def _refresh_stream(cursor: Cursor) -> st.RefreshView:
+    target = cursor.relation("the streaming table's name")
+    if cursor.at("FULL"):
+        what, why = "REFRESH STREAMING TABLE ... FULL", "It would give up the rows that it has."
+        hint = f"Type: DROP STREAMING TABLE {target.span.text}, then create it again."
+        raise not_supported(cursor.here, what, why=why, hint=hint)
+    cursor.end()
+    return st.RefreshView(span=cursor.span, target=target, kind=ObjectKind.STREAMING_TABLE)
 
 
 def _verify(cursor: Cursor) -> st.Statement:

@@ -14,16 +14,17 @@ from ctsql.planner.syntax.statements.header import read_header
 from ctsql.planner.syntax.statements.kafka import read_kafka
 from ctsql.planner.syntax.statements.options import task_options, view_options
 from ctsql.planner.syntax.statements.short_forms import compile_to_tokens, read_flow, read_task_form
+from ctsql.planner.syntax.statements.streams import read_streaming_table, refuse_expectations
 from ctsql.planner.syntax.tokens.sqltext import analyse
 from ctsql.planner.syntax.tokens.token_reader import Cursor, not_supported, not_yet, syntax_error
 from ctsql.planner.syntax.tokens.tokenizer import Token, Tokens, end_of, span_of
 
 _KNOWN = (
     "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "DYNAMIC", "SCHEMA", "DATABASE", "OR",
-    "TEMPORARY", "EXTERNAL",
+    "TEMPORARY", "EXTERNAL", "STREAMING", "FLOW",
 )  # fmt: skip
 _EXPECTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
-_LATER = ("FUNCTION", "INDEX", "SINK", "SOURCE", "CONNECTION", "ROLE", "STREAMING")
+_LATER = ("FUNCTION", "INDEX", "SINK", "SOURCE", "CONNECTION", "ROLE")
 
 _LAYOUTS = (("PARTITIONED", "BY"), ("CLUSTER", "BY"), ("TBLPROPERTIES",))
 
@@ -35,8 +36,21 @@ def read_create(tokens: Tokens) -> st.Statement:
     """
     cursor = Cursor(tokens)
     cursor.expect("CREATE")
+    if cursor.accept("OR", "REFRESH", "STREAMING", "TABLE"):
+        return read_streaming_table(cursor, or_refresh=True)
+    if cursor.at("OR", "REFRESH", "MATERIALIZED", "VIEW"):  # as Databricks spells OR REPLACE
+        return _materialized_view((tokens[0], *tokens[3:]), or_replace=True)
     or_replace = cursor.accept("OR", "REPLACE")
     word = cursor.upper()
+    if cursor.accept("STREAMING", "TABLE"):
+        if or_replace:
+            what, hint = (
+                "CREATE OR REPLACE STREAMING TABLE",
+                "Type: CREATE OR REFRESH STREAMING ...",
+            )
+            why = "It keeps its rows, and the new query holds for what comes."
+            raise not_supported(span_of(tokens[:3]), what, why=why, hint=hint)
+        return read_streaming_table(cursor, or_refresh=False)
     if word in ("TEMPORARY", "TEMP", "GLOBAL", "LOCAL"):
         what = "a temporary view" if "VIEW" in (cursor.upper(1), cursor.upper(2)) else word
         raise not_supported(
@@ -244,6 +258,7 @@ def _materialized_view(tokens: Tokens, *, or_replace: bool) -> st.CreateMaterial
     cursor = Cursor(tokens, start=header.stop)
     columns: tuple[st.ColumnDef, ...] = ()
     if header.columns is not None:
+        refuse_expectations(header.columns)
         columns = read_columns(header.columns, header.target.span, typed=False)
     return st.CreateMaterializedView(
         span=span,

@@ -6,8 +6,8 @@
 
 SELF is x, and the relations that are read with CHANGES are the inputs:
 
-    t CHANGES (INFORMATION => APPEND_ONLY)   -->   inserts(t)
-    t CHANGES (INFORMATION => DEFAULT)       -->   inserts(t) and deletes(t), METADATA$ACTION says which
+    t CHANGES (INFORMATION => APPEND_ONLY)  -->  inserts(t)
+    t CHANGES (INFORMATION => DEFAULT)      -->  inserts(t) and deletes(t), by METADATA$ACTION
 
 All others are read whole, as of the T of the run.
 
@@ -16,7 +16,7 @@ Source: Snowflake's pages "Custom incrementalization" and "CHANGES".
 
 from dataclasses import dataclass
 
-from ctsql.catalog.names import backtick, quote
+from ctsql.catalog.names import backtick, fold, quote
 from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Source, Span
 from ctsql.planner.desugar.task_forms import comment_above
@@ -35,7 +35,8 @@ _HINT = (
     "Type: REFRESH USING (INSERT INTO SELF SELECT ... FROM t CHANGES (INFORMATION => APPEND_ONLY))"
 )
 _NOT_ACTION = {
-    "ISUPDATE": "A change is net: an update is a row that goes and a row that comes.",
+    "ISUPDATE": "A change is net: an update is a row that goes and a row that comes, and no row "
+    "says of which other it is the new version.",
     "ROW_ID": "Rows have no number of their own here.",
 }
 
@@ -50,7 +51,9 @@ class _Changes:
     alias: str
 
 
-def read_refresh(cursor: Cursor, head: Span, target: st.RelationRef, clauses: DynamicClauses) -> Tokens:
+def read_refresh(
+    cursor: Cursor, head: Span, target: st.RelationRef, clauses: DynamicClauses
+) -> Tokens:
     """Read from REFRESH USING on; returns the tokens of the continual task.
 
     Args:
@@ -66,7 +69,9 @@ def read_refresh(cursor: Cursor, head: Span, target: st.RelationRef, clauses: Dy
     cursor.end(hint="REFRESH USING stands last.")
     if not inside or inside[0].upper not in ("INSERT", "MERGE", "WITH"):
         place = inside[0].span if inside else opening
-        raise invalid(place, "REFRESH USING takes one INSERT INTO SELF or MERGE INTO SELF", "", _HINT)
+        raise invalid(
+            place, "REFRESH USING takes one INSERT INTO SELF or MERGE INTO SELF", "", _HINT
+        )
     found = _find_changes(inside)
     if not found:
         message = "REFRESH USING reads no CHANGES, so nothing says when it is to run"
@@ -74,14 +79,12 @@ def read_refresh(cursor: Cursor, head: Span, target: st.RelationRef, clauses: Dy
         raise invalid(span_of(inside), message, "", hint)
     typed = _spelled(inside, found, target)
     body = _with_contents(typed, target)
-    inputs = dict.fromkeys(span_of(c.relation).text for c in found)
+    inputs = {tuple(fold(t.text) for t in c.relation[::2]): span_of(c.relation) for c in found}
     options = "" if clauses.lag is None else f" WITH (COALESCE = {clauses.lag.text})"
     comment = "" if clauses.comment is None else f" COMMENT {quote_text(clauses.comment)}"
+    named = ", ".join(span.text for span in inputs.values())
     made = comment_above(cursor.span.text, body)
-    text = (
-        f"CREATE CONTINUAL TASK {head.text}{comment} ON INPUT {', '.join(inputs)}{options}"
-        f" AS (\n{made}\n)"
-    )
+    text = f"CREATE CONTINUAL TASK {head.text}{comment} ON INPUT {named}{options} AS (\n{made}\n)"
     return tokenise(Source(text, f"{cursor.source.name} (compiled)").whole())
 
 
@@ -112,15 +115,10 @@ def _find_changes(tokens: Tokens) -> list[_Changes]:
                 begin -= 2
             found.append(_changes(tokens, begin, tokens[begin:index], inside, stop + 1))
         else:
-            parts, _, options = _cut_at_comma(inside)
-            found.append(_changes(tokens, index, parts, options, stop + 1))
+            named = tk.cut_at_commas(inside)[0]
+            options = inside[len(named) + 1 :]
+            found.append(_changes(tokens, index, named, options, stop + 1))
     return found
-
-
-def _cut_at_comma(tokens: Tokens) -> tuple[Tokens, Tokens, Tokens]:
-    groups = tk.cut_at_commas(tokens)
-    first = groups[0]
-    return first, (), tokens[len(first) + 1 :]
 
 
 def _changes(
@@ -130,7 +128,9 @@ def _changes(
     place = span_of(tokens[begin:behind])
     dots = all(t.upper == "." for t in relation[1::2])
     if len(relation) % 2 == 0 or not dots or not all(t.is_name for t in relation[::2]):
-        raise invalid(place, "CHANGES is asked of something that is not a relation's name", "", _HINT)
+        raise invalid(
+            place, "CHANGES is asked of something that is not a relation's name", "", _HINT
+        )
     parts = relation_ref(relation[::2], aliased=True).parts
     with_deletes = True
     if options:
@@ -142,7 +142,10 @@ def _changes(
             cursor.fail("DEFAULT or APPEND_ONLY", known=("DEFAULT", "APPEND_ONLY"))
         cursor.end()
         with_deletes = word.upper == "DEFAULT"
-    if tk.upper_at(tokens, behind) in ("AT", "BEFORE", "END") and tk.upper_at(tokens, behind + 1) == "(":
+    if (
+        tk.upper_at(tokens, behind) in ("AT", "BEFORE", "END")
+        and tk.upper_at(tokens, behind + 1) == "("
+    ):
         what = f"CHANGES ... {tokens[behind].upper}"
         why = "A run sees what has changed since the last one."
         raise not_supported(tokens[behind].span, what, why=why, hint="Leave the clause out.")
@@ -162,7 +165,8 @@ def _spelled(tokens: Tokens, found: list[_Changes], target: st.RelationRef) -> s
             place = Span(token.source, token.start, name.stop)
             if name.upper != "ACTION":
                 why = _NOT_ACTION.get(name.upper, "There is no such column.")
-                hint = "METADATA$ACTION says whether a row came ('INSERT') or went ('DELETE')."
+                hint = "For a key that went and did not come back: METADATA$ACTION = 'DELETE' AND "
+                hint += "k NOT IN (SELECT k FROM t CHANGES (INFORMATION => APPEND_ONLY))"
                 raise not_supported(place, place.text, why=why, hint=hint)
             asked = True
             edits.append(st.Edit(span=place, text=backtick(_ACTION)))

@@ -1,0 +1,199 @@
+"""Puts another definition of a task in force, from a T on.
+
+The timeline binds the T from which a definition is in force, so all replicas run the same one at
+every T. Order of a change: bring the task up to now under the old definition; add the new one to
+the catalog; bind it to a new T. A crash before the last step changes nothing: a definition without
+a T never runs.
+
+If the old definition has failed at some T, the new one is in force from that T on.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ctsql.catalog.errors import CtsqlError, DataError, error
+from ctsql.catalog.items import Catalog, Flow, Item, ObjectKind, Revision
+from ctsql.catalog.spans import Source, Span
+from ctsql.planner.binding import Bound, bind_task
+from ctsql.planner.syntax import ast as st, parse
+from ctsql.runtime.engine import Engine
+from ctsql.runtime.statements.failed_task import retry_failed
+from ctsql.runtime.statements.name_resolution import Namespace, OnNames
+from ctsql.runtime.statements.show import current_definition
+from ctsql.runtime.tasks.progress import complete_through, failure_of
+from ctsql.runtime.tasks.sink import TaskSink
+from ctsql.runtime.warehouse.timeline import TaskState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """A definition to come: its text, its flows (None for those of now), and whether it runs once.
+
+    One that runs ``once`` is in force at one T, and runs there though no input has changed.
+    """
+
+    text: str
+    flows: tuple[Flow, ...] | None = None
+    once: bool = False
+
+
+class Redefinition(OnNames):
+    """The base of the statements that give a task another definition."""
+
+    def item(self, ref: st.RelationRef) -> Item:
+        """The task of a name."""
+        return self.names.of_kind(ref, ObjectKind.CONTINUAL_TASK)
+
+    def definition(self, ref: st.RelationRef) -> tuple[Item, st.CreateContinualTask]:
+        """The task, and its newest definition with current names."""
+        item = self.item(ref)
+        self.engine.timeline.refresh()
+        self.engine.refresh_catalog()
+        item = self.engine.relations.item(item.id)
+        text = current_definition(self.engine, self.engine.relations.current(item))
+        return item, _parse(text, item)
+
+    def redefine(
+        self,
+        item: Item,
+        *definitions: Definition,
+        body: tuple[st.BodyStatement, ...] | None = None,
+    ) -> int:
+        """Put other definitions in force; returns the T from which the first one is.
+
+        Args:
+            definitions: the first is in force from the next T on, each further one from the T
+                after that of the one before it.
+            body: the body in the user's own statement, so that errors point there.
+        """
+        engine = self.engine
+        made: list[Revision] = []
+        for definition in definitions:
+            statement = _parse(definition.text, item)
+            bound = self.bind(item, replace(statement, body=body) if body else statement)
+            self.check_cycle(item, bound, statement.target.span)
+            made.append(
+                Revision(
+                    number=len(made),
+                    definition=definition.text,
+                    reads=bound.reads,
+                    once=definition.once,
+                    flows=item.flows if definition.flows is None else definition.flows,
+                )
+            )
+        failed_at = self.bring_up(item)
+        first = self._add(item, made)
+        begin = 0
+
+        def put_in_force(state: TaskState, now: int) -> TaskState:
+            nonlocal begin
+            begin = now if failed_at is None else failed_at
+            added = ((begin + place, first + place) for place in range(len(made)))
+            return replace(state, revisions=(*state.revisions, *added))
+
+        bind_task_state(engine, item, put_in_force)
+        engine.refresh_catalog()
+        item = engine.relations.item(item.id)
+        if failed_at is not None and not engine.relations.is_suspended(item):
+            retry_failed(engine, item)
+        self.forget(item)
+        return begin
+
+    def bind(self, item: Item, statement: st.CreateContinualTask) -> Bound:
+        """Bind a new definition of a task, its names as where the task was made."""
+        engine = self.engine
+        binder = Namespace(engine, item.search_schema).binder()
+        return bind_task(binder, statement, item, engine.catalog.outputs_of(item))
+
+    def check_cycle(self, item: Item, bound: Bound, span: Span) -> None:
+        """Raise RECURSIVE_DEFINITION if the new body reads something that reads the task."""
+        for reading in bound.reads:
+            below = self.engine.catalog.closure([reading.object_id])
+            if any(i.id == item.id for i in below):
+                raise error(
+                    "RECURSIVE_DEFINITION",
+                    span=span,
+                    name=str(item.name),
+                    detail=f'The new body reads "{reading.name}", which reads the task.',
+                )
+
+    def bring_up(self, item: Item) -> int | None:
+        """Run the old definition up to now; returns the T at which it failed, if any."""
+        engine = self.engine
+        now = engine.mint()
+        if not engine.relations.is_suspended(item):
+            try:
+                engine.advance([item], now)
+            except DataError as problem:
+                if problem.condition not in ("TASK_FAILED", "VIEW_FAILED"):
+                    raise
+                # The remaining Ts run later, each under the definition in force at it.
+        failure = failure_of(engine.warehouse, item)
+        return None if failure is None else failure.time
+
+    def _add(self, item: Item, made: Sequence[Revision]) -> int:
+        """Add definitions to the catalog, in order; returns the first one's number."""
+        first = 0
+
+        def add_revisions(current: Catalog) -> Catalog:
+            nonlocal first
+            now = current.items.get(item.id)
+            if now is None:
+                current.get(item.name, kind="continual task")
+            assert now is not None  # or get() has raised
+            first = now.revision + 1
+            *before, newest = [replace(r, number=first + r.number) for r in made]
+            return current.with_item(now.with_revisions(newest, (*now.revisions, *before)))
+
+        self.engine.catalog_store.change(add_revisions)
+        self.engine.refresh_catalog()
+        return first
+
+    def forget(self, item: Item) -> None:
+        """Drop the definitions that no later T runs with."""
+        engine = self.engine
+        engine.timeline.refresh()
+        through = complete_through(engine.warehouse, [item])
+        TaskSink(engine.warehouse, item).settle(through)
+        stored = engine.versions.stored_upper(item) - 1
+        spans = engine.timeline.task(item.id).spans(stored, max(stored + 1, engine.timeline.now))
+        needed = {number for _, _, number in spans}
+
+        def prune(current: Catalog) -> Catalog:
+            now = current.items.get(item.id)
+            if now is None:
+                return current
+            *earlier, newest = now.revisions
+            kept = [r for r in earlier if r.number >= min(needed)]
+            return current.with_item(now.with_revisions(newest, kept))
+
+        engine.catalog_store.change(prune)
+        engine.refresh_catalog()
+
+
+def cannot_replace(span: Span, what: str, why: str, hint: str) -> CtsqlError:
+    """NOT_SUPPORTED, where a definition cannot become another; the caller raises it."""
+    return error("NOT_SUPPORTED", span=span, what=what, why=why, hint=hint)
+
+
+def _parse(text: str, item: Item) -> st.CreateContinualTask:
+    statement = parse(Source(text, f"definition of {item.name}").whole())
+    assert isinstance(statement, st.CreateContinualTask)  # the definition of a task
+    return statement
+
+
+def column_list(item: Item, old: st.CreateContinualTask) -> Sequence[st.Edit]:
+    """The edit that fixes columns which were inferred from the first INSERT."""
+    if old.columns or old.outputs:
+        return ()
+    place = Span(old.span.source, old.target.span.stop, old.target.span.stop)
+    return (st.Edit(span=place, text=f" ({', '.join(c.ddl() for c in item.columns)})"),)
+
+
+def bind_task_state(
+    engine: Engine, item: Item, change: Callable[[TaskState, int], TaskState]
+) -> int:
+    """Bind a change of a task's state to a new T; returns it."""
+    return engine.timeline.mint(
+        engine.relations.sources(), task=(item.id, change), tick_ms=engine.tick_ms
+    )
