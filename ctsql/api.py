@@ -22,6 +22,7 @@ from ctsql.cursor import Cursor
 from ctsql.literals import Parameters, literals
 from ctsql.loading import Loading, relation_of
 from ctsql.planner.syntax import ast as st, parse, split
+from ctsql.planner.syntax.tokens.session_calls import with_schema
 from ctsql.result import Result
 from ctsql.sorts import as_of, is_transactional, runs_once, writes
 from ctsql.subscription import Subscription
@@ -232,6 +233,7 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         from ctsql.runtime.statements.name_resolution import Namespace
 
         names = Namespace(engine, self.search_schema)
+        statement = _with_schema(statement, self.search_schema)
         within = self._transaction
         if within is not None and not is_transactional(statement):
             what = " ".join(statement.span.text.split()[:2]).upper()
@@ -478,6 +480,20 @@ class Connection(Loading, AbstractContextManager["Connection"]):
             return _open_subscription(
                 self, engine, statement, auto_commit=auto_commit, interval=interval
             )
+
+
+def _with_schema(statement: st.Statement, schema: str) -> st.Statement:
+    """A statement that runs once, in which ``current_schema()`` says the connection's schema."""
+    match statement:
+        case st.Select():
+            return replace(statement, query=with_schema(statement.query, schema))
+        case st.CopyTo():
+            query = with_schema(statement.select.query, schema)
+            return replace(statement, select=replace(statement.select, query=query))
+        case st.Dml() | st.CreateTable():
+            return replace(statement, text=with_schema(statement.text, schema))
+        case _:
+            return statement
 
 
 def _parameters_of(statement: st.Statement) -> Sequence[Span]:

@@ -19,6 +19,7 @@ from ctsql.planner.binding.checks import (
     named_columns,
     not_null_columns,
     refuse_nondeterministic,
+    refuse_schema_call,
 )
 from ctsql.planner.binding.definitions import definition_of, is_no_definition, reading_definition
 from ctsql.planner.row_local import takes_rows_one_by_one
@@ -255,6 +256,8 @@ class Binder:
 
     def bind_view(self, statement: st.CreateView) -> Bound:
         """CREATE VIEW."""
+        for function in statement.query.nondeterministic:
+            refuse_schema_call(function, "view")
         query = self.query(statement.query)
         columns = named_columns(query, statement.columns, statement.query.span)
         return Bound(query, columns, tuple(self.reads.values()))

@@ -13,8 +13,9 @@ from ctsql.catalog.reserved_columns import PREFIX
 from ctsql.catalog.schemas import Column, check_unique
 from ctsql.catalog.spans import Span
 from ctsql.planner.nodes import Node, Query, descend
-from ctsql.planner.syntax.ast import ColumnDef, CreateMaterializedView, SqlText
+from ctsql.planner.syntax.ast import ColumnDef, CreateMaterializedView, FunctionRef, SqlText
 from ctsql.planner.syntax.statements.options import NOT_NULL
+from ctsql.planner.syntax.tokens.session_calls import SCHEMA_CALLS
 from ctsql.planner.syntax.tokens.tokenizer import Kind, tokenise
 
 _CALL = re.compile(r"([A-Za-z_]\w*)\(")
@@ -197,6 +198,7 @@ def refuse_nondeterministic(
         if not isinstance(node, Query):
             continue
         for function in node.sql.nondeterministic:
+            refuse_schema_call(function, kind)
             detail = (
                 "Computed twice it gives two results, so what is stored at T would not "
                 "be definite: replicas and restarts could disagree."
@@ -204,6 +206,14 @@ def refuse_nondeterministic(
             raise _refusal(function.span, function.name, kind, detail)
         if node.columns and not is_deterministic(node):
             raise indefinite(node, kind)
+
+
+def refuse_schema_call(function: FunctionRef, kind: str) -> None:
+    """Refuse current_schema() in a definition: it would depend on the schema of who reads it."""
+    if function.name in SCHEMA_CALLS:
+        detail = "It says the schema of the connection that runs it, and any may."
+        hint = "Type the name of the schema in quotes."
+        raise _refusal(function.span, f"{function.name}()", kind, detail, hint)
 
 
 def refuse_clock(plan: Node, kind: str) -> None:
