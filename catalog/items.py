@@ -575,21 +575,6 @@ class Catalog:
         """The view of a flow's task; none for another one."""
         return [i for i in self.readers(task.id) if i.flow] if task.flow else []
 
-    def find_flow(self, name: Name) -> Item | None:
-        """The streaming table to which the flow of this name appends; None if there is none.
-
-        By the newest definition that is known; the one in force may have others.
-        """
-        wanted, schema = fold(name.name), fold(name.schema)
-        return next(
-            (
-                i
-                for i in self
-                if fold(i.name.schema) == schema and any(fold(f.name) == wanted for f in i.flows)
-            ),
-            None,
-        )
-
     def all_readers(self, object_id: str) -> list[Item]:
         """The objects that read this one directly or through others, nearest first."""
         found: dict[str, Item] = {}

@@ -10,7 +10,7 @@ killed meanwhile. With ONCE the second definition is the one from before.
 from collections.abc import Iterator, Sequence
 
 from ctsql.catalog.errors import CtsqlError, DataError, error
-from ctsql.catalog.items import Flow, Item, ObjectKind
+from ctsql.catalog.items import Catalog, Flow, Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.schemas import quote_text
 from ctsql.catalog.spans import Source, Span
@@ -179,7 +179,7 @@ class StreamingTables(Redefinition):
 
     def _existing(self, name: Name) -> tuple[Flow | None, Item | None]:
         """The flow of a name, with the object that it belongs to."""
-        table = self.engine.catalog.find_flow(name)
+        table = _holder(self.engine.catalog, name)
         if table is not None:
             flows = self._flows(table)
             found = next((f for f in flows if fold(f.name) == fold(name.name)), None)
@@ -342,6 +342,19 @@ class StreamingTables(Redefinition):
 
     def _writer(self, target: Item) -> str:
         return ", ".join(r.name.qualified() for r in target.reads)
+
+
+def _holder(catalog: Catalog, flow: Name) -> Item | None:
+    """The streaming table with a flow of this name, by the newest definition that is known."""
+    wanted, schema = fold(flow.name), fold(flow.schema)
+    return next(
+        (
+            i
+            for i in catalog
+            if fold(i.name.schema) == schema and any(fold(f.name) == wanted for f in i.flows)
+        ),
+        None,
+    )
 
 
 def _place_of(flow: Flow, flows: Sequence[Flow]) -> int:
