@@ -8,14 +8,16 @@ runs one statement at a time; threads may share it.
 import os
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ctsql.caller_scope import NOWHERE, CallerVariables, caller_variables
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, InterfaceError, error
+from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source, Span
 from ctsql.completion import Known, ObjectInfo
 from ctsql.cursor import Cursor
@@ -24,7 +26,7 @@ from ctsql.loading import Loading, relation_of
 from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.planner.syntax.tokens.session_calls import with_schema
 from ctsql.result import Result
-from ctsql.sorts import as_of, is_transactional, runs_once, writes
+from ctsql.sorts import as_of, is_definition, is_transactional, runs_once, writes
 from ctsql.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -58,9 +60,11 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         master: str | None = None,
         read_only: bool = False,
         create: bool = True,
+        python_variables: bool = False,
     ) -> None:
         self.warehouse = warehouse
         self._create = create
+        self._python_variables = python_variables
         self.read_only = read_only
         self.is_new = False  # whether this connection made the warehouse
         self.search_schema = "default"
@@ -116,7 +120,12 @@ class Connection(Loading, AbstractContextManager["Connection"]):
             self.is_new = self._engine.is_new
             self._maintenance = ConnectionMaintenance()
             self._engine.context = self._maintenance.context
-            self._spark, self._settings = base, Settings(read_only=self.read_only)
+            self._spark, self._settings = (
+                base,
+                Settings.of_connection(
+                    read_only=self.read_only, python_variables=self._python_variables
+                ),
+            )
         return self._engine
 
     @property
@@ -178,14 +187,20 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         sql: str,
         parameters: Parameters | None = None,
         *,
+        variables: Mapping[str, Any] | None = None,
         source_name: str = "<statement>",
     ) -> Result:
         """Run one or several statements; returns the last one's result.
+
+        After ``SET python_variables = true`` a name that is no object means the caller's variable
+        of that name: in ``SELECT * FROM df`` a DataFrame, say.
 
         Args:
             sql: statements with ``;`` between them.
             parameters: values for a single statement: a list for its ``?``, a dict for its
                 ``:name``.
+            variables: rows by the names under which the statements read them, of the kinds that
+                :meth:`register` takes. No object of the current schema has these names.
             source_name: what errors call the text.
 
         Raises:
@@ -199,12 +214,18 @@ class Connection(Loading, AbstractContextManager["Connection"]):
                 detail=f"There are {len(spans)}.",
             )
         result = Result.of_status("")
+        called = caller_variables(variables)
         for span in spans:
-            result = self.run_statement(span, parameters)
+            result = self.run_statement(span, parameters, called)
         return result
 
-    def run_statement(self, span: Span, parameters: Parameters | None = None) -> Result:
-        """Parse and run one statement."""
+    def run_statement(
+        self,
+        span: Span,
+        parameters: Parameters | None = None,
+        variables: CallerVariables = NOWHERE,
+    ) -> Result:
+        """Parse and run one statement, which may read some variables of Python."""
         from ctsql.shown import reads_logs, run_logged
 
         self._cancelled.clear()
@@ -222,7 +243,10 @@ class Connection(Loading, AbstractContextManager["Connection"]):
                 what = " ".join(span.text.split()[:2]).upper()
                 raise error("READ_ONLY_MODE", span=span, what=what)
             forget_ended_queries(engine.session)  # of results that were iterated since
-            with _with_functions(engine, statement):
+            with (
+                _with_variables(self, engine, statement, variables),
+                _with_functions(engine, statement),
+            ):
                 return self._run(engine, statement, values)
 
     def _run(self, engine: "Engine", statement: st.Statement, values: tuple[str, ...]) -> Result:
@@ -525,6 +549,28 @@ def _read(
 
 
 @contextmanager
+def _with_variables(
+    con: Connection, engine: "Engine", statement: st.Statement, variables: CallerVariables
+) -> Iterator[None]:
+    """Let a statement read the variables that it may; errors say how it could read another."""
+    asked = con._settings.reads_variables
+    if variables is NOWHERE or not (runs_once(statement) or is_definition(statement)):
+        yield
+        return
+    if variables.given:
+        from ctsql.runtime.statements.name_resolution import check_free
+
+        catalog = engine.refresh_catalog()
+        for name in variables.given:
+            check_free(catalog, Name(con.search_schema, name), None, quiet=False)
+    with (
+        variables.hints(all_of_caller=asked, is_definition=is_definition(statement)),
+        engine.external.with_variables(variables.readable(all_of_caller=asked)),
+    ):
+        yield
+
+
+@contextmanager
 def _with_functions(engine: "Engine", statement: st.Statement) -> Iterator[None]:
     """Let a statement that runs once call the functions of ``con.spark``; definitions must not."""
     from ctsql.runtime.spark.temporary import has_function, with_functions
@@ -638,6 +684,7 @@ def connect(
     master: str | None = None,
     read_only: bool = False,
     create: bool = True,
+    python_variables: bool = False,
 ) -> Connection:
     """Open a warehouse; returns at once, Spark starts on first need.
 
@@ -650,17 +697,30 @@ def connect(
             that write.
         create: make the warehouse if it is not there; else the first statement raises
             WAREHOUSE_NOT_FOUND.
+        python_variables: begin with ``SET python_variables = true``.
     """
     place = warehouse or os.environ.get("CTSQL_WAREHOUSE") or DEFAULT_WAREHOUSE
-    return Connection(place, spark=spark, master=master, read_only=read_only, create=create)
+    return Connection(
+        place,
+        spark=spark,
+        master=master,
+        read_only=read_only,
+        create=create,
+        python_variables=python_variables,
+    )
 
 
 _default: Connection | None = None
 
 
-def execute(sql: str, parameters: Parameters | None = None) -> Result:
+def execute(
+    sql: str,
+    parameters: Parameters | None = None,
+    *,
+    variables: Mapping[str, Any] | None = None,
+) -> Result:
     """Run statements on the default connection: :func:`connect` without arguments."""
     global _default
     if _default is None or _default._closed:
         _default = connect()
-    return _default.execute(sql, parameters)
+    return _default.execute(sql, parameters, variables=variables)

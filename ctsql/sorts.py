@@ -31,6 +31,15 @@ def runs_once(statement: st.Statement) -> bool:
     return isinstance(statement, (st.Select, st.Dml, st.CopyTo, st.CreateTable))
 
 
+def is_definition(statement: st.Statement) -> bool:
+    """Whether its SQL is evaluated again later; a subscription's may be, too."""
+    kinds = (
+        st.CreateView, st.CreateMaterializedView, st.CreateContinualTask, st.CreateFlow,
+        st.Subscribe,
+    )  # fmt: skip
+    return isinstance(statement, kinds)
+
+
 def as_of(statement: st.Select, begun: int | None) -> int | None:
     """The T that a query reads; None for the newest.
 

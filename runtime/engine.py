@@ -33,7 +33,7 @@ from ctsql.runtime.tasks.sink import TaskSink
 from ctsql.runtime.views.sink import ViewSink
 from ctsql.runtime.warehouse.advance_context import UNATTENDED, AdvanceContext
 from ctsql.runtime.warehouse.catalog_store import DeltaCatalog
-from ctsql.runtime.warehouse.external import external_rows
+from ctsql.runtime.warehouse.external import ExternalRelations
 from ctsql.runtime.warehouse.multi_table_commit import mint_resolved
 from ctsql.runtime.warehouse.query_engine import QueryEngine
 from ctsql.runtime.warehouse.replaced_views import check_columns, check_written, is_redefined
@@ -54,6 +54,7 @@ class Engine(LogReader):
 
     Attributes:
         caller: the session whose temporary views and functions queries see.
+        external: what queries see beside objects: these views, files, variables of Python.
         tick_ms: commits that this engine binds share a T in intervals of so long; 0 for none.
     """
 
@@ -85,6 +86,7 @@ class Engine(LogReader):
         """Open the warehouse in the mode that holds, and know nothing of it yet."""
         session, warehouse, read_only = self.session, self._given, self.read_only
         self.gateway = ReadOnlyGateway(session) if read_only else Gateway(session)
+        self.external = ExternalRelations(self.gateway, self.caller)
         self._open_at(warehouse)
 
     def _use(self, warehouse: Warehouse) -> None:
@@ -306,9 +308,9 @@ class Engine(LogReader):
             return lower_query(query, context, external, parameters=parameters)
 
     def external_rows(self, relations: Sequence[Node]) -> dict[int, DataFrame]:
-        """The rows of files and of temporary views, by place in ``relations``."""
+        """The rows of what is no object, by place in ``relations``."""
         return {
-            i: external_rows(self.gateway, self.caller, node.ref)
+            i: self.external.rows(node.ref)
             for i, node in enumerate(relations)
             if isinstance(node, External)
         }

@@ -73,7 +73,7 @@ class Binder:
         reads: for a stored definition, what its names meant when it was made.
         analyst: None for a stored definition, which was checked when it was made.
         columns_of: an object's columns now; a foreign writer may have added some to a table.
-        is_temporary: whether this process alone knows a relation of that name.
+        external_kind: what a name means in this process alone, a temporary view say; else None.
         runs_once: it is no definition, so that files and temporary relations may be read.
     """
 
@@ -85,14 +85,14 @@ class Binder:
         *,
         reads: Sequence[Reading] = (),
         columns_of: Callable[[Item], tuple[Column, ...]] = lambda item: item.columns,
-        is_temporary: Callable[[tuple[str, ...]], bool] = lambda _: False,
+        external_kind: Callable[[tuple[str, ...]], str | None] = lambda _: None,
         runs_once: bool = False,
     ) -> None:
         self.catalog = catalog
         self.search_schema = search_schema
         self.analyst = analyst
         self.columns_of = columns_of
-        self.is_temporary = is_temporary
+        self.external_kind = external_kind
         self.runs_once = runs_once
         self.own: dict[Name, Item] = {}  # the outputs being defined, by name in the definition
         self.inputs: dict[str, st.TaskInput] = {}  # of a task, by the id of the source
@@ -205,16 +205,18 @@ class Binder:
         """Whether a name means what this process knows; an object of the warehouse comes first."""
         if ref.change is not None or name in self._stored or self.catalog.find(name) is not None:
             return False
-        return self.is_temporary(ref.parts)
+        return self.external_kind(ref.parts) is not None
 
     def _external(self, ref: st.RelationRef, where: str) -> lp.External:
-        """A file or a temporary relation; raises NOT_DURABLE in a definition."""
+        """A file, a temporary view or a variable; raises NOT_DURABLE in a definition."""
         if self.runs_once:
             return lp.External(ref=ref)
         text = ref.span.text
-        detail = "A temporary view is known to this process only; others run definitions, too."
         if ref.file is not None:
             detail = "A file has no log of changes to follow, and may be another one tomorrow."
+        else:
+            kind = self.external_kind(ref.parts)
+            detail = f"A {kind} is known to this process only; others run definitions, too."
         raise error(
             "NOT_DURABLE",
             span=ref.span,
@@ -249,7 +251,7 @@ class Binder:
             self.search_schema,
             None,
             columns_of=self.columns_of,
-            is_temporary=self.is_temporary,
+            external_kind=self.external_kind,
             runs_once=True,
         )
         return transform(trusting.query(statement.query))

@@ -3,7 +3,6 @@
 import re
 import uuid
 from dataclasses import replace
-from functools import partial
 
 from ctsql.catalog.errors import error
 from ctsql.catalog.items import Catalog, Item, ObjectKind
@@ -14,7 +13,6 @@ from ctsql.planner.binding import Binder, qualify
 from ctsql.planner.syntax.ast import CreateContinualTask, RelationRef
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.spark.analyzer import SparkAnalyst
-from ctsql.runtime.spark.temporary import has_view
 
 
 class Namespace:
@@ -36,7 +34,7 @@ class Namespace:
             self.search_schema,
             analyst,
             columns_of=columns_of,
-            is_temporary=partial(has_view, self.engine.caller),
+            external_kind=self.engine.external.kind,
         )
 
     def columns_of(self, ref: RelationRef) -> tuple[Column, ...]:
