@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, InterfaceError, error
 from ctsql.catalog.spans import Source, Span
+from ctsql.catalog.system_tables import SYSTEM_SCHEMA, SYSTEM_TABLES
 from ctsql.completion import Known, ObjectInfo
 from ctsql.cursor import Cursor
 from ctsql.literals import Parameters, literals
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.log_reader import LocalLogReader, LogReader
+    from ctsql.runtime.monitoring.pulse import Pulse
     from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
     from ctsql.runtime.service.events import Event
     from ctsql.runtime.statements.commits import ObjectCommit
@@ -350,8 +352,14 @@ class Connection(Loading, AbstractContextManager["Connection"]):
                         tuple(c.name for c in (i.columns if i.managed else columns_of(i))),
                     )
                     for i in catalog
+                ]
+                + [
+                    ObjectInfo(
+                        SYSTEM_SCHEMA, t.name, "system table", tuple(c.name for c in t.columns)
+                    )
+                    for t in SYSTEM_TABLES.values()
                 ],
-                schemas=list(catalog.schemas.values()),
+                schemas=[*catalog.schemas.values(), SYSTEM_SCHEMA],
                 functions=function_names(),
                 settings=list(DESCRIPTIONS),
                 schema=self.search_schema,
@@ -394,6 +402,7 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         interval: float | None = None,
         on_event: "Callable[[Event], None] | None" = None,
         workers: int | None = None,
+        pulse: "Pulse | None" = None,
     ) -> None:
         """Keep every output up to date until stopped, or (``once``) bring it up to now.
 
@@ -404,11 +413,13 @@ class Connection(Loading, AbstractContextManager["Connection"]):
             on_event: called with each commit and each failure, one at a time; several workers
                 call it in their threads.
             workers: the number of outputs that are brought up in parallel.
+            pulse: is kept up to date with what the service is doing.
 
         Raises:
             CtsqlError: with ``once`` the error of the first object that failed, after all others
                 were brought up. Otherwise failures are events.
         """
+        from ctsql.runtime.monitoring.pulse import Pulse
         from ctsql.runtime.service.backoff import INTERVAL_SECONDS, WORKERS
         from ctsql.runtime.service.service import Service
 
@@ -422,6 +433,7 @@ class Connection(Loading, AbstractContextManager["Connection"]):
             on_time=lambda now: report(f"T = {now} ({times.to_iso(now)})") if report else None,
             workers=WORKERS if workers is None else workers,
             maintains=self._settings is None or self._settings.maintains,
+            pulse=pulse or Pulse(),
         )
         service.run(once=once, interval=INTERVAL_SECONDS if interval is None else interval)
 
