@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, InterfaceError, error
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.log_reader import LocalLogReader, LogReader
     from ctsql.runtime.monitoring.pulse import Pulse
+    from ctsql.runtime.monitoring.watch import Watched
     from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
     from ctsql.runtime.service.events import Event
     from ctsql.runtime.statements.commits import ObjectCommit
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from ctsql.runtime.statements.transaction import OpenTransaction
 
 DEFAULT_WAREHOUSE = "warehouse"
+T = TypeVar("T")
 
 
 class Connection(Loading, AbstractContextManager["Connection"]):
@@ -393,6 +395,16 @@ class Connection(Loading, AbstractContextManager["Connection"]):
                 found = status(engine)
         return found
 
+    def watched(self, refreshes_max: int = 20) -> "list[Watched]":
+        """Every task and view with its status and its last refreshes, failed ones first."""
+        from ctsql.runtime.monitoring.watch import watched
+
+        found = _by_logs(self, partial(watched, refreshes_max=refreshes_max))
+        if found is None:
+            with self._running("status") as engine:
+                found = watched(engine, refreshes_max)
+        return found
+
     def run(
         self,
         *,
@@ -546,7 +558,7 @@ def _with_functions(engine: "Engine", statement: st.Statement) -> Iterator[None]
         ) from problem
 
 
-def _by_logs(con: Connection, ask: "Callable[[LogReader], Result]") -> Result | None:
+def _by_logs(con: Connection, ask: "Callable[[LogReader], T]") -> T | None:
     """What logs on a local disk say while no Spark has started; None where they do not."""
     from ctsql.runtime.delta.local_log import NeedsSpark
     from ctsql.runtime.log_reader import LocalLogReader

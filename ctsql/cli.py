@@ -22,7 +22,7 @@ from ctsql.catalog.spans import Source
 from ctsql.commands import parse_command, statement_of
 from ctsql.progress import Progress
 from ctsql.run_command import RunOptions, follow
-from ctsql.script import OK, LogFormat, Runner, Settings
+from ctsql.script import FAILED, OK, LogFormat, Runner, Settings
 from ctsql.show import Format, messages, write_result
 from ctsql.signals import handle_signals
 from ctsql.variables import NAME
@@ -71,7 +71,8 @@ _COMMANDS = ("run", "status", "dump", "cool")
     "--interval",
     type=click.FloatRange(min=0.01),
     metavar="SECONDS",
-    help="With run: the most seconds between two looks at the tables; 1 if not given.",
+    help="With run: the most seconds between two looks at the tables; 1 if not given. With status "
+    "--watch: the seconds between two looks; 2 if not given.",
 )
 @click.option(
     "--workers",
@@ -84,6 +85,9 @@ _COMMANDS = ("run", "status", "dump", "cool")
     metavar="[HOST:]PORT",
     help="With run: serve metrics for Prometheus at http://HOST:PORT/metrics; 127.0.0.1 if there "
     "is no HOST.",
+)
+@click.option(
+    "--watch", is_flag=True, help="With status: on the whole terminal, again and again; q leaves."
 )
 @click.option(
     "--log-format",
@@ -148,7 +152,10 @@ _ABOUT = {
         ("--quiet",),
     ),
     "cool": ("End the Spark that --keep-warm left running, once its commands are done.", ()),
-    "status": ("List every task and view with its state and its lag.", ("--json", "--format")),
+    "status": (
+        "List every task and view with its state and its lag.",
+        ("--watch", "--interval", "--json", "--format"),
+    ),
 }
 _FOR_ALL = ("--warehouse", "--master", "--debug")
 
@@ -184,8 +191,13 @@ def _check(given: dict[str, Any], command: str | None) -> None:
     elif command and len(files) > 1:
         raise click.UsageError(f"{command} takes no arguments; for a file type ./{command}")
     for option in ("once", "interval", "workers", "metrics", "log_format"):
-        if given[option] and command != "run":
+        is_known = command == "run" or (option == "interval" and given["watch"])
+        if given[option] and not is_known:
             raise click.UsageError(f"--{option.replace('_', '-')} goes with: ctsql run")
+    if given["watch"] and command != "status":
+        raise click.UsageError("--watch goes with: ctsql status")
+    if given["watch"] and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise click.UsageError("--watch needs a terminal; without it: ctsql status --json")
     if given["as_json"] and command is None:
         raise click.UsageError("--json goes with: ctsql run, ctsql status. See --format json.")
 
@@ -228,7 +240,7 @@ def _dispatch(
         if command == "run":
             return follow(runner, _run_options(given))
         if command == "status":
-            return _status(runner)
+            return _watch(runner, given["interval"]) if given["watch"] else _status(runner)
         if command == "dump":
             return _dump(runner, Path(files[1]))
         if interactive:
@@ -341,6 +353,18 @@ def _status(runner: Runner) -> int:
         write_result(result, settings.format, settings.out)
 
     return runner.guard(work)
+
+
+def _watch(runner: Runner, interval: float | None) -> int:
+    """``ctsql status --watch``: the same on the whole terminal."""
+    from ctsql.watch_command import WAIT_SECONDS, Watch
+
+    try:
+        Watch(runner.connection.watched, interval or WAIT_SECONDS).run()
+    except CtsqlError as problem:
+        runner.settings.fail(problem)
+        return FAILED
+    return OK
 
 
 def _dump(runner: Runner, folder: Path) -> int:
