@@ -395,16 +395,6 @@ class Connection(Loading, AbstractContextManager["Connection"]):
                 found = status(engine)
         return found
 
-    def watched(self, refreshes_max: int = 20) -> "list[Watched]":
-        """Every task and view with its status and its last refreshes, failed ones first."""
-        from ctsql.runtime.monitoring.watch import watched
-
-        found = _by_logs(self, partial(watched, refreshes_max=refreshes_max))
-        if found is None:
-            with self._running("status") as engine:
-                found = watched(engine, refreshes_max)
-        return found
-
     def run(
         self,
         *,
@@ -573,6 +563,17 @@ def _by_logs(con: Connection, ask: "Callable[[LogReader], T]") -> T | None:
             )
         return ask(con._reader)
     return None
+
+
+def watched(con: Connection, refreshes_max: int = 20) -> "list[Watched]":
+    """Every task and view with its status and its last refreshes, failed ones first."""
+    from ctsql.runtime.monitoring.watch import watched as look
+
+    found = _by_logs(con, partial(look, refreshes_max=refreshes_max))
+    if found is None:
+        with con._running("status") as engine:
+            found = look(engine, refreshes_max)
+    return found
 
 
 def _promote(con: Connection, engine: "Engine") -> None:

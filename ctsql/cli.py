@@ -357,10 +357,11 @@ def _status(runner: Runner) -> int:
 
 def _watch(runner: Runner, interval: float | None) -> int:
     """``ctsql status --watch``: the same on the whole terminal."""
+    from ctsql.api import watched
     from ctsql.watch_command import WAIT_SECONDS, Watch
 
     try:
-        Watch(runner.connection.watched, interval or WAIT_SECONDS).run()
+        Watch(partial(watched, runner.connection), interval or WAIT_SECONDS).run()
     except CtsqlError as problem:
         runner.settings.fail(problem)
         return FAILED

@@ -165,9 +165,9 @@ def sparkline(values: Sequence[float], width: int, *, plain: bool = False) -> st
     """The last values as bars from 0 to the greatest, right-aligned.
 
     >>> sparkline([0, 1, 2, 4], 6), sparkline([3], 2), sparkline([], 2)
-    ('  ▁▂▄█', ' █', '  ')
+    ('  ▁▃▅█', ' █', '  ')
     >>> sparkline([1, 8], 2, plain=True), sparkline([0, 0], 2)
-    ('_#', '▁▁')
+    ('.#', '▁▁')
     """
     bars = _PLAIN_BARS if plain else _BARS
     shown = values[-width:]
