@@ -16,6 +16,12 @@ from ctsql.catalog.names import DEFAULT_SCHEMA, Name, did_you_mean, fold
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
 from ctsql.catalog.subscriptions import Subscription
+from ctsql.catalog.system_tables import (
+    SYSTEM_TABLES,
+    find_system_table,
+    is_system,
+    only_queried,
+)
 from ctsql.catalog.times import to_iso
 
 
@@ -535,10 +541,14 @@ class Catalog:
         found = self.find(name)
         if found is not None:
             return found.check(span)
-        if fold(name.schema) not in self.schemas:
+        if find_system_table(name) is not None:
+            raise only_queried(name, span)
+        if fold(name.schema) not in self.schemas and not is_system(name.schema):
             hint = did_you_mean(name.schema, self.schemas.values())
             raise error("UNKNOWN_SCHEMA", span=span, name=name.schema, hint=hint)
         known = [i.name.name for i in self]
+        if is_system(name.schema):
+            known += SYSTEM_TABLES
         hint = did_you_mean(name.name, known, otherwise="SHOW OBJECTS lists what there is.")
         elsewhere = [i for i in self if fold(i.name.name) == fold(name.name)]
         if elsewhere:

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ctsql.caller_scope import NOWHERE, CallerVariables, caller_variables
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, InterfaceError, error
 from ctsql.catalog.names import Name
 from ctsql.catalog.spans import Source, Span
+from ctsql.catalog.system_tables import SYSTEM_SCHEMA, SYSTEM_TABLES
 from ctsql.completion import Known, ObjectInfo
 from ctsql.cursor import Cursor
 from ctsql.literals import Parameters, literals
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
     from ctsql.runtime.engine import Engine
     from ctsql.runtime.log_reader import LocalLogReader, LogReader
+    from ctsql.runtime.monitoring.pulse import Pulse
+    from ctsql.runtime.monitoring.watch import Watched
     from ctsql.runtime.service.connection_maintenance import ConnectionMaintenance
     from ctsql.runtime.service.events import Event
     from ctsql.runtime.statements.commits import ObjectCommit
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from ctsql.runtime.statements.transaction import OpenTransaction
 
 DEFAULT_WAREHOUSE = "warehouse"
+T = TypeVar("T")
 
 
 class Connection(Loading, AbstractContextManager["Connection"]):
@@ -376,8 +380,14 @@ class Connection(Loading, AbstractContextManager["Connection"]):
                         tuple(c.name for c in (i.columns if i.managed else columns_of(i))),
                     )
                     for i in catalog
+                ]
+                + [
+                    ObjectInfo(
+                        SYSTEM_SCHEMA, t.name, "system table", tuple(c.name for c in t.columns)
+                    )
+                    for t in SYSTEM_TABLES.values()
                 ],
-                schemas=list(catalog.schemas.values()),
+                schemas=[*catalog.schemas.values(), SYSTEM_SCHEMA],
                 functions=function_names(),
                 settings=list(DESCRIPTIONS),
                 schema=self.search_schema,
@@ -420,6 +430,7 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         interval: float | None = None,
         on_event: "Callable[[Event], None] | None" = None,
         workers: int | None = None,
+        pulse: "Pulse | None" = None,
     ) -> None:
         """Keep every output up to date until stopped, or (``once``) bring it up to now.
 
@@ -430,11 +441,13 @@ class Connection(Loading, AbstractContextManager["Connection"]):
             on_event: called with each commit and each failure, one at a time; several workers
                 call it in their threads.
             workers: the number of outputs that are brought up in parallel.
+            pulse: is kept up to date with what the service is doing.
 
         Raises:
             CtsqlError: with ``once`` the error of the first object that failed, after all others
                 were brought up. Otherwise failures are events.
         """
+        from ctsql.runtime.monitoring.pulse import Pulse
         from ctsql.runtime.service.backoff import INTERVAL_SECONDS, WORKERS
         from ctsql.runtime.service.service import Service
 
@@ -448,6 +461,7 @@ class Connection(Loading, AbstractContextManager["Connection"]):
             on_time=lambda now: report(f"T = {now} ({times.to_iso(now)})") if report else None,
             workers=WORKERS if workers is None else workers,
             maintains=self._settings is None or self._settings.maintains,
+            pulse=pulse or Pulse(),
         )
         service.run(once=once, interval=INTERVAL_SECONDS if interval is None else interval)
 
@@ -596,7 +610,7 @@ def _with_functions(engine: "Engine", statement: st.Statement) -> Iterator[None]
         ) from problem
 
 
-def _by_logs(con: Connection, ask: "Callable[[LogReader], Result]") -> Result | None:
+def _by_logs(con: Connection, ask: "Callable[[LogReader], T]") -> T | None:
     """What logs on a local disk say while no Spark has started; None where they do not."""
     from ctsql.runtime.delta.local_log import NeedsSpark
     from ctsql.runtime.log_reader import LocalLogReader
@@ -611,6 +625,17 @@ def _by_logs(con: Connection, ask: "Callable[[LogReader], Result]") -> Result | 
             )
         return ask(con._reader)
     return None
+
+
+def watched(con: Connection, refreshes_max: int = 20) -> "list[Watched]":
+    """Every task and view with its status and its last refreshes, failed ones first."""
+    from ctsql.runtime.monitoring.watch import watched as look
+
+    found = _by_logs(con, partial(look, refreshes_max=refreshes_max))
+    if found is None:
+        with con._running("status") as engine:
+            found = look(engine, refreshes_max)
+    return found
 
 
 def _promote(con: Connection, engine: "Engine") -> None:

@@ -7,7 +7,6 @@ interrupted by Ctrl-C; 141 the reader of standard output is gone.
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -22,17 +21,17 @@ from ctsql.catalog.names import did_you_mean
 from ctsql.catalog.spans import Source
 from ctsql.commands import parse_command, statement_of
 from ctsql.progress import Progress
-from ctsql.script import OK, STOP_SECONDS, Runner, Settings
+from ctsql.run_command import RunOptions, follow
+from ctsql.script import FAILED, OK, LogFormat, Runner, Settings
 from ctsql.show import Format, messages, write_result
+from ctsql.signals import handle_signals
 from ctsql.variables import NAME
 from ctsql.warm.client import shared_spark
 
 if TYPE_CHECKING:
     from ctsql.api import Connection
-    from ctsql.runtime.service.events import Event
 
 BROKEN_PIPE = 141
-SIGNALLED = 128  # plus the signal's number, as a shell says it
 _COMMANDS = ("run", "status", "dump", "cool")
 
 
@@ -72,13 +71,29 @@ _COMMANDS = ("run", "status", "dump", "cool")
     "--interval",
     type=click.FloatRange(min=0.01),
     metavar="SECONDS",
-    help="With run: the most seconds between two looks at the tables; 1 if not given.",
+    help="With run: the most seconds between two looks at the tables; 1 if not given. With status "
+    "--watch: the seconds between two looks; 2 if not given.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
     metavar="N",
     help="With run: how many outputs are brought up at the same time; 1 if not given.",
+)
+@click.option(
+    "--metrics",
+    metavar="[HOST:]PORT",
+    help="With run: serve metrics for Prometheus at http://HOST:PORT/metrics; 127.0.0.1 if there "
+    "is no HOST.",
+)
+@click.option(
+    "--watch", is_flag=True, help="With status: on the whole terminal, again and again; q leaves."
+)
+@click.option(
+    "--log-format",
+    "log_format",
+    type=click.Choice([f.value for f in LogFormat]),
+    help="With run: how messages are written to standard error; text if not given.",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="With run and status: one JSON object per line."
@@ -128,7 +143,7 @@ def main(context: click.Context, /, **given: Any) -> None:
 _ABOUT = {
     "run": (
         "Follow the sources, and keep every task and view up to date, until it is stopped.",
-        ("--once", "--interval", "--workers", "--json", "--quiet"),
+        ("--once", "--interval", "--workers", "--metrics", "--log-format", "--json", "--quiet"),
     ),
     "dump": (
         "Write a file of SQL for each object into a folder, numbered in the order in which they "
@@ -137,7 +152,10 @@ _ABOUT = {
         ("--quiet",),
     ),
     "cool": ("End the Spark that --keep-warm left running, once its commands are done.", ()),
-    "status": ("List every task and view with its state and its lag.", ("--json", "--format")),
+    "status": (
+        "List every task and view with its state and its lag.",
+        ("--watch", "--interval", "--json", "--format"),
+    ),
 }
 _FOR_ALL = ("--warehouse", "--master", "--debug")
 
@@ -172,9 +190,14 @@ def _check(given: dict[str, Any], command: str | None) -> None:
             raise click.UsageError("Type: ctsql dump FOLDER")
     elif command and len(files) > 1:
         raise click.UsageError(f"{command} takes no arguments; for a file type ./{command}")
-    for option in ("once", "interval", "workers"):
-        if given[option] and command != "run":
-            raise click.UsageError(f"--{option} goes with: ctsql run")
+    for option in ("once", "interval", "workers", "metrics", "log_format"):
+        is_known = command == "run" or (option == "interval" and given["watch"])
+        if given[option] and not is_known:
+            raise click.UsageError(f"--{option.replace('_', '-')} goes with: ctsql run")
+    if given["watch"] and command != "status":
+        raise click.UsageError("--watch goes with: ctsql status")
+    if given["watch"] and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise click.UsageError("--watch needs a terminal; without it: ctsql status --json")
     if given["as_json"] and command is None:
         raise click.UsageError("--json goes with: ctsql run, ctsql status. See --format json.")
 
@@ -195,6 +218,7 @@ def _dispatch(
         pager=interactive,
         variables=_variables(given["variables"]),
         progress=Progress(sys.stderr),
+        log_format=LogFormat(given["log_format"] or "text"),
     )
     read_only = given["read_only"] or command in ("status", "dump")  # which make no warehouse
     connection = connect(
@@ -214,9 +238,9 @@ def _dispatch(
             settings.note("no Spark was left running")
             return OK
         if command == "run":
-            return _follow(runner, given)
+            return follow(runner, _run_options(given))
         if command == "status":
-            return _status(runner)
+            return _watch(runner, given["interval"]) if given["watch"] else _status(runner)
         if command == "dump":
             return _dump(runner, Path(files[1]))
         if interactive:
@@ -231,7 +255,7 @@ def _dispatch(
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)
 
-        with _handle_signals(terminate, signal.SIGTERM):
+        with handle_signals(terminate, signal.SIGTERM):
             return _run_all(runner, sources)
     except BrokenPipeError:
         _drop_stdout()
@@ -242,17 +266,23 @@ def _dispatch(
             connection.close()
 
 
-@contextmanager
-def _handle_signals(
-    handler: Callable[[int, FrameType | None], None], *numbers: signal.Signals
-) -> Iterator[None]:
-    """Handle some signals inside the block."""
-    before = {number: signal.signal(number, handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)
+def _run_options(given: dict[str, Any]) -> RunOptions:
+    """What is said of ``ctsql run``."""
+    metrics = None
+    if given["metrics"]:
+        from ctsql.metrics_server import parse_address
+
+        try:
+            metrics = parse_address(given["metrics"])
+        except ValueError as problem:
+            raise click.UsageError(f"--metrics takes [HOST:]PORT, as 9464; {problem}.") from problem
+    return RunOptions(
+        once=given["once"],
+        interval=given["interval"],
+        workers=given["workers"],
+        as_json=given["as_json"],
+        metrics=metrics,
+    )
 
 
 def _variables(given: Sequence[str]) -> dict[str, str]:
@@ -313,47 +343,6 @@ def _run_all(runner: Runner, sources: Sequence[Source]) -> int:
     return OK
 
 
-def _follow(runner: Runner, given: dict[str, Any]) -> int:
-    """``ctsql run``: until SIGINT or SIGTERM, which end it between two commits, without failure.
-
-    A second signal ends the process at once, with 128 and the signal's number.
-    """
-    settings, connection = runner.settings, runner.connection
-    stop = threading.Event()
-
-    def tell(event: "Event") -> None:
-        if given["as_json"]:
-            with settings.progress.hidden():
-                settings.out.write(event.to_json() + "\n")
-                settings.out.flush()
-        elif not settings.quiet:
-            settings.note(event.line())
-
-    def follow() -> None:
-        connection.run(
-            once=given["once"],
-            stop=stop,
-            interval=given["interval"],
-            workers=given["workers"],
-            on_event=tell,
-        )
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            # A second signal. The current write is not committed, and Spark ends when it notices
-            # that this process is gone.
-            os.write(sys.stderr.fileno(), b"stopped at once\n")
-            os._exit(SIGNALLED + number)
-        stop.set()
-        # The current commit gets this long; then nothing of it is written.
-        timer = threading.Timer(STOP_SECONDS, connection.cancel)
-        timer.daemon = True
-        timer.start()
-
-    with _handle_signals(end, signal.SIGTERM, signal.SIGINT):
-        return runner.guard(follow, idle="")
-
-
 def _status(runner: Runner) -> int:
     """``ctsql status``: the status of every task and view."""
     settings = runner.settings
@@ -364,6 +353,19 @@ def _status(runner: Runner) -> int:
         write_result(result, settings.format, settings.out)
 
     return runner.guard(work)
+
+
+def _watch(runner: Runner, interval: float | None) -> int:
+    """``ctsql status --watch``: the same on the whole terminal."""
+    from ctsql.api import watched
+    from ctsql.watch_command import WAIT_SECONDS, Watch
+
+    try:
+        Watch(partial(watched, runner.connection), interval or WAIT_SECONDS).run()
+    except CtsqlError as problem:
+        runner.settings.fail(problem)
+        return FAILED
+    return OK
 
 
 def _dump(runner: Runner, folder: Path) -> int:

@@ -10,7 +10,8 @@ from ctsql.catalog.spans import Source
 from ctsql.planner.syntax import ast as st, parse, split
 from ctsql.result import Result
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.statements import show, status as statuses
+from ctsql.runtime.monitoring import status as statuses
+from ctsql.runtime.statements import show
 
 Logged = st.ShowObjects | st.ShowCreate | st.Describe | st.ShowSubscriptions
 

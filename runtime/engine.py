@@ -20,6 +20,7 @@ from ctsql.runtime.delta.table import Gateway
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.failures import note_view_failure
 from ctsql.runtime.log_reader import LogReader
+from ctsql.runtime.monitoring.system_query import SystemQueries
 from ctsql.runtime.spark.errors import translate_spark_errors
 from ctsql.runtime.spark.session import clone_session
 from ctsql.runtime.spark_engine import SparkEngine
@@ -92,6 +93,7 @@ class Engine(LogReader):
     def _use(self, warehouse: Warehouse) -> None:
         super()._use(warehouse)
         self.watched = WatchedSources(warehouse, self._mint)
+        self._system_queries = SystemQueries(self.session, self)
 
     def _make(self, system: str, catalog_at: str, timeline_at: str) -> None:
         # Creation is a commit too. The catalog comes last: where it is, all is.
@@ -298,6 +300,9 @@ class Engine(LogReader):
         stored = nullcontext() if strict or as_of is not None else self.as_stored()
         with stored, translate_spark_errors():
             items = [self.relations.item(i) for i in read_objects(query)]
+            system = _system_tables(query, as_of_span)
+            # Alone they show what the logs say, for which nothing is bound or brought up.
+            strict = strict and (bool(items) or not system)
             at = self.read_time(items, as_of=as_of, as_of_span=as_of_span, strict=strict)
             check_columns(self.warehouse, query)
             sources = StoredSources(
@@ -305,6 +310,13 @@ class Engine(LogReader):
             )
             context = Context(self.session, sources, at)
             external = self.external_rows(query.relations)
+            if system:
+
+                def lower(given: Mapping[int, DataFrame]) -> DataFrame:
+                    rows = {**external, **given}
+                    return lower_query(query, context, rows, parameters=parameters)
+
+                return lower(self._system_queries.frames(system, lower))
             return lower_query(query, context, external, parameters=parameters)
 
     def external_rows(self, relations: Sequence[Node]) -> dict[int, DataFrame]:
@@ -312,7 +324,7 @@ class Engine(LogReader):
         return {
             i: self.external.rows(node.ref)
             for i, node in enumerate(relations)
-            if isinstance(node, External)
+            if isinstance(node, External) and node.system is None
         }
 
     def read_time(
@@ -356,6 +368,27 @@ class Engine(LogReader):
                 self.advance(self.relations.followed(task), now)
                 now = min(now, complete_through(self.warehouse, [task]))
         return now
+
+
+def _system_tables(query: Query, as_of_span: Span | None) -> dict[int, str]:
+    """The names of the system tables that a query reads, by their places in it.
+
+    Raises NOT_SUPPORTED for a query that reads the past.
+    """
+    found = {
+        i: node.system
+        for i, node in enumerate(query.relations)
+        if isinstance(node, External) and node.system is not None
+    }
+    if found and as_of_span is not None:
+        raise error(
+            "NOT_SUPPORTED",
+            span=as_of_span,
+            what="AS OF with a system table",
+            why="A system table shows what the logs say now, the past included.",
+            hint="Compare its columns: WHERE t <= 1700000000000",
+        )
+    return found
 
 
 def read_objects(node: Node) -> list[str]:

@@ -10,6 +10,7 @@ from ctsql.catalog.refreshes import RefreshPart
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.schemas import Column, without_limits
 from ctsql.catalog.spans import Span
+from ctsql.catalog.system_tables import find_system_table
 from ctsql.planner import nodes as lp
 from ctsql.planner.binding.analyst import Analyst
 from ctsql.planner.binding.checks import (
@@ -147,7 +148,7 @@ class Binder:
             columns = tuple(c.name for c in own.columns)
             return lp.Get(object_id=own.id, name=own.name, columns=columns, role=lp.Role.SELF)
         if ref.file is not None or self._is_external(source, name):
-            return self._external(ref, "the body of a task" if in_body else "a view")
+            return self._external(ref, name, "the body of a task" if in_body else "a view")
         item = self.resolve(source)
         columns = self._column_names(item, name)
         role = roles.get(item.id, lp.Role.REFERENCE)
@@ -205,15 +206,24 @@ class Binder:
         """Whether a name means what this process knows; an object of the warehouse comes first."""
         if ref.change is not None or name in self._stored or self.catalog.find(name) is not None:
             return False
-        return self.external_kind(ref.parts) is not None
+        return find_system_table(name) is not None or self.external_kind(ref.parts) is not None
 
-    def _external(self, ref: st.RelationRef, where: str) -> lp.External:
-        """A file, a temporary view or a variable; raises NOT_DURABLE in a definition."""
+    def _external(self, ref: st.RelationRef, name: Name, where: str) -> lp.External:
+        """A file, a temporary view, a variable or a system table.
+
+        Raises NOT_DURABLE in a definition.
+        """
+        system = None if ref.file is not None else find_system_table(name)
         if self.runs_once:
-            return lp.External(ref=ref)
+            return lp.External(ref=ref, system=None if system is None else system.name)
         text = ref.span.text
         if ref.file is not None:
             detail = "A file has no log of changes to follow, and may be another one tomorrow."
+        elif system is not None:
+            detail = (
+                "What a system table shows depends on when it is read and has no T, so nothing can "
+                "follow it."
+            )
         else:
             kind = self.external_kind(ref.parts)
             detail = f"A {kind} is known to this process only; others run definitions, too."

@@ -29,6 +29,7 @@ from ctsql.catalog.names import Name, fold
 from ctsql.catalog.refreshes import At, RefreshPart
 from ctsql.catalog.schemas import Column, same_columns
 from ctsql.catalog.spans import Source, Span
+from ctsql.catalog.system_tables import is_system
 from ctsql.planner.binding import Bound, bind_task, qualify, refresh_parts
 from ctsql.planner.binding.checks import check_not_void, check_storable, check_updatable
 from ctsql.planner.binding.task import declare
@@ -114,6 +115,8 @@ class Creation(OnNames):
                     kind="schema",
                     name=statement.name,
                 )
+            if is_system(statement.name):
+                raise error("SYSTEM_SCHEMA", span=statement.name_span)
             return current.with_schema(statement.name)
 
         self.engine.catalog_store.change(add_schema)

@@ -9,6 +9,7 @@ from ctsql.catalog.items import Catalog, Item, ObjectKind
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.schemas import Column
 from ctsql.catalog.spans import Span
+from ctsql.catalog.system_tables import is_system
 from ctsql.planner.binding import Binder, qualify
 from ctsql.planner.syntax.ast import CreateContinualTask, RelationRef
 from ctsql.runtime.engine import Engine
@@ -69,7 +70,9 @@ class Namespace:
         return name
 
     def check_schema(self, schema: str, span: Span) -> None:
-        """Raise UNKNOWN_SCHEMA unless a schema exists."""
+        """Raise UNKNOWN_SCHEMA unless a schema exists, or SYSTEM_SCHEMA for that one."""
+        if is_system(schema) and fold(schema) not in self.engine.catalog.schemas:
+            raise error("SYSTEM_SCHEMA", span=span)
         if fold(schema) not in self.engine.catalog.schemas:
             raise error(
                 "UNKNOWN_SCHEMA",

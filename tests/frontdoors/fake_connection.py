@@ -84,6 +84,7 @@ class FakeConnection:
         self.start_fails = "FAKE_NO_JAVA" in os.environ
         self._cancelled = threading.Event()
         self._starting = threading.Lock()
+        self._engine = None
 
     def start(self) -> None:
         with self._starting:
@@ -139,6 +140,7 @@ class FakeConnection:
         interval: float | None = None,
         on_event: Callable[[Event], None] | None = None,
         workers: int | None = None,
+        pulse: object = None,
     ) -> None:
         self.followed.append(once)
         if on_event is not None:
