@@ -132,6 +132,15 @@ class Connection(Loading, AbstractContextManager["Connection"]):
             )
         return self._engine
 
+    def move_to(self, warehouse: str) -> None:
+        """Go on with another warehouse, in the schema "default"; an open transaction is no more."""
+        with self._lock:
+            self.rollback()
+            if self._maintenance is not None:
+                self._maintenance.close()
+            self._engine = self._maintenance = self._reader = None
+            self.warehouse, self.search_schema, self.is_new = warehouse, "default", False
+
     @property
     def spark(self) -> "SparkSession":
         """The session in use: the process's, or the caller's."""

@@ -768,3 +768,89 @@ class Transact(Statement):
     """BEGIN, START TRANSACTION, COMMIT or ROLLBACK."""
 
     verb: TransactionVerb
+
+
+# ---- tests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestStep:
+    """GIVEN or THEN [AT time] change [AND change ...]: one commit, at one T.
+
+    Attributes:
+        span: the whole step, with its first word.
+        at: the time that the test's clock is set to; None for a second after the step before.
+        changes: what is written, each into a table of its own; none where only time passes.
+        columns: for each change the columns that its list declares with types, if it does.
+    """
+
+    __test__ = False  # for pytest, which takes its name for a test's
+
+    span: Span
+    at: Instant | None = None
+    changes: tuple[Dml, ...] = ()
+    columns: tuple[tuple[ColumnDef, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What is to hold after a step of a test.
+
+    Attributes:
+        span: from the word EXPECT on. after: the number of the step, from 1; None for the last.
+        after_span: where that number stands.
+    """
+
+    span: Span
+    after: int | None = None
+    after_span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectRows(Expectation):
+    """EXPECT name [(columns)] | (query) [AFTER n] VALUES ... | AS (query); or NO ROWS IN name.
+
+    Attributes:
+        query: what gives the rows that are there. named: the relation; None for a query.
+        rows: what gives those that are to be there; None for none at all.
+        is_ordered: they must come in this order.
+    """
+
+    query: SqlText
+    named: RelationRef | None = None
+    rows: SqlText | None = None
+    is_ordered: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectNoChange(Expectation):
+    """EXPECT NO CHANGE IN name [AFTER n]: the step changes none of its rows."""
+
+    subject: RelationRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectError(Expectation):
+    """EXPECT ERROR condition [LIKE 'pattern'] [IN name] [AFTER n].
+
+    Attributes:
+        condition: its name, in upper case. like: what its message must be like, as LIKE says it.
+        subject: what cannot be read; None where a step is refused.
+    """
+
+    condition: str
+    condition_span: Span
+    like: str | None = None
+    subject: RelationRef | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Test(Statement):
+    """TEST 'name' GIVEN ... THEN ... EXPECT ..."""
+
+    __test__ = False  # for pytest, as above
+
+    name: str
+    name_span: Span
+    steps: tuple[TestStep, ...]
+    expectations: tuple[Expectation, ...]

@@ -15,6 +15,7 @@ from ctsql.planner.syntax.statements.alters import (
 )
 from ctsql.planner.syntax.statements.copies import read_copy
 from ctsql.planner.syntax.statements.subscriptions import read_drop_subscription, read_subscribe
+from ctsql.planner.syntax.statements.tests import read_test
 from ctsql.planner.syntax.tokens.token_reader import (
     Cursor,
     bad_option,
@@ -395,6 +396,7 @@ COMMANDS: dict[str, Callable[[Cursor], st.Statement]] = {
     "SHOW": _show,
     "START": _transact,
     "SUBSCRIBE": read_subscribe,
+    "TEST": read_test,
     "UNDROP": _undrop,
     "USE": _use,
     "VERIFY": _verify,
