@@ -132,15 +132,6 @@ class Connection(Loading, AbstractContextManager["Connection"]):
             )
         return self._engine
 
-    def move_to(self, warehouse: str) -> None:
-        """Go on with another warehouse, in the schema "default"; an open transaction is no more."""
-        with self._lock:
-            self.rollback()
-            if self._maintenance is not None:
-                self._maintenance.close()
-            self._engine = self._maintenance = self._reader = None
-            self.warehouse, self.search_schema, self.is_new = warehouse, "default", False
-
     @property
     def spark(self) -> "SparkSession":
         """The session in use: the process's, or the caller's."""
@@ -316,6 +307,8 @@ class Connection(Loading, AbstractContextManager["Connection"]):
                 names.check_schema(statement.name, statement.name_span)
                 self.search_schema = statement.name
                 return Result.of_status("USE")
+            case st.Test():  # may stand among the definitions of a script
+                return Result.of_status("TEST (not run; that is for: ctsql test FOLDER)")
             case _:
                 return manage(names, statement)
 
@@ -645,6 +638,16 @@ def watched(con: Connection, refreshes_max: int = 20) -> "list[Watched]":
         with con._running("status") as engine:
             found = look(engine, refreshes_max)
     return found
+
+
+def move_to(con: Connection, warehouse: str) -> None:
+    """Go on with another warehouse, in the schema "default"; an open transaction is no more."""
+    with con._lock:
+        con.rollback()
+        if con._maintenance is not None:
+            con._maintenance.close()
+        con._engine = con._maintenance = con._reader = None
+        con.warehouse, con.search_schema, con.is_new = warehouse, "default", False
 
 
 def _promote(con: Connection, engine: "Engine") -> None:

@@ -32,14 +32,19 @@ if TYPE_CHECKING:
     from ctsql.api import Connection
 
 BROKEN_PIPE = 141
-_COMMANDS = ("run", "status", "dump", "cool")
+_COMMANDS = ("run", "status", "dump", "cool", "test")
+TESTS_OF_SHORT = 10
+"""So few tests are over before Java's second compiler pays (docs/decisions/0077)."""
+_WITH_FOLDER = ("dump", "test")
 
 
 @click.command(
     context_settings={"help_option_names": [], "max_content_width": 100},
     epilog="Exit status: 0 all ran, 1 a statement failed, 2 bad usage, 130 interrupted.",
 )
-@click.argument("files", nargs=-1, metavar="[FILE... | run | status | dump FOLDER | cool]")
+@click.argument(
+    "files", nargs=-1, metavar="[FILE... | run | status | dump FOLDER | test FOLDER | cool]"
+)
 @click.option(
     "-c", "--command", "commands", multiple=True, metavar="SQL", help="Run this; repeatable."
 )
@@ -98,6 +103,14 @@ _COMMANDS = ("run", "status", "dump", "cool")
 @click.option(
     "--json", "as_json", is_flag=True, help="With run and status: one JSON object per line."
 )
+@click.option("-k", "part", metavar="TEXT", help="With test: only tests with TEXT in their name.")
+@click.option(
+    "--junit",
+    "junit_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="With test: write the results as XML, too, as CI systems read it.",
+)
 @click.option(
     "--set",
     "variables",
@@ -124,6 +137,7 @@ def main(context: click.Context, /, **given: Any) -> None:
     "ctsql run" follows the sources until it is stopped; "ctsql status" lists tasks and views;
     "ctsql dump FOLDER" writes the statements that make the same objects again; "ctsql cool" ends
     the Spark that --keep-warm left running.
+    "ctsql test FOLDER" runs the TEST statements in its .sql files.
     A file with one of these names is given as ./run, for example.
     """
     if given["version"]:
@@ -152,12 +166,19 @@ _ABOUT = {
         ("--quiet",),
     ),
     "cool": ("End the Spark that --keep-warm left running, once its commands are done.", ()),
+    "test": (
+        "Run the TEST statements in the .sql files of a folder, each in a throw-away warehouse "
+        "with the objects of the folder that it reads. Nothing else is read or written. Exit "
+        "status: 0 all passed, 1 one failed, 2 bad usage, or no test.",
+        ("-k", "--junit", "--set"),
+    ),
     "status": (
         "List every task and view with its state and its lag.",
         ("--watch", "--interval", "--json", "--format"),
     ),
 }
 _FOR_ALL = ("--warehouse", "--master", "--debug")
+_WITHOUT = {"test": ("--warehouse",)}
 
 
 def _help_of(context: click.Context, command: str) -> str:
@@ -166,11 +187,12 @@ def _help_of(context: click.Context, command: str) -> str:
     lines = []
     for option in context.command.params:
         record = option.get_help_record(context)
-        if record is not None and set(option.opts) & {*named, *_FOR_ALL}:
+        shown = {*named, *_FOR_ALL} - {*_WITHOUT.get(command, ())}
+        if record is not None and set(option.opts) & shown:
             lines.append(record)
     formatter = context.make_formatter()
     formatter.write_usage(
-        f"ctsql {command}", "[OPTIONS] FOLDER" if command == "dump" else "[OPTIONS]"
+        f"ctsql {command}", "[OPTIONS] FOLDER" if command in _WITH_FOLDER else "[OPTIONS]"
     )
     formatter.write_paragraph()
     with formatter.indentation():
@@ -185,9 +207,9 @@ def _check(given: dict[str, Any], command: str | None) -> None:
     files: Sequence[str] = given["files"]
     if files and given["commands"]:
         raise click.UsageError("Give files or -c, not both.")
-    if command == "dump":
+    if command in _WITH_FOLDER:
         if len(files) != 2:
-            raise click.UsageError("Type: ctsql dump FOLDER")
+            raise click.UsageError(f"Type: ctsql {command} FOLDER")
     elif command and len(files) > 1:
         raise click.UsageError(f"{command} takes no arguments; for a file type ./{command}")
     for option in ("once", "interval", "workers", "metrics", "log_format"):
@@ -198,6 +220,9 @@ def _check(given: dict[str, Any], command: str | None) -> None:
         raise click.UsageError("--watch goes with: ctsql status")
     if given["watch"] and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("--watch needs a terminal; without it: ctsql status --json")
+    for option, name in (("part", "-k"), ("junit_file", "--junit")):
+        if given[option] is not None and command != "test":
+            raise click.UsageError(f"{name} goes with: ctsql test")
     if given["as_json"] and command is None:
         raise click.UsageError("--json goes with: ctsql run, ctsql status. See --format json.")
 
@@ -243,6 +268,8 @@ def _dispatch(
             return _watch(runner, given["interval"]) if given["watch"] else _status(runner)
         if command == "dump":
             return _dump(runner, Path(files[1]))
+        if command == "test":
+            return _test(runner, given)
         if interactive:
             from ctsql.repl import Repl
 
@@ -378,6 +405,32 @@ def _dump(runner: Runner, folder: Path) -> int:
         runner.settings.note(f"wrote {len(written)} file(s) into {folder}")
 
     return runner.guard(work)
+
+
+def _test(runner: Runner, given: dict[str, Any]) -> int:
+    """``ctsql test``: the tests of a folder."""
+    from ctsql.testing.command import choose, command
+
+    settings, passed = runner.settings, False
+    try:
+        chosen = choose(Path(given["files"][1]), given["part"], settings.variables)
+    except CtsqlError as problem:
+        if problem.condition == "INVALID_USAGE":
+            raise click.UsageError(
+                f"{problem.message}. {problem.detail or ''}".strip()
+            ) from problem
+        settings.fail(problem)
+        return FAILED
+    runner.connection.is_short = len(chosen.suite.cases) <= TESTS_OF_SHORT
+
+    def work() -> None:
+        nonlocal passed
+        file = None if given["junit_file"] is None else Path(given["junit_file"])
+        pause = settings.progress.pause
+        passed = command(runner.connection, chosen, settings.out, pause=pause, junit_file=file)
+
+    code = runner.guard(work)
+    return FAILED if code == OK and not passed else code
 
 
 @contextmanager

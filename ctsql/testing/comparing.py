@@ -19,6 +19,7 @@ from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.spans import Span
 from ctsql.conversions import Row
 from ctsql.result import Result
+from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import copied, net
 from ctsql.runtime.rows.multiset_local import cancel, keys
 from ctsql.runtime.rows.row_set import LocalRows, SparkRows
@@ -89,12 +90,18 @@ def _cast(place: int, given: T.StructField, wanted: T.StructField) -> SparkColum
 
 
 def compare(
-    there: DataFrame, expected: DataFrame | None, *, is_ordered: bool = False
+    there: DataFrame,
+    expected: DataFrame | None,
+    *,
+    is_ordered: bool = False,
+    span: Span | None = None,
 ) -> Difference | None:
     """The difference of rows; None where there is none.
 
     Args:
         expected: with the same types, in order; None for no rows.
+
+    Raises what computing the rows raises; of the expected ones with ``span``, where it has none.
     """
     schema = there.schema
     # Names are those of the result; two columns may have the same.
@@ -102,8 +109,13 @@ def compare(
     left = there.toDF(*names)
     right = left.limit(0) if expected is None else expected.toDF(*names)
     if all(fits_arrow(f.dataType) for f in schema.fields):
-        mine, wanted = SparkRows(left).collect(), SparkRows(right).collect()
-        if isinstance(mine, LocalRows) and isinstance(wanted, LocalRows):
+        mine = SparkRows(left).collect()
+        try:
+            wanted = SparkRows(right).collect()
+        except CtsqlError as problem:
+            problem.span = problem.span or span
+            raise
+        if not isinstance(mine, Declined) and not isinstance(wanted, Declined):
             return _of_few(schema, mine, wanted, is_ordered=is_ordered)
     if is_ordered:
         raise error(

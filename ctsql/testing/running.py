@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 
-from ctsql.api import Connection
+from ctsql.api import Connection, move_to
 from ctsql.catalog import times
 from ctsql.catalog.errors import CtsqlError, Error, StatementError
 from ctsql.catalog.spans import Span
@@ -85,7 +85,7 @@ def _run(plan: TestPlan, warehouses: Warehouses) -> Iterator[Failure]:
     template = warehouses.template(plan)
     path = warehouses.copy(template)
     connection = warehouses.connection
-    connection.move_to(str(path))
+    move_to(connection, str(path))
     try:
         with connection._running(f"test {plan.test.name}") as engine:
             try:
@@ -210,13 +210,14 @@ class Running:
         return lower_query(query, Context(self.engine.session, sources, at))
 
     def _check_rows(self, expected: st.ExpectRows) -> Failure | None:
-        at, rows = self._time(expected.after), None
+        at, rows, place = self._time(expected.after), None, expected.span
         what = expected.query.span.text
         try:
             there = self._read(expected.query, at)
             if expected.rows is not None:
-                rows = as_columns(self._expected(expected.rows, at), there.schema, expected.rows.span)
-            difference = compare(there, rows, is_ordered=expected.is_ordered)
+                place = expected.rows.span
+                rows = as_columns(self._expected(expected.rows, at), there.schema, place)
+            difference = compare(there, rows, is_ordered=expected.is_ordered, span=place)
         except CtsqlError as problem:
             return self._not_read(expected, what, problem)
         if difference is None:
@@ -311,9 +312,9 @@ def _is_as_expected(problem: CtsqlError, expected: st.ExpectError) -> bool:
 
 
 def _is_like(text: str, pattern: str) -> bool:
-    """As LIKE: % is any text, _ any character, a backslash takes their meaning away.
+    r"""As LIKE: % is any text, _ any character, a backslash takes their meaning away.
 
-    >>> _is_like("division by zero", "%by zero"), _is_like("a_b", r"a\\_b"), _is_like("axb", r"a\\_b")
+    >>> _is_like("division by zero", "%by zero"), _is_like("a_b", r"a\_b"), _is_like("axb", r"a\_b")
     (True, True, False)
     """
     parts = re.findall(r"\\.|.", pattern, re.DOTALL)

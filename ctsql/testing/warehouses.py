@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ctsql.api import Connection
+from ctsql.api import Connection, move_to
 from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.names import Name, fold, quote
 from ctsql.catalog.spans import Source
@@ -79,7 +79,7 @@ class Warehouses:
         self._number += 1
         path = self.root / f"t{self._number:07}"
         connection = self.connection
-        connection.move_to(str(path))
+        move_to(connection, str(path))
         with clock.standing(at), connection._running("the objects of a test") as engine:
             for schema in schemas:
                 self._run(engine, f"CREATE SCHEMA IF NOT EXISTS {quote(schema)}")

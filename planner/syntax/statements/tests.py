@@ -173,15 +173,14 @@ def _end_of_part(cursor: Cursor) -> int:
 
 def _begins_part(rest: Tokens, index: int) -> bool:
     word = tk.upper_at(rest, index)
-    behind = rest[index + 1] if index + 1 < len(rest) else None
     before = rest[index - 1]
-    if behind is None or before.kind is Kind.SYMBOL and before.upper != ")":
-        return False
-    if before.upper in _WANT_OPERAND:
+    is_operand = before.kind is Kind.SYMBOL and before.upper not in (")", "]", "*")
+    if is_operand or before.upper in _WANT_OPERAND:
         return False
     if word in ("EXPECT", "GIVEN"):
-        return behind.is_name or behind.upper == "("
-    return word == "AND" and _begins_change(rest, index + 1)
+        behind = rest[index + 1 : index + 2]
+        return not behind or behind[0].is_name or behind[0].upper == "("
+    return word == "AND" and index + 1 < len(rest) and _begins_change(rest, index + 1)
 
 
 def _begins_change(rest: Tokens, index: int) -> bool:
