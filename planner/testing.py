@@ -18,7 +18,7 @@ from ctsql.catalog.names import Name, did_you_mean
 from ctsql.catalog.spans import Span
 from ctsql.planner.binding import qualify
 from ctsql.planner.folder import Definition, Folder
-from ctsql.planner.syntax import ast as st
+from ctsql.planner.syntax import ast as st, splice
 from ctsql.planner.syntax.tokens.token_reader import bad_option, invalid
 
 START_MS = times.parse_time("2026-01-01 00:00:00")
@@ -264,3 +264,30 @@ def at_time(text: st.SqlText, time: int) -> st.SqlText:
         return text
     edits = (st.Edit(span=call.span, text=call.kind.sql(time)) for call in text.clocks)
     return replace(text, clocks=(), edits=(*text.edits, *edits))
+
+
+def typed_values(
+    rows: st.SqlText, cells: Sequence[Sequence[Span]], types: Sequence[str], copied: Sequence[int]
+) -> st.SqlText:
+    """VALUES in which each value is cast to its column's type, by itself.
+
+    So a text may stand for a time in one row and a time in another. Behind the values of a row come
+    those of some columns again, as texts, by which what was lost can be told.
+
+    Args:
+        cells: the values of each row, as many as there are ``types``. copied: the columns.
+    """
+    edits = list(rows.edits)
+    for row in cells:
+        for number, (cell, kind) in enumerate(zip(row, types, strict=True), start=1):
+            behind = f" AS {kind})"
+            if number == len(row):
+                behind += "".join(f", CAST({_text(row[i], rows)} AS STRING)" for i in copied)
+            edits.append(st.Edit(span=Span(cell.source, cell.start, cell.start), text="CAST("))
+            edits.append(st.Edit(span=Span(cell.source, cell.stop, cell.stop), text=behind))
+    return replace(rows, edits=tuple(edits))
+
+
+def _text(cell: Span, rows: st.SqlText) -> str:
+    inside = [e for e in rows.edits if cell.start <= e.span.start and e.span.stop <= cell.stop]
+    return splice(cell, inside).text

@@ -1,13 +1,14 @@
 """Compares the rows that are there with those that are expected.
 
-Expected values become values of the columns' types, by Spark, and a number that does so only by
-rounding is an error: 1.5 is not what an INT holds. Rows are multisets: order does not matter
+Expected values become values of the columns' types, by Spark, each by itself; one that is rounded
+for that is an error: 1.5 is not what an INT holds. Rows are multisets: order does not matter
 unless the caller says so, copies do. Two rows are equal as in everything that is written
 (docs/decisions/0007-row-equality.md): NULL equals NULL, NaN equals NaN, numbers are exact.
 
 Few rows are compared in the driver, any number by Spark; of those that differ the first are kept.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from ctsql.catalog.names import backtick_all
 from ctsql.catalog.reserved_columns import DIFF
 from ctsql.catalog.spans import Span
 from ctsql.conversions import Row
+from ctsql.planner.lowering.char_types import declared_type
+from ctsql.planner.lowering.type_names import type_name
 from ctsql.result import Result
 from ctsql.runtime.rows.declined import Declined
 from ctsql.runtime.rows.multiset import copied, net
@@ -26,6 +29,7 @@ from ctsql.runtime.rows.row_set import LocalRows, SparkRows
 from ctsql.runtime.rows.types import fits_arrow
 from ctsql.runtime.spark.errors import translate_spark_errors
 
+_CHAR = re.compile(r"char\((\d+)\)", re.IGNORECASE)
 ROWS_SHOWN = 20
 """Of the rows that are missing, and of those that are not expected."""
 
@@ -53,40 +57,80 @@ class Difference:
         return not (self.missing_count or self.surplus_count)
 
 
-def as_columns(expected: DataFrame, schema: T.StructType, span: Span) -> DataFrame:
-    """Expected rows with the columns of a schema, by their order.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Typed:
+    """How expected values become those of columns.
 
-    Raises:
-        COLUMN_COUNT_MISMATCH: there are more or fewer. TYPE_MISMATCH: a type is none of these.
+    Attributes:
+        types: of the columns, as SQL has them. copied: those of numbers that may lose something.
     """
-    given = expected.schema
-    if len(given) != len(schema):
-        raise error(
-            "COLUMN_COUNT_MISMATCH",
-            span=span,
-            message=f"{len(schema)} column(s) are compared, with {len(given)} expected value(s)",
-            detail=f"The columns are: {', '.join(schema.names)}.",
-            hint="To compare some of them: EXPECT x (a, b) VALUES (...)",
+
+    schema: T.StructType
+    types: tuple[str, ...]
+    copied: tuple[int, ...]
+
+    @staticmethod
+    def of(schema: T.StructType) -> "Typed":
+        """Of the columns that are compared."""
+        exact = (T.IntegralType, T.DecimalType)
+        return Typed(
+            schema=schema,
+            types=tuple(type_name(f.dataType) for f in schema.fields),
+            copied=tuple(i for i, f in enumerate(schema.fields) if isinstance(f.dataType, exact)),
         )
-    plain = expected.toDF(*(f"e{i}" for i in range(len(given))))
-    pairs = zip(plain.schema.fields, schema.fields, strict=True)
-    values = [_cast(i, mine, wanted) for i, (mine, wanted) in enumerate(pairs)]
-    try:
-        with translate_spark_errors():
-            return plain.select(*values)
-    except CtsqlError as problem:
-        problem.span = problem.span or span
-        raise
+
+    def check_count(self, count: int, span: Span) -> None:
+        """Raise COLUMN_COUNT_MISMATCH unless there are as many values as columns."""
+        if count != len(self.schema):
+            raise error(
+                "COLUMN_COUNT_MISMATCH",
+                span=span,
+                message=f"{len(self.schema)} column(s) are compared, with {count} value(s)",
+                detail=f"The columns are: {', '.join(self.schema.names)}.",
+                hint="To compare some of them: EXPECT x (a, b) VALUES (...)",
+            )
+
+    def of_values(self, expected: DataFrame) -> DataFrame:
+        """Rows whose values were cast, with the texts of some behind them."""
+        plain = expected.toDF(*(f"e{i}" for i in range(len(expected.columns))))
+        told = {c: F.col(f"e{len(self.schema) + n}") for n, c in enumerate(self.copied)}
+        made = [
+            _exact(F.col(f"e{i}"), told.get(i), field) for i, field in enumerate(self.schema.fields)
+        ]
+        return plain.select(*made)
+
+    def of_query(self, expected: DataFrame, span: Span) -> DataFrame:
+        """The rows of a query, with its columns, in order, cast to these.
+
+        Raises:
+            COLUMN_COUNT_MISMATCH: there are more or fewer. TYPE_MISMATCH: a type is none of these.
+        """
+        self.check_count(len(expected.columns), span)
+        plain = expected.toDF(*(f"e{i}" for i in range(len(expected.columns))))
+        made = []
+        for i, field in enumerate(self.schema.fields):
+            value = F.col(f"e{i}")
+            told = value.cast("string") if i in self.copied else None
+            made.append(_exact(value.cast(field.dataType), told, field))
+        try:
+            with translate_spark_errors():
+                return plain.select(*made)
+        except CtsqlError as problem:
+            problem.span = problem.span or span
+            raise
 
 
-def _cast(place: int, given: T.StructField, wanted: T.StructField) -> SparkColumn:
-    value = F.col(f"e{place}")
-    made = value.cast(wanted.dataType)
-    if isinstance(given.dataType, T.NumericType) and isinstance(wanted.dataType, T.NumericType):
-        told = F.concat(value.cast("string"), F.lit(f" is no {wanted.dataType.simpleString()}"))
-        same = made.try_cast(given.dataType).eqNullSafe(value)
-        made = F.when(same, made).otherwise(F.raise_error(told).cast(wanted.dataType))
-    return made.alias(wanted.name)
+def _exact(value: SparkColumn, told: SparkColumn | None, field: T.StructField) -> SparkColumn:
+    """A value; an error if the text of what was typed is another number."""
+    if told is not None:
+        message = F.concat(told, F.lit(f" is no {field.dataType.simpleString()}"))
+        same = told.try_cast("double").eqNullSafe(value.cast("double"))
+        value = F.when(same, value).otherwise(F.raise_error(message).cast(field.dataType))
+    length = _CHAR.fullmatch(declared_type(field))
+    if length is not None:  # it is read as it is stored, with blanks behind it
+        width = int(length[1])
+        value = F.when(F.length(value) < width, F.rpad(value, width, " ")).otherwise(value)
+    return value.alias(field.name)
 
 
 def compare(

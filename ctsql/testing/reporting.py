@@ -69,10 +69,21 @@ def _legend(difference: Difference) -> str:
 
 
 def _cells(row: Sequence[object], kinds: Sequence[str]) -> list[str]:
-    return [
-        NULL if value is None else one_line(text_of(value, kind))
-        for value, kind in zip(row, kinds, strict=True)
-    ]
+    return [_cell(value, kind) for value, kind in zip(row, kinds, strict=True)]
+
+
+def _cell(value: object, kind: str) -> str:
+    """A value as a table shows it; a text in quotes, by which it differs from NULL and from blanks.
+
+    >>> _cell(None, "string"), _cell("NULL", "string"), _cell("it's ", "string"), _cell(1, "int")
+    ('NULL', "'NULL'", "'it''s '", '1')
+    """
+    if value is None:
+        return NULL
+    text = one_line(text_of(value, kind))
+    return (
+        f"""'{text.replace("'", "''")}'""" if isinstance(value, str) and kind != "variant" else text
+    )
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:

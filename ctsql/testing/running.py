@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, types as T
 
 from ctsql.api import Connection, move_to
 from ctsql.catalog import times
@@ -19,7 +19,7 @@ from ctsql.catalog.spans import Span
 from ctsql.planner.folder import Folder
 from ctsql.planner.lowering import Context, lower_query
 from ctsql.planner.syntax import ast as st
-from ctsql.planner.testing import STEP_MS, TestPlan, at_time, plan_test
+from ctsql.planner.testing import STEP_MS, TestPlan, at_time, plan_test, typed_values
 from ctsql.runtime.engine import Engine
 from ctsql.runtime.log import clock
 from ctsql.runtime.statements.dml import write_source
@@ -27,7 +27,7 @@ from ctsql.runtime.statements.name_resolution import Namespace
 from ctsql.runtime.statements.transaction import OpenTransaction
 from ctsql.runtime.warehouse.sources import StoredSources
 from ctsql.testing.collecting import Case
-from ctsql.testing.comparing import Difference, as_columns, compare
+from ctsql.testing.comparing import Difference, Typed, compare
 from ctsql.testing.warehouses import Warehouses, forget_tables
 
 
@@ -106,6 +106,7 @@ class Running:
 
     Attributes:
         before: the T at which nothing has happened yet.
+        times: the T of each step.
         refused: the errors of steps that could not be committed, by number from 1.
     """
 
@@ -113,6 +114,7 @@ class Running:
     engine: Engine
     plan: TestPlan
     before: int
+    times: list[int] = field(default_factory=list)
     refused: dict[int, CtsqlError] = field(default_factory=dict)
     stopped: bool = False
 
@@ -125,7 +127,8 @@ class Running:
                 self.engine.mint_fresh()
         for number, step in enumerate(self.plan.test.steps, start=1):
             at = self.plan.step_times[number - 1]
-            with clock.standing(at):
+            # What is bound on the way (a refresh that is due, an intent) has a T before it.
+            with clock.standing(at - 1):
                 try:
                     self._write(step, at)
                 except CtsqlError as problem:
@@ -135,8 +138,10 @@ class Running:
                     if not self._may_be_refused(number):
                         self.stopped = True
                         return
-                if self.engine.mint() < at:
-                    self.engine.mint_fresh()  # nothing was written
+            with clock.standing(at):
+                newest = self.engine.mint()
+                # Where nothing was written, time passes all the same.
+                self.times.append(newest if newest >= at else self.engine.mint_fresh())
 
     def _write(self, step: st.TestStep, at: int) -> None:
         engine, schema = self.engine, self.plan.schema
@@ -144,7 +149,7 @@ class Running:
         if len(changes) == 1:
             write_source(engine, changes[0], schema, (), within=None)
         elif changes:
-            transaction = OpenTransaction(engine, engine.timeline.now)
+            transaction = OpenTransaction(engine, engine.mint())
             try:
                 for change in changes:
                     write_source(engine, change, schema, (), within=transaction)
@@ -172,13 +177,13 @@ class Running:
     @property
     def _last(self) -> int:
         """The T of the last step."""
-        return self.plan.step_times[-1] if self.plan.step_times else self.plan.made_at + STEP_MS
+        return self.times[-1] if self.times else self.plan.made_at + STEP_MS
 
     def _time(self, after: int | None) -> int:
         """The T as of which an expectation looks."""
         if after is None:
             return self._last
-        return self.plan.step_times[after - 1] if after else self.before
+        return self.times[after - 1] if after else self.before
 
     def check(self) -> Iterator[Failure]:
         """What is not as expected."""
@@ -201,22 +206,32 @@ class Running:
         select = st.Select(span=query.span, query=at_time(query, at))
         return self.engine.read(names.binder().bind_select(select), as_of=at)
 
-    def _expected(self, rows: st.SqlText, at: int) -> DataFrame:
+    def _expected(self, expected: st.ExpectRows, schema: T.StructType, at: int) -> DataFrame | None:
+        rows = expected.rows
+        if rows is None:
+            return None
+        typed = Typed.of(schema)
         if rows.relations:
-            return self._read(rows, at)
+            return typed.of_query(self._read(rows, at), rows.span)
+        text = at_time(rows, at)
+        for row in expected.cells:
+            place = Span(row[0].source, row[0].start, row[-1].stop)
+            typed.check_count(len(row), place)
+        if expected.cells:
+            text = typed_values(text, expected.cells, typed.types, typed.copied)
         names = Namespace(self.engine, self.plan.schema)
-        query = names.binder().bind_select(st.Select(span=rows.span, query=at_time(rows, at)))
+        query = names.binder().bind_select(st.Select(span=rows.span, query=text))
         sources = StoredSources(self.engine.warehouse, as_now=True)
-        return lower_query(query, Context(self.engine.session, sources, at))
+        found = lower_query(query, Context(self.engine.session, sources, at))
+        return typed.of_values(found) if expected.cells else typed.of_query(found, rows.span)
 
     def _check_rows(self, expected: st.ExpectRows) -> Failure | None:
-        at, rows, place = self._time(expected.after), None, expected.span
+        at = self._time(expected.after)
+        place = expected.span if expected.rows is None else expected.rows.span
         what = expected.query.span.text
         try:
             there = self._read(expected.query, at)
-            if expected.rows is not None:
-                place = expected.rows.span
-                rows = as_columns(self._expected(expected.rows, at), there.schema, place)
+            rows = self._expected(expected, there.schema, at)
             difference = compare(there, rows, is_ordered=expected.is_ordered, span=place)
         except CtsqlError as problem:
             return self._not_read(expected, what, problem)

@@ -813,12 +813,14 @@ class ExpectRows(Expectation):
     Attributes:
         query: what gives the rows that are there. named: the relation; None for a query.
         rows: what gives those that are to be there; None for none at all.
+        cells: of VALUES the values of each row; none of a query.
         is_ordered: they must come in this order.
     """
 
     query: SqlText
     named: RelationRef | None = None
     rows: SqlText | None = None
+    cells: tuple[tuple[Span, ...], ...] = ()
     is_ordered: bool = False
 
 

@@ -215,6 +215,7 @@ def _expectation(cursor: Cursor, steps: list[st.TestStep]) -> st.Expectation:
         named = cursor.relation("what is to be looked at", aliased=False)
         query = _all_of(named, _columns(cursor))
     after, after_span = _after(cursor, steps)
+    begins_rows = cursor.position
     rows = _rows(cursor, [])
     return st.ExpectRows(
         span=Span(cursor.source, begin, rows.span.stop),
@@ -223,8 +224,25 @@ def _expectation(cursor: Cursor, steps: list[st.TestStep]) -> st.Expectation:
         query=query,
         named=named,
         rows=rows,
+        cells=_cells(cursor.tokens[begins_rows : cursor.position]),
         is_ordered=is_ordered,
     )
+
+
+def _cells(tokens: Tokens) -> tuple[tuple[Span, ...], ...]:
+    """The values of VALUES (a, b), (c, d); none where something else is there, an alias say."""
+    if tokens[0].upper != "VALUES":
+        return ()
+    found = []
+    for row in tk.cut_at_commas(tokens[1:]):
+        inside = tk.in_parentheses(row) if row else None
+        if inside is None:
+            return ()
+        cells = tk.cut_at_commas(inside)
+        if not all(cells):
+            return ()
+        found.append(tuple(span_of(cell) for cell in cells))
+    return tuple(found)
 
 
 def _columns(cursor: Cursor) -> tuple[st.ColumnDef, ...]:

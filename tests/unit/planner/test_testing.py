@@ -6,7 +6,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.catalog.spans import Source
 from ctsql.planner.folder import Folder, read_folder
 from ctsql.planner.syntax import ast as st, splice
-from ctsql.planner.testing import START_MS, TestPlan, at_time, plan_test
+from ctsql.planner.testing import START_MS, TestPlan, at_time, plan_test, typed_values
 
 FOLDER = """
 CREATE MATERIALIZED VIEW totals AS SELECT sum(v) AS s FROM best;
@@ -142,3 +142,24 @@ def test_now_is_the_time_of_the_step() -> None:
     plan = _plan("GIVEN feed AS (SELECT 1, unix_timestamp()) EXPECT NO ROWS IN feed")
     text = at_time(plan.test.steps[0].changes[0].text, 5000)
     assert splice(text.span, text.edits).text.endswith("CAST(floor(5000 / 1000) AS BIGINT))")
+
+
+def test_each_expected_value_is_cast_by_itself() -> None:
+    """Two rows may spell the values of a column in different ways."""
+    plan = _plan("EXPECT feed VALUES ( 1 , now()), (2,'x')")
+    (expected,) = plan.test.expectations
+    assert isinstance(expected, st.ExpectRows)
+    assert expected.rows is not None
+    text = typed_values(expected.rows, expected.cells, ("int", "string"), (0,))
+    assert splice(text.span, text.edits).text == (
+        "VALUES ( CAST(1 AS int) , CAST(now() AS string), CAST(1 AS STRING)), "
+        "(CAST(2 AS int),CAST('x' AS string), CAST(2 AS STRING))"
+    )
+
+
+@pytest.mark.parametrize("rows", ["AS (SELECT 1, 2)", "VALUES 1, 2", "VALUES (1, 2) AS t(a, b)"])
+def test_other_rows_are_cast_as_a_whole(rows: str) -> None:
+    """Their values are not found in the text."""
+    (expected,) = _plan(f"EXPECT feed {rows}").test.expectations
+    assert isinstance(expected, st.ExpectRows)
+    assert expected.cells == ()
