@@ -93,7 +93,7 @@ def _check_objects(con: Connection) -> None:
     assert found["copy"]["columns"] == ["k", "name"]
     reads = _rows(con, "SELECT * FROM system.dependencies WHERE object IN ('copy', 'odd')")
     assert [(r["object"], r["reads"], r["role"], r["columns"]) for r in reads] == [
-        ("copy", "feed", "input", ["k", "s"]),
+        ("copy", "feed", "input", ["k"]),
         ("copy", "names", "reference", ["k", "name"]),
         ("odd", "many", "output", []),
     ]
