@@ -113,7 +113,7 @@ def _observed(runner: Runner, options: RunOptions) -> Iterator[_Observed]:
         if options.traces:
             from ctsql.tracing import Tracing
 
-            tracing = stack.enter_context(Tracing().opened())
+            tracing = stack.enter_context(Tracing(tell=runner.settings.note).opened())
             found.events.append(tracing.note)
             found.on_time = tracing.reached
         yield found

@@ -5,8 +5,9 @@ Where spans go is said by OpenTelemetry's own variables of the environment, abov
 of bounded length: while a collector is slow or dead, spans are dropped and no tick waits.
 """
 
+import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -33,8 +34,7 @@ except ImportError as problem:
     raise error(
         "INVALID_USAGE",
         message="traces need OpenTelemetry, which is not installed",
-        detail=f"{problem}.",
-        hint="Type: pip install 'ctsql[otel]'",
+        detail=f"{problem}. Type: pip install 'ctsql[otel]'",
     ) from problem
 
 if TYPE_CHECKING:
@@ -63,14 +63,34 @@ class _GivenIds(IdGenerator):
         return self._random.generate_span_id() if given is None else given
 
 
+class _Once(logging.Handler):
+    """Tells the first message of each kind: a dead collector gives one for every try."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._tell, self._told = tell, set[str]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell a message."""
+        if record.msg not in self._told:
+            self._told.add(record.msg)
+            self._tell(f"traces: {record.getMessage()}; more of the kind are not shown")
+
+
 class Tracing:
     """Gives the traces of one service to a processor of OpenTelemetry's.
 
     Args:
         processor: by default one that sends batches by OTLP over HTTP.
+        tell: is given what OpenTelemetry complains of.
     """
 
-    def __init__(self, processor: SpanProcessor | None = None) -> None:
+    def __init__(
+        self,
+        processor: SpanProcessor | None = None,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._complaints = _Once(tell)
         self._ids = _GivenIds()
         resource = Resource.create({SERVICE_NAME: "ctsql"})
         self._provider = TracerProvider(
@@ -98,6 +118,9 @@ class Tracing:
     @contextmanager
     def opened(self) -> Iterator["Tracing"]:
         """Inside it is used; at the end the last spans are sent, if that takes no longer."""
+        logger = logging.getLogger("opentelemetry")
+        logger.addHandler(self._complaints)
+        logger.propagate = False
         try:
             yield self
         finally:

@@ -1,5 +1,6 @@
 """Traces: one for each T, with the ids that writers gave; a dead collector keeps nobody waiting."""
 
+import logging
 import socket
 import time
 from dataclasses import replace
@@ -85,14 +86,24 @@ def test_a_failure_is_a_span_with_an_error() -> None:
     assert (bad.status.is_ok, bad.status.description) == (False, "DATA_ERROR: bad")
 
 
+def test_a_complaint_is_told_once() -> None:
+    told: list[str] = []
+    with Tracing(SimpleSpanProcessor(InMemorySpanExporter()), told.append).opened():
+        for n in range(5):
+            logging.getLogger("opentelemetry.exporter").warning("try %s of a dead collector", n)
+    assert len(told) == 1
+    assert "try 0 of a dead collector" in told[0]
+
+
 def test_a_dead_collector_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes connections and answers nothing: spans are dropped, and the end is bounded."""
     monkeypatch.setattr(tracing, "END_SECONDS", 1.0)
+    told: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as dead:
         address = f"http://127.0.0.1:{dead.getsockname()[1]}"
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "20")
-        with Tracing().opened() as made:
+        with Tracing(tell=told.append).opened() as made:
             begun = time.monotonic()
             for t in range(1_000, 4_000):  # more than the processor's queue holds
                 made.note(wrote("a", t, t + 10, SOURCE))
@@ -102,3 +113,4 @@ def test_a_dead_collector_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) 
         ended = time.monotonic() - ending
     assert noted < 10
     assert ended < 10
+    assert len(told) <= 3
