@@ -108,7 +108,7 @@ _DEPENDENCIES = _columns("""
     reads        string!  what it reads; of a task's output the task that writes it
     reads_kind   string!  of what it reads
     role         string!  input, reference or output
-    columns      array<string>!  the columns of it that the definition reads
+    columns      array<string>!  those of its columns that the definition names; all by a star
 """)
 _STORAGE = _columns("""
     object        string!  the table, task or materialized view

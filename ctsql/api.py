@@ -433,6 +433,7 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         on_event: "Callable[[Event], None] | None" = None,
         workers: int | None = None,
         pulse: "Pulse | None" = None,
+        on_time: Callable[[int], None] | None = None,
     ) -> None:
         """Keep every output up to date until stopped, or (``once``) bring it up to now.
 
@@ -444,6 +445,8 @@ class Connection(Loading, AbstractContextManager["Connection"]):
                 call it in their threads.
             workers: the number of outputs that are brought up in parallel.
             pulse: is kept up to date with what the service is doing.
+            on_time: called with each T that was reached, after its events; these then name the
+                commits of the sources.
 
         Raises:
             CtsqlError: with ``once`` the error of the first object that failed, after all others
@@ -456,11 +459,19 @@ class Connection(Loading, AbstractContextManager["Connection"]):
         if self.read_only:
             raise error("READ_ONLY_MODE", what="RUN")
         self._cancelled.clear()
+
+        def reached(now: int) -> None:
+            if on_time is not None:
+                on_time(now)
+            if report is not None:
+                report(f"T = {now} ({times.to_iso(now)})")
+
         service = Service(
             opened=partial(_following, self),
             stop=stop or threading.Event(),
             on_event=on_event or (lambda _: None),
-            on_time=lambda now: report(f"T = {now} ({times.to_iso(now)})") if report else None,
+            on_time=reached,
+            tells_origins=on_time is not None,
             workers=WORKERS if workers is None else workers,
             maintains=self._settings is None or self._settings.maintains,
             pulse=pulse or Pulse(),

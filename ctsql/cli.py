@@ -92,6 +92,12 @@ _WITH_FOLDER = ("dump", "test")
     "is no HOST.",
 )
 @click.option(
+    "--traces",
+    is_flag=True,
+    help="With run: a span for each T to OpenTelemetry, where OTEL_EXPORTER_OTLP_ENDPOINT says; "
+    "needs ctsql[otel].",
+)
+@click.option(
     "--watch", is_flag=True, help="With status: on the whole terminal, again and again; q leaves."
 )
 @click.option(
@@ -157,7 +163,16 @@ def main(context: click.Context, /, **given: Any) -> None:
 _ABOUT = {
     "run": (
         "Follow the sources, and keep every task and view up to date, until it is stopped.",
-        ("--once", "--interval", "--workers", "--metrics", "--log-format", "--json", "--quiet"),
+        (
+            "--once",
+            "--interval",
+            "--workers",
+            "--metrics",
+            "--traces",
+            "--log-format",
+            "--json",
+            "--quiet",
+        ),
     ),
     "dump": (
         "Write a file of SQL for each object into a folder, numbered in the order in which they "
@@ -212,7 +227,7 @@ def _check(given: dict[str, Any], command: str | None) -> None:
             raise click.UsageError(f"Type: ctsql {command} FOLDER")
     elif command and len(files) > 1:
         raise click.UsageError(f"{command} takes no arguments; for a file type ./{command}")
-    for option in ("once", "interval", "workers", "metrics", "log_format"):
+    for option in ("once", "interval", "workers", "metrics", "traces", "log_format"):
         is_known = command == "run" or (option == "interval" and given["watch"])
         if given[option] and not is_known:
             raise click.UsageError(f"--{option.replace('_', '-')} goes with: ctsql run")
@@ -310,6 +325,7 @@ def _run_options(given: dict[str, Any]) -> RunOptions:
         workers=given["workers"],
         as_json=given["as_json"],
         metrics=metrics,
+        traces=given["traces"],
     )
 
 

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ class RunOptions:
     Attributes:
         interval, workers: None for the default. as_json: events go to standard output as JSON.
         metrics: host and port of the metrics' page; None for none.
+        traces: whether spans are given to OpenTelemetry.
     """
 
     once: bool = False
@@ -34,6 +35,7 @@ class RunOptions:
     workers: int | None = None
     as_json: bool = False
     metrics: tuple[str, int] | None = None
+    traces: bool = False
 
 
 def follow(runner: Runner, options: RunOptions) -> int:
@@ -53,10 +55,10 @@ def follow(runner: Runner, options: RunOptions) -> int:
             settings.log(event.line, event.to_log)
 
     def run() -> None:
-        with _observed(runner, options) as (pulse, observers):
+        with _observed(runner, options) as observed:
 
             def on_event(event: "Event") -> None:
-                for observe in observers:
+                for observe in observed.events:
                     observe(event)
                 tell(event)
 
@@ -66,7 +68,8 @@ def follow(runner: Runner, options: RunOptions) -> int:
                 interval=options.interval,
                 workers=options.workers,
                 on_event=on_event,
-                pulse=pulse,
+                pulse=observed.pulse,
+                on_time=observed.on_time,
             )
 
     def end(number: int, _frame: FrameType | None) -> None:
@@ -85,21 +88,32 @@ def follow(runner: Runner, options: RunOptions) -> int:
         return runner.guard(run, idle="")
 
 
-Observed = tuple["Pulse | None", "list[Callable[[Event], None]]"]
+@dataclass(slots=True)
+class _Observed:
+    """What looks at the service besides the log: its pulse, and who is told of events and Ts."""
+
+    pulse: "Pulse | None" = None
+    events: "list[Callable[[Event], None]]" = field(default_factory=list)
+    on_time: Callable[[int], None] | None = None
 
 
 @contextmanager
-def _observed(runner: Runner, options: RunOptions) -> Iterator[Observed]:
-    """What looks at the service: its pulse, and who is told of events besides the log."""
+def _observed(runner: Runner, options: RunOptions) -> Iterator[_Observed]:
+    """What the options ask for."""
+    found = _Observed()
     with ExitStack() as stack:
-        pulse: Pulse | None = None
-        observers: list[Callable[[Event], None]] = []
         if options.metrics is not None:
             from ctsql.metrics_server import Metrics
 
             metrics = Metrics(runner.connection)
             address = stack.enter_context(metrics.served(*options.metrics))
             runner.settings.note(f"metrics at {address}")
-            pulse = metrics.pulse
-            observers.append(metrics.note)
-        yield pulse, observers
+            found.pulse = metrics.pulse
+            found.events.append(metrics.note)
+        if options.traces:
+            from ctsql.tracing import Tracing
+
+            tracing = stack.enter_context(Tracing(tell=runner.settings.note).opened())
+            found.events.append(tracing.note)
+            found.on_time = tracing.reached
+        yield found

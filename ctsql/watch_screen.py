@@ -8,6 +8,7 @@ what is to be said of the chosen object
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from textwrap import wrap
 
 from rich.cells import cell_len, set_cell_size
 
@@ -19,7 +20,7 @@ Line = list[tuple[str, str]]
 """Pieces of a line: the name of a style, and a text."""
 
 SPARKS_MAX = 20
-DETAIL_LINES = 4
+DETAIL_LINES = 6
 _STATE_WIDTH, _LAG_WIDTH, _SPARK_MIN, _NAME_MIN = 10, 8, 6, 12
 _BARS, _PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.-:=+*#"
 _MARKS = {"failed": "!", "unreadable": "!", "behind": ">", "suspended": "="}
@@ -120,19 +121,21 @@ def _cut(text: str, width: int) -> str:
 
 def _detail(screen: Screen, width: int) -> list[Line]:
     """What is said of the chosen object."""
-    lines: list[Line] = [[("head", "-" * width)]]
+    said: Line = []
     if screen.problem:
-        lines.append([("bad", f"not new: {one_line(screen.problem)}")])
+        said.append(("bad", f"not new: {one_line(screen.problem)}"))
     if screen.rows:
         row = screen.rows[screen.chosen]
         lag = row.lag
         if lag.error_message:
             at = "" if lag.error_t is None else f"T = {lag.error_t}: "
-            lines.append([("bad", at + one_line(lag.error_message))])
-        if row.what_to_do:
-            lines.append([("", one_line(row.what_to_do))])
+            said.append(("bad", at + one_line(lag.error_message)))
         if row.refreshes:
-            lines.append([("dim", _last(row))])
+            said.append(("dim", _last(row)))
+        if row.what_to_do:
+            said.append(("", one_line(row.what_to_do)))
+    wrapped = [(style, part) for style, text in said for part in wrap(text, max(width, 1))]
+    lines: list[Line] = [[("head", "-" * width)], *([piece] for piece in wrapped)]
     lines += [[] for _ in range(DETAIL_LINES - 1 - len(lines))]
     keys = "arrows, PgUp, PgDn, Home, End move   q leaves"
     return [*lines[: DETAIL_LINES - 1], [("dim", keys)]]

@@ -614,6 +614,14 @@ class Maintain(Statement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShowSavings(Statement):
+    """SHOW SAVINGS [FOR name] [SINCE time]: what following cost, and recomputing would have."""
+
+    target: RelationRef | None = None
+    since: "Instant | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShowRetention(Statement):
     """SHOW RETENTION [name]."""
 

@@ -2,12 +2,14 @@
 
 A failure is open until a later commit moves the upper past it; that commit says whether its T was
 skipped. The newest commit that moves the upper or records a failure tells what is open, so nothing
-else is read for ``state = 'open'``.
+else is read for ``state = 'open'``. For all others the texts of commits are searched for the words
+that are in a failure's, and few are parsed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.spans import Source, Span
@@ -15,10 +17,15 @@ from ctsql.runtime.log.actions import Commit
 from ctsql.runtime.log.failures import Failure
 from ctsql.runtime.log.uppers import FAILURE
 from ctsql.runtime.log_reader import LogReader
-from ctsql.runtime.monitoring.history import MICROSECONDS, commits_back
-from ctsql.runtime.monitoring.wanted import Bounds, Wanted
+from ctsql.runtime.monitoring.history import MICROSECONDS, first_within
+from ctsql.runtime.monitoring.wanted import Wanted
+
+if TYPE_CHECKING:
+    from ctsql.runtime.delta.table import DeltaTable
 
 OPEN, PASSED, SKIPPED = "open", "passed", "skipped"
+_WORDS = (FAILURE, "skipped")
+"""One of these is in the text of every commit that has to do with a failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,26 +55,49 @@ def failures(reader: LogReader, wanted: Wanted) -> Iterator[FailureRow]:
 
 
 def _of_item(reader: LogReader, item: Item, wanted: Wanted) -> Iterator[FailureRow]:
-    lead = reader.relations.lead(item)
-    table = reader.relations.table(item)
-    later: Commit | None = None  # the last one after, that ends what is before it
-    skipped: list[FailureRow] = []  # by the last one after, whose failure may be recorded before it
-    # Without upper bounds: what ended a failure may be behind them.
-    lower = Bounds(wanted.t.lower), Bounds(wanted.at.lower)
-    for commit in commits_back(table, lead.app, *lower):
-        text = _text(commit)
-        if commit.transaction(lead.app) is None and text is None:
-            continue
-        recorded = None if text is None else Failure.from_json(text)
-        found = [row for row in skipped if recorded is None or row.t != recorded.time]
-        if recorded is not None:
-            found.append(_row(item, commit, recorded, later))
-        yield from (row for row in found if _is_wanted(row, wanted))
-        skipped = [_row(item, commit, failure, commit) for failure in _left_out(commit)]
-        later = commit
-        if wanted.states == frozenset({OPEN}):
+    app, table = reader.relations.lead(item).app, reader.relations.table(item)
+    if wanted.states == frozenset({OPEN}):
+        versions = _newest_decisive(table, app)
+    else:
+        # Without upper bounds: what ended a failure may be behind them.
+        versions = range(table.version(), first_within(table, app, wanted.t, wanted.at) - 1, -1)
+    for version in versions:
+        if not table.has(version):
             return
-    yield from (row for row in skipped if _is_wanted(row, wanted))
+        if not table.log_files.may_mention(version, _WORDS):
+            continue
+        commit = table.commit_at(version)
+        rows = [_row(item, commit, f, commit) for f in _left_out(commit)]
+        before = _decisive(table, app, version - 1, -1) if rows else None
+        recorded = None if before is None else _recorded(before)
+        # Its own record says more than the commit that skipped it.
+        rows = [r for r in rows if recorded is None or recorded.time != r.t]
+        own = _recorded(commit)
+        if own is not None:
+            rows.append(_row(item, commit, own, _decisive(table, app, version + 1, 1)))
+        yield from (row for row in rows if _is_wanted(row, wanted))
+
+
+def _newest_decisive(table: "DeltaTable", app: str) -> Sequence[int]:
+    """The version of the newest commit that moves the upper or records a failure."""
+    found = _decisive(table, app, table.version(), -1)
+    return () if found is None else (found.version,)
+
+
+def _decisive(table: "DeltaTable", app: str, version: int, step: int) -> Commit | None:
+    """The nearest commit from a version on that moves the upper or records a failure."""
+    while version >= 0 and table.has(version):
+        commit = table.commit_at(version)
+        if commit.transaction(app) is not None or _recorded(commit) is not None:
+            return commit
+        version += step
+    return None
+
+
+def _recorded(commit: Commit) -> Failure | None:
+    """The failure that a commit records."""
+    text = dict(commit.domains).get(FAILURE)
+    return None if text is None else Failure.from_json(text)
 
 
 def _left_out(commit: Commit) -> Iterator[Failure]:
@@ -75,10 +105,6 @@ def _left_out(commit: Commit) -> Iterator[Failure]:
     reason = str(commit.metadata.get("reason", ""))
     for time in commit.metadata.get("skipped", ()):
         yield Failure(time=int(time), condition="TASK_FAILED", reason=reason)
-
-
-def _text(commit: Commit) -> str | None:
-    return dict(commit.domains).get(FAILURE)
 
 
 def _row(item: Item, commit: Commit, found: Failure, later: Commit | None) -> FailureRow:

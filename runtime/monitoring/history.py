@@ -37,6 +37,17 @@ def commits_back(table: LogTable, app: str, t: Bounds, at: Bounds) -> Iterator[C
         version -= 1
 
 
+def first_within(table: LogTable, app: str, t: Bounds, at: Bounds) -> int:
+    """The first version that is not below the lower bounds; it may have been cleaned up."""
+    newest, first = table.version(), 0
+    if at.lower is not None:
+        first = 1 + _last_within(table, newest, at.lower - 1, lambda c: c.time_ms * MICROSECONDS)
+    if t.lower is not None:
+        below = _last_within(table, newest, t.lower - 1, lambda c: _reached(table, app, c))
+        first = max(first, 1 + below)
+    return first
+
+
 def _reached(table: LogTable, app: str, commit: Commit) -> int:
     """The T to which a commit, or the last one before it that did, brought the output."""
     while (upper := commit.transaction(app)) is None:

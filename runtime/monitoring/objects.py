@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.times import CLOSED
 from ctsql.planner.nodes import TaskWrite
+from ctsql.planner.syntax.tokens.named_columns import named_columns
 from ctsql.runtime.log.table_changes import due_changes
 from ctsql.runtime.log_reader import LogReader
 from ctsql.runtime.monitoring.status import Status, status_of
@@ -127,7 +128,7 @@ def dependencies(reader: LogReader, wanted: Wanted) -> Iterator[DependencyRow]:
                 reads=str(read.name),
                 reads_kind=read.kind.value,
                 role=OUTPUT if item.kind is ObjectKind.TASK_OUTPUT else role,
-                columns=reading.columns,
+                columns=named_columns(item.definition, reading.columns),
             )
 
 

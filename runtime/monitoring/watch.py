@@ -26,7 +26,7 @@ class Watched:
     """An object on the screen.
 
     Attributes:
-        refreshes: the last ones that wrote or read something, oldest first.
+        refreshes: those of the last ones that say what they took, oldest first.
         what_to_do: what to type where it has failed.
     """
 
@@ -39,7 +39,7 @@ def watched(reader: LogReader, refreshes_max: int) -> list[Watched]:
     """Every task and view, those that need somebody first.
 
     Args:
-        refreshes_max: of each object.
+        refreshes_max: how many of each object are looked at.
     """
     with reader.as_stored():
         reader.refresh_catalog()
@@ -51,10 +51,12 @@ def watched(reader: LogReader, refreshes_max: int) -> list[Watched]:
         for row in rows:
             wanted = Wanted(objects=frozenset({row.object}))
             last = refreshes(reader, wanted) if row.object in readable else iter(())
-            shown = islice((r for r in last if r.seconds is not None), refreshes_max)
+            # Of an older version's commits none says what it took: do not look for one that does.
+            near = list(islice(last, refreshes_max))
             failure = opened.get(row.object)
             do = None if failure is None else failure.what_to_do
-            found.append(Watched(row, tuple(reversed(list(shown))), do))
+            shown = tuple(r for r in reversed(near) if r.seconds is not None)
+            found.append(Watched(row, shown, do))
     return in_order(found)
 
 

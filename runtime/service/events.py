@@ -9,6 +9,7 @@ from ctsql.catalog.errors import CtsqlError
 from ctsql.runtime.log import clock
 from ctsql.runtime.log.actions import Commit, rows_changed
 from ctsql.runtime.monitoring.refreshes import Refresh
+from ctsql.runtime.monitoring.traces import Origin
 
 
 class EventKind(Enum):
@@ -32,6 +33,7 @@ class Event:
         name: the object's; None for the service itself. time: its T, if any.
         inserted, deleted: numbers of rows; None without statistics.
         refresh: the row of system.refreshes, of a commit of a task or view.
+        origins: of that the commits of the sources at T; empty unless they are asked for.
     """
 
     kind: EventKind
@@ -45,6 +47,7 @@ class Event:
     condition: str | None = None
     message: str | None = None
     refresh: Refresh | None = None
+    origins: tuple[Origin, ...] = ()
 
     @staticmethod
     def of_commit(
@@ -54,6 +57,7 @@ class Event:
         seconds: float,
         time: int | None = None,
         refresh: Refresh | None = None,
+        origins: tuple[Origin, ...] = (),
     ) -> "Event":
         """The event for a commit that changed rows."""
         inserted, deleted = rows_changed(commit)
@@ -67,6 +71,7 @@ class Event:
             deleted=deleted,
             seconds=seconds,
             refresh=refresh,
+            origins=origins,
         )
 
     @staticmethod

@@ -31,6 +31,7 @@ from ctsql.runtime.log import clock
 from ctsql.runtime.log.write_handle import Entry
 from ctsql.runtime.monitoring.pulse import Pulse
 from ctsql.runtime.monitoring.refreshes import OutputOf, refresh_of
+from ctsql.runtime.monitoring.traces import Origin, parse_parent
 from ctsql.runtime.service.background_maintenance import Upkeep
 from ctsql.runtime.service.backoff import Pace, Trouble
 from ctsql.runtime.service.events import Event, EventKind
@@ -56,6 +57,7 @@ class Service:
         workers: the number of outputs that are brought up in parallel.
         maintains: whether it compacts outputs and trims logs.
         pulse: is kept up to date for whoever looks at it from another thread.
+        tells_origins: whether events of commits name the commits of the sources at their T.
     """
 
     opened: Callable[[], AbstractContextManager[Engine]]
@@ -65,6 +67,7 @@ class Service:
     workers: int = 1
     maintains: bool = True
     pulse: Pulse = field(default_factory=Pulse)
+    tells_origins: bool = False
     _watch: LogWatch = field(default_factory=LogWatch)
     _troubles: dict[str, Trouble] = field(default_factory=dict)
     _failures: list[CtsqlError] = field(default_factory=list)
@@ -322,6 +325,7 @@ class Service:
                 seconds=seconds,
                 time=entry.upper - 1,
                 refresh=refresh_of(OutputOf(owner, item), commit),
+                origins=_origins(engine, item, entry.upper - 1) if self.tells_origins else (),
             )
         else:
             return
@@ -331,6 +335,20 @@ class Service:
         with self._telling:
             self._said += 1
             self.on_event(event)
+
+
+def _origins(engine: Engine, item: Item, time_: int) -> tuple[Origin, ...]:
+    """The commits at a T of the sources that an output reads, also through others."""
+    found = []
+    for source in engine.catalog.closure([item.id]):
+        if source.kind is not ObjectKind.TABLE:
+            continue
+        table = engine.relations.table(source)
+        for binding in engine.timeline.bindings_between(source.id, time_ - 1, time_):
+            known = table.has(binding.version)
+            parent = parse_parent(table.commit_at(binding.version).user_metadata) if known else None
+            found.append(Origin(str(source.name), binding.version, parent))
+    return tuple(found)
 
 
 def _newest(table: DeltaTable) -> int:

@@ -2,7 +2,7 @@
 
 import fnmatch
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import astuple, replace
 from itertools import pairwise
 
 from ctsql.catalog import times
@@ -26,6 +26,7 @@ from ctsql.planner.syntax import ast as st, parse, splice
 from ctsql.planner.syntax.tokens.tokenizer import tokenise
 from ctsql.runtime.log import clock
 from ctsql.runtime.log_reader import LogReader
+from ctsql.runtime.monitoring.savings import savings
 from ctsql.runtime.monitoring.status import Status, status_of
 from ctsql.runtime.subscriptions.cursors import Readers
 from ctsql.runtime.tasks.progress import complete_through
@@ -234,6 +235,27 @@ def show_subscriptions(engine: LogReader) -> Rows:
         name = item.name
         rows.append((subscription.name, name.schema, name.name, position.next, lag))
     return columns, rows
+
+
+def show_savings(
+    engine: LogReader, statement: st.ShowSavings, search_schema: str
+) -> list[tuple[object, ...]]:
+    """SHOW SAVINGS: rows of :data:`ctsql.runtime.monitoring.savings.COLUMNS`."""
+    with engine.as_stored():
+        catalog = engine.refresh_catalog()
+        items = sorted((i for i in catalog if i.is_run and not i.problem), key=lambda i: i.name.key)
+        ref = statement.target
+        if ref is not None:
+            item = catalog.get(qualify(ref, search_schema), span=ref.span)
+            if not item.is_run:
+                hint = "Only a task or a materialized view follows changes."
+                raise item.wrong_kind("task or materialized view", hint, ref.span)
+            items = [item]
+        given = statement.since
+        since = None
+        if given is not None:
+            since = times.parse_time(given.value, span=given.span, option="SINCE")
+        return [astuple(row) for row in savings(engine, items, since)]
 
 
 def show_create(engine: LogReader, statement: st.ShowCreate, search_schema: str) -> Rows:

@@ -50,7 +50,7 @@ def test_a_screen_of_80_columns() -> None:
     rows = in_order(
         [made("b", "behind", 75.0), made("a"), made("f", "failed", 3.0, "x\nis no INT")]
     )
-    shown = texts(draw(Screen(rows), 80, 10, 0))
+    shown = texts(draw(Screen(rows), 80, 12, 0))
     assert shown == [
         "00:00:00 UTC  1 failed, 1 behind, 1 up to date",
         "object                           state           lag          rows       seconds",
@@ -60,7 +60,9 @@ def test_a_screen_of_80_columns() -> None:
         "",
         "-" * 80,
         "T = 5: x\\nis no INT",
+        "last: 1970-01-01 00:00:01 incremental, +9 -? rows, 1.50 s",
         "ALTER CONTINUAL TASK x RETRY",
+        "",
         "arrows, PgUp, PgDn, Home, End move   q leaves",
     ]
 

@@ -14,6 +14,7 @@ from ctsql.planner.syntax.statements.alters import (
     read_alter_view,
 )
 from ctsql.planner.syntax.statements.copies import read_copy
+from ctsql.planner.syntax.statements.queries import read_instant
 from ctsql.planner.syntax.statements.subscriptions import read_drop_subscription, read_subscribe
 from ctsql.planner.syntax.statements.tests import read_test
 from ctsql.planner.syntax.tokens.token_reader import (
@@ -30,6 +31,7 @@ _KIND_WORDS = (
     "TABLE", "VIEW", "MATERIALIZED", "CONTINUAL", "SCHEMA", "DATABASE", "DYNAMIC", "STREAMING",
 )  # fmt: skip
 _KINDS_LISTED = "TABLE, VIEW, MATERIALIZED VIEW, CONTINUAL TASK or SCHEMA"
+_TIME_HINT = "A time is milliseconds since 1970 or a timestamp in quotes."
 _LISTS = {
     ("TABLES",): "tables",
     ("VIEWS",): "views",
@@ -167,6 +169,8 @@ def _show(cursor: Cursor) -> st.Statement:
         what = f"SHOW {cursor.upper()} TABLES"
         hint = "Type: SHOW MATERIALIZED VIEWS, SHOW CONTINUAL TASKS, or SHOW OBJECTS"
         raise not_supported(cursor.here, what, why="Here they are views and tasks.", hint=hint)
+    if cursor.accept("SAVINGS"):
+        return _show_savings(cursor, span)
     if cursor.upper() in _SHOW_REFUSED:
         raise not_supported(cursor.here, f"SHOW {cursor.upper()}")
     if cursor.at("ALL") and len(cursor.rest) == 1:
@@ -178,6 +182,14 @@ def _show(cursor: Cursor) -> st.Statement:
         cursor.fail("TABLES, VIEWS, MATERIALIZED VIEWS, CONTINUAL TASKS, SCHEMAS or a setting")
     name, name_span = _setting(cursor.rest)
     return st.ShowSetting(span=span, name=name, name_span=name_span)
+
+
+def _show_savings(cursor: Cursor, span: Span) -> st.Statement:
+    target = cursor.relation("a task or view") if cursor.accept("FOR") else None
+    since = read_instant(cursor, _TIME_HINT) if cursor.accept("SINCE") else None
+    if cursor.current is not None:
+        cursor.fail("FOR, SINCE or the end", known=("FOR", "SINCE"))
+    return st.ShowSavings(span=span, target=target, since=since)
 
 
 def _show_columns(cursor: Cursor, span: Span) -> st.Statement:

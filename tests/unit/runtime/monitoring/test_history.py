@@ -11,7 +11,7 @@ from ctsql.catalog.items import Item, ObjectKind
 from ctsql.catalog.names import Name
 from ctsql.catalog.times import CLOSED
 from ctsql.runtime.log.actions import Commit, parse_commit
-from ctsql.runtime.monitoring.history import commits_back
+from ctsql.runtime.monitoring.history import commits_back, first_within
 from ctsql.runtime.monitoring.refreshes import OutputOf, refresh_of
 from ctsql.runtime.monitoring.wanted import Bounds, Comparison, Newest, Wanted, wanted
 
@@ -38,6 +38,14 @@ class Log:
     def __init__(self, commits: Sequence[Commit], first: int = 0) -> None:
         self.commits, self.first = commits, first
         self.read: set[int] = set()
+
+    @property
+    def log_files(self) -> "Log":
+        return self
+
+    def may_mention(self, version: int, words: Sequence[str]) -> bool:
+        commit = self.commits[version]
+        return any(w in f"{commit.domains} {commit.user_metadata}" for w in words)
 
     def version(self) -> int:
         return len(self.commits) - 1
@@ -100,6 +108,7 @@ def test_nothing_of_a_range_is_missed(
         if (u := c.transaction(APP)) is not None and t.holds(u - 1) and instants.holds(c.time_ms)
     }
     assert wanted_ <= set(got)
+    assert not wanted_ or first_within(log, APP, t, micro) <= min(wanted_)  # type: ignore[arg-type]
 
 
 ADD = {"add": {"path": "a", "size": 10, "dataChange": True, "stats": '{"numRecords": 4}'}}
