@@ -34,6 +34,33 @@ _TRIES_MAX = 20
 _TABLE, _FLOW = "CREATE STREAMING TABLE", "CREATE FLOW"
 
 
+_Filling = st.CreateStreamingTable | st.CreateAppendFlow
+
+
+def compile_task(typed: _Filling, listed: str, comment: str | None) -> st.CreateContinualTask:
+    """The continual task that a streaming table with one flow is.
+
+    Args:
+        typed: the statement with the flow's query.
+        listed: the columns in parentheses, or empty.
+
+    Raises:
+        NOT_SUPPORTED: the query gives other rows over the parts of a stream than over all.
+    """
+    assert typed.appending is not None  # the caller looked
+    check_appends(typed.appending.query, typed.span)
+    said = f" COMMENT {quote_text(comment)}" if comment is not None else ""
+    inputs = ", ".join(s.span.text for s in typed.appending.sources)
+    every = typed.every if isinstance(typed, st.CreateStreamingTable) else None
+    options = f" WITH (COALESCE = '{every}')" if every else ""
+    body = comment_above(typed.span.text, typed.appending.inserts)
+    head = f"{typed.target.span.text} {listed}".rstrip()
+    text = f"CREATE CONTINUAL TASK {head}{said} ON INPUT {inputs}{options} AS (\n{body}\n)"
+    task = parse(Source(text, f"{typed.span.source.name} (compiled)").whole())
+    assert isinstance(task, st.CreateContinualTask)  # that is what is compiled
+    return task
+
+
 class StreamingTables(Redefinition):
     """The statements about streaming tables and their flows; each returns the status line."""
 
@@ -93,39 +120,19 @@ class StreamingTables(Redefinition):
         name = qualify(statement.target, self.names.search_schema).name
         flow = Flow(name=name, text=_table_text(statement))
         self._check_free(statement.target)
-        every = f" WITH (COALESCE = '{statement.every}')" if statement.every else ""
         listed, comment = statement.listed, statement.comment
         if declared is not None:
             _check_same_columns(statement, declared)
             listed = listed or _listed(declared)
             comment = declared.comment if comment is None else comment
-        self._create_task(
-            statement.target, flow, statement.appending, listed, comment, every, declared, statement
-        )
+        self._create_task(statement, flow, listed, comment, declared)
         return _TABLE
 
     def _create_task(
-        self,
-        target: st.RelationRef,
-        flow: Flow,
-        appending: st.Appending,
-        listed: str,
-        comment: str | None,
-        options: str,
-        declared: Item | None,
-        typed: st.Statement,
+        self, typed: _Filling, flow: Flow, listed: str, comment: str | None, declared: Item | None
     ) -> None:
-        """Create the continual task that a streaming table with one flow is."""
-        said = f" COMMENT {quote_text(comment)}" if comment is not None else ""
-        inputs = ", ".join(s.span.text for s in appending.sources)
-        body = comment_above(typed.span.text, appending.inserts)
-        text = (
-            f"CREATE CONTINUAL TASK {target.span.text} {listed}{said} ON INPUT {inputs}{options}"
-            f" AS (\n{body}\n)"
-        )
-        statement = parse(Source(text, f"{typed.span.source.name} (compiled)").whole())
-        assert isinstance(statement, st.CreateContinualTask)  # that is what is compiled
-        Creation(self.names, flows=(flow,), fills=declared).create_task(statement)
+        task = compile_task(typed, listed, comment)
+        Creation(self.names, flows=(flow,), fills=declared).create_task(task)
 
     # ---- CREATE FLOW ... AS INSERT INTO
 
@@ -161,16 +168,7 @@ class StreamingTables(Redefinition):
                 what = "ONCE in the first flow of a streaming table"
                 hint = "Create the flow that follows a STREAM first."
                 raise _refusal(statement.span, what, "Nothing says when it is to run.", hint)
-            self._create_task(
-                statement.target,
-                flow,
-                statement.appending,
-                _listed(table),
-                table.comment,
-                "",
-                table,
-                statement,
-            )
+            self._create_task(statement, flow, _listed(table), table.comment, table)
             return _FLOW
         item, task = self.definition(statement.target)
         self._add_flow(item, task, flow, statement.appending, statement)
